@@ -1,0 +1,90 @@
+/**
+ * Runs the host's migrations in one tenant's schema, inside the caller's transaction. What has been run is kept per storage in
+ * `tenantry.migrations` of the same database, so that a migration and its record commit together.
+ */
+import { Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
+import pg from 'pg'
+import { defineError } from '../../kernel/errors.ts'
+import type { TenantMigration } from '../../tenants/migrations.ts'
+import { SingleClientDriver } from './postgres-scope.ts'
+
+export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
+
+/** What every placement's database needs once; ten processes may do it at the same moment. */
+export const PREPARE = `begin;
+  select pg_advisory_xact_lock(7367228002);
+  create schema if not exists tenantry;
+  create table if not exists tenantry.migrations (
+    locator text not null, name text not null, checksum text not null,
+    applied_at timestamptz(3) not null default now(), primary key (locator, name));
+  commit`
+
+type Direction = 'up' | 'down'
+
+export class PostgresMigrator {
+  readonly #migrations: readonly TenantMigration[]
+
+  constructor(migrations: readonly TenantMigration[]) {
+    this.#migrations = migrations
+  }
+
+  /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
+  async up(client: pg.ClientBase, locator: string, searchPath: string): Promise<string[]> {
+    if (this.#migrations.length === 0) return []
+    const applied = await this.#applied(client, locator)
+    const pending = this.#migrations.filter(({ name }) => !applied.includes(name))
+    await client.query(`select set_config('search_path', $1, true)`, [searchPath])
+    for (const migration of pending) {
+      await this.#run(client, migration, 'up', migration.up)
+      await client.query('insert into tenantry.migrations (locator, name, checksum) values ($1, $2, $3)', [
+        locator,
+        migration.name,
+        migration.checksum,
+      ])
+    }
+    return pending.map(({ name }) => name)
+  }
+
+  /** Takes back the last `steps`, newest first. */
+  async down(client: pg.ClientBase, locator: string, searchPath: string, steps: number): Promise<string[]> {
+    const names = (await this.#applied(client, locator)).reverse().slice(0, steps)
+    await client.query(`select set_config('search_path', $1, true)`, [searchPath])
+    for (const name of names) {
+      const migration = this.#migrations.find((one) => one.name === name)
+      if (!migration?.down) throw MigrationFailed(`The migration ${name} cannot be taken back: it has no "down".`)
+      await this.#run(client, migration, 'down', migration.down)
+      await client.query('delete from tenantry.migrations where locator = $1 and name = $2', [locator, name])
+    }
+    return names
+  }
+
+  async forget(client: pg.ClientBase, locator: string): Promise<void> {
+    await client.query('delete from tenantry.migrations where locator = $1', [locator])
+  }
+
+  async #applied(client: pg.ClientBase, locator: string): Promise<string[]> {
+    const { rows } = await client.query('select name from tenantry.migrations where locator = $1 order by name', [locator])
+    return rows.map(({ name }) => name)
+  }
+
+  async #run(client: pg.ClientBase, { name }: TenantMigration, direction: Direction, step: TenantMigration['up']) {
+    try {
+      if (typeof step === 'string') await client.query(step)
+      else await step(kyselyOn(client))
+    } catch (error) {
+      if (!(error instanceof pg.DatabaseError) && typeof step === 'string') throw error // the connection, not the SQL
+      const state = error instanceof pg.DatabaseError ? ` (SQLSTATE ${error.code})` : ''
+      throw MigrationFailed(`The migration ${name} (${direction}) failed${state}; the log has the full text.`, { cause: error })
+    }
+  }
+}
+
+const kyselyOn = (client: pg.ClientBase): Kysely<any> =>
+  new Kysely<any>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new SingleClientDriver(client),
+      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  })

@@ -1,0 +1,155 @@
+/**
+ * A tenant's scope on a pooled connection: role, search_path and tenant id, set for one transaction and gone with it.
+ *
+ *   a query alone   BEGIN, scope, the query, COMMIT
+ *   a transaction   BEGIN (with its isolation level), scope, the host's statements, COMMIT
+ *
+ * The scope is awaited before anything of the host is sent, so no statement ever runs without it. It is set with
+ * `set_config(.., true)` only. A client that does not come back idle is destroyed, never reused.
+ */
+import type { CompiledQuery, DatabaseConnection, Driver, QueryResult, TransactionSettings } from 'kysely'
+import type pg from 'pg'
+
+export interface Scope {
+  readonly tenantId: string
+  readonly searchPath: string
+  readonly role: string
+}
+
+const SET_SCOPE = `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true), set_config('role', $3, true)`
+
+/** Kysely over a pool, every statement inside a tenant's scope. */
+export class ScopedDriver implements Driver {
+  readonly #pool: pg.Pool
+  readonly #scope: Scope
+
+  constructor(pool: pg.Pool, scope: Scope) {
+    this.#pool = pool
+    this.#scope = scope
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<ScopedConnection> {
+    return new ScopedConnection((await this.#pool.connect()) as pg.PoolClient, this.#scope)
+  }
+
+  beginTransaction(connection: ScopedConnection, settings: TransactionSettings): Promise<void> {
+    return connection.begin(settings)
+  }
+
+  commitTransaction(connection: ScopedConnection): Promise<void> {
+    return connection.end('commit')
+  }
+
+  rollbackTransaction(connection: ScopedConnection): Promise<void> {
+    return connection.end('rollback')
+  }
+
+  async savepoint(connection: ScopedConnection, name: string): Promise<void> {
+    await connection.statement(`savepoint "${name.replaceAll('"', '""')}"`)
+  }
+
+  async rollbackToSavepoint(connection: ScopedConnection, name: string): Promise<void> {
+    await connection.statement(`rollback to savepoint "${name.replaceAll('"', '""')}"`)
+  }
+
+  async releaseSavepoint(connection: ScopedConnection, name: string): Promise<void> {
+    await connection.statement(`release savepoint "${name.replaceAll('"', '""')}"`)
+  }
+
+  async releaseConnection(connection: ScopedConnection): Promise<void> {
+    connection.release()
+  }
+
+  /** The pool outlives the handle. */
+  async destroy(): Promise<void> {}
+}
+
+class ScopedConnection implements DatabaseConnection {
+  readonly #client: pg.PoolClient
+  readonly #scope: Scope
+  #inTransaction = false
+
+  constructor(client: pg.PoolClient, scope: Scope) {
+    this.#client = client
+    this.#scope = scope
+  }
+
+  async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
+    if (this.#inTransaction) return run<Row>(this.#client, query)
+    await this.begin({})
+    try {
+      const result = await run<Row>(this.#client, query)
+      await this.end('commit')
+      return result
+    } catch (error) {
+      if (this.#inTransaction) await this.end('rollback')
+      throw error
+    }
+  }
+
+  // biome-ignore lint/correctness/useYield: streams need a cursor, which a scoped pool does not offer
+  async *streamQuery<Row>(): AsyncIterableIterator<QueryResult<Row>> {
+    throw new Error('streaming is not available on a tenant handle; page through the rows by key instead')
+  }
+
+  async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
+    const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode].filter(Boolean).join(', ')
+    await this.#client.query(modes ? `begin ${modes}` : 'begin')
+    this.#inTransaction = true
+    await this.#client.query(SET_SCOPE, [this.#scope.tenantId, this.#scope.searchPath, this.#scope.role])
+  }
+
+  async end(how: 'commit' | 'rollback'): Promise<void> {
+    this.#inTransaction = false
+    const { command } = await this.#client.query(how)
+    if (how === 'commit' && command === 'ROLLBACK') {
+      throw new Error('the transaction was rolled back: a statement in it had failed')
+    }
+  }
+
+  async statement(sql: string): Promise<void> {
+    await this.#client.query(sql)
+  }
+
+  release(): void {
+    const isIdle = (this.#client as unknown as { getTransactionStatus(): string | null }).getTransactionStatus() === 'I'
+    this.#client.release(!isIdle)
+  }
+}
+
+/** Kysely over one client inside a transaction that somebody else ends: for migrations written in TypeScript. */
+export class SingleClientDriver implements Driver {
+  readonly #client: pg.ClientBase
+
+  constructor(client: pg.ClientBase) {
+    this.#client = client
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    return {
+      executeQuery: (query) => run(this.#client, query),
+      streamQuery: () => {
+        throw new Error('streaming is not available in a migration')
+      },
+    }
+  }
+
+  beginTransaction(): Promise<void> {
+    throw new Error('a migration already runs in a transaction')
+  }
+
+  async commitTransaction(): Promise<void> {}
+  async rollbackTransaction(): Promise<void> {}
+  async releaseConnection(): Promise<void> {}
+  async destroy(): Promise<void> {}
+}
+
+async function run<Row>(client: pg.ClientBase, { sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
+  const { rows, rowCount, command } = await client.query(sql, [...parameters])
+  const counts = command === 'INSERT' || command === 'UPDATE' || command === 'DELETE' || command === 'MERGE'
+  return counts ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows: rows ?? [] }
+}

@@ -1,0 +1,84 @@
+/**
+ * The store inside one process: for tests, and for a service of one process that may forget at a restart.
+ *
+ * An expired entry is invisible at once. It is removed when a write passes by: each write looks at the next two entries,
+ * going round and round, so that the map never grows far beyond what is alive and no write is slow.
+ */
+import type { Clock } from '../../kernel/clock.ts'
+import { InvalidRequest } from '../../kernel/errors.ts'
+import { checkEntry, type Owner, type Store } from '../../kernel/store.ts'
+
+const SWEPT_PER_WRITE = 2
+
+/** A `StoreDriver` that asks for nothing but a clock. */
+export interface MemoryStoreDriver {
+  open(base: { readonly clock: Clock }): Store
+}
+
+interface Entry {
+  readonly owner: Owner
+  readonly value: string
+  readonly expiresAtMs: number
+}
+
+export const memoryStore = (): MemoryStoreDriver => ({ open: ({ clock }) => storeBy(clock) })
+
+function storeBy(clock: Clock): Store {
+  const entries = new Map<string, Entry>()
+  let round = entries.entries()
+
+  const isExpired = ({ expiresAtMs }: Entry) => expiresAtMs <= clock.now().getTime()
+  const alive = (id: string) => {
+    const entry = entries.get(id)
+    return entry && !isExpired(entry) ? entry.value : null
+  }
+  const write = (owner: Owner, key: string, value: string, ttlSeconds = Number.POSITIVE_INFINITY) => {
+    entries.set(idOf(owner, key), { owner, value, expiresAtMs: clock.now().getTime() + ttlSeconds * 1_000 })
+    for (let looked = 0; looked < SWEPT_PER_WRITE; looked++) {
+      const next = round.next()
+      if (next.done) round = entries.entries()
+      else if (isExpired(next.value[1])) entries.delete(next.value[0])
+    }
+  }
+
+  return {
+    name: 'memory',
+    async get(owner, key) {
+      checkEntry({ owner, key })
+      return alive(idOf(owner, key))
+    },
+    async set(owner, key, value, ttlSeconds) {
+      checkEntry({ owner, key, value, ttlSeconds })
+      write(owner, key, value, ttlSeconds)
+    },
+    async take(owner, key) {
+      checkEntry({ owner, key })
+      const value = alive(idOf(owner, key))
+      entries.delete(idOf(owner, key))
+      return value
+    },
+    async delete(owner, key) {
+      checkEntry({ owner, key })
+      entries.delete(idOf(owner, key))
+    },
+    async increment(owner, key, amount, ttlSeconds) {
+      checkEntry({ owner, key, amount, ttlSeconds })
+      const before = alive(idOf(owner, key)) ?? '0'
+      if (!/^-?\d+$/.test(before)) throw InvalidRequest('what is kept under this key is not a counter')
+      const after = Number(before) + amount
+      write(owner, key, String(after), ttlSeconds)
+      return after
+    },
+    async purge(tenantId) {
+      checkEntry({ owner: tenantId })
+      for (const [id, { owner }] of entries) if (owner === tenantId) entries.delete(id)
+    },
+    async ping() {},
+    async close() {
+      entries.clear()
+    },
+  }
+}
+
+/** Neither part holds a NUL, and no owner is empty. */
+const idOf = (owner: Owner, key: string): string => `${owner ?? ''}\0${key}`

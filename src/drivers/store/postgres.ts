@@ -1,0 +1,154 @@
+/**
+ * The store in a table of the backoffice database: nothing more to run, and what is in it (sessions) survives a restart.
+ *
+ * It has connections of its own. On the caller's it would be part of the caller's transaction; on the pool the caller's
+ * transaction came from, many transactions that each ask the store could hold all connections and wait for one another.
+ *
+ * Each operation is one statement, so PostgreSQL's row lock is what makes `take` and `increment` exact. Time is the
+ * server's. An expired row is invisible at once and is removed by later writes: every hundredth removes up to a thousand.
+ * That needs no timer and no job that must run somewhere, and garbage goes ten times faster than writes can make it.
+ */
+import { type Database, isDatabaseUnavailable, SCHEMA, type SqlResult, sqlState } from '../../kernel/database.ts'
+import { DependencyUnavailable, InvalidRequest } from '../../kernel/errors.ts'
+import type { Migration } from '../../kernel/migrations.ts'
+import { checkEntry, type Owner, type Store, type StoreDriver } from '../../kernel/store.ts'
+
+const MAX_CONNECTIONS = 5
+const WRITES_PER_SWEEP = 100
+const ROWS_PER_SWEEP = 1_000
+const NOT_A_NUMBER = '22P02'
+const NUMBER_TOO_LARGE = '22003'
+
+export interface PostgresStoreOptions {
+  /** Connections at most; default 5. */
+  readonly max?: number
+  /** Added to the server's clock, so that a test can travel. */
+  readonly clockOffsetMs?: () => number
+}
+
+/** An owner is a tenant's id, or empty for the service. */
+export const storeTables: readonly Migration[] = [
+  {
+    name: '0001_store',
+    up: `
+      create table store (
+        owner text collate "C" not null,
+        key text collate "C" not null,
+        value text not null,
+        expires_at timestamptz,
+        primary key (owner, key)
+      );
+      create index store_expires_at on store (expires_at) where expires_at is not null;
+    `,
+  },
+]
+
+const TABLE = `${SCHEMA}.store`
+/** Statements that ask the time have the clock's offset as their first parameter. */
+const NOW = `(clock_timestamp() + $1::float8 * interval '1 millisecond')`
+const EXPIRY = `${NOW} + $5::float8 * interval '1 second'`
+
+const GET = `select value from ${TABLE} where owner = $2 and key = $3 and (expires_at is null or expires_at > ${NOW})`
+
+const SET = `
+  insert into ${TABLE} (owner, key, value, expires_at) values ($2, $3, $4, ${EXPIRY})
+  on conflict (owner, key) do update set value = excluded.value, expires_at = ${EXPIRY}`
+
+const TAKE = `
+  delete from ${TABLE} where owner = $2 and key = $3
+  returning case when expires_at is null or expires_at > ${NOW} then value end as value`
+
+const INCREMENT = `
+  insert into ${TABLE} as kept (owner, key, value, expires_at) values ($2, $3, $4, ${EXPIRY})
+  on conflict (owner, key) do update set
+    value = case when kept.expires_at <= ${NOW} then excluded.value
+                 else (kept.value::bigint + excluded.value::bigint)::text end,
+    expires_at = ${EXPIRY}
+  returning value`
+
+/** Skips what others hold: it waits for nobody while it holds many rows, so it cannot deadlock. */
+const SWEEP = `
+  delete from ${TABLE} where (owner, key) in (
+    select owner, key from ${TABLE} where expires_at <= (select ${NOW})
+    order by expires_at limit ${ROWS_PER_SWEEP} for update skip locked)`
+
+export function postgresStore({
+  max = MAX_CONNECTIONS,
+  clockOffsetMs = () => 0,
+}: PostgresStoreOptions = {}): StoreDriver {
+  return {
+    tables: storeTables,
+    open: ({ database }) => storeOn(database.apart(max), clockOffsetMs),
+  }
+}
+
+/** @param database is closed with the store. */
+function storeOn(database: Database, clockOffsetMs: () => number): Store {
+  let writes = 0
+
+  const run = async (statement: string, values: readonly unknown[] = []): Promise<SqlResult> => {
+    try {
+      return await database.sql(statement, values)
+    } catch (error) {
+      if (isDatabaseUnavailable(error)) throw DependencyUnavailable('the store cannot be reached', { cause: error })
+      throw error
+    }
+  }
+  const runAtTime = (statement: string, ...values: unknown[]) => run(statement, [clockOffsetMs(), ...values])
+  const sweepSometimes = async () => {
+    writes += 1
+    if (writes % WRITES_PER_SWEEP !== 0) return
+    try {
+      await runAtTime(SWEEP)
+    } catch (error) {
+      // The write it follows has succeeded, whatever becomes of this; a later one sweeps the same rows.
+      if (!DependencyUnavailable.matches(error)) throw error
+    }
+  }
+
+  return {
+    name: 'postgres',
+    async get(owner, key) {
+      checkEntry({ owner, key })
+      const { rows } = await runAtTime(GET, ownerColumn(owner), key)
+      return rows[0]?.value ?? null
+    },
+    async set(owner, key, value, ttlSeconds) {
+      checkEntry({ owner, key, value, ttlSeconds })
+      await runAtTime(SET, ownerColumn(owner), key, value, ttlSeconds ?? null)
+      await sweepSometimes()
+    },
+    async take(owner, key) {
+      checkEntry({ owner, key })
+      const { rows } = await runAtTime(TAKE, ownerColumn(owner), key)
+      return rows[0]?.value ?? null
+    },
+    async delete(owner, key) {
+      checkEntry({ owner, key })
+      await run(`delete from ${TABLE} where owner = $1 and key = $2`, [ownerColumn(owner), key])
+    },
+    async increment(owner, key, amount, ttlSeconds) {
+      checkEntry({ owner, key, amount, ttlSeconds })
+      const { rows } = await runAtTime(INCREMENT, ownerColumn(owner), key, String(amount), ttlSeconds ?? null).catch(
+        refuseWhatIsNoCounter,
+      )
+      await sweepSometimes()
+      return Number(rows[0]?.value)
+    },
+    async purge(tenantId) {
+      checkEntry({ owner: tenantId })
+      await run(`delete from ${TABLE} where owner = $1`, [tenantId])
+    },
+    async ping() {
+      await run('select 1')
+    },
+    close: () => database.close(),
+  }
+}
+
+const ownerColumn = (owner: Owner): string => owner ?? ''
+
+function refuseWhatIsNoCounter(error: unknown): never {
+  const isNoCounter = [NOT_A_NUMBER, NUMBER_TOO_LARGE].includes(sqlState(error) ?? '')
+  throw isNoCounter ? InvalidRequest('what is kept under this key is not a counter', { cause: error }) : error
+}

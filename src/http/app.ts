@@ -1,0 +1,185 @@
+/**
+ * The admin API, the probes and the metrics over HTTP, as one function from Request to Response. Hosts (./hosts) put it into
+ * the server they have; nothing here knows a satellite by name.
+ *
+ *   request ─► request id ─► token or session ─► route ─► operation ─► checked answer
+ *                               │ 401, whatever the path      │
+ *                               └──────────────► problem+json ◄┘
+ */
+import { randomUUID } from 'node:crypto'
+import { Hono } from 'hono'
+import { runInContext } from '../kernel/context.ts'
+import { NotFound, SatelliteDisabled, TenancyError } from '../kernel/errors.ts'
+import { Idempotency } from '../kernel/idempotency.ts'
+import { Histogram } from '../kernel/metrics.ts'
+import type { AnyOperation, Satellite } from '../satellite.ts'
+import type { Bound, Core } from '../tenancy.ts'
+import { openApiDocument } from './openapi.ts'
+import { AdminPages } from './pages/admin-pages.ts'
+import { createProbes, type ProbeOptions } from './probes.ts'
+import { asTenancyError, Forbidden, MethodNotAllowed, problemResponse, Unauthorized } from './problem.ts'
+import { OperationRunner } from './run-operation.ts'
+import { isSameOrigin, Sessions } from './sessions.ts'
+import { systemOperations } from './system-operations.ts'
+import { type AdminToken, type Identity, Tokens } from './tokens.ts'
+
+export const DEFAULT_PREFIX = '/admin/multitenancy'
+
+export interface HttpOptions extends ProbeOptions {
+  /** Where the admin API is mounted; default `/admin/multitenancy`. */
+  readonly prefix?: string
+  /** At least one; the API does not start without. */
+  readonly adminTokens: readonly AdminToken[]
+  /** False leaves the probes and metrics alone (a worker); default true. */
+  readonly api?: boolean
+  /** Satellites that exist but are off: their paths answer `E_SATELLITE_DISABLED`. */
+  readonly switchedOff?: readonly Satellite[]
+}
+
+/** What a host knows of the connection. */
+export interface Client {
+  readonly ip?: string | undefined
+}
+
+export interface Http {
+  readonly prefix: string
+  fetch(request: Request, client?: Client): Promise<Response>
+  /** Whether a path is one of ours; a host passes everything else on. */
+  handles(pathname: string): boolean
+  /** Path and fragment of a link that signs a browser in, once, within ten minutes. */
+  signInLink(): Promise<string>
+}
+
+interface Env {
+  Bindings: { readonly identity: Identity }
+}
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+export function createHttp(core: Core, options: HttpOptions): Http {
+  const prefix = normalized(options.prefix ?? DEFAULT_PREFIX)
+  const { log, store, secrets, database } = core.kernel
+  const tokens = new Tokens(options.adminTokens)
+  const sessions = new Sessions(store, secrets, tokens, prefix)
+  const operations: readonly Bound<AnyOperation>[] = [
+    ...core.operations,
+    ...systemOperations.map((what) => ({ what, service: core })),
+  ]
+  const document = JSON.stringify(openApiDocument(operations.map(({ what }) => what), prefix))
+  const pages = new AdminPages({ prefix, tokens, sessions, document })
+  const runner = new OperationRunner(core, new Idempotency(database, secrets), prefix)
+  const probes = createProbes(core, options)
+  const seconds = new Histogram()
+  core.metrics.register({
+    name: 'multitenancy_http_request_seconds',
+    help: 'Duration of admin API requests',
+    type: 'histogram',
+    collect: () => seconds.samples(),
+  })
+
+  const app = new Hono<Env>({ strict: false })
+  for (const bound of operations) {
+    const { name, method, path } = bound.what
+    app.on(method, prefix + routeOf(path), async (c) => {
+      const started = performance.now()
+      const params = c.req.param() as Record<string, string>
+      const response = await answered(() => runner.run({ bound, request: c.req.raw, params, identity: c.env.identity }))
+      const status = String(response.status)
+      seconds.observe(`${name} ${status}`, () => ({ operation: name, status }), (performance.now() - started) / 1000)
+      return response
+    })
+  }
+  pages.mount(app)
+  for (const [path, methods] of methodsByPath(operations)) {
+    app.all(prefix + routeOf(path), () => {
+      const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : [])].join(', ')
+      return problemResponse(MethodNotAllowed(`This path takes ${allow}.`), { allow })
+    })
+  }
+  for (const { name, operations = [] } of options.switchedOff ?? []) {
+    for (const { path } of operations) {
+      app.all(prefix + routeOf(path), () => problemResponse(SatelliteDisabled(`The satellite "${name}" is switched off.`)))
+    }
+  }
+  app.notFound(() => problemResponse(NotFound('There is nothing at this path.')))
+  app.onError((error) => problemResponse(asTenancyError(error, log)))
+
+  const answered = async (work: () => Promise<Response>): Promise<Response> => {
+    try {
+      return await work()
+    } catch (error) {
+      return problemResponse(asTenancyError(error, log))
+    }
+  }
+
+  const admin = async (request: Request, pathname: string, requestId: string, ip: string | null): Promise<Response> => {
+    const open = await pages.withoutToken(request, pathname)
+    if (open) return open
+    const header = request.headers.get('x-admin-token')
+    const identity = header === null ? await sessions.identify(request) : tokens.identify(header)
+    if (!identity) return pages.notSignedIn(request) ?? problemResponse(unauthorized(), CHALLENGE)
+    const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
+    return runInContext({ requestId, actor, ip }, async () => {
+      if (header === null && changesSomething(request) && !isSameOrigin(request)) {
+        throw Forbidden('A request with the session cookie must come from a page of this origin.')
+      }
+      return app.fetch(request, { identity })
+    })
+  }
+
+  const isApi = (pathname: string) => options.api !== false && isBelow(pathname, prefix)
+
+  return {
+    prefix,
+    handles: (pathname) => isApi(pathname) || probes.handles(pathname),
+    fetch(request, { ip } = {}) {
+      const wished = request.headers.get('x-request-id')
+      const requestId = wished !== null && REQUEST_ID.test(wished) ? wished : randomUUID()
+      const pathname = pathOf(request.url)
+      const nobody = { type: 'admin' as const, id: 'anonymous', name: 'anonymous' }
+      return runInContext({ requestId, actor: nobody, ip: ip ?? null }, () =>
+        answered(async () => {
+          if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
+          return (await probes.answer(request, pathname)) ?? problemResponse(NotFound('There is nothing at this path.'))
+        }),
+      )
+    },
+    async signInLink() {
+      const [first] = options.adminTokens
+      const identity = first && tokens.identify(first.token)
+      if (!identity) throw new Error('there is no token to sign in with')
+      return `${prefix}/sign-in#code=${await sessions.issueCode(identity)}`
+    },
+  }
+}
+
+const CHALLENGE = { 'www-authenticate': 'TenantryToken realm="admin"' }
+
+const unauthorized = (): TenancyError => Unauthorized('Send a valid admin token in the header x-admin-token.')
+
+const changesSomething = ({ method }: Request): boolean => method !== 'GET' && method !== 'HEAD'
+
+/** `/tenants/{id}` as Hono writes it. */
+const routeOf = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1')
+
+const isBelow = (pathname: string, prefix: string): boolean =>
+  prefix === '' || pathname === prefix || pathname.startsWith(`${prefix}/`)
+
+function pathOf(url: string): string {
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  if (start < 0) return '/'
+  const end = url.slice(start).search(/[?#]/)
+  return end < 0 ? url.slice(start) : url.slice(start, start + end)
+}
+
+function normalized(prefix: string): string {
+  const trimmed = prefix.replace(/\/+$/, '')
+  if (trimmed !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(trimmed)) throw new Error(`prefix: "${prefix}" is not a path like /admin/tenants`)
+  return trimmed
+}
+
+function methodsByPath(operations: readonly Bound<AnyOperation>[]): Map<string, string[]> {
+  const methods = new Map<string, string[]>()
+  for (const { what } of operations) methods.set(what.path, [...(methods.get(what.path) ?? []), what.method])
+  return methods
+}

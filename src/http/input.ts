@@ -1,0 +1,95 @@
+/** What comes in, parsed by an operation's schemas: path, query, body. Every fault is named with its path. */
+import { z } from 'zod'
+import { invalid, type InputFault, NotFound } from '../kernel/errors.ts'
+import type { Input } from '../kernel/operation.ts'
+import type { AnyOperation } from '../satellite.ts'
+import { isStorable, parseJson } from './json.ts'
+import { PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
+
+export const MAX_BODY_BYTES = 1024 * 1024
+
+const NOTHING = z.strictObject({})
+const JSON_TYPE = /^application\/(json|merge-patch\+json)\s*(;|$)/i
+const HAS_BODY = new Set(['POST', 'PUT', 'PATCH'])
+
+/** @param text the body, as `readBody` gave it */
+export function parseInput(
+  operation: AnyOperation,
+  params: Readonly<Record<string, string>>,
+  url: URL | string,
+  text: string,
+  request: Request,
+): Input<any, any, any> {
+  const faults: InputFault[] = []
+  const parse = (schema: z.ZodType, value: unknown, where = '') => {
+    const result = schema.safeParse(value)
+    if (!result.success) faults.push(...faultsOf(result.error, where))
+    return result.data
+  }
+  const input = {
+    params: operation.params ? parse(operation.params, storable(params)) : {},
+    query: parse(operation.query ?? NOTHING, queryOf(url, faults)),
+    body: HAS_BODY.has(operation.method) ? parseBody(operation, text, request, parse) : undefined,
+    headers: request.headers,
+    signal: request.signal,
+  }
+  if (faults.length > 0) throw invalid(faults)
+  return input
+}
+
+/** The whole body as text; at most 1 MiB is ever held. */
+export async function readBody(request: Request): Promise<string> {
+  if (!request.body || !HAS_BODY.has(request.method)) return ''
+  const tooLarge = () => PayloadTooLarge(`A body is at most ${MAX_BODY_BYTES} bytes.`)
+  if (Number(request.headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw tooLarge()
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength
+    if (size > MAX_BODY_BYTES) throw tooLarge()
+    chunks.push(chunk)
+  }
+  return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
+}
+
+function parseBody(
+  operation: AnyOperation,
+  text: string,
+  request: Request,
+  parse: (schema: z.ZodType, value: unknown) => unknown,
+): unknown {
+  const takesNone = operation.body === undefined
+  if (text === '') {
+    if (takesNone) return undefined
+    if (operation.bodyOptional) return parse(operation.body, {})
+    throw invalid([{ path: '', message: 'a JSON body is required' }])
+  }
+  const type = request.headers.get('content-type') ?? ''
+  if (!JSON_TYPE.test(type)) throw UnsupportedMediaType('The body must be application/json.')
+  return parse(operation.body ?? NOTHING, parseJson(text))
+}
+
+function queryOf(url: URL | string, faults: InputFault[]): Record<string, string> {
+  const text = typeof url === 'string' ? url : url.href
+  const start = text.indexOf('?')
+  if (start < 0) return {}
+  const query: Record<string, string> = {}
+  for (const [key, value] of new URLSearchParams(text.slice(start).split('#')[0])) {
+    if (Object.hasOwn(query, key)) faults.push({ path: key, message: 'given twice' })
+    else if (!isStorable(value)) faults.push({ path: key, message: 'holds NUL' })
+    Object.defineProperty(query, key, { value, enumerable: true, configurable: true, writable: true })
+  }
+  return query
+}
+
+function storable(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  if (!Object.values(params).every(isStorable)) throw NotFound('There is nothing at this path.')
+  return params
+}
+
+function faultsOf(error: z.ZodError, where: string): InputFault[] {
+  return error.issues.map((issue) => ({
+    path: [where, ...issue.path.map(String)].filter(Boolean).join('.'),
+    message: issue.message,
+  }))
+}

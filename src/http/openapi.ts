@@ -1,0 +1,119 @@
+/**
+ * OpenAPI 3.1 of the operations, which is all it knows: what is not an operation is not in it, and no operation is missing.
+ */
+import { z } from 'zod'
+import { createDocument, type ZodOpenApiObject, type ZodOpenApiPathsObject, type ZodOpenApiResponsesObject } from 'zod-openapi'
+import { type ErrorType, InvalidRequest } from '../kernel/errors.ts'
+import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/idempotency.ts'
+import type { AnyOperation } from '../satellite.ts'
+import { VERSION } from '../version.ts'
+import { Forbidden, InvalidJson, PayloadTooLarge, Unauthorized, UnsupportedMediaType } from './problem.ts'
+
+const Problem = z
+  .looseObject({
+    type: z.string(),
+    title: z.string(),
+    status: z.number().int(),
+    detail: z.string(),
+    code: z.string().meta({ description: 'Stable; what programs should look at' }),
+    requestId: z.string().nullable(),
+    errors: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+  })
+  .meta({ id: 'Problem', description: 'RFC 9457' })
+
+const RequestId = { 'x-request-id': { schema: { type: 'string' as const }, description: 'Stands in every log line and audit entry' } }
+
+const TEXTS: Record<number, string> = {
+  200: 'Done',
+  201: 'Created',
+  202: 'Accepted; a job does the rest',
+  204: 'Done, nothing to say',
+  503: 'Unavailable',
+}
+
+export function openApiDocument(operations: readonly AnyOperation[], prefix: string): ReturnType<typeof createDocument> {
+  const paths: ZodOpenApiPathsObject = {}
+  for (const operation of operations) {
+    const path = prefix + operation.path
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: described(operation) }
+  }
+  const document: ZodOpenApiObject = {
+    openapi: '3.1.0',
+    info: {
+      title: 'Tenantry admin API',
+      version: VERSION,
+      description: 'Administers the tenants of a multi-tenant SaaS. Errors are RFC 9457 problems with a stable `code`.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/' }],
+    security: [{ adminToken: [] }],
+    tags: [...new Set(operations.map(tagOf))].map((name) => ({ name })),
+    paths,
+    components: {
+      securitySchemes: { adminToken: { type: 'apiKey', in: 'header', name: 'x-admin-token' } },
+      schemas: { Problem },
+    },
+  }
+  return createDocument(document)
+}
+
+function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'] & object {
+  const isPost = operation.method === 'POST'
+  const hasWait = operation.settled !== undefined
+  const headers = z.object({
+    ...(isPost ? { 'Idempotency-Key': z.string().max(255).optional() } : {}),
+    ...(hasWait ? { Prefer: z.string().optional().meta({ description: '`wait=N` waits up to N seconds, at most 30' }) } : {}),
+  })
+  return {
+    operationId: operation.name,
+    tags: [tagOf(operation)],
+    summary: operation.summary,
+    ...(operation.description ? { description: operation.description } : {}),
+    requestParams: {
+      ...(operation.params ? { path: operation.params } : {}),
+      ...(operation.query ? { query: operation.query } : {}),
+      ...(isPost || hasWait ? { header: headers } : {}),
+    },
+    ...(operation.body
+      ? { requestBody: { required: !operation.bodyOptional, content: { 'application/json': { schema: operation.body } } } }
+      : {}),
+    responses: { ...successes(operation), ...failures(operation) },
+  }
+}
+
+function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
+  const isEmpty = operation.reply instanceof z.ZodVoid
+  const statuses = [isEmpty ? 204 : (operation.status ?? 200), ...(operation.alsoStatus ?? [])]
+  const streams = Object.fromEntries((operation.streams ?? []).map((type) => [type, { schema: { type: 'string' as const } }]))
+  return Object.fromEntries(
+    statuses.map((status) => [
+      String(status),
+      {
+        description: TEXTS[status] ?? 'Done',
+        headers: RequestId,
+        ...(isEmpty ? {} : { content: { 'application/json': { schema: operation.reply }, ...streams } }),
+      },
+    ]),
+  )
+}
+
+function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
+  const errors: ErrorType[] = [Unauthorized, Forbidden, InvalidRequest, ...(operation.errors ?? [])]
+  if (operation.body) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)
+  if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress)
+  const byStatus = new Map<number, Set<string>>()
+  for (const { status, code } of errors) byStatus.set(status, new Set([...(byStatus.get(status) ?? []), code]))
+  const problem = { 'application/problem+json': { schema: Problem } }
+  const declared = [...byStatus].map(([status, codes]) => [
+    String(status),
+    { description: [...codes].map((code) => `\`${code}\``).join(', '), headers: RequestId, content: problem },
+  ])
+  return Object.fromEntries([
+    ...declared,
+    ...(operation.alsoStatus?.includes(503)
+      ? []
+      : [['503', { description: '`E_DEPENDENCY_UNAVAILABLE`, with Retry-After', headers: RequestId, content: problem }]]),
+  ])
+}
+
+const tagOf = ({ name }: AnyOperation): string => name.split('.')[0] ?? name

@@ -1,0 +1,56 @@
+/** `/livez`, `/readyz`, `/healthz` and `/metrics`: for orchestrators and scrapers, without a token. Each group can be switched off. */
+import { CONTENT_TYPE } from '../kernel/metrics.ts'
+import type { Core } from '../tenancy.ts'
+import { MethodNotAllowed, problemResponse } from './problem.ts'
+import { respond, respondJson } from './respond.ts'
+
+export interface ProbeOptions {
+  /** `/livez`, `/readyz`, `/healthz`; on by default, at the root. */
+  readonly probes?: { readonly enabled?: boolean; readonly prefix?: string }
+  /** `/metrics`; on by default, at the root. */
+  readonly exposition?: { readonly enabled?: boolean; readonly prefix?: string }
+}
+
+export interface Probes {
+  handles(pathname: string): boolean
+  answer(request: Request, pathname: string): Promise<Response | undefined>
+}
+
+export function createProbes({ health, metrics }: Core, { probes = {}, exposition = {} }: ProbeOptions): Probes {
+  const uptimeSeconds = () => Math.round(process.uptime() * 1000) / 1000
+  metrics.register({
+    name: 'multitenancy_uptime_seconds',
+    help: 'Seconds since this process started',
+    type: 'gauge',
+    collect: () => [{ value: uptimeSeconds() }],
+  })
+  const ready = async () => {
+    const { status, checks } = await health.report()
+    return respondJson(status === 'fail' ? 503 : 200, { status, uptimeSeconds: uptimeSeconds(), checks })
+  }
+  const routes = new Map<string, () => Response | Promise<Response>>()
+  if (probes.enabled ?? true) {
+    const prefix = probes.prefix ?? ''
+    routes.set(`${prefix}/livez`, () => respondJson(200, { status: 'ok', uptimeSeconds: uptimeSeconds() }))
+    routes.set(`${prefix}/readyz`, ready)
+    routes.set(`${prefix}/healthz`, ready)
+  }
+  if (exposition.enabled ?? true) {
+    routes.set(`${exposition.prefix ?? ''}/metrics`, async () =>
+      respond(200, await metrics.expose(), { 'content-type': CONTENT_TYPE }),
+    )
+  }
+  return {
+    handles: (pathname) => routes.has(pathname),
+    async answer(request, pathname) {
+      const route = routes.get(pathname)
+      if (!route) return undefined
+      if (request.method === 'GET') return route()
+      if (request.method === 'HEAD') {
+        const { status, headers } = await route()
+        return new Response(null, { status, headers })
+      }
+      return problemResponse(MethodNotAllowed('This path takes GET, HEAD.'), { allow: 'GET, HEAD' })
+    },
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Admin tokens: who may call the API, and how much of it. Compared by digest in constant time, every configured token at
+ * every request, so that neither the answer's content nor its duration tells how close a guess was.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { z } from 'zod'
+import { fingerprint } from '../kernel/crypto.ts'
+import type { Method, Scope } from '../kernel/operation.ts'
+
+export const AdminToken = z.strictObject({
+  /** Becomes the actor in the audit log. */
+  name: z.string().min(1).max(100),
+  token: z.string().min(16, 'a token has at least 16 characters'),
+  scope: z.enum(['admin', 'read', 'runtime']).default('admin'),
+})
+export type AdminToken = z.input<typeof AdminToken>
+
+export interface Identity {
+  readonly name: string
+  readonly scope: Scope
+  /** Tells tokens apart without being one; a session is bound to it. */
+  readonly fingerprint: string
+}
+
+export class Tokens {
+  readonly #known: readonly { digest: Buffer; identity: Identity }[]
+
+  constructor(tokens: readonly AdminToken[]) {
+    const parsed = tokens.map((token) => AdminToken.parse(token))
+    if (parsed.length === 0) throw new Error('the admin API needs at least one admin token')
+    if (new Set(parsed.map(({ token }) => token)).size < parsed.length) throw new Error('two admin tokens are the same')
+    this.#known = parsed.map(({ name, token, scope }) => ({
+      digest: digest(token),
+      identity: { name, scope, fingerprint: fingerprint(token) },
+    }))
+  }
+
+  identify(token: string): Identity | undefined {
+    const presented = digest(token)
+    let found: Identity | undefined
+    for (const { digest, identity } of this.#known) {
+      if (timingSafeEqual(presented, digest)) found = identity
+    }
+    return found
+  }
+
+  /** The token behind a session, while it is still configured. */
+  byFingerprint(print: string): Identity | undefined {
+    return this.#known.find(({ identity }) => identity.fingerprint === print)?.identity
+  }
+}
+
+/** Whether a token of `scope` may call an operation. */
+export function mayCall(scope: Scope, method: Method | 'HEAD', operationScope: 'runtime' | undefined): boolean {
+  if (scope === 'admin') return true
+  if (scope === 'read') return method === 'GET' || method === 'HEAD'
+  return operationScope === 'runtime'
+}
+
+const digest = (token: string): Buffer => createHash('sha256').update(token).digest()

@@ -1,0 +1,55 @@
+/**
+ * A command is one thing the terminal can do, as plain data: its name, arguments and options, and a function of the service.
+ * `cli/` turns them into a program with help, `--json`, exit codes and questions before anything is destroyed.
+ */
+
+export interface Argument {
+  readonly name: string
+  readonly summary: string
+  readonly required?: boolean
+}
+
+export interface Option {
+  /** `--note <text>`, or `--dry-run` for a switch. */
+  readonly flags: string
+  readonly summary: string
+  readonly required?: boolean
+  /** Turns the text into a value; throws a TenancyError when it is not one. */
+  readonly parse?: (text: string) => unknown
+  readonly default?: unknown
+}
+
+/** What a command is given to speak with: data goes to standard output, everything else to standard error. */
+export interface Terminal {
+  /** Result rows: a table, or with `--json` the value itself. */
+  table(rows: readonly Readonly<Record<string, unknown>>[], value?: unknown): void
+  /** One result, as lines of `name  value`, or with `--json` the value itself. */
+  record(value: Readonly<Record<string, unknown>>): void
+  /** Plain words, never part of the result. */
+  say(text: string): void
+  /** A line that is kept up to date while something long runs. */
+  progress(text: string): void
+  /** Asks before something is destroyed: true with `--yes`; without a terminal to ask on, it throws. */
+  confirm(question: string): Promise<boolean>
+}
+
+export interface CommandInput {
+  readonly args: Readonly<Record<string, string>>
+  readonly options: Readonly<Record<string, any>>
+  readonly terminal: Terminal
+  /** Aborts on Ctrl-C. */
+  readonly signal: AbortSignal
+}
+
+export interface Command<Service = any> {
+  /** With the specification's colons: `tenant:create`. */
+  readonly name: string
+  readonly summary: string
+  readonly arguments?: readonly Argument[]
+  readonly options?: readonly Option[]
+  /** Whether jobs must be worked on while it runs (it waits for one). */
+  readonly needsWorker?: boolean
+  readonly run: (service: Service, input: CommandInput) => Promise<void>
+}
+
+export const command = <Service>(definition: Command<Service>): Command<Service> => definition

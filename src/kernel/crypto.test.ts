@@ -1,0 +1,134 @@
+import { randomBytes } from 'node:crypto'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createSecrets, equalInConstantTime, fingerprint, isAppKey, randomToken } from './crypto.ts'
+
+const appKey = () => randomBytes(32).toString('base64')
+const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+
+const oldKey = appKey()
+const newKey = appKey()
+const secrets = createSecrets(oldKey)
+const rotated = createSecrets(newKey, [oldKey])
+
+describe('a sealed value', () => {
+  test('opens to what was sealed, whatever it is', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (plain, binding) => {
+        expect(secrets.open(secrets.seal(plain, binding), binding)).toBe(plain)
+      }),
+    )
+  })
+
+  test('shows nothing of it, and is never the same twice', () => {
+    const first = secrets.seal('correct horse', 'webhook 1')
+    expect(first).toMatch(/^v1\.[0-9a-f]{8}\.[\w-]{16}\.[\w-]+$/)
+    expect(first).not.toContain(Buffer.from('correct horse').toString('base64url').slice(0, 8))
+    expect(secrets.seal('correct horse', 'webhook 1')).not.toBe(first)
+  })
+
+  test('does not open where it does not belong', () => {
+    const sealed = secrets.seal('correct horse', 'webhook 1')
+    expect(() => secrets.open(sealed, 'webhook 2')).toThrow()
+    expect(() => secrets.open(sealed, '')).toThrow()
+  })
+
+  test.each(['', 'k', 'ab', 'abc'])('does not open when any one character is another: %j', (plain) => {
+    const sealed = secrets.seal(plain, 'row 1')
+    for (const [index, kept] of [...sealed].entries()) {
+      for (const other of [...BASE64URL, '.', '=', ' ']) {
+        if (other === kept) continue
+        const altered = sealed.slice(0, index) + other + sealed.slice(index + 1)
+        expect(() => secrets.open(altered, 'row 1'), altered).toThrow()
+      }
+    }
+  })
+
+  test('does not open when it is cut short or longer, so that no short tag is accepted', () => {
+    const sealed = secrets.seal('k', 'row 1')
+    for (let length = 0; length < sealed.length; length++) {
+      expect(() => secrets.open(sealed.slice(0, length), 'row 1'), sealed.slice(0, length)).toThrow()
+    }
+    const [version, keyId, iv, body = ''] = sealed.split('.')
+    const tag = Buffer.from(body, 'base64url').subarray(-16)
+    for (const bytes of [4, 8, 12, 13, 14, 15]) {
+      const shortTag = tag.subarray(0, bytes).toString('base64url')
+      expect(() => secrets.open([version, keyId, iv, shortTag].join('.'), 'row 1')).toThrow('altered')
+    }
+    for (const more of ['A', '.', '.A', '\n']) expect(() => secrets.open(sealed + more, 'row 1')).toThrow()
+  })
+})
+
+describe('after a rotation', () => {
+  const before = secrets.seal('correct horse', 'row 1')
+
+  test('old values open, and are told from new ones', () => {
+    expect(rotated.open(before, 'row 1')).toBe('correct horse')
+    expect(rotated.isCurrent(before)).toBe(false)
+    expect(secrets.isCurrent(before)).toBe(true)
+  })
+
+  test('new values are under the new key alone', () => {
+    const after = rotated.seal('correct horse', 'row 1')
+    expect(rotated.isCurrent(after)).toBe(true)
+    expect(createSecrets(newKey).open(after, 'row 1')).toBe('correct horse')
+    expect(() => secrets.open(after, 'row 1')).toThrow('not configured')
+  })
+
+  test('once the old key is gone, old values say why they do not open', () => {
+    expect(() => createSecrets(newKey).open(before, 'row 1')).toThrow('not configured')
+  })
+
+  test('old signatures hold, new ones are under the new key', () => {
+    const signature = secrets.sign('text', 'cursor')
+    expect(rotated.verify('text', 'cursor', signature)).toBe(true)
+    expect(createSecrets(newKey).verify('text', 'cursor', signature)).toBe(false)
+    expect(secrets.verify('text', 'cursor', rotated.sign('text', 'cursor'))).toBe(false)
+  })
+})
+
+describe('a signature', () => {
+  test('holds for its text and purpose, and for no other pair', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', 'b', '\n', ' ', ':', '1') })
+    fc.assert(
+      fc.property(text, text, text, text, (textA, purposeA, textB, purposeB) => {
+        const signature = secrets.sign(textA, purposeA)
+        expect(secrets.verify(textA, purposeA, signature)).toBe(true)
+        expect(secrets.verify(textB, purposeB, signature)).toBe(textA === textB && purposeA === purposeB)
+      }),
+      { examples: [['b\nc', 'a', 'c', 'a\nb']] },
+    )
+  })
+
+  test('is refused, not failed on, when it is none', () => {
+    for (const signature of ['', '.', 'ä', 'A'.repeat(10_000)])
+      expect(secrets.verify('text', 'p', signature)).toBe(false)
+  })
+})
+
+test('an application key is 32 bytes in base64', () => {
+  expect(isAppKey(appKey())).toBe(true)
+  expect(isAppKey(randomBytes(32).toString('base64url'))).toBe(true)
+  for (const text of [
+    '',
+    'secret',
+    randomBytes(31).toString('base64'),
+    randomBytes(33).toString('base64'),
+    `${appKey()}\n`,
+  ]) {
+    expect(isAppKey(text)).toBe(false)
+    expect(() => createSecrets(text)).toThrow('32 bytes')
+    expect(() => createSecrets(appKey(), [text])).toThrow('32 bytes')
+  }
+})
+
+test('tokens differ, and are kept as fingerprints', () => {
+  expect(randomToken()).not.toBe(randomToken())
+  expect(randomToken()).toMatch(/^[\w-]{43}$/)
+  expect(fingerprint('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+})
+
+test('strings are compared whole, of whatever lengths', () => {
+  fc.assert(fc.property(fc.string(), fc.string(), (a, b) => equalInConstantTime(a, b) === (a === b)))
+  fc.assert(fc.property(fc.string(), (a) => equalInConstantTime(a, a)))
+})

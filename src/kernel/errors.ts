@@ -1,0 +1,69 @@
+/**
+ * Every failure a caller is told about has a stable `code` and an HTTP status, and is declared once with `defineError`.
+ * One place turns these into responses (http/problem.ts), one into exit codes (cli/exit-codes.ts). Anything else that is
+ * thrown is a fault of ours: it is logged in full and answered as 500 without its text.
+ */
+
+/** What a problem answer may carry besides the standard members, e.g. `{ quota, limit, usage }`. */
+export type ErrorExtras = Readonly<Record<string, unknown>>
+
+export interface ErrorOptions {
+  /** Additional members of the problem+json answer. Never secrets, never another system's text. */
+  extras?: ErrorExtras
+  /** Seconds until a retry makes sense; becomes the `Retry-After` header. */
+  retryAfterSeconds?: number
+  /** The underlying failure; logged, never answered. */
+  cause?: unknown
+}
+
+export class TenancyError extends Error {
+  override readonly name: string = 'TenancyError'
+  readonly code: string
+  readonly status: number
+  readonly title: string
+  readonly extras: ErrorExtras
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(type: { code: string; status: number; title: string }, detail: string, options: ErrorOptions = {}) {
+    super(detail, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = type.code
+    this.status = type.status
+    this.title = type.title
+    this.extras = options.extras ?? {}
+    this.retryAfterSeconds = options.retryAfterSeconds
+  }
+}
+
+/** A kind of error: call it to make one (`throw TenantNotFound('…')`), ask it with `matches`. */
+export interface ErrorType {
+  (detail: string, options?: ErrorOptions): TenancyError
+  readonly code: string
+  readonly status: number
+  readonly title: string
+  readonly matches: (error: unknown) => error is TenancyError
+}
+
+export function defineError(code: string, status: number, title: string): ErrorType {
+  const type = { code, status, title }
+  const make = (detail: string, options?: ErrorOptions) => new TenancyError(type, detail, options)
+  const matches = (error: unknown): error is TenancyError => error instanceof TenancyError && error.code === code
+  return Object.assign(make, { ...type, matches })
+}
+
+export const InvalidRequest = defineError('E_INVALID_REQUEST', 400, 'The request is not valid')
+export const NotFound = defineError('E_NOT_FOUND', 404, 'Not found')
+export const SatelliteDisabled = defineError('E_SATELLITE_DISABLED', 404, 'This part is switched off')
+
+/** A dependency (database, store, provider) cannot be reached. The host catches it by `code`. */
+export const DependencyUnavailable = defineError('E_DEPENDENCY_UNAVAILABLE', 503, 'A dependency is unavailable')
+
+/** One fault in some input: where it is (`metadata.plan`) and what is wrong. */
+export interface InputFault {
+  readonly path: string
+  readonly message: string
+}
+
+export const invalid = (faults: readonly InputFault[]): TenancyError =>
+  InvalidRequest(faults.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join('; '), {
+    extras: { errors: faults },
+  })

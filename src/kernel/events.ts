@@ -1,0 +1,105 @@
+/**
+ * Events are values: `event(name, schema)` declares one, `publish` says that it happened, `on` listens.
+ *
+ * A listener is of one of two kinds. *within* runs in the transaction of the change and can refuse it by throwing (audit
+ * entries, rows that must not be lost). *after* runs when that transaction has committed, outside of it, and may be lost in a
+ * crash (caches, the host's own code). Outside a transaction, `publish` opens one when somebody listens within.
+ */
+import { z } from 'zod'
+import type { Clock } from './clock.ts'
+import { currentContext } from './context.ts'
+import type { Database } from './database.ts'
+import { uuidv7 } from './ids.ts'
+
+/** Members that every event has, beside its own. */
+const envelope = z.object({
+  id: z.uuid().describe('UUIDv7 of this occurrence'),
+  occurredAt: z.iso.datetime(),
+  requestId: z.string().nullable(),
+})
+
+export interface EventType<Name extends string = string, Payload extends z.ZodObject = z.ZodObject> {
+  readonly name: Name
+  readonly summary: string
+  /** The whole payload, envelope included. */
+  readonly schema: z.ZodObject
+  readonly own: Payload
+}
+
+export type EventOf<Type extends EventType> = z.output<Type['own']> & z.output<typeof envelope>
+
+type Awaitable<T> = T | Promise<T>
+
+export type When = 'within' | 'after'
+
+/** What a satellite listens to; `service` is the satellite's own. */
+export interface Listener<Service = any> {
+  readonly type: EventType
+  readonly when: When
+  readonly handle: (service: Service, event: any) => Awaitable<void>
+}
+
+export function event<Name extends string, Payload extends z.ZodObject>(
+  name: Name,
+  summary: string,
+  own: Payload,
+): EventType<Name, Payload> {
+  return { name, summary, own, schema: envelope.extend(own.shape) }
+}
+
+export const on = <Service, Type extends EventType>(
+  type: Type,
+  when: When,
+  handle: (service: Service, event: EventOf<Type>) => Awaitable<void>,
+): Listener<Service> => ({ type, when, handle })
+
+interface Handler {
+  readonly handle: (event: any) => Awaitable<void>
+}
+
+export class Events {
+  readonly #database: Database
+  readonly #clock: Clock
+  readonly #handlers: Record<When, Map<string, Handler[]>> = { within: new Map(), after: new Map() }
+
+  constructor(database: Database, clock: Clock) {
+    this.#database = database
+    this.#clock = clock
+  }
+
+  /** Returns a function that ends the subscription. */
+  subscribe<Type extends EventType>(
+    type: Type,
+    when: When,
+    handle: (event: EventOf<Type>) => Awaitable<void>,
+  ): () => void {
+    const handlers = this.#handlers[when]
+    const handler: Handler = { handle }
+    handlers.set(type.name, [...(handlers.get(type.name) ?? []), handler])
+    return () => {
+      handlers.set(
+        type.name,
+        (handlers.get(type.name) ?? []).filter((other) => other !== handler),
+      )
+    }
+  }
+
+  async publish<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
+    const now = this.#clock.now()
+    const published = type.schema.parse({
+      ...payload,
+      id: uuidv7(now.getTime()),
+      occurredAt: now.toISOString(),
+      requestId: currentContext().requestId,
+    }) as EventOf<Type>
+    const within = this.#handlers.within.get(type.name) ?? []
+    const announce = async () => {
+      for (const { handle } of within) await handle(published)
+      for (const { handle } of this.#handlers.after.get(type.name) ?? [])
+        this.#database.afterCommit(() => handle(published))
+    }
+    if (within.length > 0 && !this.#database.inTransaction) await this.#database.transaction(announce)
+    else await announce()
+    return published
+  }
+}

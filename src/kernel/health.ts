@@ -1,0 +1,100 @@
+/**
+ * Readiness: named checks, each with two seconds. A slow check fails by itself and never holds up the answer.
+ *
+ * The aggregate is `ok` when all pass (or there are none), `fail` when all fail or a critical one does, else `degraded`.
+ * What a probe may tell the world (`message`) names no host, tenant or credential; the full text is for the admin API and
+ * the log.
+ */
+import { DependencyUnavailable } from './errors.ts'
+
+export const CHECK_TIMEOUT_MS = 2_000
+
+/** Resolves when healthy, with words when something is worth saying; throws when not. */
+export type Check = () => Promise<string | void> | string | void
+
+/** A failure whose text may be shown to anybody. */
+export class CheckFailure extends Error {}
+
+export interface CheckResult {
+  readonly status: 'pass' | 'fail'
+  readonly durationMs: number
+  readonly message?: string
+}
+
+export interface HealthReport {
+  readonly status: 'ok' | 'degraded' | 'fail'
+  readonly checks: Readonly<Record<string, CheckResult>>
+}
+
+export interface Health {
+  register(name: string, check: Check): void
+  /** `detailed` puts the errors' own words into `message`. */
+  report(options?: { detailed?: boolean }): Promise<HealthReport>
+}
+
+/** @param critical names of checks whose failure alone makes the aggregate `fail`. */
+export function createHealth(critical: readonly string[] = [], timeoutMs = CHECK_TIMEOUT_MS): Health {
+  const checks = new Map<string, Check>()
+  return {
+    register: (name, check) => void checks.set(name, check),
+    async report({ detailed = false } = {}) {
+      const results = await Promise.all(
+        [...checks].map(async ([name, check]) => [name, await run(check, timeoutMs, detailed)] as const),
+      )
+      return { status: aggregate(results, critical), checks: Object.fromEntries(results) }
+    },
+  }
+}
+
+function aggregate(results: readonly (readonly [string, CheckResult])[], critical: readonly string[]) {
+  const failed = results.filter(([, { status }]) => status === 'fail')
+  if (failed.length === 0) return 'ok'
+  if (failed.length === results.length || failed.some(([name]) => critical.includes(name))) return 'fail'
+  return 'degraded'
+}
+
+async function run(check: Check, timeoutMs: number, detailed: boolean): Promise<CheckResult> {
+  const started = performance.now()
+  const durationMs = () => Math.round((performance.now() - started) * 10) / 10
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new CheckFailure(`timeout after ${timeoutMs} ms`)), timeoutMs)
+  })
+  try {
+    const message = await Promise.race([Promise.resolve().then(check), deadline])
+    return { status: 'pass', durationMs: durationMs(), ...(message ? { message } : {}) }
+  } catch (error) {
+    return { status: 'fail', durationMs: durationMs(), message: detailed ? fullText(error) : plainWords(error) }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const WORDS = new Map(
+  Object.entries({
+    ECONNREFUSED: 'connection refused',
+    ECONNRESET: 'connection reset',
+    ETIMEDOUT: 'connection timed out',
+    ENOTFOUND: 'host not found',
+    EAI_AGAIN: 'host not found',
+    '28P01': 'authentication failed',
+    '28000': 'authentication failed',
+    '3D000': 'database does not exist',
+    '53300': 'too many connections',
+    '57P01': 'server is shutting down',
+    '57P03': 'server is starting up',
+  }),
+)
+
+function plainWords(error: unknown): string {
+  if (error instanceof CheckFailure) return error.message
+  if (error instanceof AggregateError) return plainWords(error.errors[0])
+  if (DependencyUnavailable.matches(error) && error.cause) return plainWords(error.cause)
+  const code = error instanceof Error ? (error as { code?: string }).code : undefined
+  return WORDS.get(code ?? '') ?? 'unavailable'
+}
+
+function fullText(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(fullText).join('; ')
+  return error instanceof Error ? error.message || error.name : String(error)
+}

@@ -1,0 +1,26 @@
+/**
+ * UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then a counter, then chance. Ids made by one process rise strictly, also
+ * within a millisecond and when the clock steps back, so they serve as keys of a keyset page.
+ */
+import { randomBytes } from 'node:crypto'
+
+let lastMs = 0
+let counter = 0
+
+export function uuidv7(nowMs: number = Date.now()): string {
+  const bytes = randomBytes(16)
+  if (nowMs > lastMs) {
+    lastMs = nowMs
+    counter = bytes.readUInt16BE(6) & 0x07ff // starts in the lower half, so that there is room to count up
+  } else if (counter < 0x0fff) {
+    counter++
+  } else {
+    lastMs++
+    counter = 0
+  }
+  bytes.writeUIntBE(lastMs, 0, 6)
+  bytes.writeUInt16BE(0x7000 | counter, 6)
+  bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8)
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}

@@ -1,0 +1,20 @@
+/** What every part is built on, handed to a satellite's `service` function. */
+import type { Clock } from './clock.ts'
+import type { Secrets } from './crypto.ts'
+import type { Database } from './database.ts'
+import type { Events } from './events.ts'
+import type { Jobs } from './jobs.ts'
+import type { Logger } from './logger.ts'
+import type { Cursors } from './page.ts'
+import type { Store } from './store.ts'
+
+export interface Kernel {
+  readonly database: Database
+  readonly store: Store
+  readonly events: Events
+  readonly jobs: Jobs
+  readonly secrets: Secrets
+  readonly cursors: Cursors
+  readonly clock: Clock
+  readonly log: Logger
+}

@@ -1,0 +1,37 @@
+/** Structured log lines (pino). Each carries the request id of the work in progress; secrets are masked by name. */
+import { type Logger, pino } from 'pino'
+import { currentContext } from './context.ts'
+
+export type { Logger }
+
+export interface LoggerOptions {
+  /** `fatal | error | warn | info | debug | trace | silent` */
+  level?: string
+}
+
+const SECRETS = ['token', 'secret', 'password', 'authorization', 'cookie', 'url', 'connectionString']
+
+/** Lines go to standard error: standard output belongs to what a command answers. */
+export const createLogger = ({ level = 'info' }: LoggerOptions = {}): Logger =>
+  pino(
+    {
+      level,
+      base: undefined,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      serializers: { err: describeError },
+      redact: { paths: SECRETS.flatMap((name) => [name, `*.${name}`]), censor: '[hidden]' },
+      mixin: () => {
+        const { requestId } = currentContext()
+        return requestId ? { requestId } : {}
+      },
+    },
+    pino.destination({ dest: 2, sync: true }),
+  )
+
+/** Chosen members only: errors of drivers carry whole connections, passwords included. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error
+  const { name, message, stack, cause } = error
+  const { code } = error as { code?: unknown }
+  return { type: name, message, ...(code ? { code } : {}), stack, ...(cause ? { cause: describeError(cause) } : {}) }
+}

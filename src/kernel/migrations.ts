@@ -1,0 +1,69 @@
+/**
+ * The backoffice schema, migrated forward, part by part (kernel, tenants, each satellite). A migration is SQL with a name and
+ * is never edited after it has landed: its checksum is kept, and a difference stops the start.
+ *
+ * Any number of processes may start at once: one holds the advisory lock and migrates, the others wait and find it done.
+ */
+import { createHash } from 'node:crypto'
+import type pg from 'pg'
+import { type Database, SCHEMA } from './database.ts'
+
+export interface Migration {
+  /** `0001_create_tenants`: runs in the order of its part's list. */
+  readonly name: string
+  readonly up: string
+}
+
+export interface MigratedPart {
+  readonly part: string
+  readonly migrations: readonly Migration[]
+}
+
+/** Any constant will do; it is ours in every database. */
+const LOCK_KEY = 7_367_228_001
+
+/** Brings the database up to date. Answers the migrations that were run, as `part/name`. */
+export async function migrate(database: Database, parts: readonly MigratedPart[]): Promise<string[]> {
+  if ((await pendingOf(parts, await appliedIn(database))).length === 0) return []
+  return database.session(async (client) => {
+    await client.query('select pg_advisory_lock($1)', [LOCK_KEY])
+    await client.query(`create schema if not exists ${SCHEMA}`)
+    await client.query(`create table if not exists ${SCHEMA}.migrations (
+      part text not null, name text not null, checksum text not null,
+      applied_at timestamptz(3) not null default now(), primary key (part, name))`)
+    const pending = await pendingOf(parts, await applied(client))
+    for (const { part, name, up } of pending) {
+      await client.query('begin')
+      await client.query(`set local search_path = ${SCHEMA}, pg_temp`)
+      await client.query(up)
+      await client.query(`insert into ${SCHEMA}.migrations (part, name, checksum) values ($1, $2, $3)`, [part, name, checksum(up)])
+      await client.query('commit')
+    }
+    return pending.map(({ part, name }) => `${part}/${name}`)
+  })
+}
+
+async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<string, string>) {
+  const all = parts.flatMap(({ part, migrations }) => migrations.map((migration) => ({ part, ...migration })))
+  for (const { part, name, up } of all) {
+    const kept = known.get(`${part}/${name}`)
+    if (kept && kept !== checksum(up)) {
+      throw new Error(`migration ${part}/${name} was changed after it had been run; put it back and add a new one instead`)
+    }
+  }
+  return all.filter(({ part, name }) => !known.has(`${part}/${name}`))
+}
+
+async function appliedIn(database: Database): Promise<Map<string, string>> {
+  const { rows } = await database.sql(`select to_regclass('${SCHEMA}.migrations') is not null as exists`)
+  if (!rows[0].exists) return new Map()
+  return checksums((await database.sql(`select part, name, checksum from ${SCHEMA}.migrations`)).rows)
+}
+
+const applied = async (client: pg.ClientBase) =>
+  checksums((await client.query(`select part, name, checksum from ${SCHEMA}.migrations`)).rows)
+
+const checksums = (rows: { part: string; name: string; checksum: string }[]) =>
+  new Map(rows.map(({ part, name, checksum }) => [`${part}/${name}`, checksum]))
+
+const checksum = (sql: string) => createHash('sha256').update(sql).digest('hex')

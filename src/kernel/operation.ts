@@ -1,0 +1,96 @@
+/**
+ * An operation is one thing the admin API can do, as plain data: its route, what goes in, what comes out, which errors it
+ * knows, and a function of the service. HTTP serves it, OpenAPI describes it, the audit log names it.
+ *
+ * Paths are written as in OpenAPI (`/tenants/{id}`), relative to the prefix.
+ */
+import { z } from 'zod'
+import type { ErrorType } from './errors.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** `admin`: the default. `read`: any GET. `runtime`: what a host's servers call on every request. */
+export type Scope = 'admin' | 'read' | 'runtime'
+
+/** What a handler is given: parsed and checked. */
+export interface Input<Params, Query, Body> {
+  readonly params: Params
+  readonly query: Query
+  readonly body: Body
+  readonly headers: Headers
+  readonly signal: AbortSignal
+}
+
+/** An answer whose status or headers are not the operation's usual ones. */
+export class Reply<T = unknown> {
+  readonly body: T
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: number, body: T, headers: Readonly<Record<string, string>> = {}) {
+    this.status = status
+    this.body = body
+    this.headers = headers
+  }
+}
+
+/** A streamed answer in another media type (an export). */
+export class StreamReply {
+  readonly contentType: string
+  readonly chunks: AsyncIterable<string>
+  readonly fileName: string
+
+  constructor(contentType: string, fileName: string, chunks: AsyncIterable<string>) {
+    this.contentType = contentType
+    this.fileName = fileName
+    this.chunks = chunks
+  }
+}
+
+type Handled<T> = T | Reply<T> | StreamReply
+
+export interface Operation<
+  Service = any,
+  Params extends z.ZodObject = z.ZodObject,
+  Query extends z.ZodObject = z.ZodObject,
+  Body extends z.ZodType = z.ZodType,
+  Answer extends z.ZodType = z.ZodType,
+> {
+  /** Dotted: `tenants.create`. OpenAPI's operationId and the audit action. */
+  readonly name: string
+  readonly method: Method
+  readonly path: string
+  readonly summary: string
+  readonly description?: string
+  readonly params?: Params
+  readonly query?: Query
+  readonly body?: Body
+  /** Whether the body may be left out; then it is parsed as `{}`. */
+  readonly bodyOptional?: boolean
+  readonly reply: Answer
+  /** Default 200; 204 when `reply` is `z.void()`. */
+  readonly status?: number
+  /** Other successful statuses the handler may answer with `new Reply(status, …)`. */
+  readonly alsoStatus?: readonly number[]
+  /** Other media types it can stream, by `Accept`. */
+  readonly streams?: readonly string[]
+  readonly errors?: readonly ErrorType[]
+  /** `runtime` lets the hosts' own tokens call it; everything else needs `admin`, or `read` for a GET. */
+  readonly scope?: 'runtime'
+  readonly handle: (
+    service: Service,
+    input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,
+  ) => Promise<Handled<z.input<Answer>>>
+  /** For `Prefer: wait`: resolves with the resource once its job is done, or as it is when `signal` aborts. */
+  readonly settled?: (service: Service, answer: z.input<Answer>, signal: AbortSignal) => Promise<z.input<Answer>>
+}
+
+export const operation = <
+  Service,
+  Params extends z.ZodObject = z.ZodObject<{}>,
+  Query extends z.ZodObject = z.ZodObject<{}>,
+  Body extends z.ZodType = z.ZodVoid,
+  Answer extends z.ZodType = z.ZodVoid,
+>(
+  definition: Operation<Service, Params, Query, Body, Answer>,
+): Operation<Service, any, any, any, any> => definition

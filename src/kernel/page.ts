@@ -1,0 +1,68 @@
+/**
+ * Keyset pages: a list is `{ data, nextCursor }`, and a cursor holds the sort key of the last row, so that the ten-thousandth
+ * page costs what the first does. A cursor is opaque, signed, and tied to the list and filters it came from.
+ */
+import { z } from 'zod'
+import type { Secrets } from './crypto.ts'
+import { invalid } from './errors.ts'
+
+export const DEFAULT_LIMIT = 50
+export const MAX_LIMIT = 200
+
+/** `limit` and `cursor` of every list. */
+export const Page = z.object({
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).meta({ description: 'Items at most' }),
+  cursor: z.string().min(1).max(1024).optional().meta({ description: '`nextCursor` of the page before' }),
+})
+
+export const pageOf = <Item extends z.ZodType>(item: Item) =>
+  z.object({ data: z.array(item), nextCursor: z.string().nullable() })
+
+export interface PageOf<Item> {
+  readonly data: Item[]
+  readonly nextCursor: string | null
+}
+
+/** A moment as a query takes it: RFC 3339, or a date alone for its UTC midnight. */
+export const Moment = z
+  .union([z.iso.datetime({ offset: true }), z.iso.date()])
+  .transform((text) => new Date(text))
+  .refine((date) => !Number.isNaN(date.getTime()), 'not a moment that exists')
+
+export class Cursors {
+  readonly #secrets: Secrets
+
+  constructor(secrets: Secrets) {
+    this.#secrets = secrets
+  }
+
+  /** `list` names the list and its filters; `key` is the last row's sort key. */
+  encode(list: string, key: readonly string[]): string {
+    const text = Buffer.from(JSON.stringify(key)).toString('base64url')
+    return `${text}.${this.#secrets.sign(text, `cursor ${list}`)}`
+  }
+
+  /** The sort key to go on after, or undefined for the first page. Anything but a cursor of this list is a 400. */
+  decode(list: string, cursor: string | undefined): string[] | undefined {
+    if (cursor === undefined) return undefined
+    const [text = '', signature = '', ...more] = cursor.split('.')
+    if (more.length > 0 || !this.#secrets.verify(text, `cursor ${list}`, signature)) {
+      throw invalid([{ path: 'cursor', message: 'not a cursor of this list with these filters' }])
+    }
+    return JSON.parse(Buffer.from(text, 'base64url').toString())
+  }
+
+  /** Makes a page of `limit` items from up to `limit + 1` rows. */
+  page<Row, Item>(
+    list: string,
+    rows: readonly Row[],
+    limit: number,
+    item: (row: Row) => Item,
+    key: (row: Row) => readonly string[],
+  ): PageOf<Item> {
+    const shown = rows.slice(0, limit)
+    const last = shown.at(-1)
+    const hasMore = rows.length > limit && last !== undefined
+    return { data: shown.map(item), nextCursor: hasMore ? this.encode(list, key(last)) : null }
+  }
+}

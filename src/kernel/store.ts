@@ -1,0 +1,62 @@
+/**
+ * The key-value store: small values with an expiry, counters, things that may be taken once. Drivers: `postgres`, `memory`.
+ * One suite (testing/store-suite.ts) says what all of them do.
+ *
+ * A key belongs to one tenant or to the service; `purge` removes everything of a tenant. Every expiry is measured by the
+ * store's own clock, so that processes with differing clocks agree. The store is apart from transactions, always: what was
+ * written stays when the caller's transaction rolls back, and a store that is away spoils no transaction.
+ *
+ * Every method throws DependencyUnavailable when the store cannot be reached, and E_INVALID_REQUEST when it cannot keep
+ * what it is given (see `checkEntry`).
+ */
+import { z } from 'zod'
+import type { Clock } from './clock.ts'
+import type { Database } from './database.ts'
+import { invalid } from './errors.ts'
+import type { Migration } from './migrations.ts'
+
+/** Whose key it is: a tenant's id, or null for the service's own. */
+export type Owner = string | null
+
+export interface Store {
+  readonly name: string
+  get(owner: Owner, key: string): Promise<string | null>
+  /** Without `ttlSeconds` it is kept until it is deleted, whatever its expiry was before. */
+  set(owner: Owner, key: string, value: string, ttlSeconds?: number): Promise<void>
+  /** Gets and removes in one step: of any number of callers, one receives the value. */
+  take(owner: Owner, key: string): Promise<string | null>
+  delete(owner: Owner, key: string): Promise<void>
+  /** Adds a whole number to a counter and answers its value after it; the expiry starts anew with each write. */
+  increment(owner: Owner, key: string, amount: number, ttlSeconds?: number): Promise<number>
+  /** Removes every key of a tenant. */
+  purge(tenantId: string): Promise<void>
+  ping(): Promise<void>
+  close(): Promise<void>
+}
+
+/** How a tenancy comes to its store: what it owns in the backoffice database, and how it is opened. */
+export interface StoreDriver {
+  readonly tables?: readonly Migration[]
+  open(base: { database: Database; clock: Clock }): Store
+}
+
+export const MAX_KEY_LENGTH = 512
+const MAX_OWNER_LENGTH = 128
+const MAX_TTL_SECONDS = 100 * 366 * 86_400
+
+/** What every driver can keep: PostgreSQL has no NUL in a text, and UTF-8 no half of a surrogate pair. */
+const Text = z.string().refine((text) => text.isWellFormed() && !text.includes('\0'), 'holds NUL or half a character')
+
+const Entry = z.object({
+  owner: Text.min(1).max(MAX_OWNER_LENGTH).nullable(),
+  key: Text.min(1).max(MAX_KEY_LENGTH).optional(),
+  value: Text.optional(),
+  amount: z.int().optional(),
+  ttlSeconds: z.number().positive().max(MAX_TTL_SECONDS).optional(),
+})
+
+/** What each driver asks of its arguments before it uses them, so that all refuse the same. */
+export function checkEntry(entry: z.input<typeof Entry>): void {
+  const { error } = Entry.safeParse(entry)
+  if (error) throw invalid(error.issues.map(({ path, message }) => ({ path: path.join('.'), message })))
+}

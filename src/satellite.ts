@@ -1,0 +1,46 @@
+/**
+ * A satellite is a name, what it owns (tables), what it says (events), what it can do (one service), and every way to reach
+ * that service. All of it is plain data, or a function whose first argument is the service.
+ *
+ * Its life: 1. it is declared: nothing runs, yet OpenAPI and help can be made. 2. its tables are migrated. 3. its service is
+ * made from the kernel. 4. its listeners hear events, its operations and commands can be called. 5. its jobs and schedule run
+ * (in a worker). 6. it is stopped, after its jobs.
+ */
+import type { Command } from './kernel/commands.ts'
+import type { EventType, Listener } from './kernel/events.ts'
+import type { Job, Recurring } from './kernel/jobs.ts'
+import type { Kernel } from './kernel/kernel.ts'
+import type { Series } from './kernel/metrics.ts'
+import type { Migration } from './kernel/migrations.ts'
+import type { Operation } from './kernel/operation.ts'
+
+type Awaitable<T> = T | Promise<T>
+
+export type AnyOperation<Service = any> = Operation<Service, any, any, any, any>
+
+export interface Satellite<Name extends string = string, Service = any> {
+  /** camelCase: `tenancy.auditLogs`. */
+  readonly name: Name
+  readonly summary: string
+  readonly tables?: readonly Migration[]
+  readonly events?: readonly EventType[]
+  readonly service: (kernel: Kernel) => Service
+  readonly operations?: readonly AnyOperation<Service>[]
+  readonly listeners?: readonly Listener<Service>[]
+  readonly jobs?: readonly Job<Service>[]
+  readonly schedule?: readonly Recurring[]
+  readonly commands?: readonly Command<Service>[]
+  readonly checks?: Readonly<Record<string, (service: Service) => Awaitable<string | void>>>
+  readonly metrics?: (service: Service) => readonly Series[]
+  readonly stop?: (service: Service) => Awaitable<void>
+}
+
+/** Declares a satellite; the compiler learns its name and the type of its service. */
+export const defineSatellite = <const Name extends string, Service>(
+  satellite: Satellite<Name, Service>,
+): Satellite<Name, Service> => satellite
+
+/** The services of a list of satellites, by name. */
+export type ServicesOf<Satellites extends readonly Satellite[]> = {
+  readonly [One in Satellites[number] as One['name']]: ReturnType<One['service']>
+}

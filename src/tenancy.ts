@@ -1,0 +1,207 @@
+/**
+ * createTenancy: drivers + kernel + tenants + satellites -> one thing that is started, used and stopped.
+ *
+ *   const tenancy = await createTenancy({ database: { url }, appKey, isolation: [schemaPg()], satellites: [auditLogs()] })
+ *   const acme = await tenancy.tenant('acme')
+ *   await acme.db.selectFrom('notes').selectAll().execute()
+ *   await tenancy.stop()
+ */
+import { type Clock, systemClock } from './kernel/clock.ts'
+import type { Command } from './kernel/commands.ts'
+import { createSecrets } from './kernel/crypto.ts'
+import { Database, type DatabaseOptions } from './kernel/database.ts'
+import { type EventOf, Events, type EventType } from './kernel/events.ts'
+import { idempotencyTables } from './kernel/idempotency.ts'
+import { createHealth, type Health } from './kernel/health.ts'
+import { jobSeries } from './kernel/job-series.ts'
+import type { Attempt, RegisteredJobs } from './kernel/jobs.ts'
+import type { Kernel } from './kernel/kernel.ts'
+import { createLogger, type Logger } from './kernel/logger.ts'
+import { Metrics } from './kernel/metrics.ts'
+import { type Migration, migrate } from './kernel/migrations.ts'
+import { Cursors } from './kernel/page.ts'
+import type { StoreDriver } from './kernel/store.ts'
+import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
+import { type PlacementConfig, preparePlacement } from './drivers/isolation/tenant-login.ts'
+import { postgresStore } from './drivers/store/postgres.ts'
+import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
+import { commands } from './tenants/commands.ts'
+import { Tenants } from './tenants/index.ts'
+import type { IsolationDriver, PlacementUrls, TenantHandle } from './tenants/isolation.ts'
+import { jobs, schedule } from './tenants/jobs.ts'
+import { tenantSeries } from './tenants/metrics.ts'
+import { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'
+import { operations } from './tenants/operations.ts'
+import { NO_PLANS, type PlansConfig } from './tenants/plans.ts'
+import { Storage } from './tenants/storage.ts'
+import { tables } from './tenants/tables.ts'
+
+const STOP_TIMEOUT_MS = 10_000
+
+/** `all` serves and works, `api` sends jobs but works on none, `worker` works; a command uses `api`. */
+export type Role = 'all' | 'api' | 'worker'
+
+export interface TenancyConfig<Satellites extends readonly Satellite[] = readonly Satellite[]> {
+  /** The backoffice database; its role owns the tenants' schemas too. */
+  readonly database: DatabaseOptions
+  /** 32 bytes, base64: seals secrets, signs cursors and sessions. Keep it with your backups. */
+  readonly appKey: string
+  /** Former application keys: they open what they sealed, and seal nothing. */
+  readonly oldAppKeys?: readonly string[]
+  /** Default: `postgresStore()`, in the backoffice database. */
+  readonly store?: StoreDriver
+  /** The ways to keep tenants apart; the first is the default unless `defaultIsolation` names another. */
+  readonly isolation: readonly IsolationDriver[]
+  readonly defaultIsolation?: string
+  /** More PostgreSQL servers, by name. `main` is the backoffice's; give it here only to set its `tenantUrl`. */
+  readonly placements?: Readonly<Record<string, PlacementConfig>>
+  /** The host's migrations: a folder, or what `readTenantMigrations` answers. */
+  readonly migrations?: string | readonly TenantMigration[]
+  readonly plans?: PlansConfig
+  readonly tenants?: { readonly retentionDays?: number; readonly autoPurge?: boolean }
+  readonly satellites?: Satellites
+  readonly role?: Role
+  readonly health?: { readonly critical?: readonly string[] }
+  readonly metrics?: { readonly maxTenantSeries?: number }
+  readonly logger?: Logger
+  readonly clock?: Clock
+}
+
+/** An operation or command with the service it belongs to. */
+export interface Bound<What> {
+  readonly what: What
+  readonly service: unknown
+}
+
+export interface Core {
+  readonly kernel: Kernel
+  readonly tenants: Tenants
+  readonly health: Health
+  readonly metrics: Metrics
+  readonly operations: readonly Bound<AnyOperation>[]
+  readonly commands: readonly Bound<Command>[]
+  /** The storage of an active tenant; throws what a guarded route would answer otherwise. */
+  tenant(id: string): Promise<TenantHandle>
+  /** Runs `work` in one transaction of the backoffice: everything of Tenantry's that is called inside joins it. */
+  transaction<T>(work: () => Promise<T>): Promise<T>
+  /** Hears an event of this process after its transaction has committed. Returns a function that ends it. */
+  on<Type extends EventType>(type: Type, listener: (event: EventOf<Type>) => void | Promise<void>): () => void
+  /** Lets jobs in progress end (10 s at most) and closes every connection. */
+  stop(): Promise<void>
+}
+
+export type Tenancy<Satellites extends readonly Satellite[] = readonly Satellite[]> = Core & ServicesOf<Satellites>
+
+export async function createTenancy<const Satellites extends readonly Satellite[] = []>(
+  config: TenancyConfig<Satellites>,
+): Promise<Tenancy<Satellites>> {
+  const satellites: readonly Satellite[] = config.satellites ?? []
+  refuseRepeats(satellites)
+  const log = config.logger ?? createLogger({ level: process.env.LOG_LEVEL ?? 'warn' })
+  const clock = config.clock ?? systemClock
+  const storeDriver = config.store ?? postgresStore()
+  const secrets = createSecrets(config.appKey, config.oldAppKeys)
+  const placements = { ...config.placements, main: { ...config.placements?.main, url: config.database.url } }
+  const storage = new Storage({
+    drivers: config.isolation,
+    defaultDriver: config.defaultIsolation,
+    placements: Object.keys(placements),
+  })
+  const migrations =
+    typeof config.migrations === 'string' ? await readTenantMigrations(config.migrations) : (config.migrations ?? [])
+  const database = new Database(config.database, log)
+  const stops: (() => unknown)[] = [() => database.close()]
+  const stop = async () => {
+    for (const end of stops.splice(0).reverse()) await end()
+  }
+  try {
+    await migrate(database, partsOf(storeDriver, satellites))
+    const store = storeDriver.open({ database, clock })
+    stops.push(() => store.close())
+    const runner = new PgBossJobs(database, log)
+    const events = new Events(database, clock)
+    const cursors = new Cursors(secrets)
+    const kernel: Kernel = { database, store, events, jobs: runner, secrets, cursors, clock, log }
+
+    const urls = new Map<string, PlacementUrls>()
+    for (const [name, placement] of Object.entries(placements)) {
+      urls.set(name, await preparePlacement(name, placement, database, secrets))
+    }
+    await storage.start({ placements: urls, migrations, log })
+    stops.push(() => storage.stop())
+
+    const tenants = new Tenants(kernel, storage, {
+      plans: config.plans ?? NO_PLANS,
+      retentionDays: config.tenants?.retentionDays ?? 30,
+      autoPurge: config.tenants?.autoPurge ?? true,
+    })
+    const services = new Map(satellites.map((satellite) => [satellite.name, satellite.service(kernel)]))
+    const parts: { satellite: Omit<Satellite, 'service' | 'summary'>; service: any }[] = [
+      { satellite: { name: 'tenants', operations, commands, jobs, schedule }, service: tenants },
+      ...satellites.map((satellite) => ({ satellite, service: services.get(satellite.name) })),
+    ]
+    const health = createHealth(config.health?.critical)
+    const metrics = new Metrics()
+    for (const { satellite, service } of parts) {
+      for (const { type, when, handle } of satellite.listeners ?? []) {
+        events.subscribe(type, when, (event) => handle(service, event))
+      }
+      for (const [name, check] of Object.entries(satellite.checks ?? {})) health.register(name, () => check(service))
+      metrics.register(...(satellite.metrics?.(service) ?? []))
+      stops.push(() => satellite.stop?.(service))
+    }
+    for (const { series, stop } of [tenantSeries(tenants.registry), jobSeries(runner, config.metrics?.maxTenantSeries ?? 1_000)]) {
+      metrics.register(...series)
+      stops.push(stop)
+    }
+    await tenants.registry.start()
+    await runner.start(registeredJobs(parts), { work: config.role !== 'api' })
+    stops.push(() => runner.stop(STOP_TIMEOUT_MS))
+
+    const core: Core = {
+      kernel,
+      tenants,
+      health,
+      metrics,
+      operations: parts.flatMap(({ satellite, service }) => bind(satellite.operations, service)),
+      commands: parts.flatMap(({ satellite, service }) => bind(satellite.commands, service)),
+      tenant: (id) => tenants.handle(id),
+      transaction: (work) => database.transaction(work),
+      on: (type, listener) => events.subscribe(type, 'after', listener),
+      stop,
+    }
+    return Object.assign(core, Object.fromEntries(services)) as Tenancy<Satellites>
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] => all.map((what) => ({ what, service }))
+
+/** Everything with tables of its own, in the order in which they are migrated. */
+export const partsOf = (store: StoreDriver, satellites: readonly Satellite[]): { part: string; migrations: readonly Migration[] }[] => [
+  { part: 'kernel', migrations: idempotencyTables },
+  { part: 'store', migrations: store.tables ?? [] },
+  { part: 'tenants', migrations: tables },
+  ...satellites.map(({ name, tables = [] }) => ({ part: name, migrations: tables })),
+]
+
+function registeredJobs(parts: readonly { satellite: Omit<Satellite, 'service' | 'summary'>; service: any }[]): RegisteredJobs {
+  const all = parts.flatMap(({ satellite, service }) => (satellite.jobs ?? []).map((job) => ({ job, service })))
+  const handlers = all.map(
+    ({ job, service }) =>
+      [job.type.name, (data: unknown, attempt: Attempt) => job.handle(service, data, attempt)] as const,
+  )
+  return {
+    types: all.map(({ job }) => job.type),
+    handlers: new Map(handlers),
+    schedule: parts.flatMap(({ satellite }) => satellite.schedule ?? []),
+  }
+}
+
+function refuseRepeats(satellites: readonly Satellite[]): void {
+  const names = satellites.map(({ name }) => name)
+  const repeated = names.find((name, index) => names.indexOf(name) !== index)
+  if (repeated) throw new Error(`the satellite "${repeated}" is given twice`)
+}

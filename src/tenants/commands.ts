@@ -1,0 +1,230 @@
+import { readFile } from 'node:fs/promises'
+import { CompiledQuery } from 'kysely'
+import { command, type CommandInput, type Option } from '../kernel/commands.ts'
+import { invalid } from '../kernel/errors.ts'
+import type { Tenants } from './index.ts'
+import type { Tenant } from './tenant.ts'
+
+const id = { name: 'id', summary: 'id of the tenant', required: true }
+
+const wait: Option = { flags: '--wait <seconds>', summary: 'wait for the installation', parse: seconds, default: 30 }
+
+const run =
+  (change: (tenants: Tenants, id: string, input: CommandInput) => Promise<Tenant>) =>
+  async (tenants: Tenants, input: CommandInput): Promise<void> => {
+    input.terminal.record(await change(tenants, input.args.id ?? '', input))
+  }
+
+export const commands = [
+  command<Tenants>({
+    name: 'tenant:list',
+    summary: 'List tenants, the newest first',
+    options: [
+      { flags: '--status <status>', summary: 'only those in this status' },
+      { flags: '--q <text>', summary: 'part of an id, name or domain' },
+      { flags: '--include-deleted', summary: 'deleted ones too' },
+      { flags: '--limit <count>', summary: 'how many at most (1 to 200)', parse: count, default: 50 },
+      { flags: '--cursor <cursor>', summary: 'nextCursor of the page before' },
+    ],
+    run: async (tenants, { options, terminal }) => {
+      const page = await tenants.list(options as Parameters<Tenants['list']>[0])
+      terminal.table(page.data.map(row), page)
+      if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:show',
+    summary: 'Show one tenant',
+    arguments: [id],
+    run: run((tenants, id) => tenants.get(id)),
+  }),
+  command<Tenants>({
+    name: 'tenant:create',
+    summary: 'Create a tenant and wait until it is active',
+    arguments: [{ name: 'name', summary: 'name of the customer', required: true }],
+    options: [
+      { flags: '--id <id>', summary: 'an id of your own; a UUIDv7 if absent' },
+      { flags: '--plan <plan>', summary: 'written to metadata.plan' },
+      { flags: '--metadata <json>', summary: 'a JSON object', parse: json },
+      { flags: '--domain <domain...>', summary: 'host names of the tenant' },
+      { flags: '--isolation <driver>', summary: 'how its rows are kept apart' },
+      { flags: '--placement <name>', summary: 'the PostgreSQL server it is put on' },
+      wait,
+    ],
+    needsWorker: true,
+    run: run(async (tenants, _, { args, options, terminal, signal }) => {
+      const { id, plan, metadata = {}, domain: domains, isolation, placement } = options
+      const tenant = await tenants.create({
+        id,
+        name: args.name ?? '',
+        metadata: plan === undefined ? metadata : { ...metadata, plan },
+        domains,
+        isolation,
+        placement,
+      })
+      return settled(tenants, tenant, options.wait, { terminal, signal })
+    }),
+  }),
+  command<Tenants>({
+    name: 'tenant:activate',
+    summary: 'Activate a suspended tenant, or install a failed one again',
+    arguments: [id],
+    options: [wait],
+    needsWorker: true,
+    run: run(async (tenants, id, { options, terminal, signal }) => {
+      const { tenant } = await tenants.activate(id)
+      return settled(tenants, tenant, options.wait, { terminal, signal })
+    }),
+  }),
+  command<Tenants>({
+    name: 'tenant:suspend',
+    summary: 'Suspend an active tenant',
+    arguments: [id],
+    run: run(async (tenants, id) => (await tenants.suspend(id)).tenant),
+  }),
+  command<Tenants>({
+    name: 'tenant:delete',
+    summary: 'Delete a tenant; it can be restored until it is purged',
+    arguments: [id],
+    run: async (tenants, { args, terminal }) => {
+      const tenant = await tenants.get(args.id ?? '')
+      if (!(await terminal.confirm(`Delete ${tenant.name} (${tenant.id})?`))) return
+      terminal.record((await tenants.delete(tenant.id)).tenant)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:restore',
+    summary: 'Bring a deleted tenant back',
+    arguments: [id],
+    run: run(async (tenants, id) => (await tenants.restore(id)).tenant),
+  }),
+  command<Tenants>({
+    name: 'tenant:maintenance',
+    summary: 'Put a tenant into maintenance, or take it out with --off',
+    arguments: [id],
+    options: [
+      { flags: '--off', summary: 'leave maintenance' },
+      { flags: '--message <text>', summary: 'what its users are told' },
+      { flags: '--retry-after <seconds>', summary: 'when to try again', parse: seconds },
+    ],
+    run: run((tenants, id, { options }) =>
+      options.off
+        ? tenants.exitMaintenance(id)
+        : tenants.enterMaintenance(id, { message: options.message, retryAfterSeconds: options.retryAfter }),
+    ),
+  }),
+  command<Tenants>({
+    name: 'tenant:purge',
+    summary: 'Remove deleted tenants past their purgeAt for good, or one of them',
+    arguments: [{ name: 'id', summary: 'only this tenant' }],
+    options: [{ flags: '--dry-run', summary: 'only say which' }],
+    run: async ({ installation }, { args, options, terminal, signal }) => {
+      const expired = await installation.expired()
+      const chosen = args.id ? expired.filter((one) => one === args.id) : expired
+      if (args.id && chosen.length === 0) {
+        throw invalid([{ path: 'id', message: `"${args.id}" is not a deleted tenant past its purgeAt` }])
+      }
+      if (options.dryRun || chosen.length === 0) return terminal.table(chosen.map((id) => ({ id, purged: false })))
+      if (!(await terminal.confirm(`Remove ${chosen.length} tenant(s) and everything they have, for good?`))) return
+      for (const [index, id] of chosen.entries()) {
+        signal.throwIfAborted()
+        terminal.progress(`${index + 1} of ${chosen.length}: ${id}`)
+        await installation.purge(id)
+      }
+      terminal.table(chosen.map((id) => ({ id, purged: true })))
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:migrate',
+    summary: "Run the host's pending migrations for one tenant, or for all",
+    arguments: [{ name: 'id', summary: 'only this tenant' }],
+    run: async (tenants, { args, terminal, signal }) => {
+      const results: { id: string; migrations: string }[] = []
+      for (const id of args.id ? [args.id] : await migratable(tenants)) {
+        signal.throwIfAborted()
+        terminal.progress(id)
+        results.push({ id, migrations: (await tenants.installation.migrate(id)).join(', ') })
+      }
+      terminal.table(results)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:migrate:rollback',
+    summary: "Take back a tenant's last migrations",
+    arguments: [id],
+    options: [{ flags: '--steps <count>', summary: 'how many', parse: count, default: 1 }],
+    run: async ({ installation }, { args, options, terminal }) => {
+      const tenantId = args.id ?? ''
+      if (!(await terminal.confirm(`Take back the last ${options.steps} migration(s) of ${tenantId}?`))) return
+      terminal.table((await installation.rollback(tenantId, options.steps)).map((name) => ({ id: tenantId, rolledBack: name })))
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:exec',
+    summary: "Run SQL in a tenant's scope and print the rows",
+    arguments: [id],
+    options: [
+      { flags: '--sql <sql>', summary: 'one statement' },
+      { flags: '--file <path>', summary: 'a file with one statement' },
+    ],
+    run: async (tenants, { args, options, terminal }) => {
+      const text: string = options.sql ?? (options.file ? await readFile(options.file, 'utf8') : '')
+      if (!text.trim()) throw invalid([{ path: 'sql', message: 'give a statement with --sql or --file' }])
+      const { db } = await tenants.handle(args.id ?? '')
+      const { rows } = await db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text))
+      terminal.table(rows)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:queue:stats',
+    summary: 'Count jobs by queue and state, of one tenant or all',
+    arguments: [{ name: 'id', summary: 'only this tenant' }],
+    run: async (tenants, { args, terminal }) => {
+      terminal.table((await tenants.queues(args.id)).map((counts) => ({ ...counts })))
+    },
+  }),
+]
+
+async function settled(
+  tenants: Tenants,
+  tenant: Tenant,
+  waitSeconds: number,
+  { terminal, signal }: Pick<CommandInput, 'terminal' | 'signal'>,
+): Promise<Tenant> {
+  if (tenant.status !== 'provisioning') return tenant
+  terminal.progress(`installing ${tenant.id}`)
+  return tenants.settled(tenant.id, AbortSignal.any([signal, AbortSignal.timeout(waitSeconds * 1000)]))
+}
+
+async function migratable(tenants: Tenants): Promise<string[]> {
+  const ids: string[] = []
+  let cursor: string | undefined
+  do {
+    const page = await tenants.list({ limit: 200, cursor })
+    ids.push(...page.data.filter(({ status }) => status === 'active' || status === 'suspended').map(({ id }) => id))
+    cursor = page.nextCursor ?? undefined
+  } while (cursor)
+  return ids
+}
+
+const row = ({ id, name, status, isolation, placement, createdAt }: Tenant) => ({ id, name, status, isolation, placement, createdAt })
+
+function count(text: string): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1) throw invalid([{ path: '', message: `"${text}" is not a whole number above 0` }])
+  return value
+}
+
+function seconds(text: string): number {
+  const value = Number(text)
+  if (!Number.isFinite(value) || value < 0) throw invalid([{ path: '', message: `"${text}" is not a number of seconds` }])
+  return value
+}
+
+function json(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalid([{ path: '', message: `"${text}" is not JSON` }])
+  }
+}

@@ -1,0 +1,46 @@
+import { z } from 'zod'
+import { event } from '../kernel/events.ts'
+
+const tenantId = z.string()
+const ofTenant = z.object({ tenantId })
+
+export const TenantCreated = event(
+  'TenantCreated',
+  'A tenant was registered; its storage is being made',
+  z.object({ tenantId, name: z.string(), isolation: z.string(), placement: z.string() }),
+)
+export const TenantProvisioned = event('TenantProvisioned', 'Storage is made and migrated; the tenant is active', ofTenant)
+export const TenantProvisioningFailed = event(
+  'TenantProvisioningFailed',
+  'The installation was given up',
+  z.object({ tenantId, code: z.string() }),
+)
+export const TenantActivated = event('TenantActivated', 'A suspended tenant is active again', ofTenant)
+export const TenantSuspended = event('TenantSuspended', 'A tenant was suspended', ofTenant)
+export const TenantUpdated = event(
+  'TenantUpdated',
+  'Name, metadata or domains were changed',
+  z.object({ tenantId, changed: z.array(z.enum(['name', 'metadata', 'domains'])) }),
+)
+export const TenantMigrated = event(
+  'TenantMigrated',
+  "The host's migrations were run in a tenant's storage",
+  z.object({ tenantId, migrations: z.array(z.string()), direction: z.enum(['up', 'down']) }),
+)
+export const TenantDeleted = event(
+  'TenantDeleted',
+  'A tenant was deleted; it can be restored until purgeAt',
+  z.object({ tenantId, purgeAt: z.iso.datetime() }),
+)
+export const TenantRestored = event(
+  'TenantRestored',
+  'A deleted tenant is back, or one was restored from a backup',
+  z.object({ tenantId, from: z.enum(['deletion', 'backup']) }),
+)
+export const TenantEnteredMaintenance = event(
+  'TenantEnteredMaintenance',
+  'A tenant was put into maintenance',
+  z.object({ tenantId, message: z.string().nullable(), retryAfterSeconds: z.number() }),
+)
+export const TenantExitedMaintenance = event('TenantExitedMaintenance', 'A tenant left maintenance', ofTenant)
+export const TenantPurged = event('TenantPurged', 'Everything of a tenant is gone; its id stays taken', ofTenant)

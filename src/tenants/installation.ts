@@ -1,0 +1,206 @@
+/**
+ * The jobs of a tenant's life: its storage is made, migrated, and in the end removed.
+ *
+ * Each may be killed at any step and run again. `install` makes the storage all or nothing, then moves the tenant to active
+ * with a conditional UPDATE; a tenant deleted meanwhile stays deleted, and its purge removes what was made. `purge` claims the
+ * tenant first, so that a restore can no longer win, then removes the storage, then everything else in one transaction.
+ */
+import { recordChange } from '../kernel/changes.ts'
+import { isDatabaseUnavailable } from '../kernel/database.ts'
+import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
+import type { Attempt } from '../kernel/jobs.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import { TenantNotFound, TenantState } from './errors.ts'
+import { TenantMigrated, TenantPurged } from './events.ts'
+import { InstallTenant, UninstallTenant } from './jobs.ts'
+import { type Registry, toPlace } from './registry.ts'
+import type { Storage } from './storage.ts'
+import type { TenantRow, TenantTables } from './tables.ts'
+import type { Transitions } from './transition.ts'
+
+/** How long a provisioning tenant may be without a job before it counts as lost; longer than any send takes. */
+const LOST_AFTER_MS = 60_000
+const PURGED_AT_ONCE = 1_000
+
+export class Installation {
+  readonly #kernel: Kernel
+  readonly #registry: Registry
+  readonly #storage: Storage
+  readonly #transitions: Transitions
+  readonly #autoPurge: boolean
+
+  constructor(kernel: Kernel, registry: Registry, storage: Storage, transitions: Transitions, autoPurge: boolean) {
+    this.#kernel = kernel
+    this.#registry = registry
+    this.#storage = storage
+    this.#transitions = transitions
+    this.#autoPurge = autoPurge
+  }
+
+  /** The job InstallTenant: the tenant becomes active, or failed once trying again cannot help. */
+  async install(id: string, attempt: Pick<Attempt, 'isLast'>): Promise<void> {
+    const row = await this.#installing(id)
+    if (!row) return
+    try {
+      const migrations = await this.#storage.driver(row.isolation).provision(toPlace(row))
+      await this.#transitions.run(id, 'install', (_, now) => ({ set: { activatedAt: now, failure: null } }))
+      if (migrations.length > 0) {
+        await this.#kernel.events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction: 'up' })
+      }
+    } catch (error) {
+      if (TenantState.matches(error) || TenantNotFound.matches(error)) return // deleted meanwhile: its purge cleans up
+      if (!attempt.isLast && isWorthRetrying(error)) throw error
+      this.#kernel.log.error({ err: error, tenantId: id }, 'the installation was given up')
+      await this.#giveUp(id, failureOf(error))
+    }
+  }
+
+  /** Fails tenants that are provisioning though no job is left to install them (killed at its last attempt). */
+  async recover(): Promise<void> {
+    const { database, jobs, clock } = this.#kernel
+    const lost = await database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .select('id')
+      .where('status', '=', 'provisioning')
+      .where('updatedAt', '<', new Date(clock.now().getTime() - LOST_AFTER_MS))
+      .execute()
+    for (const { id } of lost) {
+      if (await jobs.isPending(InstallTenant, id)) continue
+      await this.#giveUp(id, {
+        code: 'E_INSTALLATION_LOST',
+        message: 'The installation was interrupted at every attempt. Activate the tenant to install it again.',
+      })
+    }
+  }
+
+  /** Brings one tenant's storage up to date with the host's migrations. Answers what was run. */
+  async migrate(id: string): Promise<readonly string[]> {
+    return this.#changeSchema(id, 'up', (driver, row) => driver.migrate(toPlace(row)))
+  }
+
+  /** Takes back the last `steps` migrations of one tenant. */
+  async rollback(id: string, steps: number): Promise<readonly string[]> {
+    return this.#changeSchema(id, 'down', (driver, row) => driver.rollback(toPlace(row), steps))
+  }
+
+  /** Ids of deleted tenants past their purgeAt, the oldest first. */
+  async expired(): Promise<string[]> {
+    const rows = await this.#kernel.database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .select('id')
+      .where('status', '=', 'deleted')
+      .where('purgedAt', 'is', null)
+      .where('purgeAt', '<=', this.#kernel.clock.now())
+      .orderBy('purgeAt')
+      .limit(PURGED_AT_ONCE)
+      .execute()
+    return rows.map(({ id }) => id)
+  }
+
+  /** The daily job: one UninstallTenant per expired tenant. */
+  async purgeExpired(): Promise<void> {
+    if (!this.#autoPurge) return
+    for (const id of await this.expired()) {
+      await this.#kernel.jobs.send(UninstallTenant, { tenantId: id }, { tenantId: id, key: id })
+    }
+  }
+
+  /** Removes everything of a deleted tenant past its purgeAt; its id stays taken. A repeat finds nothing to do. */
+  async purge(id: string): Promise<void> {
+    const claimed = await this.#claimForPurge(id)
+    if (!claimed) return
+    const { database, store, jobs, events, clock } = this.#kernel
+    await this.#storage.driver(claimed.isolation).drop(toPlace(claimed))
+    await store.purge(id)
+    await database.transaction(async () => {
+      const emptied = await database
+        .query<TenantTables>()
+        .updateTable('tenants')
+        .set({ name: '', metadata: {}, domains: [], maintenance: null, failure: null, purgedAt: clock.now() })
+        .where('id', '=', id)
+        .where('purgedAt', 'is', null)
+        .returning('id')
+        .executeTakeFirst()
+      if (!emptied) return
+      await database.query<TenantTables>().deleteFrom('tenantDomains').where('tenantId', '=', id).execute()
+      await jobs.forget(id)
+      await this.#registry.changed(id)
+      await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
+      await events.publish(TenantPurged, { tenantId: id })
+    })
+  }
+
+  async #installing(id: string): Promise<(TenantRow) | undefined> {
+    try {
+      const row = await this.#registry.row(id)
+      return row.status === 'provisioning' ? row : undefined
+    } catch (error) {
+      if (TenantNotFound.matches(error)) return undefined
+      throw error
+    }
+  }
+
+  async #giveUp(id: string, failure: { code: string; message: string }): Promise<void> {
+    try {
+      await this.#transitions.run(id, 'giveUp', () => ({
+        set: { failure },
+        event: { code: failure.code },
+        outcome: 'failure',
+      }))
+    } catch (error) {
+      if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // else it has moved on meanwhile
+    }
+  }
+
+  async #changeSchema(
+    id: string,
+    direction: 'up' | 'down',
+    change: (driver: ReturnType<Storage['driver']>, row: TenantRow) => Promise<readonly string[]>,
+  ): Promise<readonly string[]> {
+    const row = await this.#registry.row(id)
+    if (row.status !== 'active' && row.status !== 'suspended') {
+      throw TenantState(`The tenant "${id}" is ${row.status}; only active and suspended ones are migrated.`)
+    }
+    const migrations = await change(this.#storage.driver(row.isolation), row)
+    if (migrations.length === 0) return []
+    const { events, database } = this.#kernel
+    await database.transaction(async () => {
+      await recordChange(events, {
+        action: direction === 'up' ? 'tenants.migrate' : 'tenants.rollback',
+        tenantId: id,
+        target: `tenant:${id}`,
+        after: { migrations },
+      })
+      await events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction })
+    })
+    return migrations
+  }
+
+  #claimForPurge(id: string): Promise<(TenantRow) | undefined> {
+    const { database, clock } = this.#kernel
+    const now = clock.now()
+    return database
+      .query<TenantTables>()
+      .updateTable('tenants')
+      .set(({ fn, ref, val }) => ({ purgeStartedAt: fn.coalesce(ref('purgeStartedAt'), val(now)) }))
+      .where('id', '=', id)
+      .where('status', '=', 'deleted')
+      .where('purgedAt', 'is', null)
+      .where(({ eb, or }) => or([eb('purgeStartedAt', 'is not', null), eb('purgeAt', '<=', now)]))
+      .returningAll()
+      .executeTakeFirst()
+  }
+}
+
+/** A host's migration that is wrong stays wrong; a server that is away may come back. */
+const isWorthRetrying = (error: unknown): boolean => !(error instanceof TenancyError) || error.status === 503
+
+function failureOf(error: unknown): { code: string; message: string } {
+  if (error instanceof TenancyError) return { code: error.code, message: error.message }
+  if (isDatabaseUnavailable(error)) {
+    return { code: DependencyUnavailable.code, message: "The tenant's database server could not be reached." }
+  }
+  return { code: 'E_INSTALLATION_FAILED', message: 'The storage could not be made; the log says why.' }
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { type Job, handles, jobType, type Recurring } from '../kernel/jobs.ts'
+import type { Tenants } from './index.ts'
+
+const ofTenant = z.object({ tenantId: z.string() })
+
+export const InstallTenant = jobType({
+  name: 'InstallTenant',
+  summary: "Makes a tenant's storage and migrates it",
+  data: ofTenant,
+  retries: 3,
+  retryDelaySeconds: 1,
+})
+
+export const UninstallTenant = jobType({
+  name: 'UninstallTenant',
+  summary: 'Removes everything of a tenant whose time to be restored is over',
+  data: ofTenant,
+  retries: 5,
+  retryDelaySeconds: 10,
+})
+
+export const PurgeTenants = jobType({
+  name: 'PurgeTenants',
+  summary: 'Starts the removal of deleted tenants past their purgeAt',
+  data: z.object({}),
+  workers: 1,
+})
+
+export const RecoverInstallations = jobType({
+  name: 'RecoverInstallations',
+  summary: 'Fails tenants whose installation was lost, so that none stays provisioning for ever',
+  data: z.object({}),
+  workers: 1,
+})
+
+export const jobs: readonly Job<Tenants>[] = [
+  handles(InstallTenant, ({ installation }, { tenantId }, attempt) => installation.install(tenantId, attempt)),
+  handles(UninstallTenant, ({ installation }, { tenantId }) => installation.purge(tenantId)),
+  handles(PurgeTenants, ({ installation }) => installation.purgeExpired()),
+  handles(RecoverInstallations, ({ installation }) => installation.recover()),
+]
+
+export const schedule: readonly Recurring[] = [
+  { type: PurgeTenants, cron: '17 3 * * *' },
+  { type: RecoverInstallations, cron: '* * * * *' },
+]

@@ -1,0 +1,30 @@
+/** How many tenants there are, counted in the background while somebody scrapes. */
+import type { Series } from '../kernel/metrics.ts'
+import { refreshed } from '../kernel/refreshed.ts'
+import { STATUSES } from './lifecycle.ts'
+import type { Registry } from './registry.ts'
+
+export function tenantSeries(registry: Registry): { series: Series[]; stop: () => void } {
+  const counts = refreshed(() => registry.countByStatus())
+  const series: Series[] = [
+    {
+      name: 'multitenancy_tenants_total',
+      help: 'Tenants that are not deleted',
+      type: 'gauge',
+      collect: async () => {
+        const { deleted: _, ...others } = await counts.get()
+        return [{ value: Object.values(others).reduce((sum, count) => sum + count, 0) }]
+      },
+    },
+    {
+      name: 'multitenancy_tenants_by_status',
+      help: 'Tenants by status',
+      type: 'gauge',
+      collect: async () => {
+        const byStatus = await counts.get()
+        return STATUSES.map((status) => ({ labels: { status }, value: byStatus[status] ?? 0 }))
+      },
+    },
+  ]
+  return { series, stop: counts.stop }
+}

@@ -1,0 +1,56 @@
+/**
+ * The host's own migrations, run in every tenant's storage: a folder of `NNNN_name.sql` with the sections `-- up` and
+ * `-- down`, or of `NNNN_name.ts` exporting `up(db)` and `down(db)` over Kysely.
+ */
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Kysely } from 'kysely'
+
+type Step = (db: Kysely<any>) => Promise<void>
+
+export interface TenantMigration {
+  /** `0001_notes` */
+  readonly name: string
+  readonly checksum: string
+  /** SQL, or a function of the tenant's database. */
+  readonly up: string | Step
+  /** Absent: this migration cannot be taken back. */
+  readonly down?: string | Step
+}
+
+const FILE_NAME = /^(\d{4,}_[A-Za-z0-9_-]+)\.(sql|ts|js)$/
+
+/** Reads a folder. Throws on a file whose name or content it cannot take, naming it. */
+export async function readTenantMigrations(folder: string): Promise<TenantMigration[]> {
+  const files = (await readdir(folder)).filter((file) => !file.startsWith('.') && !file.endsWith('.d.ts')).sort()
+  const migrations = await Promise.all(files.map((file) => readMigration(resolve(folder), file)))
+  const numbers = migrations.map(({ name }) => name.split('_')[0])
+  const repeated = numbers.find((number, index) => numbers.indexOf(number) !== index)
+  if (repeated) throw new Error(`two migrations in ${folder} have the number ${repeated}`)
+  return migrations
+}
+
+async function readMigration(folder: string, file: string): Promise<TenantMigration> {
+  const [, name, kind] = FILE_NAME.exec(file) ?? []
+  if (!name) throw new Error(`${join(folder, file)}: a migration is named NNNN_name.sql or NNNN_name.ts`)
+  const path = join(folder, file)
+  const text = await readFile(path, 'utf8')
+  const checksum = createHash('sha256').update(text).digest('hex')
+  if (kind === 'sql') return { name, checksum, ...sections(text, path) }
+  const { up, down } = await import(pathToFileURL(path).href)
+  if (typeof up !== 'function') throw new Error(`${path}: exports no function up(db)`)
+  return { name, checksum, up, down }
+}
+
+function sections(text: string, path: string): { up: string; down?: string } {
+  const [before = '', ...parts] = text.split(/^--\s*(up|down)\s*$/im)
+  const section = (wanted: string) => {
+    const index = parts.findIndex((part, at) => at % 2 === 0 && part.toLowerCase() === wanted)
+    return index < 0 ? undefined : parts[index + 1]?.trim()
+  }
+  const up = section('up')
+  if (before.replace(/--.*$/gm, '').trim() || !up) throw new Error(`${path}: starts with "-- up", and may go on with "-- down"`)
+  return { up, down: section('down') || undefined }
+}

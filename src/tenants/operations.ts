@@ -1,0 +1,177 @@
+import { z } from 'zod'
+import { operation, Reply } from '../kernel/operation.ts'
+import { Page, pageOf } from '../kernel/page.ts'
+import { DomainTaken, PlanNotFound, PlanResolvedByHost, TenantExists, TenantNotFound, TenantState } from './errors.ts'
+import type { Tenants } from './index.ts'
+import { STATUSES } from './lifecycle.ts'
+import { PlansDescription } from './plans.ts'
+import { MaintenanceRequest, NewTenant, Tenant, TenantChange, TenantId } from './tenant.ts'
+import type { Transition } from './transition.ts'
+
+const byId = z.object({ id: TenantId })
+const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
+
+const settled = (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => tenants.settled(id, signal)
+
+/** 202 when the tenant is being installed (again), else 200. */
+const answer = ({ tenant }: Transition) =>
+  tenant.status === 'provisioning' ? new Reply(202, tenant) : tenant
+
+const QueueCounts = z
+  .object({
+    queue: z.string(),
+    waiting: z.number().int(),
+    active: z.number().int(),
+    completed: z.number().int(),
+    failed: z.number().int(),
+    delayed: z.number().int(),
+  })
+  .meta({ id: 'QueueCounts' })
+
+export const operations = [
+  operation({
+    name: 'tenants.list',
+    method: 'GET',
+    path: '/tenants',
+    summary: 'List tenants, the newest first',
+    query: z.strictObject({
+      status: z.enum(STATUSES).optional(),
+      q: z.string().min(1).max(200).optional().meta({ description: 'Part of an id, name or domain' }),
+      includeDeleted: flag.optional().meta({ description: 'Deleted ones too; implied by `status=deleted`' }),
+      ...Page.shape,
+    }),
+    reply: pageOf(Tenant),
+    handle: (tenants: Tenants, { query }) => tenants.list(query),
+  }),
+  operation({
+    name: 'tenants.get',
+    method: 'GET',
+    path: '/tenants/{id}',
+    summary: 'Read one tenant, a deleted one too',
+    params: byId,
+    reply: Tenant,
+    errors: [TenantNotFound],
+    handle: (tenants: Tenants, { params }) => tenants.get(params.id),
+  }),
+  operation({
+    name: 'tenants.create',
+    method: 'POST',
+    path: '/tenants',
+    summary: 'Create a tenant',
+    description: 'Its storage is made by a job: the answer shows it `provisioning`, unless `Prefer: wait` waits for the end.',
+    body: NewTenant,
+    reply: Tenant,
+    status: 201,
+    errors: [TenantExists, DomainTaken],
+    handle: async (tenants: Tenants, { body }) => {
+      const tenant = await tenants.create(body)
+      return new Reply(201, tenant, { location: `/tenants/${tenant.id}` })
+    },
+    settled,
+  }),
+  operation({
+    name: 'tenants.update',
+    method: 'PATCH',
+    path: '/tenants/{id}',
+    summary: 'Change name, metadata or domains',
+    params: byId,
+    body: TenantChange,
+    reply: Tenant,
+    errors: [TenantNotFound, TenantState, DomainTaken],
+    handle: (tenants: Tenants, { params, body }) => tenants.update(params.id, body),
+  }),
+  operation({
+    name: 'tenants.activate',
+    method: 'PUT',
+    path: '/tenants/{id}/activate',
+    summary: 'Activate a suspended tenant, or install a failed one again',
+    params: byId,
+    reply: Tenant,
+    alsoStatus: [202],
+    errors: [TenantNotFound, TenantState],
+    handle: async (tenants: Tenants, { params }) => answer(await tenants.activate(params.id)),
+    settled,
+  }),
+  operation({
+    name: 'tenants.suspend',
+    method: 'PUT',
+    path: '/tenants/{id}/suspend',
+    summary: 'Suspend an active tenant',
+    params: byId,
+    reply: Tenant,
+    errors: [TenantNotFound, TenantState],
+    handle: async (tenants: Tenants, { params }) => answer(await tenants.suspend(params.id)),
+  }),
+  operation({
+    name: 'tenants.delete',
+    method: 'DELETE',
+    path: '/tenants/{id}',
+    summary: 'Delete a tenant; it can be restored until its purgeAt',
+    params: byId,
+    reply: Tenant,
+    errors: [TenantNotFound, TenantState],
+    handle: async (tenants: Tenants, { params }) => answer(await tenants.delete(params.id)),
+  }),
+  operation({
+    name: 'tenants.restore',
+    method: 'PUT',
+    path: '/tenants/{id}/restore',
+    summary: 'Bring a deleted tenant back to the status it had',
+    params: byId,
+    reply: Tenant,
+    alsoStatus: [202],
+    errors: [TenantNotFound, TenantState],
+    handle: async (tenants: Tenants, { params }) => answer(await tenants.restore(params.id)),
+    settled,
+  }),
+  operation({
+    name: 'tenants.enterMaintenance',
+    method: 'PUT',
+    path: '/tenants/{id}/maintenance',
+    summary: 'Put a tenant into maintenance',
+    params: byId,
+    body: MaintenanceRequest,
+    bodyOptional: true,
+    reply: Tenant,
+    errors: [TenantNotFound, TenantState],
+    handle: (tenants: Tenants, { params, body }) => tenants.enterMaintenance(params.id, body),
+  }),
+  operation({
+    name: 'tenants.exitMaintenance',
+    method: 'DELETE',
+    path: '/tenants/{id}/maintenance',
+    summary: 'Take a tenant out of maintenance',
+    params: byId,
+    reply: Tenant,
+    errors: [TenantNotFound, TenantState],
+    handle: (tenants: Tenants, { params }) => tenants.exitMaintenance(params.id),
+  }),
+  operation({
+    name: 'tenants.setPlan',
+    method: 'PUT',
+    path: '/tenants/{id}/plans/{plan}',
+    summary: 'Put a tenant on a plan (writes metadata.plan)',
+    params: z.object({ id: TenantId, plan: z.string().min(1).max(128) }),
+    reply: Tenant,
+    errors: [TenantNotFound, TenantState, PlanNotFound, PlanResolvedByHost],
+    handle: (tenants: Tenants, { params }) => tenants.setPlan(params.id, params.plan),
+  }),
+  operation({
+    name: 'tenants.queue',
+    method: 'GET',
+    path: '/tenants/{id}/queue',
+    summary: "Count a tenant's jobs by queue and state",
+    params: byId,
+    reply: z.object({ data: z.array(QueueCounts) }),
+    errors: [TenantNotFound],
+    handle: async (tenants: Tenants, { params }) => ({ data: await tenants.queues(params.id) }),
+  }),
+  operation({
+    name: 'plans.list',
+    method: 'GET',
+    path: '/plans',
+    summary: 'Read the plans and how a tenant comes to one',
+    reply: PlansDescription.meta({ id: 'Plans' }),
+    handle: async ({ plans }: Tenants) => plans.describe(),
+  }),
+]

@@ -1,0 +1,94 @@
+/**
+ * Carries out a move of the life cycle. The status that was read is the condition of the UPDATE, so of any number of callers
+ * in any number of processes one wins; the others look again, and find a repeat, another move, or a refusal. The change, its
+ * audit entry, its event and its job commit together.
+ */
+import type { Kernel } from '../kernel/kernel.ts'
+import { recordChange } from '../kernel/changes.ts'
+import { TenantState } from './errors.ts'
+import { InstallTenant } from './jobs.ts'
+import { type Action, type Move, type Status, verdict } from './lifecycle.ts'
+import type { Registry } from './registry.ts'
+import type { TenantRow, TenantTables } from './tables.ts'
+import { type Tenant, toTenant } from './tenant.ts'
+
+export interface Transition {
+  readonly tenant: Tenant
+  readonly changed: boolean
+}
+
+export interface TransitionDetails {
+  /** Columns that change with the status. */
+  readonly set?: Partial<TenantRow>
+  /** The event's own members, beside `tenantId`. */
+  readonly event?: Record<string, unknown>
+  readonly outcome?: 'success' | 'failure'
+}
+
+/** The status a caller wishes for; named beside the present one when it cannot be. */
+const WISHED: Readonly<Record<Action, string>> = {
+  activate: 'active',
+  suspend: 'suspended',
+  delete: 'deleted',
+  restore: 'restored',
+  install: 'active',
+  giveUp: 'failed',
+}
+
+export class Transitions {
+  readonly #kernel: Kernel
+  readonly #registry: Registry
+
+  constructor(kernel: Kernel, registry: Registry) {
+    this.#kernel = kernel
+    this.#registry = registry
+  }
+
+  run(id: string, action: Action, details: (move: Move & { from: Status }, now: Date) => TransitionDetails): Promise<Transition> {
+    return this.#kernel.database.transaction(async () => {
+      for (;;) {
+        const row = await this.#registry.row(id)
+        const decided = verdict(row.status, action)
+        if (decided === 'repeat') return { tenant: toTenant(row), changed: false }
+        if (decided === 'refused' || (action === 'restore' && row.purgeStartedAt)) throw refusal(row, action)
+        const moved = await this.#move(row, action, decided.move, details({ ...decided.move, from: row.status }, this.#kernel.clock.now()))
+        if (moved) return { tenant: moved, changed: true }
+      }
+    })
+  }
+
+  async #move(row: TenantRow, action: Action, move: Move, details: TransitionDetails): Promise<Tenant | undefined> {
+    const { database, events, jobs, clock } = this.#kernel
+    const to: Status = move.to === 'before' ? (row.statusBefore ?? 'failed') : move.to
+    const updated = await database
+      .query<TenantTables>()
+      .updateTable('tenants')
+      .set({ status: to, updatedAt: clock.now(), ...details.set })
+      .where('id', '=', row.id)
+      .where('status', '=', row.status)
+      .where('purgeStartedAt', 'is', null)
+      .returningAll()
+      .executeTakeFirst()
+    if (!updated) return undefined
+    if (row.status === 'provisioning') await jobs.cancel(InstallTenant, row.id)
+    if (to === 'provisioning') await jobs.send(InstallTenant, { tenantId: row.id }, { tenantId: row.id, key: row.id })
+    await this.#registry.changed(row.id)
+    await recordChange(events, {
+      action: `tenants.${action === 'giveUp' ? 'install' : action}`,
+      tenantId: row.id,
+      target: `tenant:${row.id}`,
+      before: { status: row.status },
+      after: { status: to, ...(updated.failure ? { failure: updated.failure } : {}) },
+      outcome: details.outcome,
+    })
+    if (move.event) await events.publish(move.event, { tenantId: row.id, ...details.event })
+    return toTenant(updated)
+  }
+}
+
+function refusal({ id, status, purgeStartedAt }: TenantRow, action: Action) {
+  const from = purgeStartedAt ? 'being purged' : status
+  return TenantState(`The tenant "${id}" is ${from}; from there it cannot become ${WISHED[action]}.`, {
+    extras: { from, to: WISHED[action] },
+  })
+}

@@ -1,0 +1,50 @@
+/**
+ * One real PostgreSQL for the whole run, in a temporary directory; `inject('postgresUrl')` is its superuser's URL. Tests do
+ * not share databases on it: `createTestDatabase(inject('postgresUrl'))` makes each its own.
+ *
+ * TENANTRY_TEST_POSTGRES_URL names another server to use instead, by a role that may create databases and roles.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestProject } from 'vitest/node'
+import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    postgresUrl: string
+  }
+}
+
+/** Nothing here outlives the run, so nothing has to survive a crash. */
+const SETTINGS = {
+  fsync: 'off',
+  synchronous_commit: 'off',
+  full_page_writes: 'off',
+  max_connections: '400',
+}
+
+export default async function startPostgres(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+  const given = process.env.TENANTRY_TEST_POSTGRES_URL
+  if (given) {
+    project.provide('postgresUrl', given)
+    return undefined
+  }
+  const directory = await mkdtemp(join(tmpdir(), 'tenantry-test-'))
+  const remove = () => rm(directory, { recursive: true, force: true })
+  try {
+    const server = await startEmbeddedPostgres({
+      directory: join(directory, 'postgres'),
+      password: 'tenantry',
+      settings: SETTINGS,
+    })
+    project.provide('postgresUrl', server.url)
+    return async () => {
+      await server.stop()
+      await remove()
+    }
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}

@@ -1,0 +1,19 @@
+/** Tests stand beside what they test; what crosses folders is in `test/`. Each run has one PostgreSQL of its own. */
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: {
+    environment: 'node',
+    include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
+    globalSetup: 'test/setup/postgres.ts',
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    teardownTimeout: 30_000,
+    retry: 0,
+    dangerouslyIgnoreUnhandledErrors: false,
+    restoreMocks: true,
+    unstubEnvs: true,
+  },
+})
