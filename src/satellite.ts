@@ -30,7 +30,7 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly jobs?: readonly Job<Service>[]
   readonly schedule?: readonly Recurring[]
   readonly commands?: readonly Command<Service>[]
-  readonly checks?: Readonly<Record<string, (service: Service) => Awaitable<string | void>>>
+  readonly checks?: Readonly<Record<string, (service: Service) => unknown>>
   readonly metrics?: (service: Service) => readonly Series[]
   readonly stop?: (service: Service) => Awaitable<void>
 }

@@ -6,13 +6,17 @@
  *   await acme.db.selectFrom('notes').selectAll().execute()
  *   await tenancy.stop()
  */
+
+import { type PlacementConfig, preparePlacement } from './drivers/isolation/tenant-login.ts'
+import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
+import { postgresStore } from './drivers/store/postgres.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
 import type { Command } from './kernel/commands.ts'
 import { createSecrets } from './kernel/crypto.ts'
 import { Database, type DatabaseOptions } from './kernel/database.ts'
 import { type EventOf, Events, type EventType } from './kernel/events.ts'
-import { idempotencyTables } from './kernel/idempotency.ts'
 import { createHealth, type Health } from './kernel/health.ts'
+import { idempotencyTables } from './kernel/idempotency.ts'
 import { jobSeries } from './kernel/job-series.ts'
 import type { Attempt, RegisteredJobs } from './kernel/jobs.ts'
 import type { Kernel } from './kernel/kernel.ts'
@@ -21,9 +25,6 @@ import { Metrics } from './kernel/metrics.ts'
 import { type Migration, migrate } from './kernel/migrations.ts'
 import { Cursors } from './kernel/page.ts'
 import type { StoreDriver } from './kernel/store.ts'
-import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
-import { type PlacementConfig, preparePlacement } from './drivers/isolation/tenant-login.ts'
-import { postgresStore } from './drivers/store/postgres.ts'
 import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
 import { commands } from './tenants/commands.ts'
 import { Tenants } from './tenants/index.ts'
@@ -150,7 +151,10 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       metrics.register(...(satellite.metrics?.(service) ?? []))
       stops.push(() => satellite.stop?.(service))
     }
-    for (const { series, stop } of [tenantSeries(tenants.registry), jobSeries(runner, config.metrics?.maxTenantSeries ?? 1_000)]) {
+    for (const { series, stop } of [
+      tenantSeries(tenants.registry),
+      jobSeries(runner, config.metrics?.maxTenantSeries ?? 1_000),
+    ]) {
       metrics.register(...series)
       stops.push(stop)
     }
@@ -177,17 +181,23 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   }
 }
 
-const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] => all.map((what) => ({ what, service }))
+const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] =>
+  all.map((what) => ({ what, service }))
 
 /** Everything with tables of its own, in the order in which they are migrated. */
-export const partsOf = (store: StoreDriver, satellites: readonly Satellite[]): { part: string; migrations: readonly Migration[] }[] => [
+export const partsOf = (
+  store: StoreDriver,
+  satellites: readonly Satellite[],
+): { part: string; migrations: readonly Migration[] }[] => [
   { part: 'kernel', migrations: idempotencyTables },
   { part: 'store', migrations: store.tables ?? [] },
   { part: 'tenants', migrations: tables },
   ...satellites.map(({ name, tables = [] }) => ({ part: name, migrations: tables })),
 ]
 
-function registeredJobs(parts: readonly { satellite: Omit<Satellite, 'service' | 'summary'>; service: any }[]): RegisteredJobs {
+function registeredJobs(
+  parts: readonly { satellite: Omit<Satellite, 'service' | 'summary'>; service: any }[],
+): RegisteredJobs {
   const all = parts.flatMap(({ satellite, service }) => (satellite.jobs ?? []).map((job) => ({ job, service })))
   const handlers = all.map(
     ({ job, service }) =>

@@ -9,7 +9,7 @@
 import { randomUUID } from 'node:crypto'
 import { Hono } from 'hono'
 import { runInContext } from '../kernel/context.ts'
-import { NotFound, SatelliteDisabled, TenancyError } from '../kernel/errors.ts'
+import { NotFound, SatelliteDisabled, type TenancyError } from '../kernel/errors.ts'
 import { Idempotency } from '../kernel/idempotency.ts'
 import { Histogram } from '../kernel/metrics.ts'
 import type { AnyOperation, Satellite } from '../satellite.ts'
@@ -65,7 +65,12 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     ...core.operations,
     ...systemOperations.map((what) => ({ what, service: core })),
   ]
-  const document = JSON.stringify(openApiDocument(operations.map(({ what }) => what), prefix))
+  const document = JSON.stringify(
+    openApiDocument(
+      operations.map(({ what }) => what),
+      prefix,
+    ),
+  )
   const pages = new AdminPages({ prefix, tokens, sessions, document })
   const runner = new OperationRunner(core, new Idempotency(database, secrets), prefix)
   const probes = createProbes(core, options)
@@ -98,7 +103,9 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   }
   for (const { name, operations = [] } of options.switchedOff ?? []) {
     for (const { path } of operations) {
-      app.all(prefix + routeOf(path), () => problemResponse(SatelliteDisabled(`The satellite "${name}" is switched off.`)))
+      app.all(prefix + routeOf(path), () =>
+        problemResponse(SatelliteDisabled(`The satellite "${name}" is switched off.`)),
+      )
     }
   }
   app.notFound(() => problemResponse(NotFound('There is nothing at this path.')))
@@ -174,7 +181,8 @@ function pathOf(url: string): string {
 
 function normalized(prefix: string): string {
   const trimmed = prefix.replace(/\/+$/, '')
-  if (trimmed !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(trimmed)) throw new Error(`prefix: "${prefix}" is not a path like /admin/tenants`)
+  if (trimmed !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(trimmed))
+    throw new Error(`prefix: "${prefix}" is not a path like /admin/tenants`)
   return trimmed
 }
 

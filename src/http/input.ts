@@ -1,6 +1,6 @@
 /** What comes in, parsed by an operation's schemas: path, query, body. Every fault is named with its path. */
 import { z } from 'zod'
-import { invalid, type InputFault, NotFound } from '../kernel/errors.ts'
+import { type InputFault, invalid, NotFound } from '../kernel/errors.ts'
 import type { Input } from '../kernel/operation.ts'
 import type { AnyOperation } from '../satellite.ts'
 import { isStorable, parseJson } from './json.ts'

@@ -2,7 +2,12 @@
  * OpenAPI 3.1 of the operations, which is all it knows: what is not an operation is not in it, and no operation is missing.
  */
 import { z } from 'zod'
-import { createDocument, type ZodOpenApiObject, type ZodOpenApiPathsObject, type ZodOpenApiResponsesObject } from 'zod-openapi'
+import {
+  createDocument,
+  type ZodOpenApiObject,
+  type ZodOpenApiPathsObject,
+  type ZodOpenApiResponsesObject,
+} from 'zod-openapi'
 import { type ErrorType, InvalidRequest } from '../kernel/errors.ts'
 import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/idempotency.ts'
 import type { AnyOperation } from '../satellite.ts'
@@ -21,7 +26,9 @@ const Problem = z
   })
   .meta({ id: 'Problem', description: 'RFC 9457' })
 
-const RequestId = { 'x-request-id': { schema: { type: 'string' as const }, description: 'Stands in every log line and audit entry' } }
+const RequestId = {
+  'x-request-id': { schema: { type: 'string' as const }, description: 'Stands in every log line and audit entry' },
+}
 
 const TEXTS: Record<number, string> = {
   200: 'Done',
@@ -31,7 +38,10 @@ const TEXTS: Record<number, string> = {
   503: 'Unavailable',
 }
 
-export function openApiDocument(operations: readonly AnyOperation[], prefix: string): ReturnType<typeof createDocument> {
+export function openApiDocument(
+  operations: readonly AnyOperation[],
+  prefix: string,
+): ReturnType<typeof createDocument> {
   const paths: ZodOpenApiPathsObject = {}
   for (const operation of operations) {
     const path = prefix + operation.path
@@ -62,7 +72,9 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
   const hasWait = operation.settled !== undefined
   const headers = z.object({
     ...(isPost ? { 'Idempotency-Key': z.string().max(255).optional() } : {}),
-    ...(hasWait ? { Prefer: z.string().optional().meta({ description: '`wait=N` waits up to N seconds, at most 30' }) } : {}),
+    ...(hasWait
+      ? { Prefer: z.string().optional().meta({ description: '`wait=N` waits up to N seconds, at most 30' }) }
+      : {}),
   })
   return {
     operationId: operation.name,
@@ -75,7 +87,12 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
       ...(isPost || hasWait ? { header: headers } : {}),
     },
     ...(operation.body
-      ? { requestBody: { required: !operation.bodyOptional, content: { 'application/json': { schema: operation.body } } } }
+      ? {
+          requestBody: {
+            required: !operation.bodyOptional,
+            content: { 'application/json': { schema: operation.body } },
+          },
+        }
       : {}),
     responses: { ...successes(operation), ...failures(operation) },
   }
@@ -84,7 +101,9 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
 function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
   const isEmpty = operation.reply instanceof z.ZodVoid
   const statuses = [isEmpty ? 204 : (operation.status ?? 200), ...(operation.alsoStatus ?? [])]
-  const streams = Object.fromEntries((operation.streams ?? []).map((type) => [type, { schema: { type: 'string' as const } }]))
+  const streams = Object.fromEntries(
+    (operation.streams ?? []).map((type) => [type, { schema: { type: 'string' as const } }]),
+  )
   return Object.fromEntries(
     statuses.map((status) => [
       String(status),
@@ -112,7 +131,12 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
     ...declared,
     ...(operation.alsoStatus?.includes(503)
       ? []
-      : [['503', { description: '`E_DEPENDENCY_UNAVAILABLE`, with Retry-After', headers: RequestId, content: problem }]]),
+      : [
+          [
+            '503',
+            { description: '`E_DEPENDENCY_UNAVAILABLE`, with Retry-After', headers: RequestId, content: problem },
+          ],
+        ]),
   ])
 }
 

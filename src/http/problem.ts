@@ -4,7 +4,7 @@
  */
 import { currentContext } from '../kernel/context.ts'
 import { isDatabaseUnavailable } from '../kernel/database.ts'
-import { defineError, DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
+import { DependencyUnavailable, defineError, TenancyError } from '../kernel/errors.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { respondJson } from './respond.ts'
 

@@ -5,7 +5,11 @@ type Headers = Readonly<Record<string, string>>
 
 const base = (): Record<string, string> => {
   const { requestId } = currentContext()
-  return { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', ...(requestId ? { 'x-request-id': requestId } : {}) }
+  return {
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    ...(requestId ? { 'x-request-id': requestId } : {}),
+  }
 }
 
 export const respond = (status: number, body: string | null, headers: Headers = {}): Response =>

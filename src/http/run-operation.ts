@@ -5,7 +5,7 @@
  * `Prefer: wait` waits afterwards, outside of it, and what it finds replaces the kept answer.
  */
 import { invalid } from '../kernel/errors.ts'
-import { type Idempotency, type KeptAnswer, type Lease } from '../kernel/idempotency.ts'
+import type { Idempotency, KeptAnswer, Lease } from '../kernel/idempotency.ts'
 import { type Input, Reply, StreamReply } from '../kernel/operation.ts'
 import type { AnyOperation } from '../satellite.ts'
 import type { Bound, Core } from '../tenancy.ts'
@@ -55,7 +55,10 @@ export class OperationRunner {
     if (!IDEMPOTENCY_KEY.test(key)) {
       throw invalid([{ path: 'Idempotency-Key', message: '1 to 255 visible ASCII characters' }])
     }
-    const lease = await this.#idempotency.begin([identity.fingerprint, operation.method, new URL(request.url).pathname, key], text)
+    const lease = await this.#idempotency.begin(
+      [identity.fingerprint, operation.method, new URL(request.url).pathname, key],
+      text,
+    )
     if (!('keep' in lease)) return send(lease, { 'idempotency-replayed': 'true' })
     return this.#once(call, lease)
   }
@@ -96,7 +99,11 @@ export class OperationRunner {
     const headers: Record<string, string> = { ...reply.headers }
     if (headers.location) headers.location = this.#prefix + headers.location
     if (checked === undefined) return { status: reply.status === 200 ? 204 : reply.status, headers, body: '' }
-    return { status: reply.status, headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(checked) }
+    return {
+      status: reply.status,
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify(checked),
+    }
   }
 
   async #wait({ operation, service, request }: Call, answer: KeptAnswer): Promise<KeptAnswer> {
@@ -104,7 +111,11 @@ export class OperationRunner {
     if (wished === undefined || !operation.settled || (answer.status !== 201 && answer.status !== 202)) return answer
     const seconds = Math.min(Number(wished), LONGEST_WAIT_SECONDS)
     const deadline = AbortSignal.timeout(seconds * 1_000)
-    const settled = await operation.settled(service, JSON.parse(answer.body), AbortSignal.any([deadline, request.signal]))
+    const settled = await operation.settled(
+      service,
+      JSON.parse(answer.body),
+      AbortSignal.any([deadline, request.signal]),
+    )
     const { headers, body } = this.#checked(operation, new Reply(answer.status, settled))
     const status = answer.status === 202 && !deadline.aborted ? 200 : answer.status
     return { status, headers: { ...answer.headers, ...headers, 'preference-applied': `wait=${seconds}` }, body }
@@ -123,5 +134,9 @@ const send = ({ status, headers, body }: KeptAnswer, more: Readonly<Record<strin
 
 /** What of a problem is kept; the request id of the repeat is its own. */
 async function kept(response: Response): Promise<KeptAnswer> {
-  return { status: response.status, headers: { 'content-type': 'application/problem+json' }, body: await response.text() }
+  return {
+    status: response.status,
+    headers: { 'content-type': 'application/problem+json' },
+    body: await response.text(),
+  }
 }

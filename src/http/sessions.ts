@@ -70,7 +70,13 @@ export class Sessions {
   }
 
   #cookie(value: string, maxAge: number, isSecure: boolean): string {
-    const parts = [`${COOKIE}=${value}`, `Path=${this.#path || '/'}`, `Max-Age=${maxAge}`, 'HttpOnly', 'SameSite=Strict']
+    const parts = [
+      `${COOKIE}=${value}`,
+      `Path=${this.#path || '/'}`,
+      `Max-Age=${maxAge}`,
+      'HttpOnly',
+      'SameSite=Strict',
+    ]
     return [...parts, ...(isSecure ? ['Secure'] : [])].join('; ')
   }
 }

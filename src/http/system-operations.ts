@@ -26,7 +26,12 @@ export const systemOperations = [
     alsoStatus: [503],
     handle: async ({ health }: Core) => {
       const { status, checks } = await health.report({ detailed: true })
-      return new Reply(status === 'fail' ? 503 : 200, { status, version: VERSION, uptimeSeconds: process.uptime(), checks: { ...checks } })
+      return new Reply(status === 'fail' ? 503 : 200, {
+        status,
+        version: VERSION,
+        uptimeSeconds: process.uptime(),
+        checks: { ...checks },
+      })
     },
   }),
 ]

@@ -66,9 +66,9 @@ export class Database {
     })
     // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
     this.#pool.on('connect', (client) => client.on('error', () => undefined))
-    this.#pool.on('error', (error) =>
-      log.warn({ err: error }, 'an idle connection to the backoffice database was lost'),
-    )
+    this.#pool.on('error', (error) => {
+      if (!this.#pool.ending) log.warn({ err: error }, 'an idle connection to the backoffice database was lost')
+    })
     this.#root = new Kysely<any>({
       dialect: new PostgresDialect({ pool: this.#pool }),
       plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],

@@ -9,8 +9,8 @@ import { DependencyUnavailable } from './errors.ts'
 
 export const CHECK_TIMEOUT_MS = 2_000
 
-/** Resolves when healthy, with words when something is worth saying; throws when not. */
-export type Check = () => Promise<string | void> | string | void
+/** Throws when not healthy. A text that it answers is a message beside the `pass`. */
+export type Check = () => unknown
 
 /** A failure whose text may be shown to anybody. */
 export class CheckFailure extends Error {}
@@ -62,7 +62,7 @@ async function run(check: Check, timeoutMs: number, detailed: boolean): Promise<
   })
   try {
     const message = await Promise.race([Promise.resolve().then(check), deadline])
-    return { status: 'pass', durationMs: durationMs(), ...(message ? { message } : {}) }
+    return { status: 'pass', durationMs: durationMs(), ...(typeof message === 'string' ? { message } : {}) }
   } catch (error) {
     return { status: 'fail', durationMs: durationMs(), message: detailed ? fullText(error) : plainWords(error) }
   } finally {

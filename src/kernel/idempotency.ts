@@ -114,7 +114,10 @@ export class Idempotency {
         if (rows.length === 0) throw IdempotencyInProgress('Another request took over this Idempotency-Key.')
       },
       release: async () => {
-        await this.#database.sql('delete from multitenancy.idempotency_keys where scope = $1 and lease = $2', [scope, lease])
+        await this.#database.sql('delete from multitenancy.idempotency_keys where scope = $1 and lease = $2', [
+          scope,
+          lease,
+        ])
       },
       end: () => clearInterval(renewal),
     }

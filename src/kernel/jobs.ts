@@ -86,7 +86,8 @@ export interface RegisteredJobs {
   readonly schedule: readonly Recurring[]
 }
 
-export const jobType = <Name extends string, Data extends z.ZodType>(type: JobType<Name, Data>): JobType<Name, Data> => type
+export const jobType = <Name extends string, Data extends z.ZodType>(type: JobType<Name, Data>): JobType<Name, Data> =>
+  type
 
 export const handles = <Service, Type extends JobType>(
   type: Type,

@@ -36,7 +36,11 @@ export async function migrate(database: Database, parts: readonly MigratedPart[]
       await client.query('begin')
       await client.query(`set local search_path = ${SCHEMA}, pg_temp`)
       await client.query(up)
-      await client.query(`insert into ${SCHEMA}.migrations (part, name, checksum) values ($1, $2, $3)`, [part, name, checksum(up)])
+      await client.query(`insert into ${SCHEMA}.migrations (part, name, checksum) values ($1, $2, $3)`, [
+        part,
+        name,
+        checksum(up),
+      ])
       await client.query('commit')
     }
     return pending.map(({ part, name }) => `${part}/${name}`)
@@ -48,7 +52,9 @@ async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<stri
   for (const { part, name, up } of all) {
     const kept = known.get(`${part}/${name}`)
     if (kept && kept !== checksum(up)) {
-      throw new Error(`migration ${part}/${name} was changed after it had been run; put it back and add a new one instead`)
+      throw new Error(
+        `migration ${part}/${name} was changed after it had been run; put it back and add a new one instead`,
+      )
     }
   }
   return all.filter(({ part, name }) => !known.has(`${part}/${name}`))

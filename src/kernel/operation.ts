@@ -4,7 +4,7 @@
  *
  * Paths are written as in OpenAPI (`/tenants/{id}`), relative to the prefix.
  */
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { ErrorType } from './errors.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'

@@ -8,17 +8,19 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
-import { AdminToken } from '../http/tokens.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
+import { AdminToken } from '../http/tokens.ts'
 import { isAppKey } from '../kernel/crypto.ts'
+import type { TenantMigration } from '../tenants/migrations.ts'
 import { PlanDefinition, type PlansConfig } from '../tenants/plans.ts'
 import { Placement } from '../tenants/tenant.ts'
-import type { TenantMigration } from '../tenants/migrations.ts'
 
 const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']
 
 const PathPrefix = z.string().regex(/^(\/[A-Za-z0-9._~-]+)*\/?$/, 'not a path like /admin/tenants')
-const PostgresUrl = z.string().regex(/^postgres(ql)?:\/\/.+/, 'not a URL like postgres://user:password@host:5432/database')
+const PostgresUrl = z
+  .string()
+  .regex(/^postgres(ql)?:\/\/.+/, 'not a URL like postgres://user:password@host:5432/database')
 const AppKey = z.string().refine(isAppKey, 'not 32 bytes in base64; make one with: openssl rand -base64 32')
 const Group = z.strictObject({ enabled: z.boolean().default(true), prefix: PathPrefix.default('') })
 
@@ -26,9 +28,14 @@ const Plans = z
   .strictObject({
     defaultPlan: z.string().min(1),
     definitions: z.record(z.string().min(1).max(128), PlanDefinition),
-    getPlan: z.custom<NonNullable<PlansConfig['getPlan']>>((value) => typeof value === 'function', 'not a function').optional(),
+    getPlan: z
+      .custom<NonNullable<PlansConfig['getPlan']>>((value) => typeof value === 'function', 'not a function')
+      .optional(),
   })
-  .refine(({ defaultPlan, definitions }) => Object.hasOwn(definitions, defaultPlan), 'defaultPlan is not among definitions')
+  .refine(
+    ({ defaultPlan, definitions }) => Object.hasOwn(definitions, defaultPlan),
+    'defaultPlan is not among definitions',
+  )
 
 /** Plans to try things with, until the host names its own. */
 const EXAMPLE_PLANS: z.input<typeof Plans> = {
@@ -44,21 +51,23 @@ const File = z.strictObject({
     .strictObject({
       default: z.string().optional(),
       drivers: z
-        .strictObject({ 'schema-pg': z.strictObject({ maxConnections: z.number().int().min(1).optional() }).optional() })
+        .strictObject({
+          'schema-pg': z.strictObject({ maxConnections: z.number().int().min(1).optional() }).optional(),
+        })
         .optional(),
       extensionsSchema: z.string().min(1).max(63).optional(),
     })
     .default({}),
-  placements: z
-    .record(Placement, z.strictObject({ url: PostgresUrl, tenantUrl: PostgresUrl.optional() }))
-    .default({}),
+  placements: z.record(Placement, z.strictObject({ url: PostgresUrl, tenantUrl: PostgresUrl.optional() })).default({}),
   migrations: z
     .union([
       z.string().min(1),
       z.custom<() => Promise<TenantMigration[]>>((value) => typeof value === 'function', 'a folder, or a function'),
     ])
     .optional(),
-  tenants: z.strictObject({ retentionDays: z.number().min(0).default(30), autoPurge: z.boolean().default(true) }).prefault({}),
+  tenants: z
+    .strictObject({ retentionDays: z.number().min(0).default(30), autoPurge: z.boolean().default(true) })
+    .prefault({}),
   health: z.strictObject({ critical: z.array(z.string()).default([]) }).prefault({}),
   metrics: z.strictObject({ maxTenantSeries: z.number().int().min(0).default(1_000) }).prefault({}),
   satellites: z.record(z.string(), z.boolean()).default({}),
@@ -76,7 +85,12 @@ const Environment = z.object({
   TENANTRY_OLD_APP_KEYS: z
     .string()
     .default('')
-    .transform((text) => text.split(',').map((key) => key.trim()).filter(Boolean))
+    .transform((text) =>
+      text
+        .split(',')
+        .map((key) => key.trim())
+        .filter(Boolean),
+    )
     .pipe(z.array(AppKey)),
   TENANTRY_DATA_DIR: z.string().min(1).default('.tenantry'),
   TENANTRY_PREFIX: PathPrefix.optional(),
@@ -121,7 +135,11 @@ export interface ConfigSource {
 }
 
 /** Throws ConfigurationError with every fault of file and environment. */
-export async function loadConfig({ env = process.env, directory = process.cwd(), file }: ConfigSource = {}): Promise<ServiceConfig> {
+export async function loadConfig({
+  env = process.env,
+  directory = process.cwd(),
+  file,
+}: ConfigSource = {}): Promise<ServiceConfig> {
   const faults: string[] = []
   const environment = Environment.safeParse(Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')))
   if (!environment.success) faults.push(...faultsOf(environment.error, ''))
@@ -132,7 +150,9 @@ export async function loadConfig({ env = process.env, directory = process.cwd(),
 
   const settings = environment.data
   const { prefix, adminTokens = [], ...rest } = parsed.data
-  const tokens = settings.TENANTRY_ADMIN_TOKEN ? [{ name: 'admin', token: settings.TENANTRY_ADMIN_TOKEN }, ...adminTokens] : adminTokens
+  const tokens = settings.TENANTRY_ADMIN_TOKEN
+    ? [{ name: 'admin', token: settings.TENANTRY_ADMIN_TOKEN }, ...adminTokens]
+    : adminTokens
   if (settings.NODE_ENV === 'production') faults.push(...missingInProduction(settings, tokens))
   if (faults.length > 0) throw new ConfigurationError(faults)
   return {
@@ -147,7 +167,10 @@ export async function loadConfig({ env = process.env, directory = process.cwd(),
     dataDirectory: resolve(directory, settings.TENANTRY_DATA_DIR),
     role: settings.TENANTRY_ROLE,
     logLevel: settings.LOG_LEVEL,
-    migrations: typeof rest.migrations === 'string' ? resolve(path ? resolve(path, '..') : directory, rest.migrations) : rest.migrations,
+    migrations:
+      typeof rest.migrations === 'string'
+        ? resolve(path ? resolve(path, '..') : directory, rest.migrations)
+        : rest.migrations,
   }
 }
 

@@ -30,7 +30,9 @@ export class AlreadyRunning extends Error {
   readonly running: Running | null
   constructor(directory: string, running: Running | null) {
     const who = running ? ` (process ${running.pid}${running.url ? ` at ${running.url}` : ''})` : ''
-    super(`another Tenantry is running on ${directory}${who}; stop it, or set TENANTRY_DATA_DIR to a directory of its own`)
+    super(
+      `another Tenantry is running on ${directory}${who}; stop it, or set TENANTRY_DATA_DIR to a directory of its own`,
+    )
     this.running = running
   }
 }
@@ -61,7 +63,14 @@ export async function startService(config: ServiceConfig): Promise<Service> {
     tenancy.health.register('backoffice', () => tenancy.kernel.database.ping())
     tenancy.health.register('store', () => tenancy.kernel.store.ping())
     const { prefix, probes, exposition } = config
-    const http = createHttp(tenancy, { prefix, adminTokens, switchedOff, probes, exposition, api: config.role !== 'worker' })
+    const http = createHttp(tenancy, {
+      prefix,
+      adminTokens,
+      switchedOff,
+      probes,
+      exposition,
+      api: config.role !== 'worker',
+    })
     const server = await serveNode(http, { port: config.port, host: config.host })
     opened.announce(server.url)
     const stop = async () => {
@@ -83,7 +92,9 @@ export async function openTenancy(
   { role, exclusive = false }: { role: Role; exclusive?: boolean },
 ): Promise<Opened> {
   const log = createLogger({ level: config.logLevel })
-  const unknown = Object.keys(config.satellites).filter((name) => !satellites.some((satellite) => satellite.name === name))
+  const unknown = Object.keys(config.satellites).filter(
+    (name) => !satellites.some((satellite) => satellite.name === name),
+  )
   if (unknown.length > 0) throw new Error(`satellites: there is no satellite "${unknown.join('", "')}"`)
   const isOn = ({ name }: Satellite) => config.satellites[name] !== false
   const secret = (given: string | undefined, name: 'app-key' | 'admin-token') =>

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { CompiledQuery } from 'kysely'
-import { command, type CommandInput, type Option } from '../kernel/commands.ts'
+import { type CommandInput, command, type Option } from '../kernel/commands.ts'
 import { invalid } from '../kernel/errors.ts'
 import type { Tenants } from './index.ts'
 import type { Tenant } from './tenant.ts'
@@ -156,7 +156,9 @@ export const commands = [
     run: async ({ installation }, { args, options, terminal }) => {
       const tenantId = args.id ?? ''
       if (!(await terminal.confirm(`Take back the last ${options.steps} migration(s) of ${tenantId}?`))) return
-      terminal.table((await installation.rollback(tenantId, options.steps)).map((name) => ({ id: tenantId, rolledBack: name })))
+      terminal.table(
+        (await installation.rollback(tenantId, options.steps)).map((name) => ({ id: tenantId, rolledBack: name })),
+      )
     },
   }),
   command<Tenants>({
@@ -207,17 +209,26 @@ async function migratable(tenants: Tenants): Promise<string[]> {
   return ids
 }
 
-const row = ({ id, name, status, isolation, placement, createdAt }: Tenant) => ({ id, name, status, isolation, placement, createdAt })
+const row = ({ id, name, status, isolation, placement, createdAt }: Tenant) => ({
+  id,
+  name,
+  status,
+  isolation,
+  placement,
+  createdAt,
+})
 
 function count(text: string): number {
   const value = Number(text)
-  if (!Number.isInteger(value) || value < 1) throw invalid([{ path: '', message: `"${text}" is not a whole number above 0` }])
+  if (!Number.isInteger(value) || value < 1)
+    throw invalid([{ path: '', message: `"${text}" is not a whole number above 0` }])
   return value
 }
 
 function seconds(text: string): number {
   const value = Number(text)
-  if (!Number.isFinite(value) || value < 0) throw invalid([{ path: '', message: `"${text}" is not a number of seconds` }])
+  if (!Number.isFinite(value) || value < 0)
+    throw invalid([{ path: '', message: `"${text}" is not a number of seconds` }])
   return value
 }
 

@@ -9,7 +9,11 @@ export const TenantCreated = event(
   'A tenant was registered; its storage is being made',
   z.object({ tenantId, name: z.string(), isolation: z.string(), placement: z.string() }),
 )
-export const TenantProvisioned = event('TenantProvisioned', 'Storage is made and migrated; the tenant is active', ofTenant)
+export const TenantProvisioned = event(
+  'TenantProvisioned',
+  'Storage is made and migrated; the tenant is active',
+  ofTenant,
+)
 export const TenantProvisioningFailed = event(
   'TenantProvisioningFailed',
   'The installation was given up',

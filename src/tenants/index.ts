@@ -1,6 +1,9 @@
 /**
  * The centre: the registry of tenants and everything that happens to one. Shaped like a satellite, always there.
  */
+
+import type { Insertable } from 'kysely'
+import type { z } from 'zod'
 import { recordChange } from '../kernel/changes.ts'
 import { violatedConstraint } from '../kernel/database.ts'
 import { invalid } from '../kernel/errors.ts'
@@ -8,8 +11,6 @@ import { uuidv7 } from '../kernel/ids.ts'
 import type { QueueCounts } from '../kernel/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { PageOf } from '../kernel/page.ts'
-import type { Insertable } from 'kysely'
-import type { z } from 'zod'
 import { assertUsable } from './access.ts'
 import { DomainTaken, PlanNotFound, PlanResolvedByHost, TenantExists, TenantNotFound, TenantState } from './errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './events.ts'
@@ -20,7 +21,7 @@ import { Plans, type PlansConfig } from './plans.ts'
 import { Registry, type TenantFilter } from './registry.ts'
 import type { Storage } from './storage.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
-import { MaintenanceRequest, mergePatch, Metadata, NewTenant, type Tenant, TenantChange, toTenant } from './tenant.ts'
+import { MaintenanceRequest, Metadata, mergePatch, NewTenant, type Tenant, TenantChange, toTenant } from './tenant.ts'
 import { type Transition, Transitions } from './transition.ts'
 
 const DAY_MS = 86_400_000
@@ -96,7 +97,11 @@ export class Tenants {
     const change = parsed(TenantChange, request)
     return this.#edit(id, 'tenants.update', (row) => {
       const metadata = change.metadata ? mergePatch(row.metadata, change.metadata) : row.metadata
-      return { name: change.name ?? row.name, domains: change.domains ?? row.domains, metadata: parsed(Metadata, metadata, 'metadata') }
+      return {
+        name: change.name ?? row.name,
+        domains: change.domains ?? row.domains,
+        metadata: parsed(Metadata, metadata, 'metadata'),
+      }
     })
   }
 
@@ -106,7 +111,11 @@ export class Tenants {
       throw PlanResolvedByHost("The host's getPlan decides which plan a tenant has; change it there.")
     }
     if (!this.plans.isDefined(plan)) throw PlanNotFound(`There is no plan "${plan}"; GET /plans lists them.`)
-    return this.#edit(id, 'tenants.setPlan', ({ name, domains, metadata }) => ({ name, domains, metadata: { ...metadata, plan } }))
+    return this.#edit(id, 'tenants.setPlan', ({ name, domains, metadata }) => ({
+      name,
+      domains,
+      metadata: { ...metadata, plan },
+    }))
   }
 
   /** Suspended becomes active; failed is installed again. */
@@ -139,7 +148,11 @@ export class Tenants {
   /** Requests of the tenant are answered 503 until `exitMaintenance`; its status stays as it is. */
   async enterMaintenance(id: string, request: z.input<typeof MaintenanceRequest> = {}): Promise<Tenant> {
     const { message = null, retryAfterSeconds } = parsed(MaintenanceRequest, request)
-    return this.#setMaintenance(id, (current, now) => ({ message, retryAfterSeconds, since: current?.since ?? now.toISOString() }))
+    return this.#setMaintenance(id, (current, now) => ({
+      message,
+      retryAfterSeconds,
+      since: current?.since ?? now.toISOString(),
+    }))
   }
 
   exitMaintenance(id: string): Promise<Tenant> {
@@ -296,6 +309,9 @@ function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown, path =
   const result = schema.safeParse(value)
   if (result.success) return result.data
   throw invalid(
-    result.error.issues.map((issue) => ({ path: [path, ...issue.path].filter(String).join('.'), message: issue.message })),
+    result.error.issues.map((issue) => ({
+      path: [path, ...issue.path].filter(String).join('.'),
+      message: issue.message,
+    })),
   )
 }

@@ -45,7 +45,11 @@ export class Installation {
       const migrations = await this.#storage.driver(row.isolation).provision(toPlace(row))
       await this.#transitions.run(id, 'install', (_, now) => ({ set: { activatedAt: now, failure: null } }))
       if (migrations.length > 0) {
-        await this.#kernel.events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction: 'up' })
+        await this.#kernel.events.publish(TenantMigrated, {
+          tenantId: id,
+          migrations: [...migrations],
+          direction: 'up',
+        })
       }
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return // deleted meanwhile: its purge cleans up
@@ -132,7 +136,7 @@ export class Installation {
     })
   }
 
-  async #installing(id: string): Promise<(TenantRow) | undefined> {
+  async #installing(id: string): Promise<TenantRow | undefined> {
     try {
       const row = await this.#registry.row(id)
       return row.status === 'provisioning' ? row : undefined
@@ -178,7 +182,7 @@ export class Installation {
     return migrations
   }
 
-  #claimForPurge(id: string): Promise<(TenantRow) | undefined> {
+  #claimForPurge(id: string): Promise<TenantRow | undefined> {
     const { database, clock } = this.#kernel
     const now = clock.now()
     return database

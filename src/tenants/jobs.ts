@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type Job, handles, jobType, type Recurring } from '../kernel/jobs.ts'
+import { handles, type Job, jobType, type Recurring } from '../kernel/jobs.ts'
 import type { Tenants } from './index.ts'
 
 const ofTenant = z.object({ tenantId: z.string() })

@@ -18,7 +18,14 @@
  * Maintenance is orthogonal to all of it. A repeat (suspend a suspended one) changes nothing; any other pair is refused.
  */
 import type { EventType } from '../kernel/events.ts'
-import { TenantActivated, TenantDeleted, TenantProvisioned, TenantProvisioningFailed, TenantRestored, TenantSuspended } from './events.ts'
+import {
+  TenantActivated,
+  TenantDeleted,
+  TenantProvisioned,
+  TenantProvisioningFailed,
+  TenantRestored,
+  TenantSuspended,
+} from './events.ts'
 
 export const STATUSES = ['provisioning', 'active', 'suspended', 'failed', 'deleted'] as const
 export type Status = (typeof STATUSES)[number]

@@ -51,6 +51,7 @@ function sections(text: string, path: string): { up: string; down?: string } {
     return index < 0 ? undefined : parts[index + 1]?.trim()
   }
   const up = section('up')
-  if (before.replace(/--.*$/gm, '').trim() || !up) throw new Error(`${path}: starts with "-- up", and may go on with "-- down"`)
+  if (before.replace(/--.*$/gm, '').trim() || !up)
+    throw new Error(`${path}: starts with "-- up", and may go on with "-- down"`)
   return { up, down: section('down') || undefined }
 }

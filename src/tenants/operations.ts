@@ -14,8 +14,7 @@ const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
 const settled = (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => tenants.settled(id, signal)
 
 /** 202 when the tenant is being installed (again), else 200. */
-const answer = ({ tenant }: Transition) =>
-  tenant.status === 'provisioning' ? new Reply(202, tenant) : tenant
+const answer = ({ tenant }: Transition) => (tenant.status === 'provisioning' ? new Reply(202, tenant) : tenant)
 
 const QueueCounts = z
   .object({
@@ -58,7 +57,8 @@ export const operations = [
     method: 'POST',
     path: '/tenants',
     summary: 'Create a tenant',
-    description: 'Its storage is made by a job: the answer shows it `provisioning`, unless `Prefer: wait` waits for the end.',
+    description:
+      'Its storage is made by a job: the answer shows it `provisioning`, unless `Prefer: wait` waits for the end.',
     body: NewTenant,
     reply: Tenant,
     status: 201,

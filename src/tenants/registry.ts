@@ -166,7 +166,12 @@ export class Registry {
   }
 }
 
-export const toPlace = ({ id, placement, locator, epoch }: Pick<TenantRow, "id" | "placement" | "locator" | "epoch">): Place => ({
+export const toPlace = ({
+  id,
+  placement,
+  locator,
+  epoch,
+}: Pick<TenantRow, 'id' | 'placement' | 'locator' | 'epoch'>): Place => ({
   tenantId: id,
   placement,
   locator,

@@ -39,13 +39,21 @@ export const NewTenant = z.strictObject({
   name: TenantName,
   metadata: Metadata.default({}),
   domains: Domains.default([]),
-  isolation: z.string().min(1).max(64).optional().meta({ description: 'An isolation driver; the configured default if absent' }),
+  isolation: z
+    .string()
+    .min(1)
+    .max(64)
+    .optional()
+    .meta({ description: 'An isolation driver; the configured default if absent' }),
   placement: Placement.optional().meta({ description: 'A PostgreSQL server of the configuration; `main` if absent' }),
 })
 
 export const TenantChange = z.strictObject({
   name: TenantName.optional(),
-  metadata: z.record(z.string(), z.unknown()).optional().meta({ description: 'JSON merge patch (RFC 7396): null removes a key' }),
+  metadata: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .meta({ description: 'JSON merge patch (RFC 7396): null removes a key' }),
   domains: Domains.optional(),
 })
 

@@ -3,8 +3,9 @@
  * in any number of processes one wins; the others look again, and find a repeat, another move, or a refusal. The change, its
  * audit entry, its event and its job commit together.
  */
-import type { Kernel } from '../kernel/kernel.ts'
+
 import { recordChange } from '../kernel/changes.ts'
+import type { Kernel } from '../kernel/kernel.ts'
 import { TenantState } from './errors.ts'
 import { InstallTenant } from './jobs.ts'
 import { type Action, type Move, type Status, verdict } from './lifecycle.ts'
@@ -44,14 +45,23 @@ export class Transitions {
     this.#registry = registry
   }
 
-  run(id: string, action: Action, details: (move: Move & { from: Status }, now: Date) => TransitionDetails): Promise<Transition> {
+  run(
+    id: string,
+    action: Action,
+    details: (move: Move & { from: Status }, now: Date) => TransitionDetails,
+  ): Promise<Transition> {
     return this.#kernel.database.transaction(async () => {
       for (;;) {
         const row = await this.#registry.row(id)
         const decided = verdict(row.status, action)
         if (decided === 'repeat') return { tenant: toTenant(row), changed: false }
         if (decided === 'refused' || (action === 'restore' && row.purgeStartedAt)) throw refusal(row, action)
-        const moved = await this.#move(row, action, decided.move, details({ ...decided.move, from: row.status }, this.#kernel.clock.now()))
+        const moved = await this.#move(
+          row,
+          action,
+          decided.move,
+          details({ ...decided.move, from: row.status }, this.#kernel.clock.now()),
+        )
         if (moved) return { tenant: moved, changed: true }
       }
     })

@@ -63,7 +63,9 @@ export class PostgresMigrator {
   }
 
   async #applied(client: pg.ClientBase, locator: string): Promise<string[]> {
-    const { rows } = await client.query('select name from tenantry.migrations where locator = $1 order by name', [locator])
+    const { rows } = await client.query('select name from tenantry.migrations where locator = $1 order by name', [
+      locator,
+    ])
     return rows.map(({ name }) => name)
   }
 
@@ -74,7 +76,9 @@ export class PostgresMigrator {
     } catch (error) {
       if (!(error instanceof pg.DatabaseError) && typeof step === 'string') throw error // the connection, not the SQL
       const state = error instanceof pg.DatabaseError ? ` (SQLSTATE ${error.code})` : ''
-      throw MigrationFailed(`The migration ${name} (${direction}) failed${state}; the log has the full text.`, { cause: error })
+      throw MigrationFailed(`The migration ${name} (${direction}) failed${state}; the log has the full text.`, {
+        cause: error,
+      })
     }
   }
 }

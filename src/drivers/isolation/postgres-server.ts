@@ -27,7 +27,9 @@ export class PostgresServer {
         keepAlive: true,
         application_name: `tenantry ${purpose}`,
       })
-      pool.on('error', (error) => log.warn({ err: error, placement: name }, 'an idle connection of a placement was lost'))
+      pool.on('error', (error) => {
+        if (!pool.ending) log.warn({ err: error, placement: name }, 'an idle connection of a placement was lost')
+      })
       return pool
     }
     this.#owner = open(url, OWNER_CONNECTIONS, 'ddl')

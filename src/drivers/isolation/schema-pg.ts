@@ -9,8 +9,8 @@ import { Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } 
 import pg from 'pg'
 import type { DriverEnvironment, IsolationDriver, Place, TenantHandle } from '../../tenants/isolation.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
-import { PostgresServer } from './postgres-server.ts'
 import { ScopedDriver } from './postgres-scope.ts'
+import { PostgresServer } from './postgres-server.ts'
 
 export interface SchemaPgOptions {
   /** Connections for tenants' queries, per placement; default 10. */
@@ -30,7 +30,9 @@ export function schemaPg({ maxConnections = 10, extensionsSchema }: SchemaPgOpti
     return server
   }
   const searchPath = (locator: string): string =>
-    [locator, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp'].map((name) => pg.escapeIdentifier(name)).join(', ')
+    [locator, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
+      .map((name) => pg.escapeIdentifier(name))
+      .join(', ')
 
   return {
     name: 'schema-pg',
@@ -47,13 +49,17 @@ export function schemaPg({ maxConnections = 10, extensionsSchema }: SchemaPgOpti
       const server = serverOf(place)
       const schema = pg.escapeIdentifier(place.locator)
       return server.administer(place.locator, async (client) => {
-        await client.query(`create schema if not exists ${schema}; ${grants(schema, pg.escapeIdentifier(server.scopeRole))}`)
+        await client.query(
+          `create schema if not exists ${schema}; ${grants(schema, pg.escapeIdentifier(server.scopeRole))}`,
+        )
         return migrator.up(client, place.locator, searchPath(place.locator))
       })
     },
 
     migrate: (place) =>
-      serverOf(place).administer(place.locator, (client) => migrator.up(client, place.locator, searchPath(place.locator))),
+      serverOf(place).administer(place.locator, (client) =>
+        migrator.up(client, place.locator, searchPath(place.locator)),
+      ),
 
     rollback: (place, steps) =>
       serverOf(place).administer(place.locator, (client) =>

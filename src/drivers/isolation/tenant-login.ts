@@ -41,7 +41,8 @@ export function preparePlacement(
       .executeTakeFirst()
     const given = config.tenantUrl ? decodeURIComponent(new URL(config.tenantUrl).username) : undefined
     if (kept && (given === undefined ? kept.password !== null : kept.login === given)) {
-      const tenantUrl = config.tenantUrl ?? withLogin(config.url, kept.login, secrets.open(kept.password ?? '', binding(name)))
+      const tenantUrl =
+        config.tenantUrl ?? withLogin(config.url, kept.login, secrets.open(kept.password ?? '', binding(name)))
       return { name, url: config.url, tenantUrl, scopeRole: kept.scopeRole }
     }
     const password = given === undefined ? randomToken() : null
@@ -53,7 +54,12 @@ export function preparePlacement(
       .values(row)
       .onConflict((conflict) => conflict.column('placement').doUpdateSet(row))
       .execute()
-    return { name, url: config.url, tenantUrl: config.tenantUrl ?? withLogin(config.url, login, password ?? ''), scopeRole }
+    return {
+      name,
+      url: config.url,
+      tenantUrl: config.tenantUrl ?? withLogin(config.url, login, password ?? ''),
+      scopeRole,
+    }
   })
 }
 
@@ -64,7 +70,13 @@ async function makeRoles(url: string, given: string | undefined, password: strin
   await client.connect()
   try {
     for (let attempt = 0; ; attempt++) {
-      const login = given ?? (attempt === 0 ? LOGIN : `${LOGIN}_${randomToken().replace(/[^a-z0-9]/g, '').slice(0, 8)}`)
+      const login =
+        given ??
+        (attempt === 0
+          ? LOGIN
+          : `${LOGIN}_${randomToken()
+              .replace(/[^a-z0-9]/g, '')
+              .slice(0, 8)}`)
       const scopeRole = given === undefined ? `${login}_scope` : `${LOGIN}_scope_${suffix(given)}`
       const statements = roleStatements(login, scopeRole, given === undefined ? (password ?? '') : undefined)
       try {

@@ -11,7 +11,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { PgBoss, type QueueOptions } from 'pg-boss'
-import { SYSTEM, runInContext } from '../../kernel/context.ts'
+import { runInContext, SYSTEM } from '../../kernel/context.ts'
 import type { Database } from '../../kernel/database.ts'
 import type { Attempt, JobRunner, JobType, QueueCounts, RegisteredJobs, SendOptions } from '../../kernel/jobs.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -87,7 +87,11 @@ export class PgBossJobs implements JobRunner {
 
   async cancel(type: JobType, key: string): Promise<void> {
     const waiting = await this.#boss.findJobs(queueName(type), { key, queued: true })
-    if (waiting.length > 0) await this.#boss.cancel(queueName(type), waiting.map(({ id }) => id))
+    if (waiting.length > 0)
+      await this.#boss.cancel(
+        queueName(type),
+        waiting.map(({ id }) => id),
+      )
   }
 
   async forget(tenantId: string): Promise<void> {
@@ -123,7 +127,9 @@ export class PgBossJobs implements JobRunner {
   /** One `work` per worker, so that each can be woken by its id. */
   async #work(type: JobType, handle: (data: any, attempt: Attempt) => Promise<void>): Promise<void> {
     const workerIds: string[] = []
-    const wakeAll = () => workerIds.forEach((id) => this.#boss.notifyWorker(id))
+    const wakeAll = () => {
+      for (const id of workerIds) this.#boss.notifyWorker(id)
+    }
     for (let index = 0; index < (type.workers ?? 4); index++) {
       const options = {
         batchSize: 1,
@@ -141,7 +147,9 @@ export class PgBossJobs implements JobRunner {
             isLast: job.retryCount >= job.retryLimit,
             signal: job.signal,
           }
-          await runInContext({ requestId: job.id, actor: SYSTEM, ip: null }, () => handle(type.data.parse(job.data ?? {}), attempt))
+          await runInContext({ requestId: job.id, actor: SYSTEM, ip: null }, () =>
+            handle(type.data.parse(job.data ?? {}), attempt),
+          )
         } catch (error) {
           this.#log.warn({ err: error, job: type.name, attempt: job.retryCount + 1 }, 'a job failed')
           throw new Error(plainFailure(error)) // what pg-boss keeps of it

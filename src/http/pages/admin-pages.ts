@@ -2,8 +2,8 @@
 import type { Hono } from 'hono'
 import { z } from 'zod'
 import { invalid } from '../../kernel/errors.ts'
-import { parseJson } from '../json.ts'
 import { readBody } from '../input.ts'
+import { parseJson } from '../json.ts'
 import { Forbidden, Unauthorized } from '../problem.ts'
 import { respond, respondHtml, respondJson } from '../respond.ts'
 import { isSameOrigin, type Sessions } from '../sessions.ts'
@@ -60,7 +60,8 @@ export class AdminPages {
     })
     app.get(`${prefix}/openapi/reference.js`, (c) => {
       const { body, etag, headers } = apiPageAsset(c.req.header('accept-encoding'))
-      if (c.req.header('if-none-match') === etag) return new Response(null, { status: 304, headers: { ...headers, etag } })
+      if (c.req.header('if-none-match') === etag)
+        return new Response(null, { status: 304, headers: { ...headers, etag } })
       return new Response(new Uint8Array(body), { headers: { ...headers, etag } })
     })
     app.delete(`${prefix}/session`, async (c) =>
