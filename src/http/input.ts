@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { type InputFault, invalid, NotFound } from '../kernel/errors.ts'
 import type { Input } from '../kernel/operation.ts'
+import { faultsOf } from '../kernel/parsed.ts'
 import type { AnyOperation } from '../satellite.ts'
 import { isStorable, parseJson } from './json.ts'
 import { PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
@@ -21,9 +22,9 @@ export function parseInput(
   request: Request,
 ): Input<any, any, any> {
   const faults: InputFault[] = []
-  const parse = (schema: z.ZodType, value: unknown, where = '') => {
+  const parse = (schema: z.ZodType, value: unknown) => {
     const result = schema.safeParse(value)
-    if (!result.success) faults.push(...faultsOf(result.error, where))
+    if (!result.success) faults.push(...faultsOf(result.error))
     return result.data
   }
   const input = {
@@ -85,11 +86,4 @@ function queryOf(url: URL | string, faults: InputFault[]): Record<string, string
 function storable(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   if (!Object.values(params).every(isStorable)) throw NotFound('There is nothing at this path.')
   return params
-}
-
-function faultsOf(error: z.ZodError, where: string): InputFault[] {
-  return error.issues.map((issue) => ({
-    path: [where, ...issue.path.map(String)].filter(Boolean).join('.'),
-    message: issue.message,
-  }))
 }

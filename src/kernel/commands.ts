@@ -25,6 +25,8 @@ export interface Terminal {
   table(rows: readonly Readonly<Record<string, unknown>>[], value?: unknown): void
   /** One result, as lines of `name  value`, or with `--json` the value itself. */
   record(value: Readonly<Record<string, unknown>>): void
+  /** A piece of a result that has a format of its own (an export), as it is. Resolves when there is room for the next. */
+  write(chunk: string): Promise<void>
   /** Plain words, never part of the result. */
   say(text: string): void
   /** A line that is kept up to date while something long runs. */

@@ -5,14 +5,14 @@
 import type { Insertable } from 'kysely'
 import type { z } from 'zod'
 import { recordChange } from '../kernel/changes.ts'
-import { violatedConstraint } from '../kernel/database.ts'
-import { invalid } from '../kernel/errors.ts'
 import { uuidv7 } from '../kernel/ids.ts'
 import type { QueueCounts } from '../kernel/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { PageOf } from '../kernel/page.ts'
+import { parsed } from '../kernel/parsed.ts'
 import { assertUsable } from './access.ts'
-import { DomainTaken, PlanNotFound, PlanResolvedByHost, TenantExists, TenantNotFound, TenantState } from './errors.ts'
+import { Edits } from './edits.ts'
+import { PlanNotFound, PlanResolvedByHost, TenantExists, TenantNotFound } from './errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './events.ts'
 import { Installation } from './installation.ts'
 import type { TenantHandle } from './isolation.ts'
@@ -42,6 +42,7 @@ export class Tenants {
   readonly #storage: Storage
   readonly #kernel: Kernel
   readonly #transitions: Transitions
+  readonly #edits: Edits
   readonly #retentionMs: number
 
   constructor(kernel: Kernel, storage: Storage, config: TenantsConfig) {
@@ -51,13 +52,14 @@ export class Tenants {
     this.registry = new Registry(kernel)
     this.plans = new Plans(config.plans, kernel)
     this.#transitions = new Transitions(kernel, this.registry)
+    this.#edits = new Edits(kernel, this.registry)
     this.installation = new Installation(kernel, this.registry, storage, this.#transitions, config.autoPurge)
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
   async create(request: z.input<typeof NewTenant>): Promise<Tenant> {
     const { id = uuidv7(), name, metadata, domains, ...wish } = parsed(NewTenant, request)
-    this.#checkPlan(metadata)
+    this.plans.check(metadata)
     const { driver, placement } = this.#storage.choose(wish.isolation, wish.placement)
     const { database, jobs, events, clock } = this.#kernel
     const now = clock.now()
@@ -75,10 +77,15 @@ export class Tenants {
         createdAt: now,
         updatedAt: now,
       })
-      await this.#claimDomains(id, domains)
+      await this.#edits.claimDomains(id, domains)
       await jobs.send(InstallTenant, { tenantId: id }, { tenantId: id, key: id })
       const tenant = toTenant(row)
-      await this.#record('tenants.create', id, null, editable(tenant))
+      await recordChange(events, {
+        action: 'tenants.create',
+        tenantId: id,
+        target: `tenant:${id}`,
+        after: { name, metadata, domains, isolation: driver.name, placement },
+      })
       await events.publish(TenantCreated, { tenantId: id, name, isolation: driver.name, placement })
       return tenant
     })
@@ -94,15 +101,12 @@ export class Tenants {
 
   /** Changes name, metadata (merge patch) and domains; what is left out stays. */
   async update(id: string, request: z.input<typeof TenantChange>): Promise<Tenant> {
-    const change = parsed(TenantChange, request)
-    return this.#edit(id, 'tenants.update', (row) => {
-      const metadata = change.metadata ? mergePatch(row.metadata, change.metadata) : row.metadata
-      return {
-        name: change.name ?? row.name,
-        domains: change.domains ?? row.domains,
-        metadata: parsed(Metadata, metadata, 'metadata'),
-      }
-    })
+    const { name, domains, metadata } = parsed(TenantChange, request)
+    return this.#edit(id, 'tenants.update', (row) => ({
+      name: name ?? row.name,
+      domains: domains ?? row.domains,
+      metadata: metadata ? parsed(Metadata, mergePatch(row.metadata, metadata), 'metadata') : row.metadata,
+    }))
   }
 
   /** Writes `metadata.plan`. `E_PLAN_NOT_FOUND`, or `E_PLAN_RESOLVED_BY_HOST` when the host gave its own `getPlan`. */
@@ -111,11 +115,7 @@ export class Tenants {
       throw PlanResolvedByHost("The host's getPlan decides which plan a tenant has; change it there.")
     }
     if (!this.plans.isDefined(plan)) throw PlanNotFound(`There is no plan "${plan}"; GET /plans lists them.`)
-    return this.#edit(id, 'tenants.setPlan', ({ name, domains, metadata }) => ({
-      name,
-      domains,
-      metadata: { ...metadata, plan },
-    }))
+    return this.#edit(id, 'tenants.setPlan', ({ metadata }) => ({ metadata: { ...metadata, plan } }))
   }
 
   /** Suspended becomes active; failed is installed again. */
@@ -148,15 +148,24 @@ export class Tenants {
   /** Requests of the tenant are answered 503 until `exitMaintenance`; its status stays as it is. */
   async enterMaintenance(id: string, request: z.input<typeof MaintenanceRequest> = {}): Promise<Tenant> {
     const { message = null, retryAfterSeconds } = parsed(MaintenanceRequest, request)
-    return this.#setMaintenance(id, (current, now) => ({
-      message,
-      retryAfterSeconds,
-      since: current?.since ?? now.toISOString(),
-    }))
+    return this.#edits.run(id, {
+      action: 'tenants.enterMaintenance',
+      next: ({ maintenance }, now) => ({
+        maintenance: { message, retryAfterSeconds, since: maintenance?.since ?? now.toISOString() },
+      }),
+      changed: async (_, before) => {
+        if (before.maintenance) return // its words changed; it had been entered before
+        await this.#kernel.events.publish(TenantEnteredMaintenance, { tenantId: id, message, retryAfterSeconds })
+      },
+    })
   }
 
   exitMaintenance(id: string): Promise<Tenant> {
-    return this.#setMaintenance(id, () => null)
+    return this.#edits.run(id, {
+      action: 'tenants.exitMaintenance',
+      next: () => ({ maintenance: null }),
+      changed: () => this.#kernel.events.publish(TenantExitedMaintenance, { tenantId: id }),
+    })
   }
 
   /** The tenant's storage. Throws what a guarded route answers when the tenant cannot be used now. */
@@ -187,11 +196,19 @@ export class Tenants {
     }
   }
 
-  #checkPlan(metadata: Record<string, unknown>): void {
-    if (metadata.plan === undefined) return
-    if (typeof metadata.plan === 'string' && this.plans.isDefined(metadata.plan)) return
-    const known = Object.keys(this.plans.describe().definitions).join(', ')
-    throw invalid([{ path: 'metadata.plan', message: `not a plan; one of ${known}` }])
+  #edit(id: string, action: string, next: (row: TenantRow) => Partial<TenantRow>): Promise<Tenant> {
+    return this.#edits.run(id, {
+      action,
+      next,
+      changed: async (keys, before, after) => {
+        if (after.metadata.plan !== before.metadata.plan) this.plans.check(after.metadata)
+        if (keys.includes('domains')) await this.#edits.claimDomains(id, after.domains)
+        await this.#kernel.events.publish(TenantUpdated, {
+          tenantId: id,
+          changed: keys as ('name' | 'metadata' | 'domains')[],
+        })
+      },
+    })
   }
 
   async #insert(row: Insertable<TenantRow>): Promise<TenantRow> {
@@ -205,113 +222,4 @@ export class Tenants {
     if (!inserted) throw TenantExists(`The id "${row.id}" is taken; ids are never given again, not even after a purge.`)
     return inserted
   }
-
-  async #claimDomains(tenantId: string, domains: readonly string[]): Promise<void> {
-    const table = this.#kernel.database.query<TenantTables>()
-    await table.deleteFrom('tenantDomains').where('tenantId', '=', tenantId).execute()
-    if (domains.length === 0) return
-    try {
-      await table
-        .insertInto('tenantDomains')
-        .values([...domains].sort().map((domain) => ({ domain, tenantId })))
-        .execute()
-    } catch (error) {
-      if (violatedConstraint(error) !== 'tenant_domains_pkey') throw error
-      throw DomainTaken('One of the domains belongs to another tenant.', { cause: error })
-    }
-  }
-
-  /** Locks the row, applies `edit`, and records what really changed; nothing is written when nothing did. */
-  #edit(id: string, action: string, edit: (row: TenantRow) => Editable): Promise<Tenant> {
-    const { database, events, clock } = this.#kernel
-    return database.transaction(async () => {
-      const row = await this.#lock(id)
-      const before = editable(row)
-      const after = edit(row)
-      const changed = (['name', 'metadata', 'domains'] as const).filter(
-        (key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]),
-      )
-      if (changed.length === 0) return toTenant(row)
-      if (after.metadata.plan !== before.metadata.plan) this.#checkPlan(after.metadata)
-      if (changed.includes('domains')) await this.#claimDomains(id, after.domains)
-      const updated = await database
-        .query<TenantTables>()
-        .updateTable('tenants')
-        .set({ ...after, updatedAt: clock.now() })
-        .where('id', '=', id)
-        .returningAll()
-        .executeTakeFirstOrThrow()
-      await this.registry.changed(id)
-      await this.#record(action, id, pick(before, changed), pick(after, changed))
-      await events.publish(TenantUpdated, { tenantId: id, changed })
-      return toTenant(updated)
-    })
-  }
-
-  #setMaintenance(
-    id: string,
-    next: (current: TenantRow['maintenance'], now: Date) => TenantRow['maintenance'],
-  ): Promise<Tenant> {
-    const { database, events, clock } = this.#kernel
-    return database.transaction(async () => {
-      const row = await this.#lock(id)
-      const maintenance = next(row.maintenance, clock.now())
-      if (JSON.stringify(maintenance) === JSON.stringify(row.maintenance)) return toTenant(row)
-      const updated = await database
-        .query<TenantTables>()
-        .updateTable('tenants')
-        .set({ maintenance, updatedAt: clock.now() })
-        .where('id', '=', id)
-        .returningAll()
-        .executeTakeFirstOrThrow()
-      await this.registry.changed(id)
-      const action = maintenance ? 'tenants.enterMaintenance' : 'tenants.exitMaintenance'
-      await this.#record(action, id, { maintenance: row.maintenance }, { maintenance })
-      if (!maintenance) await events.publish(TenantExitedMaintenance, { tenantId: id })
-      else if (!row.maintenance) await events.publish(TenantEnteredMaintenance, { tenantId: id, ...maintenance })
-      return toTenant(updated)
-    })
-  }
-
-  /** The row, locked until the end of the transaction. Deleted tenants cannot be changed. */
-  async #lock(id: string): Promise<TenantRow> {
-    const row = await this.#kernel.database
-      .query<TenantTables>()
-      .selectFrom('tenants')
-      .selectAll()
-      .where('id', '=', id)
-      .where('purgedAt', 'is', null)
-      .forUpdate()
-      .executeTakeFirst()
-    if (!row) throw TenantNotFound(`There is no tenant "${id}".`)
-    if (row.status === 'deleted') {
-      throw TenantState(`The tenant "${id}" is deleted and cannot be changed; restore it first.`, {
-        extras: { from: row.status },
-      })
-    }
-    return row
-  }
-
-  #record(action: string, id: string, before: Record<string, unknown> | null, after: Record<string, unknown> | null) {
-    return recordChange(this.#kernel.events, { action, tenantId: id, target: `tenant:${id}`, before, after })
-  }
-}
-
-type Editable = Pick<Tenant, 'name' | 'metadata' | 'domains'>
-
-const editable = ({ name, metadata, domains }: Editable): Editable => ({ name, metadata, domains })
-
-const pick = (value: Editable, keys: readonly (keyof Editable)[]): Record<string, unknown> =>
-  Object.fromEntries(keys.map((key) => [key, value[key]]))
-
-/** Checks what a host passes in code as strictly as what comes over HTTP. */
-function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown, path = ''): z.output<Schema> {
-  const result = schema.safeParse(value)
-  if (result.success) return result.data
-  throw invalid(
-    result.error.issues.map((issue) => ({
-      path: [path, ...issue.path].filter(String).join('.'),
-      message: issue.message,
-    })),
-  )
 }

@@ -5,6 +5,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
+import { invalid } from '../kernel/errors.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { DependencyDegraded } from '../kernel/resilience.ts'
 import type { Tenant } from './tenant.ts'
@@ -50,6 +51,13 @@ export class Plans {
 
   isDefined(plan: string): boolean {
     return Object.hasOwn(this.#config.definitions, plan)
+  }
+
+  /** Refuses metadata that name a plan which does not exist. */
+  check({ plan }: Record<string, unknown>): void {
+    if (plan === undefined || (typeof plan === 'string' && this.isDefined(plan))) return
+    const known = Object.keys(this.#config.definitions).join(', ')
+    throw invalid([{ path: 'metadata.plan', message: `not a plan; one of ${known}` }])
   }
 
   describe(): z.output<typeof PlansDescription> {

@@ -1,0 +1,38 @@
+/**
+ * The front door. A host composes a tenancy, embeds its admin API, and writes satellites and drivers of its own with what is
+ * exported here; satellites of ours come from `tenantry/satellites/<name>`, hosts' adapters from `tenantry/<framework>`.
+ */
+export { type SchemaPgOptions, schemaPg } from './drivers/isolation/schema-pg.ts'
+export type { PlacementConfig } from './drivers/isolation/tenant-login.ts'
+export { memoryStore } from './drivers/store/memory.ts'
+export { postgresStore } from './drivers/store/postgres.ts'
+export { type Client, createHttp, DEFAULT_PREFIX, type Http, type HttpOptions } from './http/app.ts'
+export type { AdminToken } from './http/tokens.ts'
+export { type Change, ChangeRecorded, recordChange } from './kernel/changes.ts'
+export { type Command, type CommandInput, command, type Terminal } from './kernel/commands.ts'
+export { type Actor, type Context, currentContext, runInContext } from './kernel/context.ts'
+export {
+  DependencyUnavailable,
+  defineError,
+  type ErrorType,
+  InvalidRequest,
+  TenancyError,
+} from './kernel/errors.ts'
+export { type EventOf, type EventType, event, type Listener, on } from './kernel/events.ts'
+export { type Attempt, handles, type Job, type JobType, jobType, type Recurring } from './kernel/jobs.ts'
+export type { Kernel } from './kernel/kernel.ts'
+export type { Series } from './kernel/metrics.ts'
+export type { Migration } from './kernel/migrations.ts'
+export { type Operation, operation, Reply, StreamReply } from './kernel/operation.ts'
+export { Page, type PageOf, pageOf } from './kernel/page.ts'
+export { DependencyDegraded } from './kernel/resilience.ts'
+export type { Owner, Store, StoreDriver } from './kernel/store.ts'
+export { type AnyOperation, defineSatellite, type Satellite } from './satellite.ts'
+export { type ConfigFile, defineConfig } from './service/config.ts'
+export { createTenancy, type Tenancy, type TenancyConfig } from './tenancy.ts'
+export * from './tenants/errors.ts'
+export * from './tenants/events.ts'
+export type { Capabilities, IsolationDriver, Place, TenantHandle } from './tenants/isolation.ts'
+export { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'
+export type { PlansConfig } from './tenants/plans.ts'
+export type { Tenant } from './tenants/tenant.ts'

@@ -1,0 +1,98 @@
+/**
+ * Changes of what a tenant is, not of where it is in its life: name, metadata, domains, maintenance. The row is locked, so
+ * two edits follow one another; what really changed is recorded, and when nothing did, nothing is written.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { recordChange } from '../kernel/changes.ts'
+import { violatedConstraint } from '../kernel/database.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import { DomainTaken, TenantNotFound, TenantState } from './errors.ts'
+import type { Registry } from './registry.ts'
+import type { TenantRow, TenantTables } from './tables.ts'
+import { type Tenant, toTenant } from './tenant.ts'
+
+type Editable = Pick<TenantRow, 'name' | 'metadata' | 'domains' | 'maintenance'>
+type Key = keyof Editable
+
+export interface Edit {
+  /** The operation's name; it may depend on what was there before. */
+  readonly action: string
+  readonly next: (row: TenantRow, now: Date) => Partial<Editable>
+  /** Runs in the same transaction when something changed. */
+  readonly changed: (keys: readonly Key[], before: TenantRow, after: TenantRow) => Promise<unknown>
+}
+
+export class Edits {
+  readonly #kernel: Kernel
+  readonly #registry: Registry
+
+  constructor(kernel: Kernel, registry: Registry) {
+    this.#kernel = kernel
+    this.#registry = registry
+  }
+
+  run(id: string, { action, next, changed }: Edit): Promise<Tenant> {
+    const { database, events, clock } = this.#kernel
+    return database.transaction(async () => {
+      const row = await this.#lock(id)
+      const wished = next(row, clock.now())
+      const keys = (Object.keys(wished) as Key[]).filter((key) => !isDeepStrictEqual(wished[key], row[key]))
+      if (keys.length === 0) return toTenant(row)
+      const updated = await database
+        .query<TenantTables>()
+        .updateTable('tenants')
+        .set({ ...pick(wished, keys), updatedAt: clock.now() })
+        .where('id', '=', id)
+        .returningAll()
+        .executeTakeFirstOrThrow()
+      await this.#registry.changed(id)
+      await recordChange(events, {
+        action,
+        tenantId: id,
+        target: `tenant:${id}`,
+        before: pick(row, keys),
+        after: pick(updated, keys),
+      })
+      await changed(keys, row, updated)
+      return toTenant(updated)
+    })
+  }
+
+  /** Makes `domains` the tenant's, or throws `E_DOMAIN_TAKEN`. */
+  async claimDomains(tenantId: string, domains: readonly string[]): Promise<void> {
+    const table = this.#kernel.database.query<TenantTables>()
+    await table.deleteFrom('tenantDomains').where('tenantId', '=', tenantId).execute()
+    if (domains.length === 0) return
+    try {
+      await table
+        .insertInto('tenantDomains')
+        .values([...domains].sort().map((domain) => ({ domain, tenantId }))) // one order for all: no deadlock
+        .execute()
+    } catch (error) {
+      if (violatedConstraint(error) !== 'tenant_domains_pkey') throw error
+      throw DomainTaken('One of the domains belongs to another tenant.', { cause: error })
+    }
+  }
+
+  /** The row, locked until the end of the transaction. Deleted tenants cannot be changed. */
+  async #lock(id: string): Promise<TenantRow> {
+    const row = await this.#kernel.database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .selectAll()
+      .where('id', '=', id)
+      .where('purgedAt', 'is', null)
+      .forUpdate()
+      .executeTakeFirst()
+    if (!row) throw TenantNotFound(`There is no tenant "${id}".`)
+    if (row.status === 'deleted') {
+      throw TenantState(`The tenant "${id}" is deleted and cannot be changed; restore it first.`, {
+        extras: { from: row.status },
+      })
+    }
+    return row
+  }
+}
+
+const pick = (value: Partial<Editable>, keys: readonly Key[]): Partial<Editable> =>
+  Object.fromEntries(keys.map((key) => [key, value[key]]))

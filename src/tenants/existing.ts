@@ -1,0 +1,47 @@
+/**
+ * What a satellite asks about a tenant before it reads or writes rows of its own.
+ *
+ * A satellite that keeps rows of a tenant writes them in one transaction with `lockTenant`: then none are written for a tenant
+ * that is being deleted, so none are left behind by its purge, and two writers of one tenant follow one another.
+ */
+import type { Database } from '../kernel/database.ts'
+import { TenantNotFound, TenantState } from './errors.ts'
+import type { Status } from './lifecycle.ts'
+import type { TenantTables } from './tables.ts'
+
+/** The status of a tenant; `purged` when only its id is left, undefined when there never was one. */
+export async function tenantStatus(database: Database, id: string): Promise<Status | 'purged' | undefined> {
+  return statusOf(await rowOf(database, id).executeTakeFirst())
+}
+
+/** Throws `E_TENANT_NOT_FOUND` unless the tenant is there; a deleted one is, until it is purged. */
+export async function assertTenantExists(database: Database, id: string): Promise<void> {
+  refuseAbsent(id, await tenantStatus(database, id))
+}
+
+/**
+ * Locks the tenant until the transaction ends. `E_TENANT_NOT_FOUND`, or `E_TENANT_STATE` when it is deleted.
+ *
+ * The lock is the one an UPDATE takes, not a shared one: two holders of a shared lock who then change the tenant would wait
+ * for each other.
+ */
+export async function lockTenant(database: Database, id: string): Promise<void> {
+  if (!database.inTransaction) throw new Error('lockTenant: without a transaction the lock would end at once')
+  const status = statusOf(await rowOf(database, id).forNoKeyUpdate().executeTakeFirst())
+  refuseAbsent(id, status)
+  if (status === 'deleted') {
+    throw TenantState(`The tenant "${id}" is deleted and cannot be changed; restore it first.`, {
+      extras: { from: status },
+    })
+  }
+}
+
+const rowOf = (database: Database, id: string) =>
+  database.query<TenantTables>().selectFrom('tenants').select(['status', 'purgedAt']).where('id', '=', id)
+
+const statusOf = (row: { status: Status; purgedAt: Date | null } | undefined): Status | 'purged' | undefined =>
+  row?.purgedAt ? 'purged' : row?.status
+
+function refuseAbsent(id: string, status: Status | 'purged' | undefined): void {
+  if (status === undefined || status === 'purged') throw TenantNotFound(`There is no tenant "${id}".`)
+}

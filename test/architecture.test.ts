@@ -1,0 +1,138 @@
+/**
+ * The direction of imports, in one table, and what keeps a file readable. A row says which parts a part may import; what is
+ * not in its row fails. Data flows down the table: nothing imports a row below its own.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { describe, expect, test } from 'vitest'
+
+const SOURCE = join(import.meta.dirname, '../src')
+const MAX_LINES = 300
+
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  kernel: [],
+  tenants: ['kernel'],
+  'satellite.ts': ['kernel'],
+  'version.ts': [],
+  satellites: ['kernel', 'tenants', 'satellite.ts'],
+  drivers: ['kernel', 'tenants'],
+  'tenancy.ts': ['kernel', 'tenants', 'satellite.ts', 'drivers'],
+  http: ['kernel', 'tenants', 'satellite.ts', 'tenancy.ts', 'version.ts'],
+  'index.ts': ['kernel', 'tenants', 'satellite.ts', 'drivers', 'tenancy.ts', 'http', 'service'],
+  testing: ['kernel', 'tenants', 'satellite.ts', 'drivers', 'tenancy.ts', 'http'],
+  service: ['kernel', 'tenants', 'satellite.ts', 'satellites', 'drivers', 'tenancy.ts', 'http', 'version.ts'],
+  cli: ['kernel', 'tenants', 'satellite.ts', 'tenancy.ts', 'http', 'service', 'version.ts'],
+}
+
+/** A package that talks to the outside has one place; everything else speaks to our port. */
+const ONLY_IN: Readonly<Record<string, RegExp>> = {
+  pg: /^(kernel\/(database|notifications|migrations)|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
+  'pg-boss': /^drivers\/jobs\/pg-boss\.ts$/,
+  express: /^http\/hosts\/express\.ts$/,
+  fastify: /^http\/hosts\/fastify\.ts$/,
+  hono: /^http\/.*\.ts$/,
+  '@hono/node-server': /^http\/hosts\/.*\.ts$/,
+  'zod-openapi': /^http\/openapi\.ts$/,
+  pino: /^kernel\/logger\.ts$/,
+  commander: /^cli\/.*\.ts$/,
+  '@clack/prompts': /^cli\/.*\.ts$/,
+  picocolors: /^cli\/.*\.ts$/,
+  'playwright-core': /^testing\/browser\.ts$/,
+  '@sparticuz/chromium': /^testing\/browser\.ts$/,
+  vitest: /^testing\/.*\.ts$/,
+}
+
+interface Import {
+  readonly from: string
+  /** A path within src, or a package's name. */
+  readonly to: string
+  readonly isPackage: boolean
+  readonly isTypeOnly: boolean
+}
+
+const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
+  .map((file) => file.replaceAll('\\', '/'))
+  .filter((file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$/.test(file))
+
+const imports = files.flatMap(importsOf)
+
+describe('architecture', () => {
+  test('every part is in the table', () => {
+    expect([...new Set(files.map(partOf))].filter((part) => !(part in MAY_IMPORT))).toEqual([])
+  })
+
+  test('imports go in the direction of the table', () => {
+    const wrong = imports
+      .filter(({ isPackage }) => !isPackage)
+      .filter(({ from, to }) => partOf(from) !== partOf(to) && !MAY_IMPORT[partOf(from)]?.includes(partOf(to)))
+    expect(wrong.map(({ from, to }) => `${from} -> ${to}`)).toEqual([])
+  })
+
+  test("a satellite imports another's events and nothing else of it", () => {
+    const satellite = (file: string) => /^satellites\/([^/]+)\//.exec(file)?.[1]
+    const wrong = imports
+      .filter(({ from, to }) => satellite(from) && satellite(to) && satellite(from) !== satellite(to))
+      .filter(({ to }) => !to.endsWith('/events.ts'))
+    expect(wrong.map(({ from, to }) => `${from} -> ${to}`)).toEqual([])
+  })
+
+  test('only service/main.ts knows satellites by name', () => {
+    const knowing = imports.filter(({ from, to }) => to.startsWith('satellites/') && !from.startsWith('satellites/'))
+    expect([...new Set(knowing.map(({ from }) => from))].filter((file) => file !== 'service/main.ts')).toEqual([])
+  })
+
+  test('nothing imports in a circle', () => {
+    expect(cycles(imports.filter(({ isTypeOnly, isPackage }) => !isTypeOnly && !isPackage))).toEqual([])
+  })
+
+  test('a package that talks to the outside has one place', () => {
+    const wrong = imports.filter(({ from, to, isPackage }) => isPackage && ONLY_IN[to] && !ONLY_IN[to].test(from))
+    expect(wrong.map(({ from, to }) => `${from} -> ${to}`)).toEqual([])
+  })
+
+  test(`no file is longer than ${MAX_LINES} lines`, () => {
+    const long = files.filter((file) => readFileSync(join(SOURCE, file), 'utf8').split('\n').length - 1 > MAX_LINES)
+    expect(long).toEqual([])
+  })
+})
+
+function partOf(file: string): string {
+  return file.split('/')[0] ?? file
+}
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(join(SOURCE, file), 'utf8')
+  const statements = text.matchAll(/^(?:import|export)\s[^'"]*?from\s+'([^']+)'|^import\s+'([^']+)'|\bimport\('([^']+)'\)/gm)
+  return [...statements].map(([statement, from, bare, dynamic]) => {
+    const target = from ?? bare ?? dynamic ?? ''
+    const isPackage = !target.startsWith('.')
+    const to = isPackage ? packageName(target) : relative(SOURCE, join(SOURCE, dirname(file), target)).replaceAll('\\', '/')
+    return { from: file, to, isPackage, isTypeOnly: isTypeOnly(statement) }
+  })
+}
+
+/** `import type …`, or an import of types alone. */
+function isTypeOnly(statement: string): boolean {
+  if (/^(import|export)\s+type\s/.test(statement)) return true
+  const names = /\{([^}]*)\}/.exec(statement)?.[1]
+  return names?.split(',').every((name) => name.trim() === '' || name.trim().startsWith('type ')) ?? false
+}
+
+function packageName(target: string): string {
+  const parts = target.split('/')
+  return target.startsWith('@') ? parts.slice(0, 2).join('/') : (parts[0] ?? target)
+}
+
+function cycles(edges: readonly Import[]): string[] {
+  const next = Map.groupBy(edges, ({ from }) => from)
+  const done = new Set<string>()
+  const found: string[] = []
+  const visit = (file: string, path: readonly string[]) => {
+    if (path.includes(file)) found.push([...path.slice(path.indexOf(file)), file].join(' -> '))
+    if (path.includes(file) || done.has(file)) return
+    for (const { to } of next.get(file) ?? []) visit(to, [...path, file])
+    done.add(file)
+  }
+  for (const file of files) visit(file, [])
+  return found
+}
