@@ -102,11 +102,15 @@ function partOf(file: string): string {
 
 function importsOf(file: string): Import[] {
   const text = readFileSync(join(SOURCE, file), 'utf8')
-  const statements = text.matchAll(/^(?:import|export)\s[^'"]*?from\s+'([^']+)'|^import\s+'([^']+)'|\bimport\('([^']+)'\)/gm)
+  const statements = text.matchAll(
+    /^(?:import|export)\s[^'"]*?from\s+'([^']+)'|^import\s+'([^']+)'|\bimport\('([^']+)'\)/gm,
+  )
   return [...statements].map(([statement, from, bare, dynamic]) => {
     const target = from ?? bare ?? dynamic ?? ''
     const isPackage = !target.startsWith('.')
-    const to = isPackage ? packageName(target) : relative(SOURCE, join(SOURCE, dirname(file), target)).replaceAll('\\', '/')
+    const to = isPackage
+      ? packageName(target)
+      : relative(SOURCE, join(SOURCE, dirname(file), target)).replaceAll('\\', '/')
     return { from: file, to, isPackage, isTypeOnly: isTypeOnly(statement) }
   })
 }

@@ -8,7 +8,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Hono } from 'hono'
-import { runInContext } from '../kernel/context.ts'
+import { type Actor, runInContext } from '../kernel/context.ts'
 import { NotFound, SatelliteDisabled, type TenancyError } from '../kernel/errors.ts'
 import { Idempotency } from '../kernel/idempotency.ts'
 import { Histogram } from '../kernel/metrics.ts'
@@ -46,6 +46,8 @@ export interface Http {
   fetch(request: Request, client?: Client): Promise<Response>
   /** Whether a path is one of ours; a host passes everything else on. */
   handles(pathname: string): boolean
+  /** The same for a router: exact paths, and `…/*` for everything below one. */
+  readonly routes: readonly string[]
   /** Path and fragment of a link that signs a browser in, once, within ten minutes. */
   signInLink(): Promise<string>
 }
@@ -53,6 +55,9 @@ export interface Http {
 interface Env {
   Bindings: { readonly identity: Identity }
 }
+
+/** Who asks, before a token has told. */
+export const ANONYMOUS: Actor = { type: 'admin', id: 'anonymous', name: 'anonymous' }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
@@ -138,16 +143,17 @@ export function createHttp(core: Core, options: HttpOptions): Http {
 
   return {
     prefix,
-    handles: (pathname) => isApi(pathname) || probes.handles(pathname),
+    handles: (pathname) => probes.handles(pathname) || isApi(pathname),
+    routes: [...probes.paths, ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`])],
     fetch(request, { ip } = {}) {
       const wished = request.headers.get('x-request-id')
       const requestId = wished !== null && REQUEST_ID.test(wished) ? wished : randomUUID()
       const pathname = pathOf(request.url)
-      const nobody = { type: 'admin' as const, id: 'anonymous', name: 'anonymous' }
-      return runInContext({ requestId, actor: nobody, ip: ip ?? null }, () =>
+      return runInContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
         answered(async () => {
+          if (probes.handles(pathname)) return probes.answer(request, pathname)
           if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
-          return (await probes.answer(request, pathname)) ?? problemResponse(NotFound('There is nothing at this path.'))
+          return problemResponse(NotFound('There is nothing at this path.'))
         }),
       )
     },

@@ -12,8 +12,10 @@ export interface ProbeOptions {
 }
 
 export interface Probes {
+  readonly paths: readonly string[]
   handles(pathname: string): boolean
-  answer(request: Request, pathname: string): Promise<Response | undefined>
+  /** @param pathname one that it handles */
+  answer(request: Request, pathname: string): Promise<Response>
 }
 
 export function createProbes({ health, metrics }: Core, { probes = {}, exposition = {} }: ProbeOptions): Probes {
@@ -41,10 +43,11 @@ export function createProbes({ health, metrics }: Core, { probes = {}, expositio
     )
   }
   return {
+    paths: [...routes.keys()],
     handles: (pathname) => routes.has(pathname),
     async answer(request, pathname) {
       const route = routes.get(pathname)
-      if (!route) return undefined
+      if (!route) throw new Error(`${pathname} is not a probe`)
       if (request.method === 'GET') return route()
       if (request.method === 'HEAD') {
         const { status, headers } = await route()

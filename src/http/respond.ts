@@ -1,5 +1,7 @@
 /** Every answer of ours is made here: it carries the request id, and is not kept by anybody on the way. */
-import { currentContext } from '../kernel/context.ts'
+import { currentContext, runInContext } from '../kernel/context.ts'
+import type { Logger } from '../kernel/logger.ts'
+import type { StreamReply } from '../kernel/operation.ts'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -21,12 +23,45 @@ export const respondJson = (status: number, body: unknown, headers: Headers = {}
 export const respondHtml = (status: number, html: string, headers: Headers): Response =>
   respond(status, html, { 'content-type': 'text/html; charset=utf-8', ...headers })
 
-export const respondStream = (contentType: string, fileName: string, chunks: AsyncIterable<string>): Response =>
-  new Response(ReadableStream.from(encoded(chunks)) as ReadableStream<Uint8Array>, {
+/** Answers that a host writes piece by piece. */
+const streams = new WeakSet<Response>()
+
+export const isStream = (response: Response): boolean => streams.has(response)
+
+/**
+ * A streamed answer, read at the pace of the client. What fails before the first chunk is thrown, so it becomes a problem;
+ * what fails later is logged here, and the stream breaks off with an error that tells nothing.
+ */
+export async function respondStream({ contentType, fileName, chunks }: StreamReply, log: Logger): Promise<Response> {
+  const context = currentContext()
+  const source = chunks[Symbol.asyncIterator]()
+  const encoder = new TextEncoder()
+  let first: IteratorResult<string> | undefined = await source.next()
+  let isCancelled = false
+
+  const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    try {
+      const { done, value } = first ?? (await source.next())
+      first = undefined
+      if (isCancelled) return
+      if (done) controller.close()
+      else controller.enqueue(encoder.encode(value))
+    } catch (error) {
+      log.error({ err: error }, 'a streamed answer broke off')
+      controller.error(new Error('the answer broke off'))
+    }
+  }
+  const cancel = async () => {
+    isCancelled = true
+    await source.return?.()
+  }
+  const body = new ReadableStream<Uint8Array>(
+    { pull: (controller) => runInContext(context, () => pull(controller)), cancel },
+    { highWaterMark: 0 },
+  )
+  const response = new Response(body, {
     headers: { ...base(), 'content-type': contentType, 'content-disposition': `attachment; filename="${fileName}"` },
   })
-
-async function* encoded(chunks: AsyncIterable<string>): AsyncIterable<Uint8Array> {
-  const encoder = new TextEncoder()
-  for await (const chunk of chunks) yield encoder.encode(chunk)
+  streams.add(response)
+  return response
 }

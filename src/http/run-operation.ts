@@ -49,7 +49,7 @@ export class OperationRunner {
     const key = operation.method === 'POST' ? request.headers.get('idempotency-key') : null
     if (key === null) {
       const answer = await this.#call(call)
-      if (answer instanceof StreamReply) return respondStream(answer.contentType, answer.fileName, answer.chunks)
+      if (answer instanceof StreamReply) return this.#stream(request, answer)
       return send(await this.#wait(call, answer))
     }
     if (!IDEMPOTENCY_KEY.test(key)) {
@@ -91,6 +91,13 @@ export class OperationRunner {
     if (handled instanceof StreamReply) return handled
     const reply = handled instanceof Reply ? handled : new Reply(operation.status ?? 200, handled)
     return this.#checked(operation, reply)
+  }
+
+  async #stream({ method }: Request, answer: StreamReply): Promise<Response> {
+    const response = await respondStream(answer, this.#core.kernel.log)
+    // Nobody will read it, so its source is ended here.
+    if (method === 'HEAD') await response.body?.cancel()
+    return response
   }
 
   /** Only what the operation declares leaves the house. */

@@ -32,11 +32,11 @@ describe('the aggregate', () => {
 
 describe('a check', () => {
   test('passes with what it has to say, or with nothing', async () => {
-    const { checks } = await healthOf({ quiet: pass, talks: async () => '3 queues', empty: () => '' }).report()
+    const { checks } = await healthOf({ quiet: pass, talks: async () => '3 queues', counts: async () => 7 }).report()
     expect(checks).toEqual({
       quiet: { status: 'pass', durationMs: expect.any(Number) },
       talks: { status: 'pass', durationMs: expect.any(Number), message: '3 queues' },
-      empty: { status: 'pass', durationMs: expect.any(Number) },
+      counts: { status: 'pass', durationMs: expect.any(Number) },
     })
   })
 

@@ -12,8 +12,8 @@
 import { z } from 'zod'
 import type { Clock } from './clock.ts'
 import type { Database } from './database.ts'
-import { invalid } from './errors.ts'
 import type { Migration } from './migrations.ts'
+import { parsed } from './parsed.ts'
 
 /** Whose key it is: a tenant's id, or null for the service's own. */
 export type Owner = string | null
@@ -57,6 +57,5 @@ const Entry = z.object({
 
 /** What each driver asks of its arguments before it uses them, so that all refuse the same. */
 export function checkEntry(entry: z.input<typeof Entry>): void {
-  const { error } = Entry.safeParse(entry)
-  if (error) throw invalid(error.issues.map(({ path, message }) => ({ path: path.join('.'), message })))
+  parsed(Entry, entry)
 }

@@ -80,7 +80,7 @@ export class Transitions {
       .returningAll()
       .executeTakeFirst()
     if (!updated) return undefined
-    if (row.status === 'provisioning') await jobs.cancel(InstallTenant, row.id)
+    if (action === 'delete' && row.status === 'provisioning') await jobs.cancel(InstallTenant, row.id)
     if (to === 'provisioning') await jobs.send(InstallTenant, { tenantId: row.id }, { tenantId: row.id, key: row.id })
     await this.#registry.changed(row.id)
     await recordChange(events, {

@@ -20,15 +20,21 @@
 const PAGES = ['https://page.invalid/path/', 'http://page.invalid/path/']
 
 const MARKUP = /<[a-z/!?]|\]\]>/i
-const ESCAPE = /\\(?:([0-9a-f]{1,6})(?:\r\n|[ \t\r\n\f])?|(\r\n|[^]))/gi
+const ESCAPE = /\\(?:([0-9a-f]{1,6})(?:\r\n|[ \t\r\n\f])?|(\r\n|[\s\S]))/gi
 const URL_CALL = /url\(/gi
 /** What follows `url(`: one address, quoted or bare, without escapes, and nothing after it. */
 const ADDRESS = /[ \t\r\n\f]*(?:"([^"\\\r\n\f]*)"|'([^'\\\r\n\f]*)'|([^"'()\\\s]*))[ \t\r\n\f]*\)/y
 
 const FORBIDDEN: readonly (readonly [RegExp, string])[] = [
   [/@import/i, '@import loads another style sheet; put its rules here'],
-  [/image-set\(|(?<![\w-])(?:image|src)\(/i, 'image-set(), image() and src() take addresses that are not checked; use url()'],
-  [/expression\(|(?<![\w-])(?:-ms-)?behavior\s*:|-moz-binding|progid:/i, 'expression(), behavior, -moz-binding and progid: run code'],
+  [
+    /image-set\(|(?<![\w-])(?:image|src)\(/i,
+    'image-set(), image() and src() take addresses that are not checked; use url()',
+  ],
+  [
+    /expression\(|(?<![\w-])(?:-ms-)?behavior\s*:|-moz-binding|progid:/i,
+    'expression(), behavior, -moz-binding and progid: run code',
+  ],
 ]
 
 /** What is wrong with a style sheet, in words for its author; undefined when nothing is. */
@@ -41,7 +47,10 @@ export function dangerIn(css: string): string | undefined {
   const calls = [...css.matchAll(URL_CALL)]
   if ([...unescaped.matchAll(URL_CALL)].length > calls.length) return 'url( must be written without escapes'
   const stranger = calls.find(({ index }) => !staysHere(addressAt(css, index + 'url('.length)))
-  return stranger && 'url() takes one plain address: a path of this host, "data:…" or "#…"; never another host, never escapes'
+  return (
+    stranger &&
+    'url() takes one plain address: a path of this host, "data:…" or "#…"; never another host, never escapes'
+  )
 }
 
 /** Undefined when it is not a single plain address. */

@@ -15,17 +15,21 @@ const CONTROL_IN_CSS = /[^\P{Cc}\t\n\r\f]/u
 /** What stands in no address unescaped, and would end an HTML attribute that a host forgot to escape. */
 const NOT_IN_URL = /[\s"'<>\\^`{|}]/
 
-const text = z.string().refine((value) => value.isWellFormed() && !CONTROL.test(value), 'holds control characters')
-
-const Name = text.pipe(z.string().trim().min(1).max(200)).meta({ description: 'At most 200 characters on one line' })
+const Name = z
+  .string()
+  .refine((name) => name.isWellFormed() && !CONTROL.test(name), 'holds control characters')
+  .trim()
+  .min(1)
+  .max(200)
+  .meta({ description: 'One line; it may become a mail header' })
 
 const HttpsUrl = z
   .string()
   .max(URL_LENGTH)
-  .refine(isHttpsUrl, 'not an https:// address without credentials')
+  .refine(isHttpsUrl, 'not an https:// address, without a password, with special characters percent-encoded')
   .meta({ description: 'https only', format: 'uri', example: 'https://acme.example/logo.svg' })
 
-const Email = z.email().max(EMAIL_LENGTH)
+const Email = z.email('not a mail address').max(EMAIL_LENGTH)
 
 const Colour = z
   .string()
@@ -34,43 +38,64 @@ const Colour = z
 
 const Css = z
   .string()
-  .superRefine((css, context) => {
-    const message = faultIn(css)
-    if (message) context.addIssue({ code: 'custom', message })
+  .check((context) => {
+    const message = faultIn(context.value)
+    if (message) context.issues.push({ code: 'custom', message, input: context.value })
   })
   .meta({
     description:
-      'A style sheet for a `<style>` element, at most 64 KiB. Refused: `<` before a letter, `/`, `!` or `?` (write `\\3c`), ' +
-      '`@import`, `image-set()`, and any `url()` but paths of the same host, `data:` and `#`.',
+      'A style sheet for a `<style>` element, at most 64 KiB. Refused: `<` before a letter, `/`, `!` or `?` (in a string, ' +
+      'write `\\3c`), `@import`, `image-set()`, and any `url()` but paths of the same host, `data:` and `#`.',
   })
 
-const members = {
-  displayName: Name.nullable(),
-  logoUrl: HttpsUrl.nullable(),
-  faviconUrl: HttpsUrl.nullable(),
-  primaryColor: Colour.nullable(),
-  accentColor: Colour.nullable(),
-  supportEmail: Email.nullable(),
-  supportUrl: HttpsUrl.nullable(),
-  fromName: Name.nullable(),
-  fromEmail: Email.nullable(),
-  customCss: Css.nullable(),
-}
-
-export type BrandingMember = keyof typeof members
-
-export const MEMBERS = Object.keys(members) as BrandingMember[]
+const orNull = <Member extends z.ZodType>(member: Member) => member.nullable().prefault(null)
 
 /** Full state: a member that is left out is null. */
 export const BrandingRequest = z.strictObject({
-  displayName: members.displayName.default(null),
-  logoUrl: members.logoUrl.default(null),
-  faviconUrl: members.faviconUrl.default(null),
-  primaryColor: members.primaryColor.default(null),
-  accentColor: members.accentColor.default(null),
-  supportEmail: members.supportEmail.default(null),
-  supportUrl: members.supportUrl.default(null),
-  fromName: members.fromName.default(null),
-  fromEmail: members.fromEmail.default(null),
-  customCss: members.customCss.default(null),
+  displayName: orNull(Name),
+  logoUrl: orNull(HttpsUrl),
+  faviconUrl: orNull(HttpsUrl),
+  primaryColor: orNull(Colour),
+  accentColor: orNull(Colour),
+  supportEmail: orNull(Email),
+  supportUrl: orNull(HttpsUrl),
+  fromName: orNull(Name),
+  fromEmail: orNull(Email),
+  customCss: orNull(Css),
 })
+
+const shown = z.string().nullable()
+
+/** What is answered: not checked against the rules again, so that a rule that becomes stricter hides no brand. */
+export const BrandingSettings = z
+  .object({
+    displayName: shown,
+    logoUrl: shown,
+    faviconUrl: shown,
+    primaryColor: shown,
+    accentColor: shown,
+    supportEmail: shown,
+    supportUrl: shown,
+    fromName: shown.meta({ description: 'Name of the sender of mail' }),
+    fromEmail: shown.meta({ description: 'Address of the sender of mail' }),
+    customCss: shown.meta({ description: 'Safe inside a `<style>` element; loads from nowhere but the own host' }),
+  })
+  .meta({ id: 'Branding' })
+export type BrandingSettings = z.output<typeof BrandingSettings>
+
+export const MEMBERS = Object.keys(BrandingSettings.shape) as (keyof BrandingSettings)[]
+
+export const NO_BRANDING = Object.fromEntries(MEMBERS.map((member) => [member, null])) as BrandingSettings
+
+function isHttpsUrl(address: string): boolean {
+  if (!/^https:\/\//i.test(address) || !address.isWellFormed() || NOT_IN_URL.test(address) || CONTROL.test(address))
+    return false
+  const url = URL.parse(address)
+  return url !== null && url.username === '' && url.password === ''
+}
+
+function faultIn(css: string): string | undefined {
+  if (Buffer.byteLength(css) > CSS_BYTES) return 'at most 64 KiB'
+  if (!css.isWellFormed() || CONTROL_IN_CSS.test(css)) return 'holds control characters'
+  return dangerIn(css)
+}

@@ -1,0 +1,79 @@
+/** From starting the program to the first 200 of /readyz, and what it holds in memory when nothing happens. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Bench, median, RUNS } from '../measure.ts'
+
+const PROGRAM = join(import.meta.dirname, '../../src/cli/main.ts')
+const IDLE_MS = 5_000
+
+export const start = {
+  name: 'start',
+  run: async ({ quick }: Bench) => {
+    const directory = mkdtempSync(join(tmpdir(), 'tenantry-start-'))
+    try {
+      const first = await started(directory)
+      await stopped(first.child)
+      const warm: number[] = []
+      const memory: number[] = []
+      for (let run = 0; run < (quick ? 1 : RUNS); run++) {
+        const { child, ms } = await started(directory)
+        warm.push(ms)
+        await new Promise((resolve) => setTimeout(resolve, quick ? 500 : IDLE_MS))
+        memory.push(residentMiB(child.pid))
+        await stopped(child)
+      }
+      return [
+        { name: 'first start to a 200 of /readyz', value: `${Math.round(first.ms)} ms`, goal: 'aim 10 s' },
+        { name: 'later starts to a 200 of /readyz', value: `${Math.round(median(warm))} ms`, goal: 'aim 1.5 s' },
+        { name: 'idle memory of the Node process', value: `${Math.round(median(memory))} MiB`, goal: 'under 120 MB' },
+      ]
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  },
+}
+
+async function started(directory: string): Promise<{ child: ChildProcess; ms: number }> {
+  const port = await freePort()
+  const begun = performance.now()
+  const child = spawn(process.execPath, [PROGRAM, 'serve'], {
+    env: { ...process.env, TENANTRY_DATA_DIR: directory, PORT: String(port), LOG_LEVEL: 'warn' },
+    stdio: 'ignore',
+  })
+  const ended = once(child, 'exit').then(() => {
+    throw new Error('the service ended before it was ready')
+  })
+  const ready = async () => {
+    for (;;) {
+      const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined)
+      if (answer?.status === 200) return
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  }
+  ended.catch(() => undefined)
+  await Promise.race([ready(), ended])
+  return { child, ms: performance.now() - begun }
+}
+
+async function stopped(child: ChildProcess): Promise<void> {
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+}
+
+function residentMiB(pid: number | undefined): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}

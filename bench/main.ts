@@ -1,0 +1,48 @@
+/**
+ * `npm run bench [-- --quick] [--only <text>] [--write]`: every figure, each as a ratio to a peer or to the physical limit.
+ * `--write` puts them into docs/benchmarks.md, with the machine.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
+import { adminApi } from './cases/admin-api.ts'
+import { paging } from './cases/paging.ts'
+import { provisioning } from './cases/provisioning.ts'
+import { scrape } from './cases/scrape.ts'
+import { start } from './cases/start.ts'
+import type { Result } from './measure.ts'
+import { printed, write } from './report.ts'
+
+const cases = [start, adminApi, provisioning, paging, scrape]
+
+const { values } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    write: { type: 'boolean', default: false },
+    only: { type: 'string' },
+  },
+})
+const directory = mkdtempSync(join(tmpdir(), 'tenantry-bench-'))
+const server = await startEmbeddedPostgres({
+  directory: join(directory, 'postgres'),
+  password: 'bench',
+  settings: { max_connections: '300', shared_buffers: '256MB' },
+})
+const results: Result[] = []
+try {
+  for (const { name, run } of cases) {
+    if (values.only && !name.includes(values.only)) continue
+    process.stderr.write(`${name}\n`)
+    const say = (text: string) => process.stderr.write(`  ${text}\n`)
+    for (const result of await run({ postgresUrl: server.url, quick: values.quick, say })) {
+      results.push(result)
+      process.stdout.write(`${printed(result)}\n`)
+    }
+  }
+} finally {
+  await server.stop()
+  rmSync(directory, { recursive: true, force: true })
+}
+if (values.write) write(results)

@@ -1,0 +1,49 @@
+/** How results are shown: a line each on the terminal, two tables in docs/benchmarks.md. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { cpus, totalmem, type } from 'node:os'
+import { join } from 'node:path'
+import type { Comparison, Report, Result } from './measure.ts'
+
+const FILE = join(import.meta.dirname, '../docs/benchmarks.md')
+const START = '<!-- figures -->'
+const END = '<!-- /figures -->'
+
+export const printed = (result: Result): string =>
+  isComparison(result)
+    ? `${verdict(result)} ${result.name}: ${figure(result.ratio)} of ${result.against} (goal ${figure(result.goal)}); ` +
+      `${figure(result.ours)} against ${figure(result.reference)} ${result.unit}`
+    : `    ${result.name}: ${result.value}${result.goal ? ` (${result.goal})` : ''}`
+
+export function write(results: readonly Result[]): void {
+  const comparisons = results.filter(isComparison)
+  const reports = results.filter((result): result is Report => !isComparison(result))
+  const lines = [
+    START,
+    '',
+    `Machine: ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${type()}, Node ${process.versions.node}, PostgreSQL 18 with fsync. Medians of five alternating runs.`,
+    '',
+    '| work | measured against | ratio | goal | ours | reference | |',
+    '|---|---|---|---|---|---|---|',
+    ...comparisons.map(
+      (one) =>
+        `| ${one.name} | ${one.against} | **${figure(one.ratio)}** | ${figure(one.goal)} | ${figure(one.ours)} | ${figure(one.reference)} | ${one.unit} |`,
+    ),
+    '',
+    '| reported | figure | goal |',
+    '|---|---|---|',
+    ...reports.map(({ name, value, goal = '' }) => `| ${name} | ${value} | ${goal} |`),
+    '',
+    END,
+  ]
+  const text = readFileSync(FILE, 'utf8')
+  const before = text.slice(0, text.indexOf(START))
+  const after = text.slice(text.indexOf(END) + END.length)
+  writeFileSync(FILE, before + lines.join('\n') + after)
+}
+
+const isComparison = (result: Result): result is Comparison => 'ratio' in result
+
+const verdict = ({ ratio, goal }: Comparison): string => (ratio >= goal ? ' ok ' : 'MISS')
+
+const figure = (value: number): string =>
+  value >= 100 ? String(Math.round(value)) : value >= 10 ? value.toFixed(1) : value.toFixed(2)

@@ -1,0 +1,53 @@
+/** A tenancy on a database of its own, as every case needs one. */
+import { createTenancy, schemaPg, type Tenancy, type TenantMigration } from '../src/index.ts'
+import { createLogger } from '../src/kernel/logger.ts'
+import { createTestDatabase } from '../src/testing/database.ts'
+
+export const TOKEN = 'a-token-for-the-benchmark'
+export const APP_KEY = Buffer.alloc(32, 7).toString('base64')
+
+/** Five tables with a key, an index and a reference each: a small product's schema. */
+export const FIVE_TABLES = ['accounts', 'projects', 'tasks', 'comments', 'files']
+  .map(
+    (table, index, all) => `create table ${table} (
+      id bigint generated always as identity primary key,
+      ${index > 0 ? `parent_id bigint references ${all[index - 1]},` : ''}
+      name text not null, created_at timestamptz not null default now());
+    create index on ${table} (created_at);`,
+  )
+  .join('\n')
+
+const migrations: readonly TenantMigration[] = [{ name: '0001_five_tables', checksum: 'bench', up: FIVE_TABLES }]
+
+export async function withTenancy<T>(
+  postgresUrl: string,
+  work: (tenancy: Tenancy, url: string) => Promise<T>,
+): Promise<T> {
+  const { url, drop } = await createTestDatabase(postgresUrl)
+  const tenancy = await createTenancy({
+    database: { url },
+    appKey: APP_KEY,
+    isolation: [schemaPg()],
+    migrations,
+    logger: createLogger({ level: 'error' }),
+  })
+  try {
+    return await work(tenancy, url)
+  } finally {
+    await tenancy.stop()
+    await drop()
+  }
+}
+
+/** Rows in the registry without storage: what listing, reading and counting need. */
+export async function fillRegistry(tenancy: Tenancy, count: number): Promise<void> {
+  await tenancy.kernel.database.sql(
+    `insert into multitenancy.tenants (id, name, status, metadata, domains, isolation, placement, locator, created_at, updated_at)
+     select 'tenant-' || n, 'Tenant ' || n, (array['active','active','active','suspended'])[1 + n % 4], '{"plan":"free"}',
+       array['tenant-' || n || '.example.com'], 'schema-pg', 'main', 't1_tenant-' || n,
+       now() - n * interval '1 second', now()
+     from generate_series(1, $1) as n on conflict do nothing`,
+    [count],
+  )
+  await tenancy.kernel.database.sql('vacuum analyze multitenancy.tenants')
+}

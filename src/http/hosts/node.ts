@@ -1,0 +1,130 @@
+/**
+ * The admin API on node:http: as a handler for a server you have, or as a server of its own.
+ *
+ *   serveNode ─► listening ──close(timeoutMs)──► draining ──(all answered, or timeoutMs)──► closed
+ *
+ * Draining: nothing new is accepted, connections without a running request are closed at once, the others with the end of
+ * their request; whatever runs after `timeoutMs` is cut off.
+ */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Http } from '../app.ts'
+import { answer, pathnameOf } from './listener.ts'
+
+/** From the first byte of a request to the end of its headers. */
+const HEADERS_TIMEOUT_MS = 10_000
+/** To the end of its body: 1 MiB at 35 KB a second. */
+const REQUEST_TIMEOUT_MS = 30_000
+/** Longer than the minute after which load balancers drop an idle connection, so that they are the ones who do. */
+const KEEP_ALIVE_TIMEOUT_MS = 72_000
+/** Without a byte in either direction: a reader that stands still, or a wait that is longer than `Prefer: wait` can ask. */
+const SOCKET_TIMEOUT_MS = 120_000
+const CHECK_INTERVAL_MS = 5_000
+
+/**
+ * For a node:http server of your own. Paths that are not ours go to `next`, or are answered 404 without one.
+ *
+ *   const http = createHttp(tenancy, { adminTokens })
+ *   const handle = nodeHandler(http)
+ *   createServer((req, res) => handle(req, res, () => app(req, res))).listen(3000)
+ */
+export function nodeHandler(
+  http: Http,
+): (incoming: IncomingMessage, outgoing: ServerResponse, next?: () => void) => void {
+  return (incoming, outgoing, next) => {
+    if (next && !http.handles(pathnameOf(incoming.url ?? '/'))) next()
+    else answer(http, incoming, outgoing)
+  }
+}
+
+export interface ServeOptions {
+  /** 0 picks a free one. */
+  readonly port: number
+  readonly host: string
+}
+
+export interface NodeServer {
+  /** `http://127.0.0.1:4000` */
+  readonly url: string
+  readonly port: number
+  /** Ends gracefully; resolves when the last connection is closed, `timeoutMs` from now at the latest. */
+  close(timeoutMs: number): Promise<void>
+}
+
+/**
+ * Serves nothing but the admin API, the probes and the metrics. Replaces the process's `Request` and `Response` by lighter ones.
+ *
+ *   const server = await serveNode(http, { port: 4000, host: '127.0.0.1' })
+ *   console.log(server.url)
+ *   await server.close(10_000)
+ */
+export async function serveNode(http: Http, { port, host }: ServeOptions): Promise<NodeServer> {
+  const server = createServer({
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    connectionsCheckingInterval: CHECK_INTERVAL_MS,
+  })
+  server.timeout = SOCKET_TIMEOUT_MS
+  server.on('request', (incoming, outgoing) => answer(http, incoming, outgoing, { lightGlobals: true }))
+  const drain = drainOf(server)
+  try {
+    await once(server.listen(port, host), 'listening')
+  } catch (error) {
+    throw new Error(reasonOf(error as NodeJS.ErrnoException, port, host), { cause: error })
+  }
+  const address = server.address() as AddressInfo
+  return { url: urlOf(address.port, host), port: address.port, close: drain }
+}
+
+/** Knows which connection has which requests running, so that closing waits for these and for nothing else. */
+function drainOf(server: Server): (timeoutMs: number) => Promise<void> {
+  const running = new Map<Socket, Set<ServerResponse>>()
+  let isDraining = false
+
+  server.on('connection', (socket) => {
+    running.set(socket, new Set())
+    socket.once('close', () => running.delete(socket))
+  })
+  server.on('request', ({ socket }, response) => {
+    const responses = running.get(socket)
+    responses?.add(response)
+    if (isDraining) response.shouldKeepAlive = false
+    response.once('close', () => {
+      responses?.delete(response)
+      if (isDraining && responses?.size === 0) socket.destroySoon()
+    })
+  })
+
+  const close = async (timeoutMs: number): Promise<void> => {
+    isDraining = true
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    for (const [socket, responses] of running) {
+      if (responses.size === 0) socket.destroy()
+      for (const response of responses) response.shouldKeepAlive = false
+    }
+    const timer = setTimeout(() => server.closeAllConnections(), timeoutMs)
+    await closed
+    clearTimeout(timer)
+  }
+  let closing: Promise<void> | undefined
+  return (timeoutMs) => {
+    closing ??= close(timeoutMs)
+    return closing
+  }
+}
+
+function reasonOf({ code, message }: NodeJS.ErrnoException, port: number, host: string): string {
+  if (code === 'EADDRINUSE')
+    return `port ${port} of ${host} is in use: stop the program that has it, or choose another port`
+  if (code === 'EACCES') return `port ${port} of ${host} may not be opened by this user: choose one above 1023`
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') return `${host} is not an address of this machine`
+  return `cannot listen on port ${port} of ${host}: ${message}`
+}
+
+/** An address to open: the one that stands for all of them cannot be dialled everywhere. */
+function urlOf(port: number, host: string): string {
+  if (host === '0.0.0.0' || host === '::') return `http://localhost:${port}`
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+}

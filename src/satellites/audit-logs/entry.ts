@@ -1,0 +1,42 @@
+/** One line of the audit log, as the API and the exports show it. */
+import { z } from 'zod'
+import type { AuditEntryRow } from './tables.ts'
+
+const image = z.record(z.string(), z.unknown()).nullable()
+
+export const AuditEntry = z
+  .object({
+    id: z.uuid(),
+    tenantId: z.string().nullable().meta({ description: 'Null for what concerns no single tenant' }),
+    action: z.string().meta({ description: 'Name of the operation', example: 'tenants.suspend' }),
+    actor: z.object({
+      type: z.string().meta({ description: '`admin` (a token), `cli`, `host` (the embedding program) or `system`' }),
+      id: z.string(),
+      name: z.string(),
+    }),
+    target: z.string().meta({ description: 'What was changed', example: 'tenant:acme' }),
+    before: image.meta({ description: 'What was changed, as it was; null when it is new' }),
+    after: image.meta({ description: 'The same, as it is since' }),
+    requestId: z.string().nullable(),
+    ip: z.string().nullable(),
+    outcome: z.enum(['success', 'failure']),
+    createdAt: z.iso.datetime(),
+    hash: z.string().nullable().meta({ description: 'Null until sealed' }),
+  })
+  .meta({ id: 'AuditEntry' })
+export type AuditEntry = z.output<typeof AuditEntry>
+
+export const toEntry = (row: AuditEntryRow): AuditEntry => ({
+  id: row.id,
+  tenantId: row.tenantId,
+  action: row.action,
+  actor: { type: row.actorType, id: row.actorId, name: row.actorName },
+  target: row.target,
+  before: row.before,
+  after: row.after,
+  requestId: row.requestId,
+  ip: row.ip,
+  outcome: row.outcome,
+  createdAt: row.createdAt.toISOString(),
+  hash: null,
+})

@@ -1,0 +1,20 @@
+import { on } from '../../kernel/events.ts'
+import { defineSatellite } from '../../satellite.ts'
+import { TenantPurged } from '../../tenants/events.ts'
+import { Branding } from './branding.ts'
+import { operations } from './operations.ts'
+import { tables } from './tables.ts'
+
+export type { BrandingSettings } from './settings.ts'
+
+export const branding = () =>
+  defineSatellite({
+    name: 'branding',
+    summary: 'How a tenant presents itself: name, logo, colours, sender of mail, style sheet',
+    tables,
+    service: (kernel) => new Branding(kernel),
+    operations,
+    listeners: [on(TenantPurged, 'within', (branding: Branding, { tenantId }) => branding.forget(tenantId))],
+  })
+
+export default branding

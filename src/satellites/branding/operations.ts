@@ -1,0 +1,35 @@
+import { z } from 'zod'
+import { operation } from '../../kernel/operation.ts'
+import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
+import { TenantId } from '../../tenants/tenant.ts'
+import type { Branding } from './branding.ts'
+import { BrandingRequest, BrandingSettings } from './settings.ts'
+
+const byId = z.object({ id: TenantId })
+
+export const operations = [
+  operation({
+    name: 'branding.get',
+    method: 'GET',
+    path: '/tenants/{id}/branding',
+    summary: "Read a tenant's branding; all null while nothing is set",
+    params: byId,
+    reply: BrandingSettings,
+    errors: [TenantNotFound],
+    handle: (branding: Branding, { params }) => branding.get(params.id),
+  }),
+  operation({
+    name: 'branding.update',
+    method: 'PUT',
+    path: '/tenants/{id}/branding',
+    summary: "Set a tenant's branding",
+    description:
+      'Full state: a member that is left out is null afterwards. `customCss` decides all of how a page looks, hidden and ' +
+      'added words included: what is refused is what could leave its `<style>` element or load from another host.',
+    params: byId,
+    body: BrandingRequest,
+    reply: BrandingSettings,
+    errors: [TenantNotFound, TenantState],
+    handle: (branding: Branding, { params, body }) => branding.update(params.id, body),
+  }),
+]
