@@ -8,6 +8,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Hono } from 'hono'
+import type { RouterRoute } from 'hono/types'
 import { type Actor, runInContext } from '../kernel/context.ts'
 import { NotFound, SatelliteDisabled, type TenancyError } from '../kernel/errors.ts'
 import { Idempotency } from '../kernel/idempotency.ts'
@@ -51,6 +52,8 @@ export interface Http {
   /** Path and fragment of a link that signs a browser in, once, within ten minutes. */
   signInLink(): Promise<string>
 }
+
+type Route = Pick<RouterRoute, 'method' | 'path'>
 
 interface Env {
   Bindings: { readonly identity: Identity }
@@ -100,20 +103,8 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     })
   }
   pages.mount(app)
-  for (const [path, methods] of methodsByPath(operations)) {
-    app.all(prefix + routeOf(path), () => {
-      const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : [])].join(', ')
-      return problemResponse(MethodNotAllowed(`This path takes ${allow}.`), { allow })
-    })
-  }
-  for (const { name, operations = [] } of options.switchedOff ?? []) {
-    for (const { path } of operations) {
-      app.all(prefix + routeOf(path), () =>
-        problemResponse(SatelliteDisabled(`The satellite "${name}" is switched off.`)),
-      )
-    }
-  }
-  app.notFound(() => problemResponse(NotFound('There is nothing at this path.')))
+  const refusals = refusalsOf(app.routes, options.switchedOff ?? [], prefix)
+  app.notFound((c) => refusals.fetch(c.req.raw))
   app.onError((error) => problemResponse(asTenancyError(error, log)))
 
   const answered = async (work: () => Promise<Response>): Promise<Response> => {
@@ -192,8 +183,25 @@ function normalized(prefix: string): string {
   return trimmed
 }
 
-function methodsByPath(operations: readonly Bound<AnyOperation>[]): Map<string, string[]> {
-  const methods = new Map<string, string[]>()
-  for (const { what } of operations) methods.set(what.path, [...(methods.get(what.path) ?? []), what.method])
-  return methods
+/**
+ * What is answered where `routes` have nothing: 405 on a path they know, `E_SATELLITE_DISABLED`, or 404. Apart from them,
+ * because Hono calls the handler of a request at once only where nothing else matches it.
+ */
+function refusalsOf(routes: readonly Route[], switchedOff: readonly Satellite[], prefix: string): Hono {
+  const open = [
+    { method: 'GET', path: `${prefix}/sign-in` },
+    { method: 'POST', path: `${prefix}/session` },
+  ]
+  const refusals = new Hono({ strict: false })
+  for (const [path, methods] of Map.groupBy([...routes, ...open], (route) => route.path)) {
+    const known = methods.map(({ method }) => method)
+    const allow = [...known, ...(known.includes('GET') ? ['HEAD'] : [])].join(', ')
+    refusals.all(path, () => problemResponse(MethodNotAllowed(`This path takes ${allow}.`), { allow }))
+  }
+  for (const { name, operations = [] } of switchedOff) {
+    const off = () => problemResponse(SatelliteDisabled(`The satellite "${name}" is switched off.`))
+    for (const { path } of operations) refusals.all(prefix + routeOf(path), off)
+  }
+  refusals.notFound(() => problemResponse(NotFound('There is nothing at this path.')))
+  return refusals
 }

@@ -32,7 +32,9 @@ export function parseInput(
     query: parse(operation.query ?? NOTHING, queryOf(url, faults)),
     body: HAS_BODY.has(operation.method) ? parseBody(operation, text, request, parse) : undefined,
     headers: request.headers,
-    signal: request.signal,
+    get signal() {
+      return request.signal
+    },
   }
   if (faults.length > 0) throw invalid(faults)
   return input
@@ -40,7 +42,8 @@ export function parseInput(
 
 /** The whole body as text; at most 1 MiB is ever held. */
 export async function readBody(request: Request): Promise<string> {
-  if (!request.body || !HAS_BODY.has(request.method)) return ''
+  // The method first: asking for the body makes a lazy Request build all of itself.
+  if (!HAS_BODY.has(request.method) || !request.body) return ''
   const tooLarge = () => PayloadTooLarge(`A body is at most ${MAX_BODY_BYTES} bytes.`)
   if (Number(request.headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw tooLarge()
   const chunks: Uint8Array[] = []

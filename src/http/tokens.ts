@@ -2,7 +2,7 @@
  * Admin tokens: who may call the API, and how much of it. Compared by digest in constant time, every configured token at
  * every request, so that neither the answer's content nor its duration tells how close a guess was.
  */
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { fingerprint } from '../kernel/crypto.ts'
 import type { Method, Scope } from '../kernel/operation.ts'
@@ -57,4 +57,4 @@ export function mayCall(scope: Scope, method: Method | 'HEAD', operationScope: '
   return operationScope === 'runtime'
 }
 
-const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
+const digest = (token: string): Buffer => hash('sha256', token, 'buffer')

@@ -3,6 +3,8 @@ import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
 import { Database } from './database.ts'
 import { createLogger } from './logger.ts'
 
+/** Soon, however busy the machine is. */
+const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 })
 const log = createLogger({ level: 'silent' })
 let created: TestDatabase
 let database: Database
@@ -35,7 +37,7 @@ test('hooks run in order, outside of the transaction, and see what it wrote', as
     database.afterCommit(async () => seen.push((await onlooker.sql('select title from notes')).rows))
     expect(seen).toEqual([])
   })
-  await vi.waitFor(() => expect(seen).toEqual(['first', false, [{ title: 'a' }]]))
+  await eventually(() => expect(seen).toEqual(['first', false, [{ title: 'a' }]]))
 })
 
 test('those of a transaction that failed do not run', async () => {

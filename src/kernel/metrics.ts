@@ -38,9 +38,18 @@ export class Metrics {
 
   async expose(): Promise<string> {
     const texts = await Promise.all(
-      [...this.#series.values()].map(async (series) => print(series, await series.collect())),
+      [...this.#series.values()].map(async (series) => print(series, await samplesOf(series))),
     )
     return `${texts.join('\n')}\n`
+  }
+}
+
+/** A series that cannot be counted now has no samples; the others are printed all the same. */
+async function samplesOf({ collect }: Series): Promise<Iterable<Sample>> {
+  try {
+    return await collect()
+  } catch {
+    return []
   }
 }
 

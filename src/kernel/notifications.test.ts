@@ -5,6 +5,8 @@ import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
 import { Database, isDatabaseUnavailable } from './database.ts'
 import { createLogger } from './logger.ts'
 
+/** Soon, however busy the machine is. */
+const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 })
 const log = createLogger({ level: 'silent' })
 let created: TestDatabase
 let database: Database
@@ -46,7 +48,7 @@ const loseConnection = () => sender.sql(`select pg_terminate_backend(pid) ${LIST
 /** PostgreSQL delivers in the order of commits: when this is heard, so is all that was sent before it. */
 const nothingMore = async (channel = 'news') => {
   await sender.notify(channel, 'the end')
-  await vi.waitFor(() => expect(heard).toContain('the end'))
+  await eventually(() => expect(heard).toContain('the end'))
   return heard.filter((payload) => payload !== 'the end')
 }
 
@@ -93,7 +95,7 @@ describe('a notification', () => {
     await sender.transaction(async () => {
       await sender.notify('news', 'with the commit')
       await database.notify('news', 'at once')
-      await vi.waitFor(() => expect(heard).toEqual(['at once']))
+      await eventually(() => expect(heard).toEqual(['at once']))
     })
     const failing = sender.transaction(async () => {
       await sender.notify('news', 'never')
@@ -144,8 +146,8 @@ describe('the connection', () => {
     await listen()
     expect(gaps).toBe(1)
     await loseConnection()
-    await vi.waitFor(() => expect(database.isListening).toBe(false))
-    await vi.waitFor(() => expect(gaps).toBe(2))
+    await eventually(() => expect(database.isListening).toBe(false))
+    await eventually(() => expect(gaps).toBe(2))
     expect(database.isListening).toBe(true)
     await sender.notify('news', 'hello again')
     expect(await nothingMore()).toEqual(['hello again'])
@@ -156,7 +158,7 @@ describe('the connection', () => {
     try {
       await listen()
       await loseConnection()
-      await vi.waitFor(() => expect(database.isListening).toBe(false))
+      await eventually(() => expect(database.isListening).toBe(false))
       await listen('more news')
       // Whatever was planned for reconnecting happens now, if it still does.
       await vi.advanceTimersByTimeAsync(10_000)
@@ -178,7 +180,7 @@ describe('the connection', () => {
     )
     await listen()
     await loseConnection()
-    await vi.waitFor(() => expect(gaps).toBe(1))
+    await eventually(() => expect(gaps).toBe(1))
     expect(await nothingMore()).toEqual([])
     expect(await connections()).toBe(1)
   })
@@ -209,6 +211,6 @@ describe('the connection', () => {
     const started = listen()
     await database.close()
     await started.catch(() => undefined)
-    await vi.waitFor(async () => expect(await connections()).toBe(0))
+    await eventually(async () => expect(await connections()).toBe(0))
   })
 })

@@ -5,18 +5,22 @@
  *   openTenancy   what commands use: the tenancy alone
  *   startService  what `npm start` does: the tenancy and its HTTP server
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { createHttp, type Http } from '../http/app.ts'
 import { serveNode } from '../http/hosts/node.ts'
 import type { AdminToken } from '../http/tokens.ts'
-import { createLogger } from '../kernel/logger.ts'
+import { createLogger, type Logger } from '../kernel/logger.ts'
 import type { Satellite } from '../satellite.ts'
 import { createTenancy, type Role, type Tenancy } from '../tenancy.ts'
-import type { ServiceConfig } from './config.ts'
+import { ConfigurationError, type ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
 
 const DRAIN_MS = 10_000
+/** For closing connections, when requests took all the time there was. */
+const CLOSE_MS = 1_000
 const LOCK_WAIT_MS = 30_000
+const LOCK_POLL_MS = 50
 
 /** Every satellite there is. Delete a folder and its line here, and exactly that feature is gone. */
 const modules = await Promise.all([
@@ -24,6 +28,10 @@ const modules = await Promise.all([
   import('../satellites/branding/index.ts'),
 ])
 export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) => satellite())
+
+/** Those that the configuration does not switch off. */
+export const satellitesOn = (config: Pick<ServiceConfig, 'satellites'>): Satellite[] =>
+  satellites.filter(({ name }) => config.satellites[name] !== false)
 
 /** Another live process has the data directory. */
 export class AlreadyRunning extends Error {
@@ -44,7 +52,15 @@ export interface Opened {
   readonly switchedOff: readonly Satellite[]
   /** Tells other processes where this one serves. */
   announce(url: string): void
-  stop(): Promise<void>
+  /** Ends what is running (`withinMs` at most, default 10 s), then the database, when it is ours. */
+  stop(withinMs?: number): Promise<void>
+}
+
+export interface OpenOptions {
+  /** Default: JSON lines on standard error, from the configured level on. */
+  readonly logger?: Logger | undefined
+  /** Ends the wait for a data directory that another command is using. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface Service {
@@ -56,8 +72,8 @@ export interface Service {
   stop(): Promise<void>
 }
 
-export async function startService(config: ServiceConfig): Promise<Service> {
-  const opened = await openTenancy(config, { role: config.role, exclusive: true })
+export async function startService(config: ServiceConfig, options: OpenOptions = {}): Promise<Service> {
+  const opened = await openTenancy(config, { ...options, role: config.role, exclusive: true })
   const { tenancy, adminTokens, switchedOff } = opened
   try {
     tenancy.health.register('backoffice', () => tenancy.kernel.database.ping())
@@ -74,8 +90,9 @@ export async function startService(config: ServiceConfig): Promise<Service> {
     const server = await serveNode(http, { port: config.port, host: config.host })
     opened.announce(server.url)
     const stop = async () => {
+      const until = performance.now() + DRAIN_MS
       await server.close(DRAIN_MS)
-      await opened.stop()
+      await opened.stop(Math.max(until - performance.now(), CLOSE_MS))
     }
     return { url: server.url, http, adminTokens, tenancy, stop: once(stop) }
   } catch (error) {
@@ -89,19 +106,20 @@ export async function startService(config: ServiceConfig): Promise<Service> {
  */
 export async function openTenancy(
   config: ServiceConfig,
-  { role, exclusive = false }: { role: Role; exclusive?: boolean },
+  { role, exclusive = false, logger, signal }: OpenOptions & { role: Role; exclusive?: boolean },
 ): Promise<Opened> {
-  const log = createLogger({ level: config.logLevel })
+  const log = logger ?? createLogger({ level: config.logLevel })
   const unknown = Object.keys(config.satellites).filter(
     (name) => !satellites.some((satellite) => satellite.name === name),
   )
-  if (unknown.length > 0) throw new Error(`satellites: there is no satellite "${unknown.join('", "')}"`)
-  const isOn = ({ name }: Satellite) => config.satellites[name] !== false
+  if (unknown.length > 0)
+    throw new ConfigurationError(unknown.map((name) => `satellites: there is no satellite "${name}"`))
+  const on = satellitesOn(config)
   const secret = (given: string | undefined, name: 'app-key' | 'admin-token') =>
     given ?? keptSecret(openDataDirectory(config.dataDirectory), name)
   const adminTokens =
     config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: secret(undefined, 'admin-token') }]
-  const database = config.databaseUrl ? given(config.databaseUrl) : await embedded(config, exclusive)
+  const database = config.databaseUrl ? given(config.databaseUrl) : await embedded(config, exclusive, signal)
   try {
     const { isolation, placements, plans, tenants, health, metrics } = config
     const tenancy = await createTenancy({
@@ -116,20 +134,25 @@ export async function openTenancy(
       health,
       metrics,
       migrations: typeof config.migrations === 'function' ? await config.migrations() : config.migrations,
-      satellites: satellites.filter(isOn),
+      satellites: on,
       role,
       logger: log,
     })
-    const stop = async () => {
-      await tenancy.stop()
-      await database.stop()
+    const stop = async (withinMs: number) => {
+      try {
+        const isDone = await within(tenancy.stop(), withinMs)
+        if (!isDone) log.warn('what still ran at the end was cut off')
+      } finally {
+        await database.stop()
+      }
     }
+    let stopping: Promise<void> | undefined
     return {
       tenancy,
       adminTokens,
-      switchedOff: satellites.filter((satellite) => !isOn(satellite)),
+      switchedOff: satellites.filter((satellite) => !on.includes(satellite)),
       announce: database.announce,
-      stop: once(stop),
+      stop: (withinMs = DRAIN_MS) => (stopping ??= stop(withinMs)),
     }
   } catch (error) {
     await database.stop()
@@ -146,16 +169,19 @@ interface Backing {
 const given = (url: string): Backing => ({ url, announce: () => undefined, stop: async () => undefined })
 
 /** The PostgreSQL in the data directory: started here, or that of the service that is running on it. */
-async function embedded(config: ServiceConfig, exclusive: boolean): Promise<Backing> {
+async function embedded(config: ServiceConfig, exclusive: boolean, signal?: AbortSignal): Promise<Backing> {
   const directory = openDataDirectory(config.dataDirectory)
   const deadline = performance.now() + LOCK_WAIT_MS
   for (;;) {
     const lock = acquire(directory)
     if (lock.held) return startOwn(directory, lock)
     const { running } = lock
-    if (exclusive || performance.now() > deadline) throw new AlreadyRunning(directory, running)
-    if (running?.url && running.databaseUrl) return given(running.databaseUrl)
-    await new Promise((resolve) => setTimeout(resolve, 100)) // another command has it, and ends soon
+    if (performance.now() > deadline) throw new AlreadyRunning(directory, running)
+    if (running?.url) {
+      if (exclusive || !running.databaseUrl) throw new AlreadyRunning(directory, running)
+      return given(running.databaseUrl)
+    }
+    await sleep(LOCK_POLL_MS, undefined, { signal }) // a command has it, or a service that is starting
   }
 }
 
@@ -178,6 +204,19 @@ async function startOwn(directory: string, lock: Extract<Acquired, { held: true 
   } catch (error) {
     lock.release()
     throw error
+  }
+}
+
+/** False when the time is up first; what `work` does afterwards is nobody's business any more. */
+async function within(work: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+  const timer = new AbortController()
+  const timeout = sleep(timeoutMs, false, { signal: timer.signal })
+  timeout.catch(() => undefined)
+  work.catch(() => undefined)
+  try {
+    return await Promise.race([work.then(() => true), timeout])
+  } finally {
+    timer.abort()
   }
 }
 

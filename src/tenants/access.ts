@@ -1,5 +1,5 @@
 /** Whether a tenant may be used now, in the order of the contract's section 9. */
-import { TenantInMaintenance, TenantNotFound, TenantNotReady, TenantIsSuspended } from './errors.ts'
+import { TenantInMaintenance, TenantIsSuspended, TenantNotFound, TenantNotReady } from './errors.ts'
 import type { Tenant } from './tenant.ts'
 
 const NOT_READY_RETRY_SECONDS = 5

@@ -13,10 +13,16 @@ export const TenantId = z
 
 export const TenantName = z.string().trim().min(1).max(200)
 
-export const Metadata = z
-  .record(z.string(), z.unknown())
-  .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_BYTES, 'at most 16 KiB as JSON')
-  .meta({ description: 'Any JSON object up to 16 KiB; `plan` is what the default plan resolver reads' })
+/** Not z.record: that drops a member named `__proto__`. */
+const JsonObject = z
+  .unknown()
+  .refine(isObject, { error: 'not a JSON object', abort: true })
+  .meta({ type: 'object', additionalProperties: true }) as z.ZodType<Record<string, unknown>, Record<string, unknown>>
+
+export const Metadata = JsonObject.refine(
+  (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_BYTES,
+  'at most 16 KiB as JSON',
+).meta({ description: 'Any JSON object up to 16 KiB; `plan` is what the default plan resolver reads' })
 
 const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/
 
@@ -50,10 +56,7 @@ export const NewTenant = z.strictObject({
 
 export const TenantChange = z.strictObject({
   name: TenantName.optional(),
-  metadata: z
-    .record(z.string(), z.unknown())
-    .optional()
-    .meta({ description: 'JSON merge patch (RFC 7396): null removes a key' }),
+  metadata: JsonObject.optional().meta({ description: 'JSON merge patch (RFC 7396): null removes a key' }),
   domains: Domains.optional(),
 })
 
@@ -69,7 +72,7 @@ export const Tenant = z
     id: TenantId,
     name: z.string(),
     status: z.enum(STATUSES),
-    metadata: z.record(z.string(), z.unknown()),
+    metadata: JsonObject,
     domains: z.array(z.string()),
     isolation: z.string(),
     placement: z.string(),
@@ -118,5 +121,6 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return Object.fromEntries(merged)
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

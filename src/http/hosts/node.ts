@@ -91,7 +91,7 @@ function drainOf(server: Server): (timeoutMs: number) => Promise<void> {
     const responses = running.get(socket)
     responses?.add(response)
     if (isDraining) response.shouldKeepAlive = false
-    response.once('close', () => {
+    response.on('close', () => {
       responses?.delete(response)
       if (isDraining && responses?.size === 0) socket.destroySoon()
     })

@@ -1,0 +1,32 @@
+/** A host on Fastify: the admin API, the probes and the metrics, beside a route of its own. */
+import fastify from 'fastify'
+import { createHttp, createTenancy, schemaPg, TenancyError } from 'tenantry'
+import { fastifyHandler } from 'tenantry/fastify'
+import { auditLogs } from 'tenantry/satellites/audit-logs'
+
+const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
+
+const tenancy = await createTenancy({
+  database: { url: DATABASE_URL },
+  appKey: TENANTRY_APP_KEY,
+  isolation: [schemaPg()],
+  migrations: `${import.meta.dirname}/../migrations`,
+  satellites: [auditLogs()],
+})
+
+const app = fastify()
+await app.register(fastifyHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
+
+app.get('/notes', async ({ headers }) => {
+  const { db } = await tenancy.tenant(String(headers['x-tenant'] ?? ''))
+  return db.selectFrom('notes').selectAll().orderBy('id').execute()
+})
+
+app.setErrorHandler((error, _request, reply) => {
+  if (!(error instanceof TenancyError)) throw error
+  return reply.code(error.status).send({ code: error.code, detail: error.message })
+})
+
+app.addHook('onClose', () => tenancy.stop())
+console.log(await app.listen({ port: Number(PORT), host: '127.0.0.1' }))
+process.once('SIGTERM', () => app.close())

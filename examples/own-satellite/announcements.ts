@@ -1,0 +1,199 @@
+/**
+ * A satellite of your own: announcements, which an admin makes to all users of one tenant.
+ *
+ * A satellite is one object: a name, what it owns (tables), what it says (events), what it can do (a service), and every way
+ * to reach that service. All of it is plain data, or a function whose first argument is the service; leave out what you do not
+ * need. Once it is given to `createTenancy`, its operations are in the admin API and in openapi.json, its changes are in the
+ * audit log, and `tenancy.announcements` is the service, typed.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  command,
+  defineSatellite,
+  event,
+  type Kernel,
+  type Migration,
+  on,
+  operation,
+  Page,
+  type PageOf,
+  pageOf,
+  recordChange,
+  TenantNotFound,
+  TenantPurged,
+} from 'tenantry'
+import { z } from 'zod'
+
+/**
+ * Tables are made in the backoffice database's schema `multitenancy`, in this order, each once: never edit one that has run,
+ * add another. A row that belongs to a tenant says so in `tenant_id`.
+ */
+const tables: readonly Migration[] = [
+  {
+    name: '0001_announcements',
+    up: `
+      create table announcements (
+        id uuid primary key,
+        tenant_id text not null references tenants,
+        title text not null,
+        body text not null,
+        published_at timestamptz(3) not null
+      );
+      create index announcements_page on announcements (tenant_id, published_at desc, id desc);
+    `,
+  },
+]
+
+/** What code may rely on of those tables: SQL's snake_case is camelCase here. */
+interface Tables {
+  announcements: { id: string; tenantId: string; title: string; body: string; publishedAt: Date }
+  /** The registry's own table, as far as this file reads it. */
+  tenants: { id: string; purgedAt: Date | null }
+}
+
+const NewAnnouncement = z.strictObject({ title: z.string().trim().min(1).max(200), body: z.string().max(10_000) })
+
+/** What leaves the house is what a schema names: a column that is not here is in no answer. */
+const Announcement = NewAnnouncement.extend({
+  id: z.uuid(),
+  tenantId: z.string(),
+  publishedAt: z.iso.datetime(),
+}).meta({ id: 'Announcement' })
+type Announcement = z.output<typeof Announcement>
+
+/** An event is a value. `id`, `occurredAt` and `requestId` are added to what is declared here. */
+export const AnnouncementPublished = event(
+  'AnnouncementPublished',
+  'An announcement was made to the users of a tenant',
+  z.object({ tenantId: z.string(), announcementId: z.uuid(), title: z.string() }),
+)
+
+/** The service: what the satellite can do, whoever asks. It is made once, from the kernel, and knows nothing of HTTP. */
+export class Announcements {
+  readonly #kernel: Kernel
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  /** The row, its audit entry and its event stand or fall together: whatever is called in a transaction joins it. */
+  async publish(tenantId: string, { title, body }: z.output<typeof NewAnnouncement>): Promise<Announcement> {
+    const { database, events, clock } = this.#kernel
+    return database.transaction(async () => {
+      // The lock keeps the tenant from being purged before this ends.
+      refuseAbsent(tenantId, await this.#tenant(tenantId).forNoKeyUpdate().executeTakeFirst())
+      const row = { id: randomUUID(), tenantId, title, body, publishedAt: clock.now() }
+      await database.query<Tables>().insertInto('announcements').values(row).execute()
+      const target = `announcement:${row.id}`
+      await recordChange(events, { action: 'announcements.publish', tenantId, target, after: { title } })
+      await events.publish(AnnouncementPublished, { tenantId, announcementId: row.id, title })
+      return toAnnouncement(row)
+    })
+  }
+
+  /** The newest first. A page ends with the sort key of its last row, so that no page costs more than the first. */
+  async list(tenantId: string, { limit, cursor }: z.output<typeof Page>): Promise<PageOf<Announcement>> {
+    refuseAbsent(tenantId, await this.#tenant(tenantId).executeTakeFirst())
+    const { database, cursors } = this.#kernel
+    const list = `announcements ${tenantId}`
+    const [publishedAt, id] = cursors.decode(list, cursor) ?? []
+    let query = database
+      .query<Tables>()
+      .selectFrom('announcements')
+      .selectAll()
+      .where('tenantId', '=', tenantId)
+      .orderBy('publishedAt', 'desc')
+      .orderBy('id', 'desc')
+      .limit(limit + 1)
+    if (publishedAt && id) {
+      query = query.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple('publishedAt', 'id'), '<', tuple(new Date(publishedAt), id)),
+      )
+    }
+    return cursors.page(list, await query.execute(), limit, toAnnouncement, (row) => [
+      row.publishedAt.toISOString(),
+      row.id,
+    ])
+  }
+
+  async forget(tenantId: string): Promise<void> {
+    await this.#kernel.database.query<Tables>().deleteFrom('announcements').where('tenantId', '=', tenantId).execute()
+  }
+
+  #tenant(id: string) {
+    return this.#kernel.database
+      .query<Tables>()
+      .selectFrom('tenants')
+      .select('id')
+      .where('id', '=', id)
+      .where('purgedAt', 'is', null)
+  }
+}
+
+function refuseAbsent(id: string, tenant: object | undefined): void {
+  if (!tenant) throw TenantNotFound(`There is no tenant "${id}".`)
+}
+
+const toAnnouncement = ({ publishedAt, ...row }: Tables['announcements']): Announcement => ({
+  ...row,
+  publishedAt: publishedAt.toISOString(),
+})
+
+/** An operation is one request of the admin API: checked on its way in and out, described in openapi.json, by one name. */
+const operations = [
+  operation({
+    name: 'announcements.publish',
+    method: 'POST',
+    path: '/tenants/{id}/announcements',
+    summary: "Make an announcement to a tenant's users",
+    params: z.object({ id: z.string() }),
+    body: NewAnnouncement,
+    reply: Announcement,
+    status: 201,
+    errors: [TenantNotFound],
+    handle: (announcements: Announcements, { params, body }) => announcements.publish(params.id, body),
+  }),
+  operation({
+    name: 'announcements.list',
+    method: 'GET',
+    path: '/tenants/{id}/announcements',
+    summary: "List a tenant's announcements, the newest first",
+    params: z.object({ id: z.string() }),
+    query: z.strictObject(Page.shape),
+    reply: pageOf(Announcement),
+    errors: [TenantNotFound],
+    handle: (announcements: Announcements, { params, query }) => announcements.list(params.id, query),
+  }),
+]
+
+/** A command is one thing the terminal can do: `announcements:publish acme --title "We are moving"`. */
+const commands = [
+  command<Announcements>({
+    name: 'announcements:publish',
+    summary: "Make an announcement to a tenant's users",
+    arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],
+    options: [
+      { flags: '--title <text>', summary: 'one line', required: true },
+      { flags: '--body <text>', summary: 'what there is to say', default: '' },
+    ],
+    run: async (announcements, { args, options, terminal }) => {
+      const { title, body } = options
+      terminal.record(await announcements.publish(args.id ?? '', NewAnnouncement.parse({ title, body })))
+    },
+  }),
+]
+
+export const announcements = () =>
+  defineSatellite({
+    name: 'announcements',
+    summary: 'What the users of a tenant are told',
+    tables,
+    events: [AnnouncementPublished],
+    service: (kernel) => new Announcements(kernel),
+    operations,
+    commands,
+    // `within`: in the transaction of the purge, so that no row of a purged tenant is left. `after` would be once it is done.
+    listeners: [
+      on(TenantPurged, 'within', (announcements: Announcements, { tenantId }) => announcements.forget(tenantId)),
+    ],
+  })

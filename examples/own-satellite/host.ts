@@ -1,0 +1,29 @@
+/** A host that adds a satellite of its own to one of Tenantry's, and serves the admin API of both. */
+import { createHttp, createTenancy, schemaPg } from 'tenantry'
+import { serveNode } from 'tenantry/node'
+import { auditLogs } from 'tenantry/satellites/audit-logs'
+import { AnnouncementPublished, announcements } from './announcements.ts'
+
+const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
+
+const tenancy = await createTenancy({
+  database: { url: DATABASE_URL },
+  appKey: TENANTRY_APP_KEY,
+  isolation: [schemaPg()],
+  migrations: `${import.meta.dirname}/../migrations`,
+  satellites: [auditLogs(), announcements()],
+})
+
+tenancy.on(AnnouncementPublished, async ({ tenantId }) => {
+  const { data } = await tenancy.announcements.list(tenantId, { limit: 1 })
+  console.log(`${tenantId} is told: ${data[0]?.title}`)
+})
+
+const http = createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })
+const server = await serveNode(http, { port: Number(PORT), host: '127.0.0.1' })
+console.log(server.url)
+
+process.once('SIGTERM', async () => {
+  await server.close(10_000)
+  await tenancy.stop()
+})

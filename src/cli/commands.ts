@@ -1,0 +1,61 @@
+/** The program's own commands: those that speak of the service itself. Each is loaded when it is asked for. */
+import type { CommandInput, Option } from '../kernel/commands.ts'
+import type { ServiceConfig } from '../service/config.ts'
+import type { Described } from './program.ts'
+import type { ProgramTerminal } from './terminal.ts'
+
+export interface OwnInput extends CommandInput {
+  readonly terminal: ProgramTerminal
+  /** The service's own configuration; throws ConfigurationError with every fault. */
+  readonly loadConfig: () => Promise<ServiceConfig>
+}
+
+export interface OwnCommand extends Described {
+  readonly run: (input: OwnInput) => Promise<void>
+}
+
+const url: Option = { flags: '--url <url>', summary: 'of the service; absent: the one that runs on the data directory' }
+
+export const ownCommands: readonly OwnCommand[] = [
+  {
+    name: 'serve',
+    summary: 'Run the service until Ctrl-C',
+    run: async (input) => (await import('./serve.ts')).serve(input),
+  },
+  {
+    name: 'dev',
+    summary: 'Run the service for development, with readable logs',
+    run: async (input) => (await import('./serve.ts')).serve(input, { development: true }),
+  },
+  {
+    name: 'status',
+    summary: 'Say whether the service is ready, and what its checks say',
+    options: [url],
+    run: async (input) => (await import('./status.ts')).status(input),
+  },
+  {
+    name: 'api',
+    summary: 'Call the running service with the admin token',
+    arguments: [
+      { name: 'method', summary: 'GET, POST, PUT, PATCH or DELETE', required: true },
+      { name: 'path', summary: 'as in the API description: /tenants; with the prefix or without', required: true },
+    ],
+    options: [
+      { flags: '--data <json>', summary: 'body of the request; @file reads a file, - standard input' },
+      { flags: '--header <name:value...>', summary: 'a header of the request; may be given again' },
+      url,
+    ],
+    run: async (input) => (await import('./api.ts')).api(input),
+  },
+  {
+    name: 'openapi',
+    summary: 'Print the OpenAPI document of the service',
+    options: [{ flags: '--out <file>', summary: 'write it to this file' }],
+    run: async (input) => (await import('./openapi.ts')).openapi(input),
+  },
+  {
+    name: 'backoffice:setup',
+    summary: 'Make the schema, roles and queues in the backoffice database; again does no harm',
+    run: async (input) => (await import('./backoffice-setup.ts')).setUpBackoffice(input),
+  },
+]

@@ -1,0 +1,85 @@
+/**
+ * The one place where an error becomes an exit code and words on standard error.
+ *
+ *   0 ok              1 failed            2 usage: what was asked, or the configuration, is not valid
+ *   3 not found       4 unauthorised      5 conflict
+ *   6 findings        7 a dependency is unavailable
+ *   130 interrupted
+ */
+import colors from 'picocolors'
+import { isDatabaseUnavailable } from '../kernel/database.ts'
+import { DependencyUnavailable, defineError, TenancyError } from '../kernel/errors.ts'
+import { ConfigurationError } from '../service/config.ts'
+import { AlreadyRunning } from '../service/main.ts'
+import { Interrupted, OutputClosed } from './stop-signal.ts'
+import { usesColor } from './terminal.ts'
+
+const OK = 0
+const FAILED = 1
+const INTERRUPTED = 130
+
+const BY_STATUS: Readonly<Record<number, number>> = {
+  400: 2,
+  401: 4,
+  403: 4,
+  404: 3,
+  405: 2,
+  409: 5,
+  413: 2,
+  415: 2,
+  422: 2,
+  502: 7,
+  503: 7,
+  504: 7,
+}
+
+const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'The configuration is not valid')
+const Running = defineError('E_ALREADY_RUNNING', 409, 'Already running')
+const Stopped = defineError('E_INTERRUPTED', 499, 'Interrupted')
+const Failed = defineError('E_INTERNAL', 500, 'Failed')
+
+/** Says what went wrong, with `json` as a problem (RFC 9457), and answers the exit code. */
+export function reportFailure(error: unknown, { json }: { json: boolean }): number {
+  if (error instanceof OutputClosed) return OK
+  const failure = asTenancyError(error)
+  process.stderr.write(json ? `${JSON.stringify(problemOf(failure), null, 2)}\n` : wordsOf(failure))
+  if (showsStacks() && error instanceof Error) process.stderr.write(`${error.stack}\n`)
+  return exitCodeOf(failure)
+}
+
+export function exitCodeOf(error: TenancyError): number {
+  return Stopped.matches(error) ? INTERRUPTED : (BY_STATUS[error.status] ?? FAILED)
+}
+
+/** Its own text is told: unlike a caller over HTTP, who is at the terminal has the configuration and the log. */
+export function asTenancyError(error: unknown): TenancyError {
+  if (error instanceof TenancyError) return error
+  if (error instanceof Interrupted) return Stopped('interrupted')
+  if (error instanceof ConfigurationError) return InvalidConfiguration(error.message)
+  if (error instanceof AlreadyRunning) return Running(error.message)
+  if (isDatabaseUnavailable(error)) return DependencyUnavailable(`the database cannot be reached: ${textOf(error)}`)
+  return Failed(textOf(error))
+}
+
+function textOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(textOf).join('; ')
+  return error instanceof Error ? error.message || error.name : String(error)
+}
+
+function wordsOf({ message, code }: TenancyError): string {
+  if (code === Stopped.code) return `${message}\n`
+  const { red, dim } = colors.createColors(usesColor(process.stderr))
+  return `${red('error:')} ${message}\n${code === Failed.code ? '' : dim(`code:  ${code}\n`)}`
+}
+
+const problemOf = ({ code, title, status, message, extras }: TenancyError) => ({
+  type: `urn:tenantry:problem:${code}`,
+  title,
+  status,
+  detail: message,
+  code,
+  requestId: null,
+  ...extras,
+})
+
+const showsStacks = (): boolean => ['debug', 'trace'].includes(process.env.LOG_LEVEL ?? '')

@@ -1,0 +1,85 @@
+/**
+ * The terminal a command speaks with. Standard output carries the result and nothing else, so that it can be piped; words,
+ * progress and questions go to standard error. With `--json` the result is one JSON value.
+ */
+import { once } from 'node:events'
+import colors from 'picocolors'
+import type { Terminal } from '../kernel/commands.ts'
+import { InvalidRequest } from '../kernel/errors.ts'
+import { Interrupted } from './stop-signal.ts'
+import { cut, recordText, tableText, visible } from './table.ts'
+
+/** Of a cell on a screen; in a pipe it is whole. */
+const MAX_CELL_WIDTH = 60
+
+const CLEAR_LINE = '\r\u001b[2K'
+
+export interface TerminalOptions {
+  readonly json: boolean
+  readonly yes: boolean
+  readonly signal: AbortSignal
+}
+
+export interface ProgramTerminal extends Terminal {
+  /** A result with a text of its own; with `--json` the value itself. */
+  print(text: string, value: unknown): void
+  /** Takes away what is only there while something runs. */
+  close(): void
+}
+
+export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramTerminal {
+  const { stdin, stdout, stderr } = process
+  const showsProgress = stderr.isTTY && !json
+  const { dim } = colors.createColors(usesColor(stdout))
+  let hasProgress = false
+
+  const close = () => {
+    if (hasProgress) stderr.write(CLEAR_LINE)
+    hasProgress = false
+  }
+  const say = (text: string) => {
+    close()
+    stderr.write(`${text}\n`)
+  }
+  const print = (text: string, value: unknown) => {
+    close()
+    stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : text)
+  }
+
+  return {
+    close,
+    say,
+    print,
+    table(rows, value = rows) {
+      if (json) print('', value)
+      else if (rows.length === 0) say('none')
+      else print(tableText(rows, { heading: dim, maxCellWidth: stdout.isTTY ? MAX_CELL_WIDTH : undefined }), value)
+    },
+    record: (value) => print(json ? '' : recordText(value, dim), value),
+    async write(chunk) {
+      close()
+      if (!stdout.write(chunk)) await once(stdout, 'drain', { signal })
+    },
+    progress(text) {
+      if (!showsProgress) return
+      stderr.write(CLEAR_LINE + cut(visible(text), stderr.columns - 1))
+      hasProgress = true
+    },
+    async confirm(question) {
+      close()
+      if (yes) return true
+      if (!stdin.isTTY || !stderr.isTTY) {
+        throw InvalidRequest(`${question} There is no terminal to ask on: give --yes to go ahead.`)
+      }
+      const { confirm, isCancel } = await import('@clack/prompts')
+      const answer = await confirm({ message: visible(question), initialValue: false, output: stderr, signal })
+      if (isCancel(answer)) throw new Interrupted('interrupted')
+      if (!answer) say('nothing was changed')
+      return answer
+    },
+  }
+}
+
+/** https://no-color.org */
+export const usesColor = (stream: NodeJS.WriteStream): boolean =>
+  stream.isTTY && !process.env.NO_COLOR && process.env.TERM !== 'dumb'

@@ -1,0 +1,53 @@
+/**
+ * A tenancy for the length of one command: opened beside whatever is running on the same database, and closed however the
+ * command ends. What the command does is done by whoever is at the terminal.
+ */
+import { randomUUID } from 'node:crypto'
+import { userInfo } from 'node:os'
+import type { Tenancy } from '../tenancy.ts'
+import type { OwnInput } from './commands.ts'
+import { interruptible } from './stop-signal.ts'
+
+const GRACE_MS = 2_000
+const STOP_INTERRUPTED_MS = 3_000
+
+/** @param needsWorker whether jobs must be worked on meanwhile. */
+export async function withTenancy<T>(
+  { loadConfig, signal }: Pick<OwnInput, 'loadConfig' | 'signal'>,
+  { needsWorker = false }: { needsWorker?: boolean | undefined },
+  work: (tenancy: Tenancy) => Promise<T>,
+): Promise<T> {
+  const [{ openTenancy }, { runInContext }] = await Promise.all([
+    import('../service/main.ts'),
+    import('../kernel/context.ts'),
+  ])
+  const config = await loadConfig()
+  // A command speaks for itself; the service's usual lines would only stand between its words.
+  const logLevel = process.env.LOG_LEVEL ? config.logLevel : 'warn'
+  const role = needsWorker ? 'all' : 'api'
+  const opened = await openTenancy({ ...config, logLevel }, { role, signal })
+  try {
+    signal.throwIfAborted()
+    const context = { requestId: randomUUID(), actor: { type: 'cli' as const, ...operator() }, ip: null }
+    return await interruptible(
+      runInContext(context, () => work(opened.tenancy)),
+      signal,
+      GRACE_MS,
+    )
+  } finally {
+    await opened.stop(signal.aborted ? STOP_INTERRUPTED_MS : undefined)
+  }
+}
+
+function operator(): { id: string; name: string } {
+  const name = loginName()
+  return { id: name, name }
+}
+
+function loginName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.()}` // in containers often without a name
+  }
+}

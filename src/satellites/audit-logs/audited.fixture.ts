@@ -1,0 +1,59 @@
+/** A tenancy with an audit log, in a database of its own, and its admin API; nothing here is a stand-in. */
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
+import { type Actor, runInContext } from '../../kernel/context.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { createTenancy, type Role } from '../../tenancy.ts'
+import { fakeClock } from '../../testing/clock.ts'
+import { createTestDatabase } from '../../testing/database.ts'
+import { auditLogs } from './index.ts'
+
+const TOKEN = 'a-token-for-the-tests'
+const READER = 'a-token-that-only-reads'
+
+/** @param role `api` runs no jobs: what stands in the log is what a test did. */
+export async function openAudited(postgresUrl: string, role: Role = 'api') {
+  const database = await createTestDatabase(postgresUrl)
+  const clock = fakeClock()
+  const tenancy = await createTenancy({
+    database: { url: database.url },
+    appKey: Buffer.alloc(32, 7).toString('base64'),
+    isolation: [schemaPg()],
+    satellites: [auditLogs()],
+    role,
+    clock,
+    logger: createLogger({ level: 'silent' }),
+  })
+  const http = createHttp(tenancy, {
+    adminTokens: [
+      { name: 'alice', token: TOKEN },
+      { name: 'rita', token: READER, scope: 'read' },
+    ],
+  })
+  return {
+    tenancy,
+    clock,
+    url: database.url,
+    call: (
+      method: string,
+      path: string,
+      { body, headers = {} }: { body?: unknown; headers?: Record<string, string> } = {},
+    ) =>
+      http.fetch(
+        new Request(`http://localhost${DEFAULT_PREFIX}${path}`, {
+          method,
+          headers: { 'x-admin-token': TOKEN, 'content-type': 'application/json', ...headers },
+          body: body === undefined ? undefined : JSON.stringify(body),
+        }),
+        { ip: '192.0.2.7' },
+      ),
+    as: <T>(actor: Actor, work: () => Promise<T>) => runInContext({ requestId: null, actor, ip: null }, work),
+    reader: { 'x-admin-token': READER },
+    async close() {
+      await tenancy.stop()
+      await database.drop()
+    },
+  }
+}
+
+export type Audited = Awaited<ReturnType<typeof openAudited>>

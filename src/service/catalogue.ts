@@ -1,0 +1,30 @@
+/** Everything that can be read with nothing running: what OpenAPI, the reference and the schema are made from. */
+import { postgresStore } from '../drivers/store/postgres.ts'
+import { DEFAULT_PREFIX } from '../http/app.ts'
+import { openApiDocument } from '../http/openapi.ts'
+import { systemOperations } from '../http/system-operations.ts'
+import type { EventType } from '../kernel/events.ts'
+import type { JobType } from '../kernel/jobs.ts'
+import type { Migration } from '../kernel/migrations.ts'
+import { DependencyDegraded } from '../kernel/resilience.ts'
+import type { AnyOperation, Satellite } from '../satellite.ts'
+import { partsOf } from '../tenancy.ts'
+import * as tenantEvents from '../tenants/events.ts'
+import { jobs } from '../tenants/jobs.ts'
+import { operations as tenantOperations } from '../tenants/operations.ts'
+
+export interface Catalogue {
+  readonly operations: readonly AnyOperation[]
+  readonly events: readonly EventType[]
+  readonly jobs: readonly JobType[]
+  readonly tables: readonly { readonly part: string; readonly migrations: readonly Migration[] }[]
+}
+
+export const catalogueOf = (satellites: readonly Satellite[]): Catalogue => ({
+  operations: [...tenantOperations, ...satellites.flatMap(({ operations = [] }) => operations), ...systemOperations],
+  events: [...Object.values(tenantEvents), DependencyDegraded, ...satellites.flatMap(({ events = [] }) => events)],
+  jobs: [...jobs, ...satellites.flatMap(({ jobs = [] }) => jobs)].map(({ type }) => type),
+  tables: partsOf(postgresStore(), satellites),
+})
+
+export const openApiOf = ({ operations }: Catalogue): object => openApiDocument(operations, DEFAULT_PREFIX)

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest'
+import { type Action, MOVES, type Move, STATUSES, type Status, verdict } from './lifecycle.ts'
+
+/** The contract's table: where each action leads from each status; `=` is a repeat, `-` a refusal. */
+const LIFE = `
+               activate      suspend    delete   restore  install  giveUp
+ provisioning  -             -          deleted  -        active   failed
+ active        =             suspended  deleted  -        -        -
+ suspended     active        =          deleted  -        -        -
+ failed        provisioning  -          deleted  -        -        -
+ deleted       -             -          =        before   -        -
+`
+
+const [header = [], ...lines] = LIFE.trim()
+  .split('\n')
+  .map((line) => line.trim().split(/\s+/))
+const cells = lines.flatMap(([status, ...outcomes]) =>
+  outcomes.map((outcome, column) => [status as Status, header[column] as Action, outcome] as const),
+)
+const moves = Object.values(MOVES).flatMap((from) => Object.values(from) as Move[])
+
+test('the table names every status and every action', () => {
+  expect(lines.map(([status]) => status)).toEqual([...STATUSES])
+  expect([...header].sort()).toEqual(Object.keys(MOVES).sort())
+  expect(cells).toHaveLength(STATUSES.length * Object.keys(MOVES).length)
+})
+
+test.each(cells)('%s, %s: %s', (status, action, outcome) => {
+  const decided = verdict(status, action)
+  if (outcome === '=') expect(decided).toBe('repeat')
+  else if (outcome === '-') expect(decided).toBe('refused')
+  else expect(decided).toMatchObject({ move: { to: outcome } })
+})
+
+test('each move says so with one event, but the one that begins an installation again: its end says so', () => {
+  for (const { to, event, installs } of moves) {
+    expect(event === undefined, to).toBe(installs === true)
+  }
+  const said = (status: Status, action: Action) => MOVES[action][status]?.event?.name
+  expect(said('provisioning', 'install')).toBe('TenantProvisioned')
+  expect(said('provisioning', 'giveUp')).toBe('TenantProvisioningFailed')
+  expect(said('suspended', 'activate')).toBe('TenantActivated')
+  expect(said('active', 'suspend')).toBe('TenantSuspended')
+  expect(said('deleted', 'restore')).toBe('TenantRestored')
+  for (const status of ['provisioning', 'active', 'suspended', 'failed'] as const) {
+    expect(said(status, 'delete')).toBe('TenantDeleted')
+  }
+})
+
+test('nothing but a move to provisioning installs', () => {
+  for (const { to, installs } of moves) expect(installs === true).toBe(to === 'provisioning')
+})

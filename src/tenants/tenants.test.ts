@@ -1,0 +1,238 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type FakeClock, fakeClock } from '../testing/clock.ts'
+import { type Recorded, recorded } from '../testing/recorded.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import type { Tenants } from './index.ts'
+
+let opened: TestTenancy<[]>
+let tenants: Tenants
+let clock: FakeClock
+let said: Recorded
+
+beforeAll(async () => {
+  clock = fakeClock()
+  opened = await testTenancy(inject('postgresUrl'), { clock })
+  tenants = opened.tenancy.tenants
+  said = recorded(opened.tenancy)
+})
+afterAll(() => opened.end())
+
+describe('a new tenant', () => {
+  test('is provisioning until its storage is made, then active, and each step is said once', async () => {
+    const created = await tenants.create({ id: 'acme', name: '  Acme  ', metadata: { seats: 3 } })
+    expect(created).toEqual({
+      id: 'acme',
+      name: 'Acme',
+      status: 'provisioning',
+      metadata: { seats: 3 },
+      domains: [],
+      isolation: 'schema-pg',
+      placement: 'main',
+      maintenance: null,
+      createdAt: '2026-01-01T00:00:00.000Z',
+      updatedAt: '2026-01-01T00:00:00.000Z',
+      activatedAt: null,
+      suspendedAt: null,
+      deletedAt: null,
+      purgeAt: null,
+      failure: null,
+    })
+    const settled = await tenants.settled('acme', AbortSignal.timeout(10_000))
+    expect(settled).toEqual({ ...created, status: 'active', activatedAt: '2026-01-01T00:00:00.000Z' })
+    expect(await tenants.get('acme')).toEqual(settled)
+    expect(said.of('acme')).toEqual(['tenants.create', 'TenantCreated', 'tenants.install', 'TenantProvisioned'])
+  })
+
+  test('gets an id that rises with time when it brings none', async () => {
+    const { id: first } = await tenants.create({ name: 'One' })
+    clock.advance(1)
+    const { id: second } = await tenants.create({ name: 'Two' })
+    expect(first).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+    expect(second > first).toBe(true)
+  })
+
+  test('whose id is taken is refused, and nothing of it is kept or said', async () => {
+    await installed(opened.tenancy, { id: 'taken', name: 'First' })
+    said.of('taken')
+    const second = tenants.create({ id: 'taken', name: 'Second', domains: ['taken.example'] })
+    await expect(second).rejects.toMatchObject({ code: 'E_TENANT_EXISTS', status: 409 })
+    expect(await tenants.get('taken')).toMatchObject({ name: 'First', domains: [] })
+    expect(said.of('taken')).toEqual([])
+    await tenants.create({ id: 'other', name: 'Other', domains: ['taken.example'] })
+  })
+
+  test('asked for by ten callers at once is made once', async () => {
+    const attempts = await Promise.allSettled(
+      Array.from({ length: 10 }, (_, n) => tenants.create({ id: 'popular', name: `Caller ${n}` })),
+    )
+    const lost = attempts.filter(({ status }) => status === 'rejected')
+    expect(lost).toHaveLength(9)
+    for (const { reason } of lost as PromiseRejectedResult[]) expect(reason).toMatchObject({ code: 'E_TENANT_EXISTS' })
+    await tenants.settled('popular', AbortSignal.timeout(10_000))
+    expect(said.of('popular')).toEqual(['tenants.create', 'TenantCreated', 'tenants.install', 'TenantProvisioned'])
+  })
+
+  test.each([
+    ['an id in capitals', { id: 'Acme', name: 'x' }, 'id'],
+    ['an id of 49', { id: 'a'.repeat(49), name: 'x' }, 'id'],
+    ['an id that starts with a hyphen', { id: '-acme', name: 'x' }, 'id'],
+    ['no name', { name: '   ' }, 'name'],
+    ['a name of 201', { name: 'x'.repeat(201) }, 'name'],
+    ['metadata that is a list', { name: 'x', metadata: [1] as never }, 'metadata'],
+    ['metadata over 16 KiB', { name: 'x', metadata: { note: 'é'.repeat(8 * 1024) } }, 'metadata'],
+    ['an unknown driver', { name: 'x', isolation: 'paper' }, 'isolation'],
+    ['an unknown placement', { name: 'x', placement: 'moon' }, 'placement'],
+    ['an unknown plan', { name: 'x', metadata: { plan: 'platinum' } }, 'metadata.plan'],
+    ['a plan that is no text', { name: 'x', metadata: { plan: 7 } }, 'metadata.plan'],
+    ['a plan named as what every object has', { name: 'x', metadata: { plan: 'constructor' } }, 'metadata.plan'],
+    ['an unknown member', { name: 'x', color: 'red' } as never, ''],
+  ])('with %s is refused', async (_, request, path) => {
+    const refused = tenants.create(request)
+    await expect(refused).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', status: 400 })
+    await expect(refused).rejects.toMatchObject({ extras: { errors: [{ path }] } })
+  })
+
+  test('may have an id of 48 and metadata of 16 KiB exactly', async () => {
+    const id = 'z'.repeat(48)
+    const metadata = { note: 'x'.repeat(16 * 1024 - '{"note":""}'.length) }
+    const tenant = await installed(opened.tenancy, { id, name: 'x'.repeat(200), metadata })
+    expect(tenant).toMatchObject({ id, status: 'active', metadata })
+  })
+
+  test('made in a transaction that fails never was', async () => {
+    const failing = opened.tenancy.transaction(async () => {
+      await tenants.create({ id: 'dreamt', name: 'Dreamt' })
+      throw new Error('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    await expect(tenants.get('dreamt')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND', status: 404 })
+    expect(said.of('dreamt')).toEqual([])
+    expect(await opened.tenancy.kernel.jobs.counts('dreamt')).toEqual([])
+  })
+})
+
+describe('an edit', () => {
+  const edited = async (id: string, change: Parameters<Tenants['update']>[1]) => {
+    said.of(id)
+    clock.advance(1_000)
+    return tenants.update(id, change)
+  }
+  const create = (id: string, metadata: Record<string, unknown> = {}) =>
+    installed(opened.tenancy, { id, name: id, metadata })
+
+  test('changes what it names, leaves the rest, and says what changed from what', async () => {
+    const before = await create('renamed', { a: 1 })
+    const after = await edited('renamed', { name: 'New name' })
+    expect(after).toEqual({ ...before, name: 'New name', updatedAt: clock.now().toISOString() })
+    expect(said.of('renamed')).toEqual(['tenants.update', 'TenantUpdated'])
+    expect(said.changes.at(-1)).toMatchObject({ before: { name: 'renamed' }, after: { name: 'New name' } })
+    expect(said.changes.at(-1)?.after).not.toHaveProperty('metadata')
+    expect(said.events.at(-1)).toMatchObject({ changed: ['name'] })
+  })
+
+  test('of metadata is a merge patch: members are replaced, objects merged, null removes', async () => {
+    await create('patched', { keep: 1, gone: 2, deep: { keep: [1, 2], gone: true }, list: [1, 2, 3] })
+    const { metadata } = await edited('patched', {
+      metadata: { gone: null, deep: { gone: null, added: { x: null, y: 1 } }, list: [{ x: null }], missing: null },
+    })
+    expect(metadata).toEqual({ keep: 1, deep: { keep: [1, 2], added: { y: 1 } }, list: [{ x: null }] })
+    expect((await tenants.get('patched')).metadata).toEqual(metadata)
+  })
+
+  test('that changes nothing writes nothing and says nothing, in whatever order its keys are', async () => {
+    const list = [{ longKey: 1, b: { d: 1, c: [2] } }]
+    const before = await create('steady', { plan: 'free', list })
+    for (const change of [
+      {},
+      { name: 'steady' },
+      { metadata: {} },
+      { domains: [] },
+      { metadata: { missing: null, plan: 'free', list: [{ b: { c: [2], d: 1 }, longKey: 1 }] } },
+    ]) {
+      expect(await edited('steady', change)).toEqual(before)
+      expect(said.of('steady')).toEqual([])
+    }
+  })
+
+  test('keeps members named __proto__ and constructor as plain data', async () => {
+    const metadata = JSON.parse('{"__proto__": {"isAdmin": true}, "constructor": {"prototype": {"a": 1}}}')
+    const text = JSON.stringify(metadata)
+    await create('odd', metadata)
+    expect(JSON.stringify((await tenants.get('odd')).metadata)).toBe(text)
+    await edited('odd', { metadata: JSON.parse('{"deep": {"__proto__": {"b": 2}}, "__proto__": {"c": 3}}') })
+    const kept = (await tenants.get('odd')).metadata
+    expect(Object.getOwnPropertyDescriptor(kept, '__proto__')?.value).toEqual({ isAdmin: true, c: 3 })
+    expect(Object.keys(kept.deep as object)).toEqual(['__proto__'])
+    expect(Object.getPrototypeOf(kept)).toBe(Object.prototype)
+    expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined()
+    await edited('odd', { metadata: JSON.parse('{"__proto__": null, "constructor": null, "deep": null}') })
+    expect(Object.keys((await tenants.get('odd')).metadata)).toEqual([])
+  })
+
+  test('may not let metadata grow over 16 KiB, piece by piece', async () => {
+    await create('growing')
+    await edited('growing', { metadata: { first: 'x'.repeat(8 * 1024) } })
+    const second = edited('growing', { metadata: { second: 'x'.repeat(8 * 1024) } })
+    await expect(second).rejects.toMatchObject({
+      code: 'E_INVALID_REQUEST',
+      extras: { errors: [{ path: 'metadata' }] },
+    })
+    expect(Object.keys((await tenants.get('growing')).metadata)).toEqual(['first'])
+  })
+
+  test('of a deleted or unknown tenant is refused', async () => {
+    await create('gone')
+    await tenants.delete('gone')
+    await expect(tenants.update('gone', { name: 'x' })).rejects.toMatchObject({ code: 'E_TENANT_STATE', status: 409 })
+    await expect(tenants.update('nobody', { name: 'x' })).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    await expect(tenants.update('gone', { status: 'active' } as never)).rejects.toMatchObject({ status: 400 })
+  })
+
+  test('loses none of two that come at once', async () => {
+    await create('busy')
+    await Promise.all(Array.from({ length: 20 }, (_, n) => tenants.update('busy', { metadata: { [`key${n}`]: n } })))
+    expect(Object.keys((await tenants.get('busy')).metadata)).toHaveLength(20)
+  })
+})
+
+describe('maintenance', () => {
+  test('closes the tenant until it ends, whatever its status, and a repeat says nothing', async () => {
+    await installed(opened.tenancy, { id: 'workshop', name: 'Workshop' })
+    said.of('workshop')
+    const since = clock.now().toISOString()
+    expect(await tenants.enterMaintenance('workshop', { message: 'Back soon', retryAfterSeconds: 90 })).toMatchObject({
+      status: 'active',
+      maintenance: { message: 'Back soon', retryAfterSeconds: 90, since },
+    })
+    await eventually(() =>
+      expect(tenants.handle('workshop')).rejects.toMatchObject({
+        code: 'E_TENANT_MAINTENANCE',
+        status: 503,
+        retryAfterSeconds: 90,
+        message: 'Back soon',
+      }),
+    )
+    expect(said.of('workshop')).toEqual(['tenants.enterMaintenance', 'TenantEnteredMaintenance'])
+
+    clock.advance(60_000)
+    await tenants.enterMaintenance('workshop', { message: 'Back soon', retryAfterSeconds: 90 })
+    expect(said.of('workshop')).toEqual([])
+    const { maintenance } = await tenants.enterMaintenance('workshop', { message: 'A little longer' })
+    expect(maintenance).toEqual({ message: 'A little longer', retryAfterSeconds: 60, since })
+    expect(said.of('workshop')).toEqual(['tenants.enterMaintenance'])
+
+    expect((await tenants.exitMaintenance('workshop')).maintenance).toBeNull()
+    await tenants.exitMaintenance('workshop')
+    expect(said.of('workshop')).toEqual(['tenants.exitMaintenance', 'TenantExitedMaintenance'])
+    await eventually(() => tenants.handle('workshop'))
+  })
+
+  test.each([
+    { retryAfterSeconds: 0 },
+    { retryAfterSeconds: 86_401 },
+    { retryAfterSeconds: 1.5 },
+    { message: 'x'.repeat(501) },
+  ])('refuses %o', async (request) => {
+    await expect(tenants.enterMaintenance('workshop', request)).rejects.toMatchObject({ status: 400 })
+  })
+})

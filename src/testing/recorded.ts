@@ -1,0 +1,36 @@
+/** What a tenancy says about its tenants while a test looks: changes by their action, events by their name, in order. */
+import { ChangeRecorded } from '../kernel/changes.ts'
+import type { EventOf } from '../kernel/events.ts'
+import type { Tenancy } from '../tenancy.ts'
+import * as events from '../tenants/events.ts'
+
+export interface Recorded {
+  readonly changes: EventOf<typeof ChangeRecorded>[]
+  readonly events: { readonly name: string; readonly tenantId: string; readonly [member: string]: unknown }[]
+  /** Actions and events of one tenant since the last call, e.g. `['tenants.suspend', 'TenantSuspended']`. */
+  of(tenantId: string): string[]
+}
+
+export function recorded({ on }: Pick<Tenancy, 'on'>): Recorded {
+  const all: { tenantId: string | null; word: string }[] = []
+  const recorded: Recorded = {
+    changes: [],
+    events: [],
+    of(tenantId) {
+      const words = all.filter((one) => one.tenantId === tenantId).map(({ word }) => word)
+      all.splice(0, all.length, ...all.filter((one) => one.tenantId !== tenantId))
+      return words
+    },
+  }
+  on(ChangeRecorded, (change) => {
+    recorded.changes.push(change)
+    all.push({ tenantId: change.tenantId, word: change.action })
+  })
+  for (const type of Object.values(events)) {
+    on(type, (event) => {
+      recorded.events.push({ name: type.name, ...event })
+      all.push({ tenantId: event.tenantId, word: type.name })
+    })
+  }
+  return recorded
+}

@@ -1,0 +1,81 @@
+/**
+ * A whole tenancy for a test, on a database of its own: real PostgreSQL, schema-pg, nothing replaced.
+ *
+ *   const { tenancy, end } = await testTenancy(inject('postgresUrl'))
+ *   const acme = await installed(tenancy, { id: 'acme', name: 'Acme' })
+ *   afterAll(end)
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { createLogger } from '../kernel/logger.ts'
+import type { Satellite } from '../satellite.ts'
+import { createTenancy, type Tenancy, type TenancyConfig } from '../tenancy.ts'
+import type { Tenants } from '../tenants/index.ts'
+import type { Tenant } from '../tenants/tenant.ts'
+import { createTestDatabase } from './database.ts'
+
+export const TEST_APP_KEY = Buffer.alloc(32, 7).toString('base64')
+const POLL_MS = 10
+const SETTLED_WITHIN_MS = 20_000
+
+export interface TestTenancy<Satellites extends readonly Satellite[]> {
+  readonly tenancy: Tenancy<Satellites>
+  readonly url: string
+  /** Another tenancy on the same database, as another process would have it; with its own options beside the first one's. */
+  open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
+  /** Stops them all and drops the database with its roles. */
+  end(): Promise<void>
+}
+
+/** @param serverUrl of any database there, by a role that may create databases and roles. */
+export async function testTenancy<const Satellites extends readonly Satellite[] = []>(
+  serverUrl: string,
+  options: Partial<TenancyConfig<Satellites>> = {},
+): Promise<TestTenancy<Satellites>> {
+  const { url, drop } = await createTestDatabase(serverUrl)
+  const opened: Tenancy<Satellites>[] = []
+  const open = async (more: Partial<TenancyConfig<Satellites>> = {}) => {
+    const tenancy = await createTenancy<Satellites>({
+      database: { url },
+      appKey: TEST_APP_KEY,
+      isolation: [schemaPg({ maxConnections: 4 })],
+      logger: createLogger({ level: 'silent' }),
+      ...options,
+      ...more,
+    })
+    opened.push(tenancy)
+    return tenancy
+  }
+  const end = async () => {
+    await Promise.all(opened.splice(0).map((tenancy) => tenancy.stop()))
+    await drop()
+  }
+  try {
+    return { tenancy: await open(), url, open, end }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}
+
+/** Creates a tenant and waits for the end of its installation, good or bad. */
+export async function installed(
+  { tenants }: Pick<Tenancy, 'tenants'>,
+  request: Parameters<Tenants['create']>[0],
+): Promise<Tenant> {
+  const { id } = await tenants.create(request)
+  return tenants.settled(id, AbortSignal.timeout(SETTLED_WITHIN_MS))
+}
+
+/** What `attempt` answers once it no longer throws; its last failure when `timeoutMs` have passed. */
+export async function eventually<T>(attempt: () => T | Promise<T>, timeoutMs = 10_000): Promise<T> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (performance.now() > deadline) throw error
+      await sleep(POLL_MS)
+    }
+  }
+}

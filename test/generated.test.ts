@@ -1,0 +1,23 @@
+/** What is generated and committed says what the code says. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { describe, expect, test } from 'vitest'
+import { generated } from '../generate.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+
+describe('generated files', () => {
+  test.each([...generated()])('%s is fresh (else: npm run generate)', (path, text) => {
+    expect(readFileSync(join(ROOT, path), 'utf8')).toBe(text)
+  })
+
+  test('openapi.json is valid OpenAPI 3.1, and has the version of the package', async () => {
+    const document = JSON.parse(readFileSync(join(ROOT, 'openapi.json'), 'utf8'))
+    const { valid, errors } = await new Validator().validate(document)
+    expect(errors).toBeUndefined()
+    expect(valid).toBe(true)
+    expect(document.openapi).toMatch(/^3\.1\./)
+    expect(document.info.version).toBe(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version)
+  })
+})
