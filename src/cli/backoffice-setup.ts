@@ -3,8 +3,8 @@
  * Opening a tenancy makes it all; this says what is there, and which migrations it took.
  */
 import { sql } from 'kysely'
+import { catalogueOf } from '../service/catalogue.ts'
 import { satellitesOn } from '../service/main.ts'
-import { jobs } from '../tenants/jobs.ts'
 import type { TenantTables } from '../tenants/tables.ts'
 import type { OwnInput } from './commands.ts'
 import { withTenancy } from './with-tenancy.ts'
@@ -26,12 +26,12 @@ export async function setUpBackoffice(input: OwnInput): Promise<void> {
       .orderBy('appliedAt')
       .execute()
     const logins = await db.selectFrom('placementLogins').select(['placement', 'login']).orderBy('placement').execute()
-    const all = [...jobs, ...satellitesOn(await input.loadConfig()).flatMap(({ jobs = [] }) => jobs)]
+    const { jobs } = catalogueOf(satellitesOn(await input.loadConfig()))
     if (migrations.length === 0) input.terminal.say('nothing was missing')
     input.terminal.record({
       migrated: migrations.map(({ part, name }) => `${part}/${name}`),
       logins: Object.fromEntries(logins.map(({ placement, login }) => [placement, login])),
-      queues: all.map(({ type }) => `tenantry.${type.name}`),
+      queues: jobs.map(({ name }) => `tenantry.${name}`),
     })
   })
 }

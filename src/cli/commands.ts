@@ -1,7 +1,7 @@
 /** The program's own commands: those that speak of the service itself. Each is loaded when it is asked for. */
 import type { CommandInput, Option } from '../kernel/commands.ts'
 import type { ServiceConfig } from '../service/config.ts'
-import type { Described } from './program.ts'
+import type { Described } from './parser.ts'
 import type { ProgramTerminal } from './terminal.ts'
 
 export interface OwnInput extends CommandInput {
@@ -14,6 +14,8 @@ export interface OwnCommand extends Described {
   readonly run: (input: OwnInput) => Promise<void>
 }
 
+export const OWN_HEADING = 'The service:'
+
 const url: Option = { flags: '--url <url>', summary: 'of the service; absent: the one that runs on the data directory' }
 
 export const ownCommands: readonly OwnCommand[] = [
@@ -25,7 +27,10 @@ export const ownCommands: readonly OwnCommand[] = [
   {
     name: 'dev',
     summary: 'Run the service for development, with readable logs',
-    run: async (input) => (await import('./serve.ts')).serve(input, { development: true }),
+    run: async (input) => {
+      process.env.NODE_ENV = 'development'
+      await (await import('./serve.ts')).serve(input)
+    },
   },
   {
     name: 'status',

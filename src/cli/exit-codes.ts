@@ -48,7 +48,7 @@ export function reportFailure(error: unknown, { json }: { json: boolean }): numb
 }
 
 export function exitCodeOf(error: TenancyError): number {
-  return Stopped.matches(error) ? INTERRUPTED : (BY_STATUS[error.status] ?? FAILED)
+  return error.code === Stopped.code ? INTERRUPTED : (BY_STATUS[error.status] ?? FAILED)
 }
 
 /** Its own text is told: unlike a caller over HTTP, who is at the terminal has the configuration and the log. */

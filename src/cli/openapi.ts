@@ -1,15 +1,14 @@
 /** `tenantry openapi`: the document of everything that is switched on, made from declarations alone. */
 import { writeFile } from 'node:fs/promises'
 import { openApiDocument } from '../http/openapi.ts'
-import { systemOperations } from '../http/system-operations.ts'
+import { catalogueOf } from '../service/catalogue.ts'
 import { satellitesOn } from '../service/main.ts'
-import { operations } from '../tenants/operations.ts'
 import type { OwnInput } from './commands.ts'
 
 export async function openapi({ options, terminal, loadConfig }: OwnInput): Promise<void> {
   const config = await loadConfig()
-  const all = [...operations, ...satellitesOn(config).flatMap(({ operations = [] }) => operations), ...systemOperations]
-  const document = openApiDocument(all, config.prefix.replace(/\/+$/, ''))
+  const { operations } = catalogueOf(satellitesOn(config))
+  const document = openApiDocument(operations, config.prefix.replace(/\/+$/, ''))
   const text = `${JSON.stringify(document, null, 2)}\n`
   if (options.out === undefined) return terminal.print(text, document)
   await writeFile(options.out, text)

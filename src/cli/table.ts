@@ -52,9 +52,10 @@ export function cellText(value: unknown): string {
   if (value instanceof Date) return value.toISOString()
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`
   if (Array.isArray(value) && value.every((item) => typeof item !== 'object')) {
-    return value.length === 0 ? ABSENT : value.map(cellText).join(', ')
+    return value.map(cellText).join(', ') || ABSENT
   }
-  return visible(typeof value === 'object' ? JSON.stringify(value) : String(value))
+  if (typeof value !== 'object') return visible(String(value))
+  return Object.keys(value).length === 0 ? ABSENT : visible(JSON.stringify(value))
 }
 
 export const visible = (text: string): string =>
@@ -67,7 +68,7 @@ export const visible = (text: string): string =>
 function flattened(record: Row, prefix = ''): [string, unknown][] {
   return Object.entries(record).flatMap(([name, value]): [string, unknown][] => {
     const full = visible(`${prefix}${name}`)
-    return isObject(value) ? flattened(value, `${full}.`) : [[full, value]]
+    return isObject(value) && Object.keys(value).length > 0 ? flattened(value, `${full}.`) : [[full, value]]
   })
 }
 

@@ -37,7 +37,12 @@ test.each([
   '127.0.0.1',
   'http://a.example',
   'a.example:80',
-  'a/b',
+  'a.example/b',
+  'a.example?b',
+  'a.example／b',
+  'a@b.example',
+  'a.example%2f',
+  '0x7f.1',
   '*.a.example',
   `${'a'.repeat(64)}.example`,
 ])('"%s" is no domain', async (domain) => {
@@ -92,7 +97,7 @@ test('of many who want a domain at once one gets it, the others are told', async
 test('two tenants that want each other’s domain at once are both told, or one after the other served', async () => {
   const { id: a } = await tenants.create({ name: 'a', domains: ['left.example'] })
   const { id: b } = await tenants.create({ name: 'b', domains: ['right.example'] })
-  for (let round = 0; round < 5; round++) {
+  for (let round = 0; round < 2; round++) {
     const attempts = await Promise.allSettled([
       tenants.update(a, { domains: ['right.example'] }),
       tenants.update(b, { domains: ['left.example'] }),

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../kernel/changes.ts'
-import { violatedConstraint } from '../kernel/database.ts'
+import { sqlState, violatedConstraint } from '../kernel/database.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { DomainTaken, TenantNotFound, TenantState } from './errors.ts'
 import type { Registry } from './registry.ts'
@@ -13,6 +13,8 @@ import { type Tenant, toTenant } from './tenant.ts'
 
 type Editable = Pick<TenantRow, 'name' | 'metadata' | 'domains' | 'maintenance'>
 type Key = keyof Editable
+
+const DEADLOCK = '40P01'
 
 export interface Edit {
   /** The operation's name; it may depend on what was there before. */
@@ -69,7 +71,8 @@ export class Edits {
         .values([...domains].sort().map((domain) => ({ domain, tenantId }))) // one order for all: no deadlock
         .execute()
     } catch (error) {
-      if (violatedConstraint(error) !== 'tenant_domains_pkey') throw error
+      // Two tenants that want each other's domain at once deadlock nevertheless, and neither can have it.
+      if (violatedConstraint(error) !== 'tenant_domains_pkey' && sqlState(error) !== DEADLOCK) throw error
       throw DomainTaken('One of the domains belongs to another tenant.', { cause: error })
     }
   }

@@ -65,14 +65,14 @@ export class Registry {
   }
 
   async row(id: string): Promise<TenantRow> {
-    const { rows } = await this.#kernel.database.sql(SELECT_ONE, [id])
-    const row = rows[0]
+    const row = await this.#read(id)
     if (!row) throw TenantNotFound(`There is no tenant "${id}".`)
-    return fromSql(row)
+    return row
   }
 
   /** From the cache, else from the database; undefined when there is none. */
   async find(id: string): Promise<Located | undefined> {
+    if (this.#kernel.database.inTransaction) return toLocated(await this.#read(id)) // it sees what no one else may know
     const kept = this.#cache.get(id)
     if (kept && (this.#kernel.database.isListening || performance.now() - kept.at < DEAF_TTL_MS)) return kept.located
     const loading = this.#loading.get(id)
@@ -143,12 +143,14 @@ export class Registry {
 
   async #load(id: string): Promise<Located | undefined> {
     const generation = this.#generation
-    const { rows } = await this.#kernel.database.sql(SELECT_ONE, [id])
-    const row = rows[0]
-    if (!row) return undefined
-    const located = toLocated(fromSql(row))
-    if (generation === this.#generation) this.#cache.set(id, { located, at: performance.now() })
+    const located = toLocated(await this.#read(id))
+    if (located && generation === this.#generation) this.#cache.set(id, { located, at: performance.now() })
     return located
+  }
+
+  async #read(id: string): Promise<TenantRow | undefined> {
+    const { rows } = await this.#kernel.database.sql(SELECT_ONE, [id])
+    return rows[0] && fromSql(rows[0])
   }
 
   #forget(id: string): void {
@@ -178,7 +180,8 @@ export const toPlace = ({
   epoch,
 })
 
-const toLocated = (row: TenantRow): Located => ({ tenant: toTenant(row), place: toPlace(row) })
+const toLocated = (row: TenantRow | undefined): Located | undefined =>
+  row && { tenant: toTenant(row), place: toPlace(row) }
 
 /** The read of every request is written by hand: building it anew each time would cost more than running it. */
 const SELECT_ONE = `select id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,

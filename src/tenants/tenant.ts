@@ -30,7 +30,7 @@ const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]
 export const Domain = z
   .string()
   .max(253)
-  .overwrite((text) => domainToASCII(text.trim().toLowerCase().replace(/\.$/, '')))
+  .overwrite(canonicalDomain)
   .refine((text) => HOST_NAME.test(text) && !/^[0-9.]+$/.test(text), 'not a host name')
 
 export const Domains = z
@@ -119,6 +119,12 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
     else merged.set(key, mergePatch(merged.get(key), value))
   }
   return Object.fromEntries(merged)
+}
+
+/** Empty when it is none. `domainToASCII` alone would cut `a.example/b` to `a.example`. */
+function canonicalDomain(text: string): string {
+  const domain = text.trim().toLowerCase().replace(/\.$/, '')
+  return /^[a-z0-9.\-\u0080-\uffff]*$/.test(domain) ? domainToASCII(domain) : ''
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -4,14 +4,26 @@ import { dangerIn } from './css.ts'
 describe('let through is', () => {
   test.each([
     ['', 'nothing'],
-    [':root { --brand: #1a2b3c } body > main a:hover::after { content: "\\201C"; color: var(--brand) }', 'what most write'],
+    [
+      ':root { --brand: #1a2b3c } body > main a:hover::after { content: "\\201C"; color: var(--brand) }',
+      'what most write',
+    ],
     ['@media (width < 600px) and (400px <= width) { .sm\\:flex { display: flex } }', 'a comparison, an escaped class'],
     ['@supports (display: grid) { @layer brand { .a { color: red } } }', 'conditions and layers'],
-    ['html { scroll-behavior: smooth; overscroll-behavior: none; transition-behavior: allow-discrete }', 'behaviours of today'],
+    [
+      'html { scroll-behavior: smooth; overscroll-behavior: none; transition-behavior: allow-discrete }',
+      'behaviours of today',
+    ],
     ['.a { background: url(/img/bg.png), url( "../a b.png" ), url(\'x.svg\'), URL(#mask) }', 'paths of the own host'],
     ['.a { background: url(data:image/png;base64,iVBORw0KGgo=) }', 'bytes in the sheet itself'],
-    [`.a { background: url("data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' fill='url(%23g)'/%3E") }`, 'a drawing'],
-    ['@font-face { font-family: Brand; src: local("Brand"), url(/brand.woff2) format("woff2") }', 'a font of the own host'],
+    [
+      `.a { background: url("data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' fill='url(%23g)'/%3E") }`,
+      'a drawing',
+    ],
+    [
+      '@font-face { font-family: Brand; src: local("Brand"), url(/brand.woff2) format("woff2") }',
+      'a font of the own host',
+    ],
     ["@property --x { syntax: '\\3c color>'; inherits: true; initial-value: red }", 'a < that is escaped'],
     ['/* see https://example.com//page */ .a { content: "http://example.com" }', 'an address that nothing loads'],
     ['.image { color: red } .src { color: red } .import { color: red }', 'words that mean something elsewhere'],
@@ -76,20 +88,22 @@ describe('refused, because it loads from elsewhere, is', () => {
     'url(/own.png) url(//evil.example)',
     // one that seems to swallow another
     'content: "url("; background: url(https://evil.example); --x: ")"',
-    "content: \"url('\"; background: url(https://evil.example); --x: \"')\"",
+    'content: "url(\'"; background: url(https://evil.example); --x: "\')"',
     '/* url( */ background: url(//evil.example) /* ) */',
     '"/*" url(//evil.example) "*/"',
-    "url(\"data:image/svg+xml,%3Csvg fill='url(https://evil.example)'/%3E\")",
+    'url("data:image/svg+xml,%3Csvg fill=\'url(https://evil.example)\'/%3E")',
   ])('background: %s', (value) => {
     expect(dangerIn(`a { background: ${value} }`)).toMatch(/url\(\) takes one plain address/)
   })
 
-  test.each(['u\\72l(//evil.example)', '\\75\\72\\6c (/own.png)', 'u\\000072 l(//evil.example)', '\\55RL(//evil.example)'])(
-    'an escaped url: %s',
-    (value) => {
-      expect(dangerIn(`a { background: ${value} }`)).toMatch(/url\(.* without escapes/)
-    },
-  )
+  test.each([
+    'u\\72l(//evil.example)',
+    '\\75\\72\\6c (/own.png)',
+    'u\\000072 l(//evil.example)',
+    '\\55RL(//evil.example)',
+  ])('an escaped url: %s', (value) => {
+    expect(dangerIn(`a { background: ${value} }`)).toMatch(/url\(.* without escapes/)
+  })
 
   test.each([
     'image-set("https://evil.example" 1x)',

@@ -1,0 +1,59 @@
+/** Calls the admin API, prints each call with its answer, and stops the tour when that is not what was expected. */
+import { act } from './print.ts'
+
+export const PREFIX = '/admin/multitenancy'
+
+export interface Call {
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  /** Status, then the `code` of a problem or the `status` of a tenant: `201 active`, `404 E_TENANT_NOT_FOUND`. Or several. */
+  readonly expect: string | readonly string[]
+  /** What else of the answer is worth a word. */
+  readonly also?: (answer: Answer) => string
+}
+
+export interface Answer {
+  readonly headers: Headers
+  readonly body: any
+}
+
+export class AdminApi {
+  readonly #url: string
+  readonly #token: string
+  readonly #signal: AbortSignal
+
+  constructor(url: string, token: string, signal: AbortSignal) {
+    this.#url = url
+    this.#token = token
+    this.#signal = signal
+  }
+
+  /** @param path below the prefix, or from the root when it begins with `//`. */
+  async call(method: string, path: string, { body, headers, expect, also }: Call): Promise<Answer> {
+    const [address, shown] = path.startsWith('//') ? [path.slice(1), path.slice(1)] : [PREFIX + path, path]
+    const call = `${method} ${shown}${body === undefined ? '' : ` ${JSON.stringify(body)}`}`
+    const request = {
+      method,
+      headers: {
+        'x-admin-token': this.#token,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: this.#signal,
+    }
+    const response = await fetch(this.#url + address, request).catch((error) => {
+      throw new Error(`${call} was not answered: ${error.cause?.message ?? error.message}`)
+    })
+    const isJson = /json/.test(response.headers.get('content-type') ?? '')
+    const answer: Answer = { headers: response.headers, body: isJson ? await response.json() : await response.text() }
+    const outcome = [response.status, answer.body.code ?? answer.body.status].filter(Boolean).join(' ')
+    if (![expect].flat().includes(outcome)) {
+      throw new Error(`${call} was answered "${outcome}", not "${expect}": ${text(answer.body)}`)
+    }
+    act(call, [outcome, also?.(answer)].filter(Boolean).join(' · '))
+    return answer
+  }
+}
+
+const text = (body: unknown): string => (typeof body === 'string' ? body : JSON.stringify(body)).slice(0, 1_000)

@@ -1,0 +1,20 @@
+import { expectThat } from '../expectations.ts'
+import { act, heading } from '../print.ts'
+import type { Tour } from './chapter.ts'
+
+const PATH = '/tenants/baltic-freight/audit-logs'
+
+export async function audit({ api }: Tour): Promise<void> {
+  heading('Who did what: the audit trail of that tenant')
+  const { body } = await api.call('GET', PATH, {
+    expect: ['200', '404 E_NOT_FOUND', '404 E_SATELLITE_DISABLED'],
+    also: ({ body }) =>
+      body.data ? `${body.data.length} entries` : 'the satellite audit-logs is not part of this service',
+  })
+  if (!body.data) return
+  for (const { createdAt, action, actor, outcome } of body.data) {
+    act(`${createdAt.slice(11, 19)}  ${action}`, `by ${actor.type} ${actor.name}, ${outcome}`)
+  }
+  const actions = body.data.map(({ action }: { action: string }) => action)
+  expectThat(actions.includes('tenants.suspend') && actions.at(-1) === 'tenants.create', 'every change has its entry')
+}

@@ -1,0 +1,46 @@
+import { customers } from '../customers.ts'
+import { expectThat } from '../expectations.ts'
+import { heading, say } from '../print.ts'
+import type { Tour } from './chapter.ts'
+
+const key = (index: number) => ({ 'idempotency-key': `tour-${index}` })
+
+export async function createTenants({ api }: Tour): Promise<void> {
+  heading('Create a tenant for each of twelve customers')
+  const [first, ...others] = customers.map(({ tenant }) => tenant)
+  const created = await api.call('POST', '/tenants', { body: first, headers: key(0), expect: '201 provisioning' })
+
+  say('The answer got lost? The same Idempotency-Key brings it back, and makes nothing twice.')
+  const replayed = await api.call('POST', '/tenants', {
+    body: first,
+    headers: key(0),
+    expect: '201 provisioning',
+    also: ({ headers }) => `Idempotency-Replayed: ${headers.get('idempotency-replayed')}`,
+  })
+  expectThat(replayed.headers.get('idempotency-replayed') === 'true', 'the repeat is a replay')
+  expectThat(replayed.body.createdAt === created.body.createdAt, 'the replay is the first answer')
+  await api.call('POST', '/tenants', { body: others[0], headers: key(0), expect: '409 E_IDEMPOTENCY_MISMATCH' })
+
+  say('Storage is made by a job; Prefer: wait waits for it.')
+  const wait = { prefer: 'wait=20' }
+  for (const [index, body] of others.entries()) {
+    await api.call('POST', '/tenants', { body, headers: { ...key(index + 1), ...wait }, expect: '201 active' })
+  }
+  await api.call('GET', `/tenants/${first?.id}`, { expect: '200 active' })
+
+  say('What cannot be is said in words, with a code to program against.')
+  await api.call('POST', '/tenants', {
+    body: { name: 'Copycat Ltd', domains: ['nordlicht-optik.example.com'] },
+    expect: '409 E_DOMAIN_TAKEN',
+  })
+  await api.call('POST', '/tenants', {
+    body: { name: 'Copycat Ltd', metadata: { plan: 'platinum' } },
+    expect: '400 E_INVALID_REQUEST',
+    also: ({ body }) => body.detail,
+  })
+  const list = await api.call('GET', '/tenants?status=active', {
+    expect: '200',
+    also: ({ body }) => `${body.data.length} tenants`,
+  })
+  expectThat(list.body.data.length === customers.length, 'every customer is an active tenant')
+}

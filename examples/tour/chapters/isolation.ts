@@ -1,0 +1,64 @@
+import { sql } from 'kysely'
+import { expectThat, failureOf } from '../expectations.ts'
+import { act, heading, say } from '../print.ts'
+import type { Tour } from './chapter.ts'
+
+export async function isolation({ tenancy }: Tour): Promise<void> {
+  heading('What one tenant can see of another')
+  const { db } = await tenancy.tenant('casa-verde')
+  const other = await tenancy.tenant('hexagon-robotics')
+
+  const own = await db.selectFrom('notes').select('title').execute()
+  act('casa-verde: select title from notes', `${own.length} rows, its own; nobody wrote a where clause`)
+  expectThat(own.length === 2, 'casa-verde sees its two notes')
+
+  const { numUpdatedRows } = await db
+    .updateTable('notes')
+    .set({ title: 'Mine!' })
+    .where('id', '=', 5)
+    .executeTakeFirst()
+  const fifth = await other.db.selectFrom('notes').select('title').where('id', '=', 5).executeTakeFirst()
+  act(
+    "casa-verde: update notes set title = 'Mine!' where id = 5",
+    `${numUpdatedRows} rows; hexagon-robotics keeps "${fifth?.title}"`,
+  )
+  expectThat(numUpdatedRows === 0n && fifth?.title === 'Patent draft', 'note 5 of another tenant stays as it is')
+
+  const { rows } = await sql<{ schema: string }>`select current_schema() as schema`.execute(other.db)
+  const schema = rows[0]?.schema ?? ''
+  const qualified = `select count(*)::int as count from "${schema}".notes`
+  const answer = await failureOf(async () => {
+    const { rows } = await sql<{ count: number }>`${sql.raw(qualified)}`.execute(db)
+    throw new Reached(rows[0]?.count ?? 0)
+  })
+  act(`casa-verde: ${qualified}`, answer instanceof Reached ? `${answer.rows} rows` : answer.message)
+  if (answer instanceof Reached) {
+    say('A schema for each tenant guards against what was forgotten, not against SQL that names another schema:')
+    say('SQL that a tenant wrote must never run in this kind of isolation.')
+  }
+
+  await outsideOfAnyScope(tenancy, qualified)
+}
+
+class Reached extends Error {
+  readonly rows: number
+  constructor(rows: number) {
+    super('the rows of another tenant were reached')
+    this.rows = rows
+  }
+}
+
+/** As the login that tenants' queries use, and with nothing else: what a query has that slipped past Tenantry. */
+async function outsideOfAnyScope({ kernel, transaction }: Tour['tenancy'], query: string): Promise<void> {
+  const login = 'tenantry_tenant'
+  const refused = await failureOf(() =>
+    transaction(async () => {
+      await kernel.database.sql(`set local session authorization ${login}`)
+      await kernel.database.sql(query)
+    }),
+  )
+  act(`outside of any tenant, as ${login}: the same`, refused?.message ?? 'allowed')
+  expectThat(refused?.code === INSUFFICIENT_PRIVILEGE, 'a query outside of any scope has no rights')
+}
+
+const INSUFFICIENT_PRIVILEGE = '42501'

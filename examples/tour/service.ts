@@ -1,0 +1,100 @@
+/**
+ * The real service: `tenantry serve` with a configuration, a data directory and a PostgreSQL of its own, all in one temporary
+ * directory; and the same program's commands beside it.
+ *
+ * Whoever may read the data directory may run the installation: it keeps the admin token, the application key, and, while the
+ * service runs, where it and its PostgreSQL are. That is how the tour comes to them.
+ */
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Ending, type Program, run } from './program.ts'
+
+const FIRST_MIGRATION = join(import.meta.dirname, '../migrations/0001_notes.sql')
+const START_TIMEOUT_MS = 60_000
+const ASK_AGAIN_MS = 20
+
+const CONFIGURATION = {
+  migrations: 'migrations',
+  plans: {
+    defaultPlan: 'free',
+    definitions: { free: { limits: { seats: 5 } }, pro: { limits: { seats: 50 } }, enterprise: { limits: {} } },
+  },
+}
+
+export interface Service {
+  readonly url: string
+  readonly databaseUrl: string
+  readonly adminToken: string
+  readonly appKey: string
+  /** The folder of the host's migrations. */
+  readonly migrations: string
+  /** Runs `tenantry <words> --json` and answers what it printed. */
+  command(...words: string[]): Promise<unknown>
+  /** Ends it, and answers how it ended: 0 is as it should be. */
+  stop(): Promise<Ending>
+}
+
+export async function startService(directory: string, signal: AbortSignal): Promise<Service> {
+  const migrations = join(directory, 'migrations')
+  const data = join(directory, 'data')
+  const config = join(directory, 'tenantry.config.json')
+  await mkdir(migrations)
+  await copyFile(FIRST_MIGRATION, join(migrations, '0001_notes.sql'))
+  await writeFile(config, JSON.stringify(CONFIGURATION, undefined, 2))
+
+  const tenantry = (...words: string[]) =>
+    run([...words, '--config', config], { PORT: '0', TENANTRY_DATA_DIR: data, LOG_LEVEL: 'warn' })
+  const service = tenantry('serve')
+  const stop = async () => {
+    const how = await service.end()
+    if (how !== 0) await endOrphan(join(data, 'postgres/postmaster.pid'))
+    return how
+  }
+  try {
+    const { url, databaseUrl } = await announcement(join(data, 'running.json'), service, signal)
+    const kept = async (name: string) => (await readFile(join(data, name), 'utf8')).trim()
+    return {
+      url,
+      databaseUrl,
+      adminToken: await kept('admin-token'),
+      appKey: await kept('app-key'),
+      migrations,
+      command: (...words) => resultOf(tenantry(...words, '--json'), `tenantry ${words.join(' ')}`, signal),
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    signal.throwIfAborted()
+    throw new Error(`the service did not start: ${(await service.complaints).trim() || error}`)
+  }
+}
+
+/** Written once it serves. */
+async function announcement(path: string, service: Program, signal: AbortSignal) {
+  const deadline = Date.now() + START_TIMEOUT_MS
+  while (service.isRunning() && Date.now() < deadline) {
+    const running = JSON.parse(await readFile(path, 'utf8').catch(() => '{}'))
+    if (running.url && running.databaseUrl) return running as { url: string; databaseUrl: string }
+    await sleep(ASK_AGAIN_MS, undefined, { signal })
+  }
+  throw new Error(service.isRunning() ? `nothing after ${START_TIMEOUT_MS} ms` : `it ended with ${await service.ended}`)
+}
+
+async function resultOf(program: Program, call: string, signal: AbortSignal): Promise<unknown> {
+  const stop = () => void program.end()
+  signal.addEventListener('abort', stop, { once: true })
+  const how = await program.ended
+  signal.removeEventListener('abort', stop)
+  signal.throwIfAborted()
+  if (how !== 0) throw new Error(`${call} ended with ${how}: ${(await program.complaints).trim()}`)
+  return JSON.parse(await program.output)
+}
+
+/** A service that was killed could not end its PostgreSQL. SIGINT is PostgreSQL's fast shutdown. */
+async function endOrphan(pidFile: string): Promise<void> {
+  const pid = async () => Number.parseInt(await readFile(pidFile, 'utf8').catch(() => '0'), 10)
+  const orphan = await pid()
+  if (orphan > 0) process.kill(orphan, 'SIGINT')
+  while ((await pid()) > 0) await sleep(ASK_AGAIN_MS)
+}

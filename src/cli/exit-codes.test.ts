@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest'
+import { defineError, DependencyUnavailable, InvalidRequest, NotFound } from '../kernel/errors.ts'
+import { Forbidden, Unauthorized } from '../http/problem.ts'
+import { ConfigurationError } from '../service/config.ts'
+import { AlreadyRunning } from '../service/main.ts'
+import { TenantExists } from '../tenants/errors.ts'
+import { asTenancyError, exitCodeOf } from './exit-codes.ts'
+import { Interrupted } from './stop-signal.ts'
+
+const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code: 'ECONNREFUSED' })
+
+test.each([
+  [1, new Error('anything else')],
+  [1, 'not even an error'],
+  [1, defineError('E_TENANT_QUOTA_EXCEEDED', 429, 'Too much')('too much')],
+  [2, InvalidRequest('what?')],
+  [2, new ConfigurationError(['PORT: not a number'])],
+  [2, defineError('E_URL_NOT_ALLOWED', 422, 'Not allowed')('private address')],
+  [3, NotFound('nothing')],
+  [4, Unauthorized('who?')],
+  [4, Forbidden('no')],
+  [5, TenantExists('taken')],
+  [5, new AlreadyRunning('/data', null)],
+  [6, defineError('E_FINDINGS', 409, 'Findings')('two faults')],
+  [7, DependencyUnavailable('away')],
+  [7, refused],
+  [7, new AggregateError([refused])],
+  [130, new Interrupted('interrupted')],
+])('exit code %i for %s', (code, error) => {
+  expect(exitCodeOf(asTenancyError(error))).toBe(code)
+})
+
+test("an error's own words are told", () => {
+  expect(asTenancyError(new AggregateError([refused, new Error('and more')])).message).toContain('and more')
+  expect(asTenancyError(new Error('no such column')).message).toBe('no such column')
+})

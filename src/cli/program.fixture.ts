@@ -1,0 +1,87 @@
+/** The real program as child processes, each with its whole environment given: nothing of the machine it runs on leaks in. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { eventually } from '../testing/tenancy.ts'
+
+export const PROGRAM = join(import.meta.dirname, 'main.ts')
+const ROOT = join(import.meta.dirname, '../..')
+const PATIENCE_MS = 30_000
+
+export interface Ended {
+  /** Its exit code, or the signal that ended it. */
+  readonly code: number | NodeJS.Signals
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Child {
+  readonly process: ChildProcessWithoutNullStreams
+  readonly ended: Promise<Ended>
+  /** Resolves once it has said `words`, on standard output or error; throws when it ends before. */
+  says(words: RegExp): Promise<RegExpMatchArray>
+}
+
+export interface StartOptions {
+  readonly env?: NodeJS.ProcessEnv
+  readonly stdin?: string
+  readonly cwd?: string
+  /** What runs the program, in place of Node alone. */
+  readonly through?: readonly [string, ...string[]]
+}
+
+export interface Program {
+  start(argv: readonly string[], options?: StartOptions): Child
+  /** Runs it to its end. */
+  run(...argv: string[]): Promise<Ended>
+  /** Ends whatever is still running, at once. */
+  killAll(): Promise<void>
+}
+
+/** @param env beside PATH and HOME, all there is. */
+export function programWith(env: NodeJS.ProcessEnv): Program {
+  const running = new Set<Child>()
+  const start: Program['start'] = (argv, { env: more = {}, stdin, cwd = ROOT, through } = {}) => {
+    const { PATH, HOME } = process.env
+    const [command, ...args] = through ?? [process.execPath, PROGRAM, ...argv]
+    const child = observed(spawn(command, args, { cwd, env: { PATH, HOME, ...env, ...more } }))
+    if (stdin !== undefined) child.process.stdin.end(stdin)
+    running.add(child)
+    child.ended.finally(() => running.delete(child))
+    return child
+  }
+  return {
+    start,
+    run: (...argv) => start(argv, { stdin: '' }).ended,
+    async killAll() {
+      const all = [...running]
+      for (const { process } of all) process.kill('SIGKILL')
+      await Promise.all(all.map(({ ended }) => ended))
+    },
+  }
+}
+
+function observed(process: ChildProcessWithoutNullStreams): Child {
+  const output = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    process[name].setEncoding('utf8').on('data', (text: string) => {
+      output[name] += text
+    })
+  }
+  process.stdin.on('error', () => undefined) // it may end before it has read everything
+  let end: Ended | undefined
+  const ended = once(process, 'close').then(([code, signal]): Ended => {
+    end = { code: code ?? signal, ...output }
+    return end
+  })
+  const says = async (words: RegExp): Promise<RegExpMatchArray> => {
+    const found = await eventually(() => {
+      const match = (output.stdout + output.stderr).match(words)
+      if (!match && !end) throw new Error(`it does not say ${words}: ${output.stdout}${output.stderr}`)
+      return match
+    }, PATIENCE_MS)
+    if (!found) throw new Error(`it ended (${end?.code}) without saying ${words}: ${output.stdout}${output.stderr}`)
+    return found
+  }
+  return { process, ended, says }
+}

@@ -1,0 +1,280 @@
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { createHttp, DEFAULT_PREFIX, type Http } from '../../http/app.ts'
+import { ChangeRecorded } from '../../kernel/changes.ts'
+import type { EventOf } from '../../kernel/events.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { createTenancy, type Tenancy } from '../../tenancy.ts'
+import { lockTenant } from '../../tenants/existing.ts'
+import { fakeClock } from '../../testing/clock.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { branding } from './index.ts'
+
+const TOKEN = 'a-token-for-the-tests'
+const DAY_MS = 86_400_000
+const NOTHING = {
+  displayName: null,
+  logoUrl: null,
+  faviconUrl: null,
+  primaryColor: null,
+  accentColor: null,
+  supportEmail: null,
+  supportUrl: null,
+  fromName: null,
+  fromEmail: null,
+  customCss: null,
+}
+const EVERYTHING = {
+  displayName: 'Acme & Söhne',
+  logoUrl: 'https://cdn.acme.example/logo.svg?v=2#dark',
+  faviconUrl: 'https://acme.example/favicon.ico',
+  primaryColor: '#1a2B3c',
+  accentColor: '#ffffff',
+  supportEmail: 'help+acme@support.acme.example',
+  supportUrl: 'https://acme.example:8443/help',
+  fromName: 'Acme 🚀',
+  fromEmail: 'no-reply@acme.example',
+  customCss: ':root { --brand: #1a2b3c }\n',
+}
+
+const clock = fakeClock()
+const changes: EventOf<typeof ChangeRecorded>[] = []
+let database: TestDatabase
+let tenancy: Tenancy<readonly [ReturnType<typeof branding>]>
+let http: Http
+let made = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase(inject('postgresUrl'))
+  tenancy = await createTenancy({
+    database: { url: database.url },
+    appKey: Buffer.alloc(32, 7).toString('base64'),
+    isolation: [schemaPg()],
+    satellites: [branding()],
+    role: 'api',
+    clock,
+    logger: createLogger({ level: 'silent' }),
+  })
+  http = createHttp(tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] })
+  tenancy.on(ChangeRecorded, (change) => void changes.push(change))
+})
+afterAll(async () => {
+  await tenancy.stop()
+  await database.drop()
+})
+
+async function newTenant(): Promise<string> {
+  const id = `tenant-${++made}`
+  await tenancy.tenants.create({ id, name: 'Acme' })
+  return id
+}
+
+async function call(method: string, id: string, body?: unknown, token = TOKEN): Promise<[number, any]> {
+  const request = new Request(`http://localhost${DEFAULT_PREFIX}/tenants/${id}/branding`, {
+    method,
+    headers: { 'x-admin-token': token, 'content-type': 'application/json' },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  })
+  const response = await http.fetch(request)
+  return [response.status, await response.json()]
+}
+
+/** In the order in which they were made; that of the commits' answers may be another. */
+const changesOf = (id: string) =>
+  changes
+    .filter(({ action, tenantId }) => action === 'branding.update' && tenantId === id)
+    .toSorted((one, other) => (one.id < other.id ? -1 : 1))
+    .map(({ target, before, after }) => ({ target, before, after }))
+
+describe('branding', () => {
+  test('is all null while nothing is set', async () => {
+    const id = await newTenant()
+    expect(await call('GET', id)).toEqual([200, NOTHING])
+    expect(await tenancy.branding.get(id)).toEqual(NOTHING)
+  })
+
+  test('is what was put, in full', async () => {
+    const id = await newTenant()
+    expect(await call('PUT', id, EVERYTHING)).toEqual([200, EVERYTHING])
+    expect(await call('GET', id)).toEqual([200, EVERYTHING])
+  })
+
+  test('loses what is left out or null', async () => {
+    const id = await newTenant()
+    await call('PUT', id, EVERYTHING)
+    expect(await call('PUT', id, { displayName: 'Acme', logoUrl: null })).toEqual([
+      200,
+      { ...NOTHING, displayName: 'Acme' },
+    ])
+    expect(await call('PUT', id, {})).toEqual([200, NOTHING])
+    expect(await call('GET', id)).toEqual([200, NOTHING])
+  })
+
+  test("is each tenant's own", async () => {
+    const [one, other] = [await newTenant(), await newTenant()]
+    await call('PUT', one, EVERYTHING)
+    expect(await call('GET', other)).toEqual([200, NOTHING])
+  })
+
+  test('is recorded when it changed, with what changed', async () => {
+    const id = await newTenant()
+    await call('PUT', id, { displayName: 'Acme', primaryColor: '#000000' })
+    await call('PUT', id, { displayName: 'Acme', primaryColor: '#000000' })
+    await call('PUT', id, { displayName: 'Acme Ltd', primaryColor: '#000000' })
+    const target = `branding:${id}`
+    expect(changesOf(id)).toEqual([
+      {
+        target,
+        before: { displayName: null, primaryColor: null },
+        after: { displayName: 'Acme', primaryColor: '#000000' },
+      },
+      { target, before: { displayName: 'Acme' }, after: { displayName: 'Acme Ltd' } },
+    ])
+  })
+
+  test('is not written when nothing is put where nothing was', async () => {
+    const id = await newTenant()
+    expect(await call('PUT', id, {})).toEqual([200, NOTHING])
+    expect(changesOf(id)).toEqual([])
+    const { rows } = await tenancy.kernel.database.sql('select 1 from multitenancy.branding where tenant_id = $1', [id])
+    expect(rows).toEqual([])
+  })
+})
+
+describe('a request is refused', () => {
+  test('with a member that is not valid, naming it', async () => {
+    const problem = { code: 'E_INVALID_REQUEST', errors: [{ path: 'fromName', message: expect.any(String) }] }
+    const id = await newTenant()
+    const request = { ...EVERYTHING, fromName: 'Acme\r\nBcc: all@acme.example' }
+    expect(await call('PUT', id, request)).toEqual([400, expect.objectContaining(problem)])
+    await expect(tenancy.branding.update(id, request)).rejects.toMatchObject({ code: problem.code })
+    expect(await call('GET', id)).toEqual([200, NOTHING])
+  })
+
+  test('with what is no member, or no object', async () => {
+    const id = await newTenant()
+    for (const body of [{ displayname: 'Acme' }, { displayName: 'Acme', tenantId: id }, [], null, 'Acme']) {
+      expect(await call('PUT', id, body)).toEqual([400, expect.objectContaining({ code: 'E_INVALID_REQUEST' })])
+    }
+    expect((await call('PUT', id))[0]).toBe(400)
+    expect(await call('GET', id)).toEqual([200, NOTHING])
+  })
+
+  test('without a token', async () => {
+    const id = await newTenant()
+    expect((await call('GET', id, undefined, 'wrong'))[0]).toBe(401)
+    expect((await call('PUT', id, EVERYTHING, 'wrong'))[0]).toBe(401)
+  })
+})
+
+describe('a tenant', () => {
+  test('that never was has none', async () => {
+    for (const answer of [await call('GET', 'nobody'), await call('PUT', 'nobody', EVERYTHING)]) {
+      expect(answer).toEqual([404, expect.objectContaining({ code: 'E_TENANT_NOT_FOUND' })])
+    }
+  })
+
+  test('that is deleted keeps its own, unchanged, and has it when it is back', async () => {
+    const id = await newTenant()
+    await call('PUT', id, EVERYTHING)
+    await tenancy.tenants.delete(id)
+    expect(await call('PUT', id, {})).toEqual([
+      409,
+      expect.objectContaining({ code: 'E_TENANT_STATE', from: 'deleted' }),
+    ])
+    expect(await call('GET', id)).toEqual([200, EVERYTHING])
+    await tenancy.tenants.restore(id)
+    expect(await call('PUT', id, {})).toEqual([200, NOTHING])
+  })
+
+  test('that is purged leaves nothing behind', async () => {
+    const id = await newTenant()
+    await call('PUT', id, EVERYTHING)
+    await tenancy.tenants.delete(id)
+    clock.advance(31 * DAY_MS)
+    await tenancy.tenants.installation.purge(id)
+    const { rows } = await tenancy.kernel.database.sql('select 1 from multitenancy.branding where tenant_id = $1', [id])
+    expect(rows).toEqual([])
+    expect((await call('GET', id))[0]).toBe(404)
+    expect((await call('PUT', id, EVERYTHING))[0]).toBe(404)
+  })
+})
+
+describe('at the same time', () => {
+  test('of twenty writes each is recorded with what it replaced', async () => {
+    const id = await newTenant()
+    await Promise.all(Array.from({ length: 20 }, (_, n) => tenancy.branding.update(id, { displayName: `Acme ${n}` })))
+    const chain = changesOf(id)
+    expect(chain).toHaveLength(20)
+    chain.forEach(({ before }, index) => {
+      expect(before).toEqual(chain[index - 1]?.after ?? { displayName: null })
+    })
+    expect(await tenancy.branding.get(id)).toMatchObject(chain.at(-1)?.after ?? {})
+  })
+
+  test('nobody locks a tenant for no longer than a statement', async () => {
+    await expect(lockTenant(tenancy.kernel.database, await newTenant())).rejects.toThrow('without a transaction')
+  })
+
+  test('a deletion waits for a write that came first', async () => {
+    const id = await newTenant()
+    const held = holding(() => tenancy.branding.update(id, EVERYTHING))
+    await held.reached
+    const deletion = tenancy.tenants.delete(id)
+    await somebodyWaitsForALock()
+    held.letGo()
+    await Promise.all([held.done, deletion])
+    expect(await call('GET', id)).toEqual([200, EVERYTHING])
+    expect((await tenancy.tenants.get(id)).status).toBe('deleted')
+  })
+
+  test('a write waits for a deletion that came first, and is refused', async () => {
+    const id = await newTenant()
+    const held = holding(() => tenancy.tenants.delete(id))
+    await held.reached
+    const write = call('PUT', id, EVERYTHING)
+    await somebodyWaitsForALock()
+    held.letGo()
+    await held.done
+    expect(await write).toEqual([409, expect.objectContaining({ code: 'E_TENANT_STATE' })])
+    expect(await call('GET', id)).toEqual([200, NOTHING])
+  })
+
+  test('a write goes through when the deletion that came first is rolled back', async () => {
+    const id = await newTenant()
+    const held = holding(async () => tenancy.tenants.delete(id))
+    await held.reached
+    const write = call('PUT', id, EVERYTHING)
+    await somebodyWaitsForALock()
+    held.letGo(new Error('no'))
+    await expect(held.done).rejects.toThrow('no')
+    expect(await write).toEqual([200, EVERYTHING])
+  })
+
+  /** Does `work` in a transaction that stays open until it is let go, with an error or without. */
+  function holding(work: () => Promise<unknown>) {
+    const reached = Promise.withResolvers<void>()
+    const ending = Promise.withResolvers<void>()
+    const done = tenancy.transaction(async () => {
+      await work()
+      reached.resolve()
+      await ending.promise
+    })
+    return {
+      reached: Promise.race([reached.promise, done]),
+      done,
+      letGo: (error?: Error) => (error ? ending.reject(error) : ending.resolve()),
+    }
+  }
+
+  const somebodyWaitsForALock = () =>
+    vi.waitUntil(
+      async () => {
+        const { rows } = await tenancy.kernel.database.sql(
+          `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        )
+        return rows.length > 0
+      },
+      { timeout: 10_000, interval: 20 },
+    )
+})

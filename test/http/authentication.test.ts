@@ -1,0 +1,120 @@
+/** Nothing below the prefix answers without a token, whatever the path, the method or the body; on every host. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type Host, hosts } from './hosts.ts'
+import { PREFIX, type Served, send, served, TOKEN } from './served.ts'
+
+const LINES = [
+  'GET /tenants',
+  'GET /tenants/acme',
+  'POST /tenants',
+  'PATCH /tenants/acme',
+  'PUT /tenants/acme/suspend',
+  'DELETE /tenants/acme',
+  'DELETE /session',
+  'GET /session',
+  'GET /health',
+  'GET /openapi.json',
+  'GET /openapi',
+  'GET /no/such/path',
+  'GET /',
+  'GET ',
+  'GET ?a=b',
+  'OPTIONS /tenants',
+  'GET /tenants/%2F',
+  'GET /tenants/%2e%2e/tenants',
+  'GET //tenants',
+]
+
+const WRONG: Readonly<Record<string, string | readonly string[]>> = {
+  empty: '',
+  'a beginning of it': TOKEN.slice(0, -1),
+  'more than it': `${TOKEN}0`,
+  'in another case': TOKEN.toUpperCase(),
+  'sent twice': [TOKEN, TOKEN],
+  'after a wrong one': ['wrong-token-0123456789', TOKEN],
+  'in a list': `${TOKEN}, ${TOKEN}`,
+  quoted: `"${TOKEN}"`,
+  'with a scheme': `Bearer ${TOKEN}`,
+  'beyond ASCII': 'ädm_f3kR8sQ2xL0v',
+}
+
+let tenancy: Served
+beforeAll(async () => {
+  tenancy = await served(inject('postgresUrl'), [], {
+    adminTokens: [
+      { name: 'admin', token: TOKEN },
+      { name: 'second', token: 'second-token-0123456789' },
+      { name: 'reader', token: 'reader-token-0123456789', scope: 'read' },
+      { name: 'server', token: 'server-token-0123456789', scope: 'runtime' },
+    ],
+  })
+})
+afterAll(() => tenancy.stop())
+
+describe.each(Object.entries(hosts))('%s', (_name, start) => {
+  let host: Host
+  beforeAll(async () => {
+    host = await start(tenancy.http)
+  })
+  afterAll(() => host.close())
+
+  test.each(LINES)('%s is 401 without a token', async (line) => {
+    const [method, path] = line.split(' ')
+    const answer = await send(host.origin, `${method} ${PREFIX}${path}`)
+    expect(answer.status).toBe(401)
+    expect(answer.headers['content-type']).toBe('application/problem+json')
+    expect(answer.headers['www-authenticate']).toBeDefined()
+    expect(answer.json).toMatchObject({
+      status: 401,
+      code: 'E_UNAUTHORIZED',
+      requestId: answer.headers['x-request-id'],
+    })
+  })
+
+  test('a body is not looked at before the token', async () => {
+    const answers = await Promise.all(
+      ['{', 'x'.repeat(2_000_000)].map((body) => send(host.origin, `POST ${PREFIX}/tenants`, { body })),
+    )
+    expect(answers.map(({ status }) => status)).toEqual([401, 401])
+  })
+
+  test('HEAD is 401 without a body', async () => {
+    expect(await send(host.origin, `HEAD ${PREFIX}/tenants`)).toMatchObject({ status: 401, body: '' })
+  })
+
+  test.each(Object.entries(WRONG))('a token that is %s is none', async (_what, token) => {
+    const headers = { 'x-admin-token': token as string }
+    const answer = await send(host.origin, `GET ${PREFIX}/tenants`, { headers })
+    expect(answer).toMatchObject({ status: 401, json: { code: 'E_UNAUTHORIZED' } })
+  })
+
+  test('a token is taken from its header only', async () => {
+    const headers = { authorization: `Bearer ${TOKEN}`, cookie: `x-admin-token=${TOKEN}; tenantry_session=${TOKEN}` }
+    const answer = await send(host.origin, `GET ${PREFIX}/tenants?x-admin-token=${TOKEN}`, { headers })
+    expect(answer.status).toBe(401)
+  })
+
+  test('each token may do what its scope says', async () => {
+    const statusOf = async (line: string, token: string) =>
+      (await send(host.origin, line, { headers: { 'x-admin-token': token } })).status
+    const read = `GET ${PREFIX}/tenants`
+    const write = `PUT ${PREFIX}/tenants/nobody/suspend`
+    expect(await statusOf(read, 'second-token-0123456789')).toBe(200)
+    expect(await statusOf(read, 'reader-token-0123456789')).toBe(200)
+    expect(await statusOf(write, 'reader-token-0123456789')).toBe(403)
+    expect(await statusOf(read, 'server-token-0123456789')).toBe(403)
+    expect(await statusOf(`GET ${PREFIX}/openapi.json`, 'server-token-0123456789')).toBe(403)
+  })
+
+  test('a navigation is shown the sign-in page in place of what it asked for', async () => {
+    const headers = { accept: 'text/html,application/xhtml+xml' }
+    for (const path of ['/openapi', '/tenants', '/no/such/path']) {
+      const answer = await send(host.origin, `GET ${PREFIX}${path}`, { headers })
+      expect(answer.status).toBe(401)
+      expect(answer.headers['content-type']).toBe('text/html; charset=utf-8')
+      expect(answer.headers['content-security-policy']).toContain("default-src 'none'")
+      expect(answer.body).toContain('Sign in')
+      expect(answer.body).not.toContain(TOKEN)
+    }
+  })
+})
