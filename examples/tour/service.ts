@@ -12,6 +12,7 @@ import { type Ending, type Program, run } from './program.ts'
 
 const FIRST_MIGRATION = join(import.meta.dirname, '../migrations/0001_notes.sql')
 const START_TIMEOUT_MS = 60_000
+const ORPHAN_TIMEOUT_MS = 10_000
 const ASK_AGAIN_MS = 20
 
 const CONFIGURATION = {
@@ -91,10 +92,16 @@ async function resultOf(program: Program, call: string, signal: AbortSignal): Pr
   return JSON.parse(await program.output)
 }
 
-/** A service that was killed could not end its PostgreSQL. SIGINT is PostgreSQL's fast shutdown. */
+/** A service that was killed could not end its PostgreSQL. SIGINT is PostgreSQL's fast shutdown; more than one does no harm. */
 async function endOrphan(pidFile: string): Promise<void> {
-  const pid = async () => Number.parseInt(await readFile(pidFile, 'utf8').catch(() => '0'), 10)
-  const orphan = await pid()
-  if (orphan > 0) process.kill(orphan, 'SIGINT')
-  while ((await pid()) > 0) await sleep(ASK_AGAIN_MS)
+  const pid = Number.parseInt(await readFile(pidFile, 'utf8').catch(() => ''), 10)
+  const deadline = Date.now() + ORPHAN_TIMEOUT_MS
+  while (pid > 0 && Date.now() < deadline) {
+    try {
+      process.kill(pid, 'SIGINT')
+    } catch {
+      return // it is gone
+    }
+    await sleep(ASK_AGAIN_MS)
+  }
 }

@@ -26,6 +26,8 @@ const CHAPTERS = [createTenants, rows, isolation, migration, lifecycle, audit, o
 
 const interruption = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => interruption.abort())
+// Whoever read this has gone (`| head`).
+process.stdout.on('error', () => interruption.abort())
 const { signal } = interruption
 
 const directory = await mkdtemp(join(tmpdir(), 'tenantry-tour-'))

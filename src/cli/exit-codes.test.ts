@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { defineError, DependencyUnavailable, InvalidRequest, NotFound } from '../kernel/errors.ts'
 import { Forbidden, Unauthorized } from '../http/problem.ts'
+import { DependencyUnavailable, defineError, InvalidRequest, NotFound } from '../kernel/errors.ts'
 import { ConfigurationError } from '../service/config.ts'
 import { AlreadyRunning } from '../service/main.ts'
 import { TenantExists } from '../tenants/errors.ts'

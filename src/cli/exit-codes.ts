@@ -16,7 +16,12 @@ import { usesColor } from './terminal.ts'
 
 const OK = 0
 const FAILED = 1
-const INTERRUPTED = 130
+
+const BY_CODE: Readonly<Record<string, number>> = {
+  /** What a command that checks something throws after it has printed what it found. */
+  E_FINDINGS: 6,
+  E_INTERRUPTED: 130,
+}
 
 const BY_STATUS: Readonly<Record<number, number>> = {
   400: 2,
@@ -47,9 +52,7 @@ export function reportFailure(error: unknown, { json }: { json: boolean }): numb
   return exitCodeOf(failure)
 }
 
-export function exitCodeOf(error: TenancyError): number {
-  return error.code === Stopped.code ? INTERRUPTED : (BY_STATUS[error.status] ?? FAILED)
-}
+export const exitCodeOf = ({ code, status }: TenancyError): number => BY_CODE[code] ?? BY_STATUS[status] ?? FAILED
 
 /** Its own text is told: unlike a caller over HTTP, who is at the terminal has the configuration and the log. */
 export function asTenancyError(error: unknown): TenancyError {

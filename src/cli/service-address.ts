@@ -8,7 +8,10 @@ import type { Running } from '../service/data-directory.ts'
 /** `given`, else the one that runs with this configuration; throws E_DEPENDENCY_UNAVAILABLE when there is none. */
 export function serviceUrl(config: ServiceConfig, given: string | undefined): string {
   if (given !== undefined) return checked(given)
-  if (config.databaseUrl) return `http://${dialled(config.host)}:${config.port}`
+  if (config.databaseUrl) {
+    if (config.port === 0) throw InvalidRequest('PORT=0 says nothing of where the service is: give --url')
+    return `http://${dialled(config.host)}:${config.port}`
+  }
   const url = announcedUrl(config.dataDirectory)
   if (!url) throw nothingAnswers(`on ${config.dataDirectory}`)
   return url

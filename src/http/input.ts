@@ -5,7 +5,7 @@ import type { Input } from '../kernel/operation.ts'
 import { faultsOf } from '../kernel/parsed.ts'
 import type { AnyOperation } from '../satellite.ts'
 import { isStorable, parseJson } from './json.ts'
-import { PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
+import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
 
 export const MAX_BODY_BYTES = 1024 * 1024
 
@@ -46,14 +46,20 @@ export async function readBody(request: Request): Promise<string> {
   if (!HAS_BODY.has(request.method) || !request.body) return ''
   const tooLarge = () => PayloadTooLarge(`A body is at most ${MAX_BODY_BYTES} bytes.`)
   if (Number(request.headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw tooLarge()
-  const chunks: Uint8Array[] = []
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let text = ''
   let size = 0
-  for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
-    size += chunk.byteLength
-    if (size > MAX_BODY_BYTES) throw tooLarge()
-    chunks.push(chunk)
+  try {
+    for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
+      size += chunk.byteLength
+      if (size > MAX_BODY_BYTES) throw tooLarge()
+      text += decoder.decode(chunk, { stream: true })
+    }
+    return text + decoder.decode()
+  } catch (error) {
+    if (PayloadTooLarge.matches(error)) throw error
+    throw InvalidJson('The body is not UTF-8, or broke off.', { cause: error })
   }
-  return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
 }
 
 function parseBody(

@@ -27,7 +27,7 @@ export async function assertTenantExists(database: Database, id: string): Promis
  */
 export async function lockTenant(database: Database, id: string): Promise<void> {
   if (!database.inTransaction) throw new Error('lockTenant: without a transaction the lock would end at once')
-  const status = statusOf(await rowOf(database, id).executeTakeFirst())
+  const status = statusOf(await rowOf(database, id).forNoKeyUpdate().executeTakeFirst())
   refuseAbsent(id, status)
   if (status === 'deleted') {
     throw TenantState(`The tenant "${id}" is deleted and cannot be changed; restore it first.`, {

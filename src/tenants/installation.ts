@@ -41,18 +41,16 @@ export class Installation {
   async install(id: string, attempt: Pick<Attempt, 'isLast'>): Promise<void> {
     const row = await this.#installing(id)
     if (!row) return
+    const { database, events } = this.#kernel
     try {
       const migrations = await this.#storage.driver(row.isolation).provision(toPlace(row))
-      await this.#transitions.run(id, 'install', (_, now) => ({ set: { activatedAt: now, failure: null } }))
-      if (migrations.length > 0) {
-        await this.#kernel.events.publish(TenantMigrated, {
-          tenantId: id,
-          migrations: [...migrations],
-          direction: 'up',
-        })
-      }
+      await database.transaction(async () => {
+        await this.#transitions.run(id, 'install', (_, now) => ({ set: { activatedAt: now, failure: null } }))
+        if (migrations.length === 0) return
+        await events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction: 'up' })
+      })
     } catch (error) {
-      if (TenantState.matches(error) || TenantNotFound.matches(error)) return // deleted meanwhile: its purge cleans up
+      if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
       if (!attempt.isLast && isWorthRetrying(error)) throw error
       this.#kernel.log.error({ err: error, tenantId: id }, 'the installation was given up')
       await this.#giveUp(id, failureOf(error))
@@ -144,6 +142,18 @@ export class Installation {
       if (TenantNotFound.matches(error)) return undefined
       throw error
     }
+  }
+
+  /** Deleted meanwhile. A purge yet to come removes the storage; one that had begun may have looked before it was made. */
+  async #leaveToPurge(row: TenantRow): Promise<void> {
+    const begun = await this.#kernel.database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .select('id')
+      .where('id', '=', row.id)
+      .where('purgeStartedAt', 'is not', null)
+      .executeTakeFirst()
+    if (begun) await this.#storage.driver(row.isolation).drop(toPlace(row))
   }
 
   async #giveUp(id: string, failure: { code: string; message: string }): Promise<void> {

@@ -1,21 +1,62 @@
-/** One process of races.test.ts: does what it is asked to a tenant, and says what came of it. */
+/** Who takes part in the races of races.test.ts: carries out one action on a tenant and says what came of it. */
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
-import { createTenancy, type Tenancy, type TenancyConfig } from '../tenancy.ts'
-import { serveParent } from '../testing/child.ts'
-import { type Recorded, recorded } from '../testing/recorded.ts'
+import { createLogger } from '../kernel/logger.ts'
+import { createTenancy, type Tenancy } from '../tenancy.ts'
+import { recorded } from '../testing/recorded.ts'
+import { TEST_APP_KEY } from '../testing/tenancy.ts'
 import type { Action } from './lifecycle.ts'
 
-/** Both can carry out every action; an installation `fails` by its migration. */
-export const migrationsFor = (action: Action): TenancyConfig['migrations'] =>
-  action === 'giveUp' ? [{ name: '0001_wrong', checksum: '', up: 'select 1 / 0' }] : []
+export interface Turn {
+  readonly id: string
+  readonly action: Action
+}
 
-export type Outcome = 'changed' | 'repeat' | 'refused' | 'unknown'
+export interface Outcome {
+  /** What the caller hears; of an installation it hears nothing. */
+  readonly heard: 'changed' | 'repeat' | 'refused' | 'nothing'
+  /** Changes and events of this racer. */
+  readonly said: readonly string[]
+}
 
-/** What the caller hears of an action. Of an installation it hears nothing: what it did shows in what was said. */
-export async function act({ tenants }: Tenancy, id: string, action: Action): Promise<Outcome> {
+export interface Racer {
+  run(turn: Turn): Promise<Outcome>
+  stop(): Promise<void>
+}
+
+const WRONG = [{ name: '0001_wrong', checksum: '', up: 'select 1 / 0' }]
+
+export async function openRacer(url: string): Promise<Racer> {
+  const open = async (migrations: typeof WRONG) => {
+    const tenancy = await createTenancy({
+      database: { url },
+      appKey: TEST_APP_KEY,
+      isolation: [schemaPg({ maxConnections: 2 })],
+      migrations,
+      role: 'api',
+      logger: createLogger({ level: 'silent' }),
+    })
+    return { tenancy, said: recorded(tenancy) }
+  }
+  const able = await open([])
+  /** Its installations fail by their migration. */
+  const unable = await open(WRONG)
+  return {
+    async run({ id, action }) {
+      const { tenancy, said } = action === 'giveUp' ? unable : able
+      const heard = await act(tenancy, id, action)
+      return { heard, said: said.of(id) }
+    },
+    async stop() {
+      await able.tenancy.stop()
+      await unable.tenancy.stop()
+    },
+  }
+}
+
+async function act({ tenants }: Tenancy, id: string, action: Action): Promise<Outcome['heard']> {
   if (action === 'install' || action === 'giveUp') {
     await tenants.installation.install(id, { isLast: true })
-    return 'unknown'
+    return 'nothing'
   }
   try {
     const { changed } = await tenants[action](id)
@@ -24,25 +65,4 @@ export async function act({ tenants }: Tenancy, id: string, action: Action): Pro
     if ((error as { code?: string }).code !== 'E_TENANT_STATE') throw error
     return 'refused'
   }
-}
-
-if (process.send) {
-  await serveParent(async ({ url, appKey }) => {
-    const tenancies = new Map<string, { tenancy: Tenancy; said: Recorded }>()
-    for (const kind of ['install', 'giveUp'] as const) {
-      const tenancy = await createTenancy({
-        database: { url },
-        appKey,
-        isolation: [schemaPg({ maxConnections: 2 })],
-        migrations: migrationsFor(kind),
-        role: 'api',
-      })
-      tenancies.set(kind, { tenancy, said: recorded(tenancy) })
-    }
-    return async ({ id, action }: { id: string; action: Action }) => {
-      const chosen = tenancies.get(action === 'giveUp' ? 'giveUp' : 'install')
-      if (!chosen) throw new Error('not opened')
-      return { outcome: await act(chosen.tenancy, id, action), said: chosen.said.of(id) }
-    }
-  })
 }

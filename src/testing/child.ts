@@ -21,7 +21,9 @@ type Reply = { readonly number: number; readonly answer?: unknown; readonly fail
 
 /** @param options handed to the program; anything that JSON can hold. */
 export async function startChild(program: URL, options: unknown): Promise<Child> {
-  const child = fork(fileURLToPath(program), [JSON.stringify(options)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  const child = fork(fileURLToPath(program), [JSON.stringify(options)], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
   const pending = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>()
   let asked = 0
   child.on('message', ({ number, answer, failure }: Reply) => {
@@ -69,5 +71,8 @@ export async function serveParent(open: (options: any) => Promise<(question: any
     const answer = await opened
     await answering(number, answer(question))
   })
-  await answering(0, opened.then(() => undefined))
+  await answering(
+    0,
+    opened.then(() => undefined),
+  )
 }

@@ -14,7 +14,7 @@ interface Migrated {
 }
 
 export async function migration({ service, tenancy }: Tour): Promise<void> {
-  heading("Migrate all of them: the host's next release has another column")
+  heading('Migrate all of them: the next release of the host has another column')
   await copyFile(join(import.meta.dirname, `../${SECOND}.sql`), join(service.migrations, `${SECOND}.sql`))
 
   const migrated = (await service.command('tenant:migrate')) as Migrated[]

@@ -3,10 +3,11 @@
  * `tenantry.migrations` of the same database, so that a migration and its record commit together.
  */
 import { Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
-import pg from 'pg'
+import type pg from 'pg'
+import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import { defineError } from '../../kernel/errors.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
-import { SingleClientDriver } from './postgres-scope.ts'
+import { isIdle, SingleClientDriver } from './postgres-scope.ts'
 
 export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
 
@@ -21,6 +22,9 @@ export const PREPARE = `begin;
 
 type Direction = 'up' | 'down'
 
+/** Serialization failure, deadlock, lock not available: the migration may well succeed the next time. */
+const PASSING = new Set(['40001', '40P01', '55P03'])
+
 export class PostgresMigrator {
   readonly #migrations: readonly TenantMigration[]
 
@@ -33,9 +37,8 @@ export class PostgresMigrator {
     if (this.#migrations.length === 0) return []
     const applied = await this.#applied(client, locator)
     const pending = this.#migrations.filter(({ name }) => !applied.includes(name))
-    await client.query(`select set_config('search_path', $1, true)`, [searchPath])
     for (const migration of pending) {
-      await this.#run(client, migration, 'up', migration.up)
+      await run(client, searchPath, migration.name, 'up', migration.up)
       await client.query('insert into tenantry.migrations (locator, name, checksum) values ($1, $2, $3)', [
         locator,
         migration.name,
@@ -47,12 +50,14 @@ export class PostgresMigrator {
 
   /** Takes back the last `steps`, newest first. */
   async down(client: pg.ClientBase, locator: string, searchPath: string, steps: number): Promise<string[]> {
-    const names = (await this.#applied(client, locator)).reverse().slice(0, steps)
-    await client.query(`select set_config('search_path', $1, true)`, [searchPath])
+    const applied = await this.#applied(client, locator)
+    const known = this.#migrations.map(({ name }) => name)
+    const unknown = applied.filter((name) => !known.includes(name))
+    const names = [...unknown, ...known.filter((name) => applied.includes(name)).reverse()].slice(0, steps)
     for (const name of names) {
       const migration = this.#migrations.find((one) => one.name === name)
       if (!migration?.down) throw MigrationFailed(`The migration ${name} cannot be taken back: it has no "down".`)
-      await this.#run(client, migration, 'down', migration.down)
+      await run(client, searchPath, name, 'down', migration.down)
       await client.query('delete from tenantry.migrations where locator = $1 and name = $2', [locator, name])
     }
     return names
@@ -63,24 +68,31 @@ export class PostgresMigrator {
   }
 
   async #applied(client: pg.ClientBase, locator: string): Promise<string[]> {
-    const { rows } = await client.query('select name from tenantry.migrations where locator = $1 order by name', [
-      locator,
-    ])
+    const { rows } = await client.query('select name from tenantry.migrations where locator = $1', [locator])
     return rows.map(({ name }) => name)
   }
+}
 
-  async #run(client: pg.ClientBase, { name }: TenantMigration, direction: Direction, step: TenantMigration['up']) {
-    try {
-      if (typeof step === 'string') await client.query(step)
-      else await step(kyselyOn(client))
-    } catch (error) {
-      if (!(error instanceof pg.DatabaseError) && typeof step === 'string') throw error // the connection, not the SQL
-      const state = error instanceof pg.DatabaseError ? ` (SQLSTATE ${error.code})` : ''
-      throw MigrationFailed(`The migration ${name} (${direction}) failed${state}; the log has the full text.`, {
-        cause: error,
-      })
-    }
+async function run(
+  client: pg.ClientBase,
+  searchPath: string,
+  name: string,
+  direction: Direction,
+  step: TenantMigration['up'],
+): Promise<void> {
+  await client.query(`select set_config('search_path', $1, true)`, [searchPath]) // each time: the one before may set it
+  try {
+    if (typeof step === 'string') await client.query(step)
+    else await step(kyselyOn(client))
+  } catch (error) {
+    const state = sqlState(error)
+    if (isDatabaseUnavailable(error) || (state && PASSING.has(state))) throw error
+    const detail = state ? ` (SQLSTATE ${state})` : ''
+    throw MigrationFailed(`The migration ${name} (${direction}) failed${detail}; the log has the full text.`, {
+      cause: error,
+    })
   }
+  if (isIdle(client)) throw MigrationFailed(`The migration ${name} (${direction}) ends the transaction it runs in.`)
 }
 
 const kyselyOn = (client: pg.ClientBase): Kysely<any> =>

@@ -4,8 +4,9 @@
  *   a query alone   BEGIN, scope, the query, COMMIT
  *   a transaction   BEGIN (with its isolation level), scope, the host's statements, COMMIT
  *
- * The scope is awaited before anything of the host is sent, so no statement ever runs without it. It is set with
- * `set_config(.., true)` only. A client that does not come back idle is destroyed, never reused.
+ * The scope is awaited before anything of the host is sent, and nothing more is sent once the host has ended the transaction
+ * itself, so no statement ever runs without it. It is set with `set_config(.., true)` only. A client that does not come back
+ * idle, or has temporary tables, is destroyed, never reused: the next tenant would find what the last one left.
  */
 import type { CompiledQuery, DatabaseConnection, Driver, QueryResult, TransactionSettings } from 'kysely'
 import type pg from 'pg'
@@ -17,6 +18,7 @@ export interface Scope {
 }
 
 const SET_SCOPE = `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true), set_config('role', $3, true)`
+const HAS_TEMPORARY = 'select pg_my_temp_schema() <> 0 as temporary'
 
 /** Kysely over a pool, every statement inside a tenant's scope. */
 export class ScopedDriver implements Driver {
@@ -66,10 +68,14 @@ export class ScopedDriver implements Driver {
   async destroy(): Promise<void> {}
 }
 
+/** Two statements sent at once are answered by two results. */
+type EndResult = [ended: pg.QueryResult, left: pg.QueryResult<{ temporary: boolean }>]
+
 class ScopedConnection implements DatabaseConnection {
   readonly #client: pg.PoolClient
   readonly #scope: Scope
   #inTransaction = false
+  #isClean = true
 
   constructor(client: pg.PoolClient, scope: Scope) {
     this.#client = client
@@ -77,14 +83,17 @@ class ScopedConnection implements DatabaseConnection {
   }
 
   async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
-    if (this.#inTransaction) return run<Row>(this.#client, query)
+    if (this.#inTransaction) {
+      this.#refuseEnded()
+      return run<Row>(this.#client, query)
+    }
     await this.begin({})
     try {
       const result = await run<Row>(this.#client, query)
       await this.end('commit')
       return result
     } catch (error) {
-      if (this.#inTransaction) await this.end('rollback')
+      if (this.#inTransaction) await this.end('rollback').catch(() => undefined) // `release` destroys it
       throw error
     }
   }
@@ -96,6 +105,7 @@ class ScopedConnection implements DatabaseConnection {
 
   async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
     const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode].filter(Boolean).join(', ')
+    this.#isClean = false
     await this.#client.query(modes ? `begin ${modes}` : 'begin')
     this.#inTransaction = true
     await this.#client.query(SET_SCOPE, [this.#scope.tenantId, this.#scope.searchPath, this.#scope.role])
@@ -103,21 +113,32 @@ class ScopedConnection implements DatabaseConnection {
 
   async end(how: 'commit' | 'rollback'): Promise<void> {
     this.#inTransaction = false
-    const { command } = await this.#client.query(how)
-    if (how === 'commit' && command === 'ROLLBACK') {
+    if (how === 'commit') this.#refuseEnded()
+    const [ended, { rows }] = (await this.#client.query(`${how}; ${HAS_TEMPORARY}`)) as unknown as EndResult
+    this.#isClean = rows[0]?.temporary === false
+    if (how === 'commit' && ended.command === 'ROLLBACK') {
       throw new Error('the transaction was rolled back: a statement in it had failed')
     }
   }
 
   async statement(sql: string): Promise<void> {
+    this.#refuseEnded()
     await this.#client.query(sql)
   }
 
   release(): void {
-    const isIdle = (this.#client as unknown as { getTransactionStatus(): string | null }).getTransactionStatus() === 'I'
-    this.#client.release(!isIdle)
+    this.#client.release(!this.#isClean || !isIdle(this.#client))
+  }
+
+  #refuseEnded(): void {
+    if (isIdle(this.#client))
+      throw new Error('a statement ended the transaction it ran in; that is for the handle to do')
   }
 }
+
+/** Whether no transaction is open, as the server said with its last answer. */
+export const isIdle = (client: pg.ClientBase): boolean =>
+  (client as unknown as { getTransactionStatus(): string | null }).getTransactionStatus() === 'I'
 
 /** Kysely over one client inside a transaction that somebody else ends: for migrations written in TypeScript. */
 export class SingleClientDriver implements Driver {

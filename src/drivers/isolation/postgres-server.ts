@@ -27,6 +27,8 @@ export class PostgresServer {
         keepAlive: true,
         application_name: `tenantry ${purpose}`,
       })
+      // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
+      pool.on('connect', (client) => client.on('error', () => undefined))
       pool.on('error', (error) => {
         if (!pool.ending) log.warn({ err: error, placement: name }, 'an idle connection of a placement was lost')
       })
@@ -81,14 +83,24 @@ export class PostgresServer {
   }
 }
 
+/** What a role is or may become, and why it must not have tenants' queries. */
+const MIGHT = `
+  select rolname as role, rolname = session_user as itself, case
+      when rolsuper then 'is a superuser'
+      when rolbypassrls then 'bypasses row security'
+      when rolname in ('pg_read_all_data', 'pg_write_all_data') then 'may read or write everything'
+      when rolname = 'pg_database_owner' or exists (
+        select from pg_shdepend
+        where refclassid = 'pg_authid'::regclass and refobjid = pg_roles.oid and deptype = 'o'
+          and dbid in (0, (select oid from pg_database where datname = current_database()))
+      ) then 'owns something in the database'
+    end as fault
+  from pg_roles where pg_has_role(session_user, oid, 'member') order by itself desc`
+
 async function refuseMightyRole(client: pg.ClientBase): Promise<void> {
-  const { rows } = await client.query(
-    `select rolname, rolsuper, rolbypassrls,
-       exists (select from pg_namespace where nspowner = pg_roles.oid) as owns
-     from pg_roles where rolname = session_user`,
-  )
-  const { rolname, rolsuper, rolbypassrls, owns } = rows[0]
-  if (!rolsuper && !rolbypassrls && !owns) return
-  const fault = rolsuper ? 'is a superuser' : rolbypassrls ? 'bypasses row security' : 'owns schemas'
-  throw new Error(`tenantUrl: the role "${rolname}" ${fault}; tenants' queries must use one that does not`)
+  const { rows } = await client.query(MIGHT)
+  const mighty = rows.find(({ fault }) => fault)
+  if (!mighty) return
+  const who = mighty.itself ? `the role "${mighty.role}"` : `the role may become "${mighty.role}", which`
+  throw new Error(`tenantUrl: ${who} ${mighty.fault}; tenants' queries must use one that does not`)
 }

@@ -6,10 +6,11 @@
  * Unless the host gives `tenantUrl`, both roles are made at the first start and the password is kept sealed in the backoffice
  * database. Roles belong to a whole server: when the name is taken there by another installation, ours gets a suffix.
  */
+import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import type { Secrets } from '../../kernel/crypto.ts'
 import { randomToken } from '../../kernel/crypto.ts'
-import type { Database } from '../../kernel/database.ts'
+import { type Database, sqlState } from '../../kernel/database.ts'
 import type { PlacementUrls } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 
@@ -46,7 +47,7 @@ export function preparePlacement(
       return { name, url: config.url, tenantUrl, scopeRole: kept.scopeRole }
     }
     const password = given === undefined ? randomToken() : null
-    const { login, scopeRole } = await makeRoles(config.url, given, password)
+    const { login, scopeRole } = await makeRoles(config.url, { given, password, scopeRole: kept?.scopeRole })
     const row = { placement: name, login, scopeRole, password: password && secrets.seal(password, binding(name)) }
     await database
       .query<TenantTables>()
@@ -65,26 +66,32 @@ export function preparePlacement(
 
 const binding = (placement: string): string => `placement_logins ${placement}`
 
-async function makeRoles(url: string, given: string | undefined, password: string | null) {
+interface Wish {
+  /** The host's own login; absent: one is made. */
+  readonly given: string | undefined
+  readonly password: string | null
+  /** The role that has rights on the tenants' rows already; another login takes it over. */
+  readonly scopeRole: string | undefined
+}
+
+async function makeRoles(url: string, { given, password, scopeRole: kept }: Wish) {
   const client = new pg.Client({ connectionString: url, application_name: 'tenantry setup' })
   await client.connect()
   try {
     for (let attempt = 0; ; attempt++) {
-      const login =
-        given ??
-        (attempt === 0
-          ? LOGIN
-          : `${LOGIN}_${randomToken()
-              .replace(/[^a-z0-9]/g, '')
-              .slice(0, 8)}`)
-      const scopeRole = given === undefined ? `${login}_scope` : `${LOGIN}_scope_${suffix(given)}`
-      const statements = roleStatements(login, scopeRole, given === undefined ? (password ?? '') : undefined)
+      const login = given ?? (attempt === 0 ? LOGIN : `${LOGIN}_${randomName()}`)
+      const scopeRole = kept ?? (given === undefined ? `${login}_scope` : `${LOGIN}_scope_${suffix(given)}`)
+      const statements = [
+        ...(given === undefined ? loginStatements(login, password ?? '') : []),
+        ...(kept === undefined ? [`create role ${pg.escapeIdentifier(scopeRole)} nologin noinherit`] : []),
+        `grant ${pg.escapeIdentifier(scopeRole)} to ${pg.escapeIdentifier(login)}`,
+      ]
       try {
         await client.query(`begin; ${statements.join('; ')}; commit`)
         return { login, scopeRole }
       } catch (error) {
         await client.query('rollback')
-        const code = error instanceof pg.DatabaseError ? error.code : undefined
+        const code = sqlState(error)
         if (code && DUPLICATE_OBJECT.has(code)) {
           if (given !== undefined && (await isMember(client, given, scopeRole))) return { login, scopeRole }
           if (given === undefined && attempt < 5) continue
@@ -98,17 +105,12 @@ async function makeRoles(url: string, given: string | undefined, password: strin
   }
 }
 
-function roleStatements(login: string, scopeRole: string, password: string | undefined): string[] {
+function loginStatements(login: string, password: string): string[] {
   const quoted = pg.escapeIdentifier(login)
-  const scope = pg.escapeIdentifier(scopeRole)
-  const makeLogin =
-    password === undefined
-      ? []
-      : [
-          `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(password)}`,
-          `alter role ${quoted} set search_path = pg_catalog`,
-        ]
-  return [...makeLogin, `create role ${scope} nologin noinherit`, `grant ${scope} to ${quoted}`]
+  return [
+    `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(password)}`,
+    `alter role ${quoted} set search_path = pg_catalog`,
+  ]
 }
 
 async function isMember(client: pg.Client, login: string, role: string): Promise<boolean> {
@@ -129,5 +131,7 @@ function withLogin(url: string, login: string, password: string): string {
   changed.password = encodeURIComponent(password)
   return changed.href
 }
+
+const randomName = (): string => randomUUID().slice(0, 8)
 
 const suffix = (login: string): string => login.replace(/[^a-z0-9_]/gi, '_').slice(0, 40)

@@ -86,6 +86,11 @@ const changesOf = (id: string) =>
     .toSorted((one, other) => (one.id < other.id ? -1 : 1))
     .map(({ target, before, after }) => ({ target, before, after }))
 
+async function rowsOf(id: string): Promise<number> {
+  const { rows } = await tenancy.kernel.database.sql('select 1 from multitenancy.branding where tenant_id = $1', [id])
+  return rows.length
+}
+
 describe('branding', () => {
   test('is all null while nothing is set', async () => {
     const id = await newTenant()
@@ -136,8 +141,7 @@ describe('branding', () => {
     const id = await newTenant()
     expect(await call('PUT', id, {})).toEqual([200, NOTHING])
     expect(changesOf(id)).toEqual([])
-    const { rows } = await tenancy.kernel.database.sql('select 1 from multitenancy.branding where tenant_id = $1', [id])
-    expect(rows).toEqual([])
+    expect(await rowsOf(id)).toBe(0)
   })
 })
 
@@ -187,14 +191,20 @@ describe('a tenant', () => {
     expect(await call('PUT', id, {})).toEqual([200, NOTHING])
   })
 
-  test('that is purged leaves nothing behind', async () => {
+  test('that is purged leaves nothing behind, and a purge that fails takes nothing', async () => {
     const id = await newTenant()
     await call('PUT', id, EVERYTHING)
     await tenancy.tenants.delete(id)
     clock.advance(31 * DAY_MS)
+    const failing = tenancy.transaction(async () => {
+      await tenancy.tenants.installation.purge(id)
+      expect(await rowsOf(id)).toBe(0)
+      throw new Error('the server went away')
+    })
+    await expect(failing).rejects.toThrow('the server went away')
+    expect(await rowsOf(id)).toBe(1)
     await tenancy.tenants.installation.purge(id)
-    const { rows } = await tenancy.kernel.database.sql('select 1 from multitenancy.branding where tenant_id = $1', [id])
-    expect(rows).toEqual([])
+    expect(await rowsOf(id)).toBe(0)
     expect((await call('GET', id))[0]).toBe(404)
     expect((await call('PUT', id, EVERYTHING))[0]).toBe(404)
   })

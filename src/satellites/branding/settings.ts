@@ -33,7 +33,7 @@ const Email = z.email('not a mail address').max(EMAIL_LENGTH)
 
 const Colour = z
   .string()
-  .regex(/^#[0-9a-f]{6}$/i, 'not a colour like #1a2b3c')
+  .regex(/^#[0-9a-fA-F]{6}$/, 'not a colour like #1a2b3c')
   .meta({ description: '#rrggbb', example: '#1a2b3c' })
 
 const Css = z

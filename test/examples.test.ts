@@ -1,0 +1,225 @@
+/** Every program in examples/ is started as its reader would start it, and called over HTTP. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createTenancy, schemaPg, type Tenancy } from 'tenantry'
+import { auditLogs } from 'tenantry/satellites/audit-logs'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { AnnouncementPublished, announcements } from '../examples/own-satellite/announcements.ts'
+import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
+
+const EXAMPLES = join(import.meta.dirname, '../examples')
+const APP_KEY = Buffer.alloc(32, 7).toString('base64')
+const ADMIN_TOKEN = 'a-token-of-the-examples'
+const START_TIMEOUT_MS = 30_000
+
+interface Host {
+  readonly child: ChildProcess
+  readonly url: string
+  output(): string
+  admin(method: string, path: string, body?: unknown): Promise<{ status: number; body: any }>
+}
+
+describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name) => {
+  let database: TestDatabase
+  let host: Host
+  let tenancy: Tenancy
+
+  beforeAll(async () => {
+    database = await createTestDatabase(inject('postgresUrl'))
+    host = await start(name, database.url)
+    tenancy = await createTenancy({
+      database: { url: database.url },
+      appKey: APP_KEY,
+      isolation: [schemaPg()],
+      role: 'api',
+    })
+    for (const id of ['acme', 'globex']) {
+      expect(await host.admin('POST', '/tenants', { id, name: id })).toMatchObject({
+        status: 201,
+        body: { status: 'active' },
+      })
+      const { db } = await tenancy.tenant(id)
+      await db
+        .insertInto('notes')
+        .values({ title: `a note of ${id}` })
+        .execute()
+    }
+  })
+
+  afterAll(async () => {
+    await tenancy?.stop()
+    host?.child.kill('SIGKILL')
+    await database?.drop()
+  })
+
+  const notes = async (tenant?: string) => {
+    const response = await fetch(`${host.url}/notes`, { headers: tenant === undefined ? {} : { 'x-tenant': tenant } })
+    return { status: response.status, body: await response.json() }
+  }
+
+  test('has the admin API, the probes and the metrics beside its own routes', async () => {
+    expect((await host.admin('GET', '/tenants')).body.data).toHaveLength(2)
+    expect((await fetch(`${host.url}/admin/multitenancy/tenants`)).status).toBe(401)
+    expect((await fetch(`${host.url}/readyz`)).status).toBe(200)
+    expect(await (await fetch(`${host.url}/metrics`)).text()).toContain('multitenancy_tenants_total')
+    expect((await fetch(`${host.url}/nothing-here`)).status).toBe(404)
+  })
+
+  test("writes what an admin does into the satellite's audit log", async () => {
+    const { body } = await host.admin('GET', '/tenants/acme/audit-logs?action=tenants.create')
+    expect(body.data).toMatchObject([{ actor: { type: 'admin', name: 'ops' }, outcome: 'success' }])
+  })
+
+  test('answers the rows of the tenant that asks, and of no other', async () => {
+    expect(await notes('acme')).toMatchObject({ status: 200, body: [{ id: 1, title: 'a note of acme' }] })
+    expect(await notes('globex')).toMatchObject({ status: 200, body: [{ id: 1, title: 'a note of globex' }] })
+  })
+
+  test('refuses a tenant it does not know, and a request that names none', async () => {
+    expect(await notes('initech')).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
+    expect(await notes()).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
+  })
+
+  test('refuses a suspended tenant from the moment the suspension is answered', async () => {
+    expect((await host.admin('PUT', '/tenants/globex/suspend')).status).toBe(200)
+    expect(await notes('globex')).toMatchObject({ status: 403, body: { code: 'E_TENANT_SUSPENDED' } })
+    expect((await notes('acme')).status).toBe(200)
+    expect((await host.admin('PUT', '/tenants/globex/activate')).status).toBe(200)
+    expect((await notes('globex')).status).toBe(200)
+  })
+
+  test('ends by itself on SIGTERM', async () => {
+    host.child.kill('SIGTERM')
+    if (host.child.exitCode === null) await once(host.child, 'exit')
+    expect(host.child).toMatchObject({ exitCode: 0, signalCode: null })
+    await expect(fetch(host.url)).rejects.toThrow()
+  })
+})
+
+describe('examples/own-satellite', () => {
+  let database: TestDatabase
+  let host: Host
+
+  beforeAll(async () => {
+    database = await createTestDatabase(inject('postgresUrl'))
+    host = await start('own-satellite', database.url)
+    await host.admin('POST', '/tenants', { id: 'acme', name: 'Acme' })
+    await host.admin('POST', '/tenants', { id: 'globex', name: 'Globex' })
+  })
+
+  afterAll(async () => {
+    host?.child.kill('SIGKILL')
+    await database?.drop()
+  })
+
+  test('its operations are in the admin API and its description', async () => {
+    const made = await host.admin('POST', '/tenants/acme/announcements', { title: 'We are moving', body: 'In May.' })
+    expect(made).toMatchObject({ status: 201, body: { tenantId: 'acme', title: 'We are moving', body: 'In May.' } })
+    await host.admin('POST', '/tenants/acme/announcements', { title: 'We have moved', body: '' })
+
+    const first = await host.admin('GET', '/tenants/acme/announcements?limit=1')
+    expect(first.body).toMatchObject({ data: [{ title: 'We have moved' }], nextCursor: expect.any(String) })
+    const second = await host.admin('GET', `/tenants/acme/announcements?limit=1&cursor=${first.body.nextCursor}`)
+    expect(second.body).toEqual({ data: [made.body], nextCursor: null })
+    expect((await host.admin('GET', '/tenants/globex/announcements')).body.data).toEqual([])
+
+    const { paths } = (await host.admin('GET', '/openapi.json')).body
+    expect(JSON.stringify(paths)).toContain('announcements.publish')
+  })
+
+  test('its wrong requests are answered like any other', async () => {
+    const unknown = await host.admin('POST', '/tenants/initech/announcements', { title: 'Hello', body: '' })
+    expect(unknown).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
+    expect((await host.admin('GET', '/tenants/initech/announcements')).status).toBe(404)
+    const empty = await host.admin('POST', '/tenants/acme/announcements', { title: '', body: '' })
+    expect(empty).toMatchObject({ status: 400, body: { code: 'E_INVALID_REQUEST', errors: [{ path: 'title' }] } })
+  })
+
+  test('its changes are in the audit log, and the host hears its events', async () => {
+    await host.admin('POST', '/tenants/globex/announcements', { title: 'Closed on Friday', body: '' })
+    const { body } = await host.admin('GET', '/tenants/globex/audit-logs?action=announcements.publish')
+    expect(body.data).toMatchObject([{ actor: { name: 'ops' }, after: { title: 'Closed on Friday' } }])
+    await vi.waitUntil(() => host.output().includes('globex is told: Closed on Friday'), { timeout: 10_000 })
+  })
+
+  test('its service, event and command are used from code, and a purge takes its rows', async () => {
+    const tenancy = await createTenancy({
+      database: { url: database.url },
+      appKey: APP_KEY,
+      isolation: [schemaPg()],
+      satellites: [auditLogs(), announcements()],
+      tenants: { retentionDays: 0 },
+      role: 'api',
+    })
+    onTestFinished(() => tenancy.stop())
+    await host.admin('POST', '/tenants', { id: 'umbrella', name: 'Umbrella' })
+    const heard: string[] = []
+    tenancy.on(AnnouncementPublished, ({ title }) => void heard.push(title))
+
+    await tenancy.announcements.publish('umbrella', { title: 'From code', body: '' })
+    const command = tenancy.commands.find(({ what }) => what.name === 'announcements:publish')
+    const printed: unknown[] = []
+    await command?.what.run(command.service, {
+      args: { id: 'umbrella' },
+      options: { title: 'From a terminal', body: '' },
+      terminal: { record: (value: unknown) => printed.push(value) } as any,
+      signal: AbortSignal.timeout(10_000),
+    })
+    expect(printed).toMatchObject([{ title: 'From a terminal' }])
+    await vi.waitUntil(() => heard.length === 2, { timeout: 10_000 })
+    expect(heard).toEqual(['From code', 'From a terminal'])
+
+    await tenancy.tenants.delete('umbrella')
+    await tenancy.tenants.installation.purge('umbrella')
+    const { rows } = await tenancy.kernel.database.sql(
+      'select tenant_id, count(*) from multitenancy.announcements group by 1',
+    )
+    expect(rows.map(({ tenant_id }) => tenant_id).sort()).toEqual(['acme', 'globex'])
+    await expect(tenancy.announcements.list('umbrella', { limit: 10 })).rejects.toMatchObject({
+      code: 'E_TENANT_NOT_FOUND',
+    })
+  })
+
+  test('ends by itself on SIGTERM', async () => {
+    host.child.kill('SIGTERM')
+    if (host.child.exitCode === null) await once(host.child, 'exit')
+    expect(host.child).toMatchObject({ exitCode: 0, signalCode: null })
+  })
+})
+
+/** Resolves when the program has printed where it serves. */
+async function start(name: string, databaseUrl: string): Promise<Host> {
+  const child = spawn(process.execPath, ['--conditions=source', join(EXAMPLES, name, 'host.ts')], {
+    env: {
+      ...process.env,
+      DATABASE_URL: databaseUrl,
+      TENANTRY_APP_KEY: APP_KEY,
+      TENANTRY_ADMIN_TOKEN: ADMIN_TOKEN,
+      PORT: '0',
+    },
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (text) => {
+      output += text
+    })
+  }
+  const url = () => /^http:\/\/\S+$/m.exec(output)?.[0]
+  await vi.waitUntil(() => url() !== undefined || child.exitCode !== null, { timeout: START_TIMEOUT_MS })
+  const at = url()
+  if (!at) throw new Error(`examples/${name} did not start:\n${output}`)
+  return {
+    child,
+    url: at,
+    output: () => output,
+    async admin(method, path, body) {
+      const response = await fetch(`${at}/admin/multitenancy${path}`, {
+        method,
+        headers: { 'x-admin-token': ADMIN_TOKEN, 'content-type': 'application/json', prefer: 'wait=20' },
+        body: body === undefined ? undefined : JSON.stringify(body),
+      })
+      return { status: response.status, body: await response.json() }
+    },
+  }
+}

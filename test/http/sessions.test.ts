@@ -1,0 +1,147 @@
+/** A person in a browser: signed in by token or one-time code, bound to the origin, gone with the token; on every host. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type Host, hosts } from './hosts.ts'
+import { ADMIN, type Answer, PREFIX, type Served, send, served, TOKEN } from './served.ts'
+
+const SECOND = 'second-token-0123456789'
+
+let tenancy: Served
+beforeAll(async () => {
+  tenancy = await served(inject('postgresUrl'), [], {
+    adminTokens: [
+      { name: 'admin', token: TOKEN },
+      { name: 'second', token: SECOND },
+    ],
+  })
+})
+afterAll(() => tenancy.stop())
+
+describe.each(Object.entries(hosts))('%s', (_name, start) => {
+  let host: Host
+  beforeAll(async () => {
+    host = await start(tenancy.http)
+  })
+  afterAll(() => host.close())
+
+  const call = (line: string, headers: Record<string, string> = {}, body?: unknown) => {
+    const [method, path] = line.split(' ')
+    return send(host.origin, `${method} ${PREFIX}${path}`, { headers, body })
+  }
+  const signIn = async (token = TOKEN) => cookieOf(await call('POST /session', {}, { token }))
+
+  test('a token is exchanged for a cookie that stands for it', async () => {
+    const answer = await call('POST /session', { origin: host.origin }, { token: TOKEN })
+    expect(answer).toMatchObject({ status: 200, json: { name: 'admin', scope: 'admin' } })
+    expect(answer.headers['set-cookie']).toHaveLength(1)
+    const [cookie = ''] = answer.headers['set-cookie'] ?? []
+    const [value, ...attributes] = cookie.split('; ')
+    expect(attributes).toEqual([`Path=${PREFIX}`, 'Max-Age=43200', 'HttpOnly', 'SameSite=Strict'])
+    expect(value).not.toContain(TOKEN)
+    const list = await call('GET /tenants', { cookie: `theme=dark; ${value}; lang=de` })
+    expect(list.status).toBe(200)
+  })
+
+  test('behind https the cookie is for https only', async () => {
+    const answer = await call('POST /session', { 'x-forwarded-proto': 'https' }, { token: TOKEN })
+    expect(answer.headers['set-cookie']?.[0]).toMatch(/; Secure$/)
+  })
+
+  test('a write with the cookie must come from a page of the same origin', async () => {
+    const cookie = await signIn()
+    const write = (headers: Record<string, string>) => call('POST /tenants', { cookie, ...headers }, { name: 'Acme' })
+    for (const origin of [
+      'https://evil.example',
+      'null',
+      `${host.origin}.evil.example`,
+      'http://127.0.0.1:1',
+      'nonsense',
+    ]) {
+      expect(await write({ origin })).toMatchObject({ status: 403, json: { code: 'E_FORBIDDEN' } })
+    }
+    expect(await write({})).toMatchObject({ status: 403, json: { code: 'E_FORBIDDEN' } })
+    expect(await write({ origin: host.origin })).toMatchObject({ status: 201 })
+    expect(await call('POST /tenants', { ...ADMIN, origin: 'https://evil.example' }, { name: 'Acme' })).toMatchObject({
+      status: 201,
+    })
+  })
+
+  test('nobody is signed in from a page of another origin', async () => {
+    const answer = await call('POST /session', { origin: 'https://evil.example' }, { token: TOKEN })
+    expect(answer).toMatchObject({ status: 403 })
+    expect(answer.headers['set-cookie']).toBeUndefined()
+  })
+
+  test('a wrong header is not made good by a cookie', async () => {
+    const cookie = await signIn()
+    expect(await call('GET /tenants', { cookie, 'x-admin-token': 'wrong-token-0123456789' })).toMatchObject({
+      status: 401,
+    })
+  })
+
+  test('a cookie that was altered is none', async () => {
+    const cookie = await signIn()
+    const [name = '', sealed = ''] = cookie.split('=')
+    const parts = sealed.split('.')
+    const altered = [
+      `${name}=`,
+      `${name}=${sealed.slice(0, -1)}`,
+      `${name}=${sealed}A`,
+      `${name}=${parts.with(3, [...(parts[3] ?? '')].reverse().join('')).join('.')}`,
+      `${name}=${parts.with(2, 'AAAAAAAAAAAAAAAA').join('.')}`,
+      `${name}=v1.00000000.${parts.slice(2).join('.')}`,
+      `other_session=${sealed}`,
+    ]
+    for (const cookie of altered) expect(await call('GET /tenants', { cookie })).toMatchObject({ status: 401 })
+    expect(await call('GET /tenants', { cookie })).toMatchObject({ status: 200 })
+  })
+
+  test('signing out ends the session, not only the cookie', async () => {
+    const cookie = await signIn()
+    expect(await call('DELETE /session', { cookie })).toMatchObject({ status: 403 })
+    const answer = await call('DELETE /session', { cookie, origin: host.origin })
+    expect(answer.status).toBe(204)
+    expect(answer.headers['set-cookie']?.[0]).toContain('tenantry_session=; ')
+    expect(answer.headers['set-cookie']?.[0]).toContain('Max-Age=0')
+    expect(await call('GET /tenants', { cookie })).toMatchObject({ status: 401 })
+  })
+
+  test('a sign-in code is good once', async () => {
+    const link = await tenancy.http.signInLink()
+    expect(link).toMatch(new RegExp(`^${PREFIX}/sign-in#code=[\\w-]{43}$`))
+    expect(await send(host.origin, `GET ${link.split('#')[0]}`)).toMatchObject({ status: 200 })
+    const code = link.split('=')[1]
+    const both = await Promise.all([call('POST /session', {}, { code }), call('POST /session', {}, { code })])
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 401])
+    expect(await call('POST /session', {}, { code })).toMatchObject({ status: 401, json: { code: 'E_UNAUTHORIZED' } })
+    const winner = both.find(({ status }) => status === 200)
+    expect(winner && (await call('GET /tenants', { cookie: cookieOf(winner) }))).toMatchObject({ status: 200 })
+  })
+
+  test('what is no credential signs nobody in', async () => {
+    for (const body of [{ token: 'wrong-token-0123456789' }, { code: 'x' }, { token: '' }, { code: TOKEN }]) {
+      expect(await call('POST /session', {}, body)).toMatchObject({ status: 401 })
+    }
+    for (const body of [{}, { token: 7 }, { token: TOKEN, code: 'x' }, [], '{']) {
+      const answer = await call('POST /session', {}, body)
+      expect(answer.status).toBe(400)
+      expect(answer.headers['set-cookie']).toBeUndefined()
+    }
+  })
+
+  test('sessions outlive a restart, and end when their token is removed', async () => {
+    const [kept, ended] = [await signIn(TOKEN), await signIn(SECOND)]
+    const restarted = await tenancy.again([{ name: 'admin', token: TOKEN }])
+    const other = await start(restarted.http)
+    try {
+      const statusOf = async (cookie: string) =>
+        (await send(other.origin, `GET ${PREFIX}/tenants`, { headers: { cookie } })).status
+      expect(await statusOf(kept)).toBe(200)
+      expect(await statusOf(ended)).toBe(401)
+    } finally {
+      await other.close()
+      await restarted.stop()
+    }
+  })
+})
+
+const cookieOf = ({ headers }: Answer): string => headers['set-cookie']?.[0]?.split(';')[0] ?? ''

@@ -1,0 +1,175 @@
+/**
+ * Streamed answers: at the reader's pace, ended when nobody reads on, and never whole in appearance when they broke off.
+ * The satellite here streams what is needed to see it; what it makes is counted, and its end is awaited.
+ */
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { z } from 'zod'
+import { currentContext } from '../../src/kernel/context.ts'
+import { operation, StreamReply } from '../../src/kernel/operation.ts'
+import { defineSatellite } from '../../src/satellite.ts'
+import { type Host, hosts } from './hosts.ts'
+import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
+
+const CHUNK = 'x'.repeat(64 * 1024)
+/** More than the buffers of two sockets can ever hold. */
+const MANY = 1024
+
+class Exports {
+  made = 0
+  readonly ended = Promise.withResolvers<void>()
+  readonly aborted = Promise.withResolvers<void>()
+
+  async *chunks(count: number, breaksAt = Number.POSITIVE_INFINITY): AsyncIterable<string> {
+    try {
+      for (this.made = 0; this.made < count; this.made++) {
+        if (this.made === breaksAt) throw new Error('relation "secrets" does not exist')
+        yield `${currentContext().requestId}:${CHUNK}\n`
+      }
+    } finally {
+      this.ended.resolve()
+    }
+  }
+
+  async hang(signal: AbortSignal): Promise<void> {
+    this.made = 1
+    await once(signal, 'abort')
+    this.aborted.resolve()
+  }
+}
+
+let current = new Exports()
+const read = (name: string, chunks: (exports: Exports) => AsyncIterable<string>) =>
+  operation({
+    name: `exports.${name}`,
+    method: 'GET',
+    path: `/exports/${name}`,
+    summary: 'An export',
+    reply: z.void(),
+    streams: ['text/plain'],
+    handle: async () => new StreamReply('text/plain; charset=utf-8', `${name}.txt`, chunks(current)),
+  })
+const exportsSatellite = defineSatellite({
+  name: 'exports',
+  summary: 'Streams',
+  service: () => null,
+  operations: [
+    read('few', (exports) => exports.chunks(3)),
+    read('none', (exports) => exports.chunks(0)),
+    read('many', (exports) => exports.chunks(MANY)),
+    read('broken', (exports) => exports.chunks(MANY, 2)),
+    read('stillborn', (exports) => exports.chunks(MANY, 0)),
+    operation({
+      name: 'exports.hang',
+      method: 'POST',
+      path: '/exports/hang',
+      summary: 'Answers when nobody listens any more',
+      reply: z.void(),
+      handle: (_service, { signal }) => current.hang(signal),
+    }),
+  ],
+})
+
+let tenancy: Served
+beforeAll(async () => {
+  tenancy = await served(inject('postgresUrl'), [exportsSatellite])
+})
+afterAll(() => tenancy.stop())
+beforeEach(() => {
+  current = new Exports()
+})
+
+describe.each(Object.entries(hosts))('%s', (_name, start) => {
+  let host: Host
+  beforeAll(async () => {
+    host = await start(tenancy.http)
+  })
+  afterAll(() => host.close())
+
+  /** The answer's head; its body waits to be read. */
+  const open = async (name: string): Promise<IncomingMessage> => {
+    const outgoing = request(`${host.origin}${PREFIX}/exports/${name}`, { agent: false, headers: ADMIN })
+    const [incoming] = await once(outgoing.end(), 'response')
+    return incoming
+  }
+
+  test('comes whole, in the context of its request', async () => {
+    const answer = await send(host.origin, `GET ${PREFIX}/exports/few`, {
+      headers: { ...ADMIN, 'x-request-id': 'r-1' },
+    })
+    expect(answer).toMatchObject({
+      status: 200,
+      headers: {
+        'content-type': 'text/plain; charset=utf-8',
+        'content-disposition': 'attachment; filename="few.txt"',
+        'transfer-encoding': 'chunked',
+        'x-request-id': 'r-1',
+        'cache-control': 'no-store',
+      },
+    })
+    expect(answer.body).toBe(`r-1:${CHUNK}\n`.repeat(3))
+    expect(await send(host.origin, `GET ${PREFIX}/exports/none`, { headers: ADMIN })).toMatchObject({
+      status: 200,
+      body: '',
+    })
+  })
+
+  test('waits for a reader who does not read', async () => {
+    const incoming = await open('many')
+    let seen = -1
+    await vi.waitUntil(
+      () => {
+        const isStill = current.made === seen
+        seen = current.made
+        return isStill
+      },
+      { interval: 100, timeout: 20_000 },
+    )
+    expect(current.made).toBeLessThan(MANY / 2)
+    expect((await text(incoming)).length).toBeGreaterThan(MANY * CHUNK.length)
+    expect(current.made).toBe(MANY)
+  })
+
+  test('ends when the reader goes away', async () => {
+    const incoming = await open('many')
+    await once(incoming, 'readable')
+    incoming.destroy()
+    await current.ended.promise
+    expect(current.made).toBeLessThan(MANY)
+  })
+
+  test('breaks the connection off when it breaks off itself', async () => {
+    const incoming = await open('broken')
+    let received = ''
+    incoming.setEncoding('utf8').on('data', (chunk) => {
+      received += chunk
+    })
+    await expect(once(incoming, 'end')).rejects.toMatchObject({ code: 'ECONNRESET' })
+    expect(incoming.complete).toBe(false)
+    expect(received).not.toContain('secrets')
+    await current.ended.promise
+  })
+
+  test('is a problem when it fails before its first chunk', async () => {
+    const answer = await send(host.origin, `GET ${PREFIX}/exports/stillborn`, { headers: ADMIN })
+    expect(answer).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
+    expect(answer.body).not.toContain('secrets')
+  })
+
+  test('is not made for HEAD', async () => {
+    const answer = await send(host.origin, `HEAD ${PREFIX}/exports/many`, { headers: ADMIN })
+    expect(answer).toMatchObject({ status: 200, body: '', headers: { 'content-type': 'text/plain; charset=utf-8' } })
+    await current.ended.promise
+    expect(current.made).toBe(0)
+  })
+
+  test('work whose client goes away hears of it', async () => {
+    const outgoing = request(`${host.origin}${PREFIX}/exports/hang`, { method: 'POST', agent: false, headers: ADMIN })
+    outgoing.on('error', () => undefined).end()
+    await vi.waitUntil(() => current.made === 1)
+    outgoing.destroy()
+    await current.aborted.promise
+  })
+})
