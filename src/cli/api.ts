@@ -3,7 +3,7 @@
  * to the service that was named.
  */
 import { readFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
+import { text as allOf } from 'node:stream/consumers'
 import { InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import type { ServiceConfig } from '../service/config.ts'
 import type { OwnInput } from './commands.ts'
@@ -27,15 +27,12 @@ export async function api({ args, options, terminal, signal, loadConfig }: OwnIn
     signal.throwIfAborted()
     throw nothingAnswers(`at ${url}`, error)
   })
-  const isJson = /^application\/([a-z.-]+\+)?json\b/.test(response.headers.get('content-type') ?? '')
-  if (response.status >= 300) throw problemOf(response.status, isJson ? await response.json() : await response.text())
-  if (isJson) {
-    const value = await response.json()
-    return terminal.print(`${JSON.stringify(value, null, 2)}\n`, value)
-  }
-  const answer = await response.text()
-  if (answer === '') terminal.say(`${response.status} ${response.statusText}`)
-  terminal.print(answer, answer === '' ? null : answer)
+  const text = await response.text()
+  const isJson = /^application\/([a-z.-]+\+)?json\b/.test(response.headers.get('content-type') ?? '') && text !== ''
+  const answer: unknown = isJson ? JSON.parse(text) : text || null
+  if (response.status >= 300) throw problemOf(response.status, answer)
+  if (answer === null) terminal.say(`${response.status} ${response.statusText}`)
+  terminal.print(isJson ? `${JSON.stringify(answer, null, 2)}\n` : text, answer)
 }
 
 function headersOf(given: readonly string[]): Headers {
@@ -49,7 +46,7 @@ function headersOf(given: readonly string[]): Headers {
 }
 
 async function bodyOf(data: string): Promise<string> {
-  const body = data === '-' ? await text(process.stdin) : data.startsWith('@') ? await fileOf(data.slice(1)) : data
+  const body = data === '-' ? await allOf(process.stdin) : data.startsWith('@') ? await fileOf(data.slice(1)) : data
   try {
     JSON.parse(body)
   } catch {

@@ -3,38 +3,172 @@ import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { Database } from '../kernel/database.ts'
+import { createLogger } from '../kernel/logger.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
 import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
 import { type Child, PROGRAM, type Program, programWith } from './program.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-const MANY = 20_000
-const SLEEP = 'select pg_sleep(300)'
+/** Several times what a pipe holds. */
+const ENTRIES = 5_000
+const ASLEEP = 'select pg_sleep(300)'
 
 let directory: string
-let database: TestDatabase
+let created: TestDatabase
+let database: Database
 let tenantry: Program
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
-  database = await createTestDatabase(inject('postgresUrl'))
+  created = await createTestDatabase(inject('postgresUrl'))
+  database = new Database({ url: created.url, max: 1 }, createLogger({ level: 'silent' }))
   tenantry = programWith({
-    DATABASE_URL: database.url,
+    DATABASE_URL: created.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
     TENANTRY_DATA_DIR: join(directory, 'data'),
   })
   expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme')).toMatchObject({ code: 0 })
+  await database.sql(
+    `insert into multitenancy.audit_entries (id, action, actor_type, actor_id, actor_name, target, outcome, created_at)
+     select gen_random_uuid(), 'test', 'system', 'test', 'test', repeat('x', 100), 'success', now()
+     from generate_series(1, ${ENTRIES})`,
+  )
 })
 
 afterAll(async () => {
   await tenantry?.killAll()
-  await database?.drop()
+  await database?.close()
+  await created?.drop()
   await rm(directory, { recursive: true, force: true })
 })
 
-const rows = (sql: string): string =>
-  execFileSync(process.execPath, ['--input-type=module', '-e', QUERY, database.url, sql], { encoding: 'utf8' })
+async function sleepers(): Promise<number> {
+  const { rows } = await database.sql(
+    `select count(*) from pg_stat_activity
+     where datname = current_database() and state = 'active' and query like '%pg_sleep%' and pid <> pg_backend_pid()`,
+  )
+  return rows[0].count
+}
+
+async function asleep(): Promise<Child> {
+  const child = tenantry.start(['tenant:exec', 'acme', '--sql', ASLEEP])
+  await eventually(async () => expect(await sleepers()).toBe(1))
+  return child
+}
+
+describe('interrupted', () => {
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s closes what is open and ends with 130', async (signal) => {
+    const child = await asleep()
+    child.process.kill(signal)
+    expect(await child.ended).toEqual({ code: 130, stdout: '', stderr: expect.stringMatching(/interrupted\n$/) })
+    await eventually(async () => expect(await sleepers()).toBe(0), 20_000)
+  })
+
+  test('a second time, later, it ends at once', async () => {
+    const child = await asleep()
+    child.process.kill('SIGINT')
+    const first = performance.now()
+    await eventually(() => expect(performance.now() - first).toBeGreaterThan(1_200))
+    child.process.kill('SIGINT')
+    expect(await child.ended).toMatchObject({ code: 130, stderr: '' })
+  })
+
+  test('while it waits for an installation', async () => {
+    const child = tenantry.start(['tenant:list', '--limit', '1'])
+    child.process.kill('SIGINT')
+    expect(await child.ended).toMatchObject({ stdout: '' })
+  })
+})
+
+describe('standard output', () => {
+  test('closed early, as by head, ends the command quietly', async () => {
+    const child = tenantry.start(['tenant:audit:export'])
+    await child.says(/"action":"test"/)
+    child.process.stdout.destroy()
+    expect(await child.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  test('closed before a result that is written at once', async () => {
+    const child = tenantry.start([
+      'tenant:exec',
+      'acme',
+      '--sql',
+      "select repeat('x', 1000) from generate_series(1, 5000)",
+    ])
+    child.process.stdout.destroy()
+    expect(await child.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  test('read slowly, gets everything, and the command waits', async () => {
+    const child = tenantry.start(['tenant:audit:export'])
+    const { stdout } = child.process
+    stdout.removeAllListeners('data').pause()
+    await eventually(() => expect(stdout.readableLength).toBeGreaterThan(0))
+    let lines = 0
+    for await (const _ of createInterface({ input: stdout })) lines++
+    expect((await child.ended).code).toBe(0)
+    expect(lines).toBeGreaterThan(ENTRIES)
+  })
+})
+
+/** The script of util-linux gives a program a terminal; elsewhere it is another program of that name. */
+function hasScript(): boolean {
+  try {
+    return execFileSync('script', ['--version'], { encoding: 'utf8', stdio: 'pipe' }).includes('util-linux')
+  } catch {
+    return false
+  }
+}
+
+if (!hasScript()) console.log('not run: questions at a terminal (needs the script of util-linux)')
+
+describe.runIf(hasScript())('at a terminal', () => {
+  const atTerminal = (command: string, env: NodeJS.ProcessEnv = {}): Child =>
+    tenantry.start([], {
+      env: { TERM: 'xterm', ...env },
+      through: [
+        'script',
+        '--quiet',
+        '--return',
+        '--command',
+        `"${process.execPath}" "${PROGRAM}" ${command}`,
+        '/dev/null',
+      ],
+    })
+
+  test('it asks, and goes ahead only on yes', async () => {
+    const declined = atTerminal('tenant:delete acme')
+    await declined.says(/Delete Acme \(acme\)\?/)
+    declined.process.stdin.write('n')
+    expect(await declined.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing was changed') })
+
+    const confirmed = atTerminal('tenant:delete acme')
+    await confirmed.says(/Delete Acme \(acme\)\?/)
+    confirmed.process.stdin.write('y')
+    expect(await confirmed.ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/status.*deleted/) })
+    expect((await tenantry.run('tenant:restore', 'acme')).code).toBe(0)
+  })
+
+  test('Ctrl-C is an answer too', async () => {
+    const child = atTerminal('tenant:delete acme')
+    await child.says(/Delete Acme \(acme\)\?/)
+    child.process.stdin.write('\u0003')
+    expect((await child.ended).code).toBe(130)
+    expect((await tenantry.run('tenant:show', 'acme')).stdout).toMatch(/^status +active$/m)
+  })
+
+  test('colours, unless NO_COLOR says not to', async () => {
+    const [coloured, plain] = await Promise.all([
+      atTerminal('tenant:list').ended,
+      atTerminal('tenant:list', { NO_COLOR: '1' }).ended,
+    ])
+    expect(coloured.stdout).toContain('\u001b[2mid')
+    expect(plain.stdout).toMatch(/^id +name/)
+    expect(plain.stdout).not.toContain('\u001b')
+  })
+})

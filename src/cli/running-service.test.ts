@@ -48,7 +48,22 @@ test('serve says where everything is, and keeps a token that was given to itself
     .replaceAll(url, '<url>')
     .replace(/code=\S+/, 'code=<code>')
     .replace(host + pathname, '<database>')
-  expect(known).toMatchInlineSnapshot()
+  expect(known).toMatchInlineSnapshot(`
+    "
+    Tenantry 0.1.0 is ready
+
+      Admin API   <url>/admin/multitenancy
+      API page    <url>/admin/multitenancy/sign-in#code=<code>   (signs you in once, within 10 minutes)
+      Probes      <url>/readyz
+      Metrics     <url>/metrics
+      Admin token as configured
+      Data        PostgreSQL at <database>
+
+    Try: curl -H "x-admin-token: $TENANTRY_ADMIN_TOKEN" <url>/admin/multitenancy/tenants
+    Stop with Ctrl-C.
+
+    "
+  `)
   expect(text).not.toContain(TOKEN)
 })
 

@@ -22,7 +22,11 @@ export interface Catalogue {
 
 export const catalogueOf = (satellites: readonly Satellite[]): Catalogue => ({
   operations: [...tenantOperations, ...satellites.flatMap(({ operations = [] }) => operations), ...systemOperations],
-  events: [...Object.values(tenantEvents), DependencyDegraded, ...satellites.flatMap(({ events = [] }) => events)],
+  events: [
+    ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
+    DependencyDegraded,
+    ...satellites.flatMap(({ events = [] }) => events),
+  ],
   jobs: [...jobs, ...satellites.flatMap(({ jobs = [] }) => jobs)].map(({ type }) => type),
   tables: partsOf(postgresStore(), satellites),
 })

@@ -6,7 +6,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../kernel/changes.ts'
 import { sqlState, violatedConstraint } from '../kernel/database.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import { DomainTaken, TenantNotFound, TenantState } from './errors.ts'
+import { DomainTaken } from './errors.ts'
+import { lockTenant } from './existing.ts'
 import type { Registry } from './registry.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
 import { type Tenant, toTenant } from './tenant.ts'
@@ -36,7 +37,7 @@ export class Edits {
   run(id: string, { action, next, changed }: Edit): Promise<Tenant> {
     const { database, events, clock } = this.#kernel
     return database.transaction(async () => {
-      const row = await this.#lock(id)
+      const row = await lockTenant(database, id)
       const wished = next(row, clock.now())
       const keys = (Object.keys(wished) as Key[]).filter((key) => !isDeepStrictEqual(wished[key], row[key]))
       if (keys.length === 0) return toTenant(row)
@@ -75,25 +76,6 @@ export class Edits {
       if (violatedConstraint(error) !== 'tenant_domains_pkey' && sqlState(error) !== DEADLOCK) throw error
       throw DomainTaken('One of the domains belongs to another tenant.', { cause: error })
     }
-  }
-
-  /** The row, locked until the end of the transaction. Deleted tenants cannot be changed. */
-  async #lock(id: string): Promise<TenantRow> {
-    const row = await this.#kernel.database
-      .query<TenantTables>()
-      .selectFrom('tenants')
-      .selectAll()
-      .where('id', '=', id)
-      .where('purgedAt', 'is', null)
-      .forUpdate()
-      .executeTakeFirst()
-    if (!row) throw TenantNotFound(`There is no tenant "${id}".`)
-    if (row.status === 'deleted') {
-      throw TenantState(`The tenant "${id}" is deleted and cannot be changed; restore it first.`, {
-        extras: { from: row.status },
-      })
-    }
-    return row
   }
 }
 

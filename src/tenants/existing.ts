@@ -7,16 +7,18 @@
 import type { Database } from '../kernel/database.ts'
 import { TenantNotFound, TenantState } from './errors.ts'
 import type { Status } from './lifecycle.ts'
-import type { TenantTables } from './tables.ts'
+import type { TenantRow, TenantTables } from './tables.ts'
 
 /** The status of a tenant; `purged` when only its id is left, undefined when there never was one. */
 export async function tenantStatus(database: Database, id: string): Promise<Status | 'purged' | undefined> {
-  return statusOf(await rowOf(database, id).executeTakeFirst())
+  const row = await rowOf(database, id).executeTakeFirst()
+  return row?.purgedAt ? 'purged' : row?.status
 }
 
 /** Throws `E_TENANT_NOT_FOUND` unless the tenant is there; a deleted one is, until it is purged. */
 export async function assertTenantExists(database: Database, id: string): Promise<void> {
-  refuseAbsent(id, await tenantStatus(database, id))
+  const status = await tenantStatus(database, id)
+  if (status === undefined || status === 'purged') throw TenantNotFound(`There is no tenant "${id}".`)
 }
 
 /**
@@ -25,23 +27,17 @@ export async function assertTenantExists(database: Database, id: string): Promis
  * The lock is the one an UPDATE takes, not a shared one: two holders of a shared lock who then change the tenant would wait
  * for each other.
  */
-export async function lockTenant(database: Database, id: string): Promise<void> {
+export async function lockTenant(database: Database, id: string): Promise<TenantRow> {
   if (!database.inTransaction) throw new Error('lockTenant: without a transaction the lock would end at once')
-  const status = statusOf(await rowOf(database, id).forNoKeyUpdate().executeTakeFirst())
-  refuseAbsent(id, status)
-  if (status === 'deleted') {
+  const row = await rowOf(database, id).forNoKeyUpdate().executeTakeFirst()
+  if (!row || row.purgedAt) throw TenantNotFound(`There is no tenant "${id}".`)
+  if (row.status === 'deleted') {
     throw TenantState(`The tenant "${id}" is deleted and cannot be changed; restore it first.`, {
-      extras: { from: status },
+      extras: { from: row.status },
     })
   }
+  return row
 }
 
 const rowOf = (database: Database, id: string) =>
-  database.query<TenantTables>().selectFrom('tenants').select(['status', 'purgedAt']).where('id', '=', id)
-
-const statusOf = (row: { status: Status; purgedAt: Date | null } | undefined): Status | 'purged' | undefined =>
-  row?.purgedAt ? 'purged' : row?.status
-
-function refuseAbsent(id: string, status: Status | 'purged' | undefined): void {
-  if (status === undefined || status === 'purged') throw TenantNotFound(`There is no tenant "${id}".`)
-}
+  database.query<TenantTables>().selectFrom('tenants').selectAll().where('id', '=', id)

@@ -1,0 +1,99 @@
+-- made by `npm run generate`: every migration of the backoffice, in order; all of it in the schema multitenancy
+
+-- kernel/0001_idempotency_keys
+create table idempotency_keys (
+  scope text primary key,
+  request_hash text not null,
+  lease uuid not null,
+  leased_until timestamptz not null,
+  answer text,
+  expires_at timestamptz not null
+);
+create index idempotency_keys_expiry on idempotency_keys (expires_at);
+
+-- store/0001_store
+create table store (
+  owner text collate "C" not null,
+  key text collate "C" not null,
+  value text not null,
+  expires_at timestamptz,
+  primary key (owner, key)
+);
+create index store_expires_at on store (expires_at) where expires_at is not null;
+
+-- tenants/0001_tenants
+create table tenants (
+  id text primary key check (id ~ '^[a-z0-9][a-z0-9_-]{0,47}$'),
+  name text not null,
+  status text not null check (status in ('provisioning', 'active', 'suspended', 'failed', 'deleted')),
+  metadata jsonb not null,
+  domains text[] not null,
+  isolation text not null,
+  placement text not null,
+  locator text not null check (octet_length(locator) <= 63),
+  epoch integer not null default 1,
+  maintenance jsonb,
+  failure jsonb,
+  status_before text,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  activated_at timestamptz(3),
+  suspended_at timestamptz(3),
+  deleted_at timestamptz(3),
+  purge_at timestamptz(3),
+  purge_started_at timestamptz(3),
+  purged_at timestamptz(3)
+);
+create unique index tenants_locator on tenants (placement, isolation, locator);
+create index tenants_page on tenants (created_at desc, id desc) where purged_at is null;
+create index tenants_status_page on tenants (status, created_at desc, id desc) where purged_at is null;
+create index tenants_purge_at on tenants (purge_at) where status = 'deleted' and purged_at is null;
+create table tenant_domains (domain text primary key, tenant_id text not null references tenants);
+create index tenant_domains_tenant on tenant_domains (tenant_id);
+create table placement_logins (
+  placement text primary key, login text not null, scope_role text not null, password text);
+
+-- auditLogs/0001_audit_entries
+create table audit_entries (
+  id uuid primary key,
+  tenant_id text,
+  action text not null,
+  actor_type text not null,
+  actor_id text not null,
+  actor_name text not null,
+  target text not null,
+  before jsonb,
+  after jsonb,
+  request_id text,
+  ip text,
+  outcome text not null check (outcome in ('success', 'failure')),
+  created_at timestamptz(3) not null
+);
+create index audit_entries_page on audit_entries (created_at desc, id desc);
+create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
+
+create function refuse_audit_change() returns trigger language plpgsql as $$
+  begin
+    raise exception 'audit entries are append-only: % is refused', tg_op
+      using errcode = 'insufficient_privilege', hint = 'Entries are added, and never changed or removed.';
+  end
+$$;
+create trigger audit_entries_append_only before update or delete or truncate on audit_entries
+  for each statement execute function refuse_audit_change();
+alter table audit_entries enable always trigger audit_entries_append_only;
+
+-- branding/0001_branding
+create table branding (
+  tenant_id text primary key references tenants,
+  display_name text,
+  logo_url text,
+  favicon_url text,
+  primary_color text,
+  accent_color text,
+  support_email text,
+  support_url text,
+  from_name text,
+  from_email text,
+  custom_css text,
+  updated_at timestamptz(3) not null
+);

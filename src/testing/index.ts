@@ -1,0 +1,5 @@
+/** `tenantry/testing`: what a host's own tests stand on, and the suite that a driver of its own must pass. */
+export { type FakeClock, fakeClock } from './clock.ts'
+export { createTestDatabase, type TestDatabase } from './database.ts'
+export { storeSuite } from './store-suite.ts'
+export { eventually, installed, type TestTenancy, testTenancy } from './tenancy.ts'
