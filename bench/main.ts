@@ -12,10 +12,10 @@ import { paging } from './cases/paging.ts'
 import { provisioning } from './cases/provisioning.ts'
 import { scrape } from './cases/scrape.ts'
 import { start } from './cases/start.ts'
-import type { Result } from './measure.ts'
+import type { Case, Result } from './measure.ts'
 import { printed, write } from './report.ts'
 
-const cases = [start, adminApi, provisioning, paging, scrape]
+const cases: readonly Case[] = [start, adminApi, provisioning, paging, scrape]
 
 const { values } = parseArgs({
   options: {

@@ -81,8 +81,11 @@ export interface Core {
   readonly metrics: Metrics
   readonly operations: readonly Bound<AnyOperation>[]
   readonly commands: readonly Bound<Command>[]
-  /** The storage of an active tenant; throws what a guarded route would answer otherwise. */
-  tenant(id: string): Promise<TenantHandle>
+  /**
+   * The storage of an active tenant; throws what a guarded route would answer otherwise. Take it for one piece of work: it is
+   * checked when it is taken, not again.
+   */
+  tenant<Tables = any>(id: string): Promise<TenantHandle<Tables>>
   /** Runs `work` in one transaction of the backoffice: everything of Tenantry's that is called inside joins it. */
   transaction<T>(work: () => Promise<T>): Promise<T>
   /** Hears an event of this process after its transaction has committed. Returns a function that ends it. */

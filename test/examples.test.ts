@@ -190,7 +190,7 @@ describe('examples/own-satellite', () => {
 
 /** Resolves when the program has printed where it serves. */
 async function start(name: string, databaseUrl: string): Promise<Host> {
-  const child = spawn(process.execPath, ['--conditions=source', join(EXAMPLES, name, 'host.ts')], {
+  const child = spawn(process.execPath, ['--conditions=tenantry-source', join(EXAMPLES, name, 'host.ts')], {
     env: {
       ...process.env,
       DATABASE_URL: databaseUrl,

@@ -19,7 +19,7 @@ beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'tenantry-test-'))
   output = ''
   complaints = ''
-  tour = spawn(process.execPath, ['--conditions=source', TOUR], {
+  tour = spawn(process.execPath, ['--conditions=tenantry-source', TOUR], {
     // Node keeps compiled code in TMPDIR too, unless it is told where: that is not the tour's, and may stay.
     env: { ...process.env, TMPDIR: directory, NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache') },
   })

@@ -59,10 +59,14 @@ interface Server {
 }
 
 async function serve(name: string, databaseUrl: string): Promise<Server> {
-  const child = spawn(process.execPath, ['--conditions=source', join(import.meta.dirname, `../servers/${name}.ts`)], {
-    env: { ...process.env, DATABASE_URL: databaseUrl, NODE_ENV: 'production' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const child = spawn(
+    process.execPath,
+    ['--conditions=tenantry-source', join(import.meta.dirname, `../servers/${name}.ts`)],
+    {
+      env: { ...process.env, DATABASE_URL: databaseUrl, NODE_ENV: 'production' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
   const [line] = await once(child.stdout, 'data')
   return { name, url: String(line).trim(), process: child }
 }

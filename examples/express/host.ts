@@ -1,7 +1,7 @@
 /** A host on Express: the admin API, the probes and the metrics, beside a route of its own. */
 import type { AddressInfo } from 'node:net'
 import express, { type ErrorRequestHandler } from 'express'
-import { createHttp, createTenancy, schemaPg, TenancyError } from 'tenantry'
+import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
 import { expressHandler } from 'tenantry/express'
 import { auditLogs } from 'tenantry/satellites/audit-logs'
 
@@ -23,11 +23,12 @@ app.get('/notes', async (request, response) => {
   response.json(await db.selectFrom('notes').selectAll().orderBy('id').execute())
 })
 
-const answerTenancyError: ErrorRequestHandler = (error, _request, response, next) => {
-  if (!(error instanceof TenancyError)) return next(error)
-  response.status(error.status).json({ code: error.code, detail: error.message })
+const answerTenancyErrors: ErrorRequestHandler = (error, _request, response, next) => {
+  const problem = problemOf(error)
+  if (!problem) return next(error)
+  response.status(problem.status).set(problem.headers).json(problem.body)
 }
-app.use(answerTenancyError)
+app.use(answerTenancyErrors)
 
 const server = app.listen(Number(PORT), '127.0.0.1', () => {
   console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)

@@ -1,6 +1,6 @@
 /** A host on Fastify: the admin API, the probes and the metrics, beside a route of its own. */
 import fastify from 'fastify'
-import { createHttp, createTenancy, schemaPg, TenancyError } from 'tenantry'
+import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
 import { fastifyHandler } from 'tenantry/fastify'
 import { auditLogs } from 'tenantry/satellites/audit-logs'
 
@@ -23,8 +23,9 @@ app.get('/notes', async ({ headers }) => {
 })
 
 app.setErrorHandler((error, _request, reply) => {
-  if (!(error instanceof TenancyError)) throw error
-  return reply.code(error.status).send({ code: error.code, detail: error.message })
+  const problem = problemOf(error)
+  if (!problem) throw error
+  return reply.code(problem.status).headers(problem.headers).send(problem.body)
 })
 
 app.addHook('onClose', () => tenancy.stop())

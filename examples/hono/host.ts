@@ -1,8 +1,7 @@
 /** A host on Hono: the admin API, the probes and the metrics, beside a route of its own. */
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
-import type { ContentfulStatusCode } from 'hono/utils/http-status'
-import { createHttp, createTenancy, schemaPg, TenancyError } from 'tenantry'
+import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
 import { honoHandler } from 'tenantry/hono'
 import { auditLogs } from 'tenantry/satellites/audit-logs'
 
@@ -24,9 +23,10 @@ app.get('/notes', async (context) => {
   return context.json(await db.selectFrom('notes').selectAll().orderBy('id').execute())
 })
 
-app.onError((error, context) => {
-  if (!(error instanceof TenancyError)) throw error
-  return context.json({ code: error.code, detail: error.message }, error.status as ContentfulStatusCode)
+app.onError((error) => {
+  const problem = problemOf(error)
+  if (!problem) throw error
+  return new Response(JSON.stringify(problem.body), problem)
 })
 
 const server = serve({ fetch: app.fetch, port: Number(PORT), hostname: '127.0.0.1' }, ({ port }) => {

@@ -6,12 +6,13 @@
  * need. Once it is given to `createTenancy`, its operations are in the admin API and in openapi.json, its changes are in the
  * audit log, and `tenancy.announcements` is the service, typed.
  */
-import { randomUUID } from 'node:crypto'
 import {
+  assertTenantExists,
   command,
   defineSatellite,
   event,
   type Kernel,
+  lockTenant,
   type Migration,
   on,
   operation,
@@ -19,8 +20,11 @@ import {
   type PageOf,
   pageOf,
   recordChange,
+  TenantId,
   TenantNotFound,
   TenantPurged,
+  TenantState,
+  uuidv7,
 } from 'tenantry'
 import { z } from 'zod'
 
@@ -47,8 +51,6 @@ const tables: readonly Migration[] = [
 /** What code may rely on of those tables: SQL's snake_case is camelCase here. */
 interface Tables {
   announcements: { id: string; tenantId: string; title: string; body: string; publishedAt: Date }
-  /** The registry's own table, as far as this file reads it. */
-  tenants: { id: string; purgedAt: Date | null }
 }
 
 const NewAnnouncement = z.strictObject({ title: z.string().trim().min(1).max(200), body: z.string().max(10_000) })
@@ -80,9 +82,8 @@ export class Announcements {
   async publish(tenantId: string, { title, body }: z.output<typeof NewAnnouncement>): Promise<Announcement> {
     const { database, events, clock } = this.#kernel
     return database.transaction(async () => {
-      // The lock keeps the tenant from being purged before this ends.
-      refuseAbsent(tenantId, await this.#tenant(tenantId).forNoKeyUpdate().executeTakeFirst())
-      const row = { id: randomUUID(), tenantId, title, body, publishedAt: clock.now() }
+      await lockTenant(database, tenantId) // it cannot be deleted before this ends, so its purge leaves no row behind
+      const row = { id: uuidv7(), tenantId, title, body, publishedAt: clock.now() }
       await database.query<Tables>().insertInto('announcements').values(row).execute()
       const target = `announcement:${row.id}`
       await recordChange(events, { action: 'announcements.publish', tenantId, target, after: { title } })
@@ -93,8 +94,8 @@ export class Announcements {
 
   /** The newest first. A page ends with the sort key of its last row, so that no page costs more than the first. */
   async list(tenantId: string, { limit, cursor }: z.output<typeof Page>): Promise<PageOf<Announcement>> {
-    refuseAbsent(tenantId, await this.#tenant(tenantId).executeTakeFirst())
     const { database, cursors } = this.#kernel
+    await assertTenantExists(database, tenantId)
     const list = `announcements ${tenantId}`
     const [publishedAt, id] = cursors.decode(list, cursor) ?? []
     let query = database
@@ -119,19 +120,6 @@ export class Announcements {
   async forget(tenantId: string): Promise<void> {
     await this.#kernel.database.query<Tables>().deleteFrom('announcements').where('tenantId', '=', tenantId).execute()
   }
-
-  #tenant(id: string) {
-    return this.#kernel.database
-      .query<Tables>()
-      .selectFrom('tenants')
-      .select('id')
-      .where('id', '=', id)
-      .where('purgedAt', 'is', null)
-  }
-}
-
-function refuseAbsent(id: string, tenant: object | undefined): void {
-  if (!tenant) throw TenantNotFound(`There is no tenant "${id}".`)
 }
 
 const toAnnouncement = ({ publishedAt, ...row }: Tables['announcements']): Announcement => ({
@@ -146,11 +134,11 @@ const operations = [
     method: 'POST',
     path: '/tenants/{id}/announcements',
     summary: "Make an announcement to a tenant's users",
-    params: z.object({ id: z.string() }),
+    params: z.object({ id: TenantId }),
     body: NewAnnouncement,
     reply: Announcement,
     status: 201,
-    errors: [TenantNotFound],
+    errors: [TenantNotFound, TenantState],
     handle: (announcements: Announcements, { params, body }) => announcements.publish(params.id, body),
   }),
   operation({
@@ -158,7 +146,7 @@ const operations = [
     method: 'GET',
     path: '/tenants/{id}/announcements',
     summary: "List a tenant's announcements, the newest first",
-    params: z.object({ id: z.string() }),
+    params: z.object({ id: TenantId }),
     query: z.strictObject(Page.shape),
     reply: pageOf(Announcement),
     errors: [TenantNotFound],

@@ -1,7 +1,7 @@
 /** A host on node:http alone: the admin API, the probes and the metrics, beside a route of its own. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createHttp, createTenancy, schemaPg, TenancyError } from 'tenantry'
+import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
 import { nodeHandler } from 'tenantry/node'
 import { auditLogs } from 'tenantry/satellites/audit-logs'
 
@@ -16,16 +16,20 @@ const tenancy = await createTenancy({
 })
 const admin = nodeHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] }))
 
-const json = (response: ServerResponse, status: number, body: unknown) =>
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+const json = (
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+) => response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
 
 async function notes(tenantId: string, response: ServerResponse): Promise<void> {
   try {
     const { db } = await tenancy.tenant(tenantId)
     json(response, 200, await db.selectFrom('notes').selectAll().orderBy('id').execute())
   } catch (error) {
-    if (error instanceof TenancyError) json(response, error.status, { code: error.code, detail: error.message })
-    else json(response, 500, { code: 'E_INTERNAL' })
+    const { status, headers, body } = problemOf(error) ?? { status: 500, headers: {}, body: { code: 'E_INTERNAL' } }
+    json(response, status, body, headers)
   }
 }
 

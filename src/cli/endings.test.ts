@@ -136,7 +136,7 @@ describe.runIf(hasScript())('at a terminal', () => {
         '--quiet',
         '--return',
         '--command',
-        `"${process.execPath}" "${PROGRAM}" ${command}`,
+        `stty cols 120 rows 40; "${process.execPath}" "${PROGRAM}" ${command}`,
         '/dev/null',
       ],
     })

@@ -62,7 +62,7 @@ export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramT
     },
     progress(text) {
       if (!showsProgress) return
-      stderr.write(CLEAR_LINE + cut(visible(text), stderr.columns - 1))
+      stderr.write(CLEAR_LINE + cut(visible(text), (stderr.columns || 80) - 1))
       hasProgress = true
     },
     async confirm(question) {

@@ -20,34 +20,53 @@ const RETRY_AFTER_SECONDS = 5
 
 /** What a caller may know of `error`; logs the rest. */
 export function asTenancyError(error: unknown, log: Logger): TenancyError {
-  if (error instanceof TenancyError) {
-    if (error.status >= 500) log.warn({ err: error }, error.message)
-    return error
+  const known = knownError(error)
+  if (!known) {
+    log.error({ err: error }, 'a request failed')
+    return Internal('Something went wrong here; the log has it under this request id.')
   }
-  if (isDatabaseUnavailable(error)) {
-    log.warn({ err: error }, 'a database is unavailable')
-    return DependencyUnavailable('The database cannot be reached at the moment.', {
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
-      cause: error,
-    })
-  }
-  log.error({ err: error }, 'a request failed')
-  return Internal('Something went wrong here; the log has it under this request id.')
+  if (known.status >= 500) log.warn({ err: known }, known.message)
+  return known
 }
 
-export function problemResponse(error: TenancyError, headers: Readonly<Record<string, string>> = {}): Response {
-  const problem = {
-    ...error.extras,
-    type: `urn:tenantry:problem:${error.code}`,
-    title: error.title,
-    status: error.status,
-    detail: error.message,
-    code: error.code,
-    requestId: currentContext().requestId,
-  }
-  return respondJson(error.status, problem, {
-    'content-type': 'application/problem+json',
-    ...(error.retryAfterSeconds === undefined ? {} : { 'retry-after': String(Math.ceil(error.retryAfterSeconds)) }),
-    ...headers,
+export interface Problem {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Problem+json, as an object. */
+  readonly body: Readonly<Record<string, unknown>>
+}
+
+/**
+ * For a host's own routes: the answer that an error of Tenantry's stands for, or undefined when it is none of ours. A database
+ * that cannot be reached is a 503.
+ */
+export function problemOf(error: unknown): Problem | undefined {
+  const known = knownError(error)
+  return known && problem(known)
+}
+
+export function problemResponse(error: TenancyError, more: Readonly<Record<string, string>> = {}): Response {
+  const { status, headers, body } = problem(error)
+  return respondJson(status, body, { ...headers, ...more })
+}
+
+function knownError(error: unknown): TenancyError | undefined {
+  if (error instanceof TenancyError) return error
+  if (!isDatabaseUnavailable(error)) return undefined
+  return DependencyUnavailable('The database cannot be reached at the moment.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+    cause: error,
   })
+}
+
+function problem({ code, title, status, message, extras, retryAfterSeconds }: TenancyError): Problem {
+  const { requestId } = currentContext()
+  return {
+    status,
+    headers: {
+      'content-type': 'application/problem+json',
+      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterSeconds)) }),
+    },
+    body: { ...extras, type: `urn:tenantry:problem:${code}`, title, status, detail: message, code, requestId },
+  }
 }

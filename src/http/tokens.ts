@@ -6,6 +6,7 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { fingerprint } from '../kernel/crypto.ts'
 import type { Method, Scope } from '../kernel/operation.ts'
+import { parsed } from '../kernel/parsed.ts'
 
 export const AdminToken = z.strictObject({
   /** Becomes the actor in the audit log. */
@@ -26,10 +27,11 @@ export class Tokens {
   readonly #known: readonly { digest: Buffer; identity: Identity }[]
 
   constructor(tokens: readonly AdminToken[]) {
-    const parsed = tokens.map((token) => AdminToken.parse(token))
-    if (parsed.length === 0) throw new Error('the admin API needs at least one admin token')
-    if (new Set(parsed.map(({ token }) => token)).size < parsed.length) throw new Error('two admin tokens are the same')
-    this.#known = parsed.map(({ name, token, scope }) => ({
+    const checked = tokens.map((token, index) => parsed(AdminToken, token, `adminTokens.${index}`))
+    if (checked.length === 0) throw new Error('the admin API needs at least one admin token')
+    if (new Set(checked.map(({ token }) => token)).size < checked.length)
+      throw new Error('two admin tokens are the same')
+    this.#known = checked.map(({ name, token, scope }) => ({
       digest: digest(token),
       identity: { name, scope, fingerprint: fingerprint(token) },
     }))

@@ -45,7 +45,7 @@ export interface Recurring {
 export interface SendOptions {
   /** The tenant the job is for: fairness, and removal when the tenant is purged. */
   readonly tenantId?: string
-  /** At most one job of this type and key is waiting or active; another send is dropped. */
+  /** Of this type and key at most one waits: another send is dropped, unless the one before is already worked on. */
   readonly key?: string
   readonly afterSeconds?: number
 }

@@ -16,13 +16,13 @@ export interface Place {
   readonly epoch: number
 }
 
-/** A tenant's storage, ready for queries. Every query sees this tenant's rows and nothing else. */
-export interface TenantHandle {
+/** A tenant's storage, ready for queries of the host's `Tables`. Every query sees this tenant's rows and nothing else. */
+export interface TenantHandle<Tables = any> {
   readonly id: string
   /** Kysely over the tenant's storage; table names are those of the host's migrations. */
-  readonly db: Kysely<any>
+  readonly db: Kysely<Tables>
   /** One transaction in the tenant's storage. */
-  transaction<T>(work: (db: Kysely<any>) => Promise<T>): Promise<T>
+  transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
 }
 
 export interface Capabilities {
@@ -39,7 +39,7 @@ export interface IsolationDriver {
   start(environment: DriverEnvironment): Promise<void>
   /** The name of a new tenant's storage. */
   locator(tenantId: string, epoch: number): string
-  /** Makes the storage and runs all migrations, all or nothing. Answers what was run. */
+  /** Makes the storage and runs all migrations, all or nothing. Answers what it has then, whoever has run it. */
   provision(place: Place): Promise<readonly string[]>
   /** Runs what is pending. Answers what was run. */
   migrate(place: Place): Promise<readonly string[]>

@@ -24,13 +24,15 @@ const FILE_NAME = /^(\d{4,}_[A-Za-z0-9_-]+)\.(sql|ts|js)$/
 
 /** Reads a folder. Throws on a file whose name or content it cannot take, naming it. */
 export async function readTenantMigrations(folder: string): Promise<TenantMigration[]> {
-  const files = (await readdir(folder)).filter((file) => !file.startsWith('.') && !file.endsWith('.d.ts')).sort()
+  const files = (await readdir(folder)).filter((file) => !file.startsWith('.') && !file.endsWith('.d.ts'))
   const migrations = await Promise.all(files.map((file) => readMigration(resolve(folder), file)))
-  const numbers = migrations.map(({ name }) => name.split('_')[0])
+  const numbers = migrations.map(numberOf)
   const repeated = numbers.find((number, index) => numbers.indexOf(number) !== index)
-  if (repeated) throw new Error(`two migrations in ${folder} have the number ${repeated}`)
-  return migrations
+  if (repeated !== undefined) throw new Error(`two migrations in ${folder} have the number ${repeated}`)
+  return migrations.sort((one, other) => numberOf(one) - numberOf(other))
 }
+
+const numberOf = ({ name }: TenantMigration): number => Number.parseInt(name, 10)
 
 async function readMigration(folder: string, file: string): Promise<TenantMigration> {
   const [, name, kind] = FILE_NAME.exec(file) ?? []

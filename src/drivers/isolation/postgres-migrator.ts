@@ -35,7 +35,7 @@ export class PostgresMigrator {
   /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
   async up(client: pg.ClientBase, locator: string, searchPath: string): Promise<string[]> {
     if (this.#migrations.length === 0) return []
-    const applied = await this.#applied(client, locator)
+    const applied = await this.applied(client, locator)
     const pending = this.#migrations.filter(({ name }) => !applied.includes(name))
     for (const migration of pending) {
       await run(client, searchPath, migration.name, 'up', migration.up)
@@ -50,10 +50,7 @@ export class PostgresMigrator {
 
   /** Takes back the last `steps`, newest first. */
   async down(client: pg.ClientBase, locator: string, searchPath: string, steps: number): Promise<string[]> {
-    const applied = await this.#applied(client, locator)
-    const known = this.#migrations.map(({ name }) => name)
-    const unknown = applied.filter((name) => !known.includes(name))
-    const names = [...unknown, ...known.filter((name) => applied.includes(name)).reverse()].slice(0, steps)
+    const names = (await this.applied(client, locator)).reverse().slice(0, steps)
     for (const name of names) {
       const migration = this.#migrations.find((one) => one.name === name)
       if (!migration?.down) throw MigrationFailed(`The migration ${name} cannot be taken back: it has no "down".`)
@@ -63,13 +60,16 @@ export class PostgresMigrator {
     return names
   }
 
-  async forget(client: pg.ClientBase, locator: string): Promise<void> {
-    await client.query('delete from tenantry.migrations where locator = $1', [locator])
+  /** What has been run and not taken back, in order; what is known here no more comes last. */
+  async applied(client: pg.ClientBase, locator: string): Promise<string[]> {
+    const { rows } = await client.query('select name from tenantry.migrations where locator = $1', [locator])
+    const applied = new Set<string>(rows.map(({ name }) => name))
+    const known = this.#migrations.map(({ name }) => name)
+    return [...known.filter((name) => applied.delete(name)), ...applied]
   }
 
-  async #applied(client: pg.ClientBase, locator: string): Promise<string[]> {
-    const { rows } = await client.query('select name from tenantry.migrations where locator = $1', [locator])
-    return rows.map(({ name }) => name)
+  async forget(client: pg.ClientBase, locator: string): Promise<void> {
+    await client.query('delete from tenantry.migrations where locator = $1', [locator])
   }
 }
 

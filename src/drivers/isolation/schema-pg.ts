@@ -52,7 +52,8 @@ export function schemaPg({ maxConnections = 10, extensionsSchema }: SchemaPgOpti
         await client.query(
           `create schema if not exists ${schema}; ${grants(schema, pg.escapeIdentifier(server.scopeRole))}`,
         )
-        return migrator.up(client, place.locator, searchPath(place.locator))
+        await migrator.up(client, place.locator, searchPath(place.locator))
+        return migrator.applied(client, place.locator)
       })
     },
 

@@ -46,7 +46,9 @@ export class PgBossJobs implements JobRunner {
       },
       schema: SCHEMA,
       useListenNotify: true,
+      // Of the two the longer rules: how soon a job is missed whose worker was killed.
       superviseIntervalSeconds: SUPERVISE_SECONDS,
+      monitorIntervalSeconds: SUPERVISE_SECONDS,
       cronMonitorIntervalSeconds: 10,
       cronWorkerIntervalSeconds: 1,
     })
@@ -55,15 +57,20 @@ export class PgBossJobs implements JobRunner {
   }
 
   async start(registered: RegisteredJobs, { work }: { work: boolean }): Promise<void> {
-    await this.#boss.start()
-    await this.#makeQueues(registered.types)
-    if (!work) return
-    for (const { type, cron } of registered.schedule) await this.#boss.schedule(queueName(type), cron)
-    await this.#moveOrphans(registered.types)
-    this.#orphanSweep = setInterval(() => this.#sweep(registered.types), ORPHAN_SWEEP_MS).unref()
-    for (const type of registered.types) {
-      const handle = registered.handlers.get(type.name)
-      if (handle) await this.#work(type, handle)
+    try {
+      await this.#boss.start()
+      await this.#makeQueues(registered.types)
+      if (!work) return
+      await this.#keepSchedule(registered.schedule)
+      await this.#moveOrphans(registered.types)
+      this.#orphanSweep = setInterval(() => this.#sweep(registered.types), ORPHAN_SWEEP_MS).unref()
+      for (const type of registered.types) {
+        const handle = registered.handlers.get(type.name)
+        if (handle) await this.#work(type, handle)
+      }
+    } catch (error) {
+      await this.stop(0) // its timers would keep the process alive
+      throw error
     }
   }
 
@@ -86,12 +93,11 @@ export class PgBossJobs implements JobRunner {
   }
 
   async cancel(type: JobType, key: string): Promise<void> {
-    const waiting = await this.#boss.findJobs(queueName(type), { key, queued: true })
-    if (waiting.length > 0)
-      await this.#boss.cancel(
-        queueName(type),
-        waiting.map(({ id }) => id),
-      )
+    // In one statement, because pg-boss's own cancel also takes a job that a worker has fetched in between.
+    await this.#database.sql(
+      `delete from ${SCHEMA}.job where name = $1 and singleton_key = $2 and state in ('created', 'retry')`,
+      [queueName(type), key],
+    )
   }
 
   async forget(tenantId: string): Promise<void> {
@@ -122,6 +128,15 @@ export class PgBossJobs implements JobRunner {
       if (known.has(queueName(type))) await this.#boss.updateQueue(queueName(type), options)
       else await this.#boss.createQueue(queueName(type), { ...options, policy: 'short' })
     }
+  }
+
+  /** What no code registers any more is no longer sent: it would pile up among the dead letters. */
+  async #keepSchedule(schedule: RegisteredJobs['schedule']): Promise<void> {
+    const wanted = new Map(schedule.map(({ type, cron }) => [queueName(type), cron]))
+    for (const { name, key } of await this.#boss.getSchedules()) {
+      if (!wanted.has(name)) await this.#boss.unschedule(name, key)
+    }
+    for (const [name, cron] of wanted) await this.#boss.schedule(name, cron)
   }
 
   /** One `work` per worker, so that each can be woken by its id. */

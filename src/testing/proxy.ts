@@ -1,0 +1,49 @@
+/** A way to a server that a test can close and open again: closed, it refuses connections as if nobody listened. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+export interface Proxy {
+  /** The server's URL by way of the proxy. */
+  readonly url: string
+  /** Ends every connection and refuses new ones. */
+  close(): Promise<void>
+  open(): Promise<void>
+}
+
+export async function startProxy(serverUrl: string): Promise<Proxy> {
+  const target = new URL(serverUrl)
+  const sockets = new Set<Socket>()
+  const server = createServer((incoming) => {
+    const outgoing = connect(Number(target.port), target.hostname)
+    for (const [from, to] of [
+      [incoming, outgoing],
+      [outgoing, incoming],
+    ] as const) {
+      sockets.add(from)
+      from.pipe(to)
+      from.on('error', () => to.destroy())
+      from.on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+    }
+  })
+  const listen = async (port: number) => {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+  }
+  await listen(0)
+  const { port } = server.address() as AddressInfo
+  const url = new URL(serverUrl)
+  url.host = `127.0.0.1:${port}`
+  return {
+    url: url.href,
+    async close() {
+      const closed = once(server, 'close')
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      await closed
+    },
+    open: () => listen(port),
+  }
+}

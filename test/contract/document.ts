@@ -1,0 +1,90 @@
+/** What the OpenAPI document promises, read as a client would read it, and whether an answer keeps the promise. */
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+import { DEFAULT_PREFIX } from '../../src/http/app.ts'
+import { catalogueOf, openApiOf } from '../../src/service/catalogue.ts'
+import { satellites } from '../../src/service/main.ts'
+import type { Answer } from './api.ts'
+
+export type JsonSchema = Readonly<Record<string, any>>
+
+export interface Parameter {
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+  readonly required: boolean
+  readonly schema: JsonSchema
+}
+
+/** One operation of the document. */
+export interface Described {
+  readonly name: string
+  readonly method: string
+  /** Below the prefix: `/tenants/{id}` */
+  readonly path: string
+  readonly parameters: readonly Parameter[]
+  readonly body: JsonSchema | undefined
+  /** Statuses that it may answer, with the error codes that stand behind each. */
+  readonly answers: ReadonlyMap<number, readonly string[]>
+}
+
+const document = openApiOf(catalogueOf(satellites)) as any
+const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true })).addSchema(document, 'document')
+const validators = new Map<string, ValidateFunction>()
+
+export const described: readonly Described[] = Object.entries<any>(document.paths).flatMap(([path, methods]) =>
+  Object.entries<any>(methods).map(([method, { operationId, parameters = [], requestBody, responses }]) => ({
+    name: operationId,
+    method: method.toUpperCase(),
+    path: path.slice(DEFAULT_PREFIX.length),
+    parameters: parameters.map((parameter: any) => ({ required: false, ...parameter })),
+    body: requestBody?.content['application/json'].schema,
+    answers: new Map(
+      Object.entries<any>(responses).map(([status, { description }]) => [
+        Number(status),
+        description.match(/E_[A-Z_]+/g) ?? [],
+      ]),
+    ),
+  })),
+)
+
+export function describedAs(name: string): Described {
+  const found = described.find((operation) => operation.name === name)
+  if (!found) throw new Error(`the document has no operation ${name}`)
+  return found
+}
+
+/** The schema that a `$ref` of the document stands for. */
+export const resolved = (schema: JsonSchema): JsonSchema =>
+  schema.$ref ? resolved(pointed(document, schema.$ref.slice(2).split('/'))) : schema
+
+/** In words, everything about an answer that the document does not promise; empty when it keeps to it. */
+export function breaches({ method, path, answers }: Described, answer: Answer): string[] {
+  const { status, headers, json, text } = answer
+  const codes = answers.get(status)
+  if (!codes) return [`status ${status} is not in the document: ${text}`]
+  const found: string[] = []
+  if (!headers.get('x-request-id')) found.push('it has no x-request-id')
+  const mediaType = headers.get('content-type')?.split(';')[0] ?? ''
+  const pointer = ['paths', DEFAULT_PREFIX + path, method.toLowerCase(), 'responses', String(status)]
+  const { content } = pointed(document, pointer)
+  if (!content) return text === '' ? found : [...found, `it has a body: ${text}`]
+  if (!content[mediaType]) return [...found, `its media type is "${mediaType}"`]
+  if (!mediaType.endsWith('json')) return found
+  const validate = validatorOf([...pointer, 'content', mediaType, 'schema'])
+  if (!validate(json)) found.push(`${ajv.errorsText(validate.errors)}: ${text}`)
+  if (mediaType === 'application/problem+json') {
+    if (!codes.includes(json.code)) found.push(`the code ${json.code} is not named for ${status}`)
+    if (json.status !== status) found.push(`it says status ${json.status}, and has ${status}`)
+    if (json.requestId !== headers.get('x-request-id')) found.push('its requestId is not that of its header')
+  }
+  return found
+}
+
+function validatorOf(path: readonly string[]): ValidateFunction {
+  const pointer = `document#/${path.map((part) => part.replaceAll('~', '~0').replaceAll('/', '~1')).map(encodeURIComponent).join('/')}`
+  const known = validators.get(pointer) ?? ajv.compile({ $ref: pointer })
+  validators.set(pointer, known)
+  return known
+}
+
+const pointed = (value: any, path: readonly string[]): any => path.reduce((inner, part) => inner?.[part], value)
