@@ -1,6 +1,6 @@
 /** How commands end when they do not end by themselves, and what they ask before they destroy something. */
 import { execFileSync } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -55,33 +55,43 @@ async function sleepers(): Promise<number> {
   return rows[0].count
 }
 
-async function asleep(): Promise<Child> {
-  const child = tenantry.start(['tenant:exec', 'acme', '--sql', ASLEEP])
-  await eventually(async () => expect(await sleepers()).toBe(1))
-  return child
+/** Starts them all, and resolves when each has a statement running that would go on for minutes. */
+async function asleep(...commands: readonly [string[], NodeJS.ProcessEnv?][]): Promise<Child[]> {
+  const children = commands.map(([argv, env = {}]) => tenantry.start(argv, { env }))
+  await eventually(async () => expect(await sleepers()).toBe(commands.length), 30_000)
+  return children
 }
 
 describe('interrupted', () => {
-  test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s closes what is open and ends with 130', async (signal) => {
-    const child = await asleep()
-    child.process.kill(signal)
-    expect(await child.ended).toEqual({ code: 130, stdout: '', stderr: expect.stringMatching(/interrupted\n$/) })
+  const exec = ['tenant:exec', 'acme', '--sql', ASLEEP]
+
+  test('a command closes what is open and ends with 130, and nothing goes on running', async () => {
+    const migrations = join(directory, 'migrations')
+    const config = join(directory, 'slow.json')
+    await mkdir(migrations)
+    await writeFile(join(migrations, '0001_slow.sql'), `-- up\n${ASLEEP};\n`)
+    await writeFile(config, JSON.stringify({ migrations }))
+    const children = await asleep([exec], [exec], [exec], [['tenant:create', 'Slow'], { TENANTRY_CONFIG: config }])
+    for (const [index, signal] of (['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGINT'] as const).entries()) {
+      children[index]?.process.kill(signal)
+    }
+    const ended = await Promise.all(children.map(({ ended }) => ended))
+    for (const { code, stderr } of ended) {
+      expect(code).toBe(130)
+      expect(stderr).toMatch(/^interrupted$/m)
+    }
+    const said = ['', '', '', expect.stringMatching(/^status +provisioning$/m)]
+    expect(ended.map(({ stdout }) => stdout)).toEqual(said)
     await eventually(async () => expect(await sleepers()).toBe(0), 20_000)
   })
 
   test('a second time, later, it ends at once', async () => {
-    const child = await asleep()
-    child.process.kill('SIGINT')
+    const [child] = await asleep([exec])
+    child?.process.kill('SIGINT')
     const first = performance.now()
-    await eventually(() => expect(performance.now() - first).toBeGreaterThan(1_200))
-    child.process.kill('SIGINT')
-    expect(await child.ended).toMatchObject({ code: 130, stderr: '' })
-  })
-
-  test('while it waits for an installation', async () => {
-    const child = tenantry.start(['tenant:list', '--limit', '1'])
-    child.process.kill('SIGINT')
-    expect(await child.ended).toMatchObject({ stdout: '' })
+    await eventually(() => expect(performance.now() - first).toBeGreaterThan(1_100))
+    child?.process.kill('SIGINT')
+    expect(await child?.ended).toMatchObject({ code: 130, stderr: '' })
   })
 })
 

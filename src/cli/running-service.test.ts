@@ -163,6 +163,23 @@ describe('api', () => {
   })
 })
 
+test('a failure that nothing handles is logged; a fault that nothing caught ends it, with 1', async () => {
+  const faults = `
+    process.on('SIGCONT', () => { Promise.reject(new Error('left alone')) })
+    process.on('SIGUSR2', () => { throw new Error('thrown') })`
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(faults)}` }
+  const faulty = tenantry.start(['serve'], { env })
+  const [, address] = await faulty.says(/Probes +(\S+)[\s\S]*Stop with Ctrl-C/)
+  faulty.process.kill('SIGCONT')
+  await faulty.says(/left alone.*a failure that nothing handles/)
+  expect((await fetch(address ?? '')).status).toBe(200)
+  faulty.process.kill('SIGUSR2')
+  const { code, stderr } = await faulty.ended
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/"level":60.*thrown.*the service stops/)
+  await expect(fetch(address ?? '')).rejects.toThrow()
+})
+
 describe('another service', () => {
   test('on the same port is refused in plain words', async () => {
     const { code, stdout, stderr } = await tenantry.start(['serve'], { env: { PORT: new URL(url).port } }).ended

@@ -8,8 +8,9 @@ import type { Tenancy } from '../tenancy.ts'
 import type { OwnInput } from './commands.ts'
 import { interruptible } from './stop-signal.ts'
 
-const GRACE_MS = 2_000
-const STOP_INTERRUPTED_MS = 3_000
+/** For the step in progress to end by itself, and then for connections to close; what takes longer is cut off. */
+const GRACE_MS = 1_000
+const STOP_INTERRUPTED_MS = 2_000
 
 /** @param needsWorker whether jobs must be worked on meanwhile. */
 export async function withTenancy<T>(

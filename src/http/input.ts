@@ -11,7 +11,8 @@ export const MAX_BODY_BYTES = 1024 * 1024
 
 const NOTHING = z.strictObject({})
 const JSON_TYPE = /^application\/(json|merge-patch\+json)\s*(;|$)/i
-const HAS_BODY = new Set(['POST', 'PUT', 'PATCH'])
+/** Methods whose body is read; that of any other is left alone. */
+export const HAS_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
 /** @param text the body, as `readBody` gave it */
 export function parseInput(

@@ -8,10 +8,11 @@ import {
   type ZodOpenApiPathsObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import { type ErrorType, InvalidRequest } from '../kernel/errors.ts'
+import { type ErrorType, InvalidRequest, NotFound } from '../kernel/errors.ts'
 import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/idempotency.ts'
 import type { AnyOperation } from '../satellite.ts'
 import { VERSION } from '../version.ts'
+import { HAS_BODY } from './input.ts'
 import { Forbidden, InvalidJson, PayloadTooLarge, Unauthorized, UnsupportedMediaType } from './problem.ts'
 
 const Problem = z
@@ -118,7 +119,9 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
 
 function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   const errors: ErrorType[] = [Unauthorized, Forbidden, InvalidRequest, ...(operation.errors ?? [])]
-  if (operation.body) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)
+  if (operation.params) errors.push(NotFound)
+  // Also where none is wanted: what comes nevertheless is read before it is refused.
+  if (HAS_BODY.has(operation.method)) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)
   if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress)
   const byStatus = new Map<number, Set<string>>()
   for (const { status, code } of errors) byStatus.set(status, new Set([...(byStatus.get(status) ?? []), code]))

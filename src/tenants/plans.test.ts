@@ -1,54 +1,57 @@
-import { afterEach, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { DependencyDegraded } from '../kernel/resilience.ts'
-import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import type { PlansConfig } from './plans.ts'
 
 const definitions = { free: { limits: { exports: 1 } }, pro: { limits: { exports: 100 } } }
 
-let opened: TestTenancy<[]> | undefined
-afterEach(() => opened?.end())
+let opened: TestTenancy<[]>
+beforeAll(async () => {
+  opened = await testTenancy(inject('postgresUrl'), { role: 'api' })
+})
+afterAll(() => opened.end())
 
 const openWith = async (plans: Partial<PlansConfig>) => {
-  opened = await testTenancy(inject('postgresUrl'), { plans: { defaultPlan: 'free', definitions, ...plans } })
-  const { tenants } = opened.tenancy
-  await installed(opened.tenancy, { id: 'acme', name: 'Acme' })
+  const tenancy = await opened.open({ plans: { defaultPlan: 'free', definitions, ...plans } })
+  const { tenants } = tenancy
+  const { id } = await tenants.create({ name: 'Acme' })
   const degraded: unknown[] = []
-  opened.tenancy.on(DependencyDegraded, (event) => void degraded.push(event))
-  return { tenants, degraded, planOf: async () => (await tenants.plans.resolve(await tenants.get('acme'))).plan }
+  tenancy.on(DependencyDegraded, (event) => void degraded.push(event))
+  return { id, tenants, degraded, planOf: async () => (await tenants.plans.resolve(await tenants.get(id))).plan }
 }
 
 test('a plan is named in metadata, and nothing else is taken for one', async () => {
-  const { tenants, planOf } = await openWith({})
-  expect(await tenants.plans.resolve(await tenants.get('acme'))).toEqual({ plan: 'free', limits: { exports: 1 } })
-  expect((await tenants.setPlan('acme', 'pro')).metadata).toEqual({ plan: 'pro' })
+  const { id, tenants, planOf } = await openWith({})
+  expect(await tenants.plans.resolve(await tenants.get(id))).toEqual({ plan: 'free', limits: { exports: 1 } })
+  expect((await tenants.setPlan(id, 'pro')).metadata).toEqual({ plan: 'pro' })
   expect(await planOf()).toBe('pro')
-  await expect(tenants.setPlan('acme', 'gold')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND', status: 404 })
-  await expect(tenants.setPlan('acme', 'toString')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND' })
+  await expect(tenants.setPlan(id, 'gold')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND', status: 404 })
+  await expect(tenants.setPlan(id, 'toString')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND' })
   await expect(tenants.setPlan('nobody', 'pro')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
-  const unknown = tenants.update('acme', { metadata: { plan: 'gold' } })
+  const unknown = tenants.update(id, { metadata: { plan: 'gold' } })
   await expect(unknown).rejects.toMatchObject({ status: 400, extras: { errors: [{ path: 'metadata.plan' }] } })
-  await tenants.update('acme', { metadata: { plan: null } })
+  await tenants.update(id, { metadata: { plan: null } })
   expect(await planOf()).toBe('free')
   expect(tenants.plans.describe()).toEqual({ defaultPlan: 'free', resolvedBy: 'metadata', definitions })
 })
 
 test('a plan that is no longer defined counts as the default, and does not stand in the way of other edits', async () => {
-  const { tenants } = await openWith({})
-  await tenants.setPlan('acme', 'pro')
-  const later = await opened?.open({ plans: { defaultPlan: 'free', definitions: { free: { limits: {} } } } })
-  const acme = await later?.tenants.update('acme', { name: 'Acme & Sons' })
+  const { id, tenants } = await openWith({})
+  await tenants.setPlan(id, 'pro')
+  const later = await openWith({ definitions: { free: { limits: {} } } })
+  const acme = await later.tenants.update(id, { name: 'Acme & Sons' })
   expect(acme).toMatchObject({ metadata: { plan: 'pro' }, name: 'Acme & Sons' })
-  if (acme) expect(await later?.tenants.plans.resolve(acme)).toEqual({ plan: 'free', limits: {} })
+  expect(await later.tenants.plans.resolve(acme)).toEqual({ plan: 'free', limits: {} })
 })
 
 test('a host that decides plans itself is asked each time, and is the only one to change them', async () => {
   let answer: unknown = 'pro'
-  const { tenants, planOf, degraded } = await openWith({ getPlan: () => answer as string })
+  const { id, tenants, planOf, degraded } = await openWith({ getPlan: () => answer as string })
   expect(await planOf()).toBe('pro')
   answer = 'free'
   expect(await planOf()).toBe('free')
   for (answer of ['gold', 'constructor', undefined, 7]) expect(await planOf()).toBe('free')
-  await expect(tenants.setPlan('acme', 'pro')).rejects.toMatchObject({ code: 'E_PLAN_RESOLVED_BY_HOST', status: 409 })
+  await expect(tenants.setPlan(id, 'pro')).rejects.toMatchObject({ code: 'E_PLAN_RESOLVED_BY_HOST', status: 409 })
   expect(tenants.plans.describe().resolvedBy).toBe('host')
   expect(degraded).toEqual([])
 })
@@ -57,7 +60,7 @@ test('a host that fails: the default, then the plan last known, and each time it
   let getPlan: () => string = () => {
     throw new Error('the password is secret')
   }
-  const { planOf, degraded } = await openWith({ getPlan: () => getPlan() })
+  const { id, planOf, degraded } = await openWith({ getPlan: () => getPlan() })
   expect(await planOf()).toBe('free')
   const failing = getPlan
   getPlan = () => 'pro'
@@ -67,7 +70,7 @@ test('a host that fails: the default, then the plan last known, and each time it
   const said = {
     dependency: 'plans',
     operation: 'plans.resolve',
-    tenantId: 'acme',
+    tenantId: id,
     policy: 'fail-open',
     errorCode: 'E_PLAN_RESOLVER_FAILED',
   }
@@ -93,5 +96,4 @@ test('a host that does not answer is waited for a second, then the plan last kno
 
 test('a default that is not defined stops the start', async () => {
   await expect(openWith({ defaultPlan: 'gold' })).rejects.toThrow('"gold" is not among plans.definitions')
-  opened = undefined
 })

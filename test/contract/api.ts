@@ -28,7 +28,12 @@ const MIGRATIONS: readonly TenantMigration[] = [
          create table notes (text text not null)`,
     down: 'drop table notes',
   },
-  { name: '0002_stars', checksum: '2', up: 'alter table notes add stars integer', down: 'alter table notes drop stars' },
+  {
+    name: '0002_stars',
+    checksum: '2',
+    up: 'alter table notes add stars integer',
+    down: 'alter table notes drop stars',
+  },
 ]
 
 export interface Sent {
@@ -84,7 +89,6 @@ export function apiOf(tenancy: Tenancy): Api {
     tenancy,
     http,
     call: async (method, path, { who = 'admin', headers = {}, body } = {}) => {
-      const isRaw = typeof body === 'string' || body instanceof Uint8Array
       const request = new Request(`${ORIGIN}${DEFAULT_PREFIX}${path}`, {
         method,
         headers: {
@@ -92,12 +96,15 @@ export function apiOf(tenancy: Tenancy): Api {
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
           ...headers,
         },
-        body: body === undefined ? null : isRaw ? (body as BodyInit) : JSON.stringify(body),
+        body: body === undefined ? null : isRaw(body) ? body : JSON.stringify(body),
       })
       return answerOf(await http.fetch(request))
     },
   }
 }
+
+const isRaw = (body: unknown): body is string | Uint8Array<ArrayBuffer> =>
+  typeof body === 'string' || body instanceof Uint8Array
 
 async function answerOf(response: Response): Promise<Answer> {
   const text = await response.text()

@@ -69,7 +69,7 @@ export function breaches({ method, path, answers }: Described, answer: Answer): 
   const { content } = pointed(document, pointer)
   if (!content) return text === '' ? found : [...found, `it has a body: ${text}`]
   if (!content[mediaType]) return [...found, `its media type is "${mediaType}"`]
-  if (!mediaType.endsWith('json')) return found
+  if (!/[/+]json$/.test(mediaType)) return found
   const validate = validatorOf([...pointer, 'content', mediaType, 'schema'])
   if (!validate(json)) found.push(`${ajv.errorsText(validate.errors)}: ${text}`)
   if (mediaType === 'application/problem+json') {
@@ -81,7 +81,10 @@ export function breaches({ method, path, answers }: Described, answer: Answer): 
 }
 
 function validatorOf(path: readonly string[]): ValidateFunction {
-  const pointer = `document#/${path.map((part) => part.replaceAll('~', '~0').replaceAll('/', '~1')).map(encodeURIComponent).join('/')}`
+  const pointer = `document#/${path
+    .map((part) => part.replaceAll('~', '~0').replaceAll('/', '~1'))
+    .map(encodeURIComponent)
+    .join('/')}`
   const known = validators.get(pointer) ?? ajv.compile({ $ref: pointer })
   validators.set(pointer, known)
   return known

@@ -23,7 +23,7 @@ export const DEAD_LETTER = `${PREFIX}dead-letter`
 const COMPLETED_KEPT_SECONDS = 3_600
 const WAITING_KEPT_SECONDS = 365 * 86_400
 const HEARTBEAT_SECONDS = 15
-const SUPERVISE_SECONDS = 5
+const SUPERVISE_SECONDS = 10
 const POLL_SECONDS = 1
 const IDLE_POLL_SECONDS = 30
 const ORPHAN_SWEEP_MS = 3_600_000
@@ -95,7 +95,7 @@ export class PgBossJobs implements JobRunner {
   async cancel(type: JobType, key: string): Promise<void> {
     // In one statement, because pg-boss's own cancel also takes a job that a worker has fetched in between.
     await this.#database.sql(
-      `delete from ${SCHEMA}.job where name = $1 and singleton_key = $2 and state in ('created', 'retry')`,
+      `delete from ${SCHEMA}.job where name = $1 and singleton_key = $2 and state < 'active' and not blocked`,
       [queueName(type), key],
     )
   }

@@ -1,0 +1,135 @@
+/** What the program says of itself, with nothing running and nothing to connect to. */
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Program, programWith } from './program.fixture.ts'
+import { allCommands } from './program.ts'
+
+let directory: string
+let tenantry: Program
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
+  tenantry = programWith({ TENANTRY_DATA_DIR: join(directory, 'data') })
+})
+
+afterAll(async () => {
+  await tenantry?.killAll()
+  expect(await readdir(directory)).not.toContain('data')
+  await rm(directory, { recursive: true, force: true })
+})
+
+describe('help', () => {
+  test('names every command there is, and needs no configuration', async () => {
+    const { code, stdout, stderr } = await programWith({ PORT: 'nonsense' }).run('--help')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const { name, summary } of allCommands()) {
+      expect(stdout).toMatch(new RegExp(`^  ${name} .*  ${summary.replaceAll(/[()[\]?.]/g, '\\$&')}$`, 'm'))
+    }
+    const [own] = stdout.split('\nTenants:')
+    expect(own).toMatchInlineSnapshot(`
+      "Usage: tenantry <command> [options]
+
+      The control plane of a multi-tenant SaaS.
+
+      Options:
+        -V, --version                           print the version
+        -h, --help                              print help
+
+      The service:
+        serve [options]                         Run the service until Ctrl-C
+        dev [options]                           Run the service for development, with readable logs
+        status [options]                        Say whether the service is ready, and what its checks say
+        api [options] <method> <path>           Call the running service with the admin token
+        openapi [options]                       Print the OpenAPI document of the service
+        backoffice:setup [options]              Make the schema, roles and queues in the backoffice database; again does no harm
+      "
+    `)
+  })
+
+  test('nothing asked for is help too', async () => {
+    const { code, stdout } = await tenantry.run()
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^Usage: tenantry <command>/)
+  })
+
+  test('of one command', async () => {
+    const [asked, help] = await Promise.all([tenantry.run('tenant:create', '--help'), tenantry.run('help', 'api')])
+    expect(asked.stdout).toMatchInlineSnapshot(`
+      "Usage: tenantry tenant:create [options] <name>
+
+      Create a tenant and wait until it is active
+
+      Arguments:
+        name                  name of the customer
+
+      Options:
+        --id <id>             an id of your own; a UUIDv7 if absent
+        --plan <plan>         written to metadata.plan
+        --metadata <json>     a JSON object
+        --domain <domain...>  host names of the tenant
+        --isolation <driver>  how its rows are kept apart
+        --placement <name>    the PostgreSQL server it is put on
+        --wait <seconds>      wait for the installation (default: 30)
+
+      Options of every command:
+        --json                print the result as one JSON value
+        --yes                 do not ask before something is destroyed
+        --config <file>       read this configuration file
+        -h, --help            print help
+      "
+    `)
+    expect(help.stdout).toMatchInlineSnapshot(`
+      "Usage: tenantry api [options] <method> <path>
+
+      Call the running service with the admin token
+
+      Arguments:
+        method                    GET, POST, PUT, PATCH or DELETE
+        path                      as in the API description: /tenants; with the prefix
+                                  or without
+
+      Options:
+        --data <json>             body of the request; @file reads a file, - standard
+                                  input
+        --header <name:value...>  a header of the request; may be given again
+        --url <url>               of the service; absent: the one that runs on the
+                                  data directory
+
+      Options of every command:
+        --json                    print the result as one JSON value
+        --yes                     do not ask before something is destroyed
+        --config <file>           read this configuration file
+        -h, --help                print help
+      "
+    `)
+  })
+
+  test('the version', async () => {
+    const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'))
+    expect(await tenantry.run('--version')).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
+  })
+})
+
+describe('openapi', () => {
+  test('prints the document of what is switched on', async () => {
+    const { code, stdout, stderr } = await tenantry.start(['openapi'], { env: { TENANTRY_PREFIX: '/ops/' } }).ended
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const paths = Object.keys(JSON.parse(stdout).paths)
+    expect(paths).toContain('/ops/tenants/{id}')
+    expect(paths).toContain('/ops/tenants/{id}/audit-logs')
+    expect(paths.every((path) => path.startsWith('/ops/'))).toBe(true)
+  })
+
+  test('leaves out what is switched off, and writes to a file', async () => {
+    const config = join(directory, 'quiet.json')
+    const file = join(directory, 'openapi.json')
+    await writeFile(config, JSON.stringify({ satellites: { auditLogs: false } }))
+    const { code, stdout } = await tenantry.run('openapi', '--config', config, '--out', file)
+    expect({ code, stdout }).toEqual({ code: 0, stdout: `wrote ${file}\n` })
+    expect(Object.keys(JSON.parse(await readFile(file, 'utf8')).paths)).not.toContain(
+      '/admin/multitenancy/tenants/{id}/audit-logs',
+    )
+  })
+})

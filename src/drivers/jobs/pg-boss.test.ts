@@ -1,0 +1,209 @@
+import { PgBoss } from 'pg-boss'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { z } from 'zod'
+import { currentContext, SYSTEM } from '../../kernel/context.ts'
+import { Database } from '../../kernel/database.ts'
+import { type Attempt, type JobType, jobType, type Recurring } from '../../kernel/jobs.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { PgBossJobs } from './pg-boss.ts'
+
+const log = createLogger({ level: 'silent' })
+const Data = z.object({ n: z.number() })
+type Handle = (data: z.output<typeof Data>, attempt: Attempt) => Promise<unknown>
+
+let created: TestDatabase
+let database: Database
+const runners: PgBossJobs[] = []
+
+beforeAll(async () => {
+  created = await createTestDatabase(inject('postgresUrl'))
+  database = new Database({ url: created.url }, log)
+})
+afterEach(async () => {
+  await Promise.all(runners.splice(0).map((runner) => runner.stop(10_000)))
+  await database.sql('delete from multitenancy_jobs.job')
+})
+afterAll(async () => {
+  await database.close()
+  await created.drop()
+})
+
+const type = (name: string, more: Partial<JobType> = {}) => jobType({ name, summary: '', data: Data, ...more })
+
+/** A runner as one process has it; it works when it is given handlers. */
+async function start(
+  types: readonly JobType[],
+  handlers?: Readonly<Record<string, Handle>>,
+  schedule: readonly Recurring[] = [],
+): Promise<PgBossJobs> {
+  const runner = new PgBossJobs(database, log)
+  runners.push(runner)
+  const kept = Object.entries(handlers ?? {}).map(
+    ([name, handle]) => [name, async (data: any, attempt: Attempt) => void (await handle(data, attempt))] as const,
+  )
+  await runner.start({ types, handlers: new Map(kept), schedule }, { work: handlers !== undefined })
+  return runner
+}
+const rows = async (text: string) => (await database.sql(text)).rows
+const countsOf = async (runner: PgBossJobs, { name }: JobType) =>
+  (await runner.counts()).find(({ queue }) => queue === `tenantry.${name}`)
+const deadLetters = () =>
+  rows(`select source_name, data, group_id, source_output from multitenancy_jobs.job
+    where name = 'tenantry.dead-letter' order by (data->>'n')::int`)
+
+describe('what is sent', () => {
+  test('in one transaction starts after its commit, all of it, without waiting for polls', async () => {
+    const Many = type('Many')
+    const done = new Set<number>()
+    const runner = await start([Many], { Many: async ({ n }) => done.add(n) })
+    await database.transaction(async () => {
+      for (let n = 0; n < 100; n++) await runner.send(Many, { n })
+      expect(done.size).toBe(0)
+    })
+    // One worker polls, once a second: in this time polls find 15 of them.
+    await eventually(() => expect(done.size).toBe(100), 15_000)
+  })
+
+  test('in a transaction that fails is not', async () => {
+    const Never = type('Never')
+    const runner = await start([Never])
+    const failing = database.transaction(async () => {
+      await runner.send(Never, { n: 1 }, { key: 'a' })
+      throw new Error('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    expect(await countsOf(runner, Never)).toBeUndefined()
+    await expect(runner.send(Never, { n: 'one' as never })).rejects.toThrow()
+  })
+
+  test('for later starts later', async () => {
+    const Later = type('Later')
+    const done: number[] = []
+    const runner = await start([Later], { Later: async ({ n }) => done.push(n) })
+    await runner.send(Later, { n: 1 }, { afterSeconds: 1 })
+    expect(await countsOf(runner, Later)).toMatchObject({ delayed: 1, waiting: 0 })
+    await runner.send(Later, { n: 2 })
+    await eventually(() => expect(done).toEqual([2, 1]))
+  })
+
+  test('with a key waits once, and what is asked while it runs is not lost', async () => {
+    const Keyed = type('Keyed')
+    const gate = Promise.withResolvers<void>()
+    const begun: number[] = []
+    const sender = await start([Keyed])
+    await Promise.all(Array.from({ length: 8 }, () => sender.send(Keyed, { n: 1 }, { key: 'a' })))
+    await sender.send(Keyed, { n: 2 }, { key: 'b' })
+    expect(await countsOf(sender, Keyed)).toMatchObject({ waiting: 2 })
+    const worker = await start([Keyed], {
+      Keyed: async ({ n }) => {
+        begun.push(n)
+        await gate.promise
+      },
+    })
+    await eventually(() => expect(begun.toSorted()).toEqual([1, 2]))
+    for (let n = 0; n < 3; n++) await sender.send(Keyed, { n: 3 }, { key: 'a' })
+    gate.resolve()
+    await eventually(async () => expect(await countsOf(worker, Keyed)).toMatchObject({ completed: 3, waiting: 0 }))
+    expect(begun.toSorted()).toEqual([1, 2, 3])
+  })
+})
+
+describe('a handler', () => {
+  test('runs as Tenantry itself, under the job’s id, in no transaction of the sender', async () => {
+    const Told = type('Told')
+    const contexts: unknown[] = []
+    const runner = await start([Told], {
+      Told: async () => contexts.push({ ...currentContext(), inTransaction: database.inTransaction }),
+    })
+    await database.transaction(() => runner.send(Told, { n: 1 }))
+    await eventually(() => expect(contexts).toHaveLength(1))
+    const [{ id }] = await rows(`select id from multitenancy_jobs.job where name = 'tenantry.Told'`)
+    expect(contexts).toEqual([{ requestId: id, actor: SYSTEM, ip: null, inTransaction: false }])
+  })
+
+  test('that fails is tried again after a while, and its last failure is a dead letter without its words', async () => {
+    const Failing = type('Failing', { retries: 2, retryDelaySeconds: 1 })
+    const attempts: Pick<Attempt, 'number' | 'isLast'>[] = []
+    const runner = await start([Failing], {
+      Failing: async (_, { number, isLast }) => {
+        attempts.push({ number, isLast })
+        throw Object.assign(new Error('the password is hush'), { code: 'E_REASON' })
+      },
+    })
+    await runner.send(Failing, { n: 7 }, { tenantId: 'acme' })
+    await eventually(async () => expect(await countsOf(runner, Failing)).toMatchObject({ delayed: 1, failed: 0 }))
+    await eventually(async () => expect(await deadLetters()).toHaveLength(1), 20_000)
+    expect(attempts).toEqual([
+      { number: 1, isLast: false },
+      { number: 2, isLast: false },
+      { number: 3, isLast: true },
+    ])
+    const [letter] = await deadLetters()
+    expect(letter).toMatchObject({ source_name: 'tenantry.Failing', data: { n: 7 }, group_id: 'acme' })
+    expect(JSON.stringify(letter)).toContain('E_REASON')
+    expect(JSON.stringify(await rows('select * from multitenancy_jobs.job'))).not.toContain('hush')
+    expect(await countsOf(runner, Failing)).toMatchObject({ failed: 1, delayed: 0, waiting: 0 })
+  })
+
+  test('of a loud tenant does not keep a quiet one waiting', async () => {
+    const Fair = type('Fair')
+    const sender = await start([Fair])
+    await database.transaction(async () => {
+      for (let n = 0; n < 200; n++) await sender.send(Fair, { n }, { tenantId: 'loud' })
+    })
+    for (let n = 1_000; n < 1_005; n++) await sender.send(Fair, { n }, { tenantId: 'quiet' })
+    const done: number[] = []
+    await start([Fair], {
+      Fair: async ({ n }) => {
+        await database.sql('select pg_sleep(0.002)')
+        done.push(n)
+      },
+    })
+    await eventually(() => expect(done).toHaveLength(205), 20_000)
+    expect(done.slice(0, 40).filter((n) => n >= 1_000)).toHaveLength(5)
+  })
+
+  test('in progress is waited for when the runner stops', async () => {
+    const Slow = type('Slow')
+    const gate = Promise.withResolvers<void>()
+    const steps: string[] = []
+    const worker = await start([Slow], {
+      Slow: async () => {
+        steps.push('begun')
+        await gate.promise
+        steps.push('done')
+      },
+    })
+    await worker.send(Slow, { n: 1 })
+    await eventually(() => expect(steps).toEqual(['begun']))
+    const stopped = worker.stop(10_000).then(() => steps.push('stopped'))
+    await worker.send(Slow, { n: 2 })
+    gate.resolve()
+    await stopped
+    expect(steps).toEqual(['begun', 'done', 'stopped'])
+    expect(await countsOf(worker, Slow)).toMatchObject({ completed: 1, waiting: 1, active: 0 })
+  })
+
+  test('that does not end is told to, and its job is done by another', async () => {
+    const Endless = type('Endless', { retryDelaySeconds: 1 })
+    let told = false
+    const worker = await start([Endless], {
+      Endless: (_, { signal }) =>
+        new Promise((resolve) => {
+          signal.addEventListener('abort', () => {
+            told = true
+            resolve(undefined)
+          })
+        }),
+    })
+    await worker.send(Endless, { n: 1 })
+    await eventually(async () => expect(await countsOf(worker, Endless)).toMatchObject({ active: 1 }))
+    await worker.stop(0)
+    expect(told).toBe(true)
+    const attempts: number[] = []
+    await start([Endless], { Endless: async (_, { number }) => attempts.push(number) })
+    await eventually(() => expect(attempts).toEqual([2]))
+  })
+})

@@ -1,0 +1,159 @@
+import { CompiledQuery } from 'kysely'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { isDatabaseUnavailable } from '../kernel/database.ts'
+import { startChild } from '../testing/child.ts'
+import { type FakeClock, fakeClock } from '../testing/clock.ts'
+import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { startProxy } from '../testing/proxy.ts'
+import { recorded } from '../testing/recorded.ts'
+import { eventually, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import type { IsolationDriver } from './isolation.ts'
+import { InstallTenant } from './jobs.ts'
+import type { TenantMigration } from './migrations.ts'
+
+const WORKER = new URL('./worker-process.fixture.ts', import.meta.url)
+/** A job whose worker was killed is missed after its heartbeat (15 s) and found by the next look (every 10 s). */
+const MISSED_WITHIN_MS = 60_000
+
+let opened: TestTenancy<[]>
+let clock: FakeClock
+
+beforeAll(async () => {
+  clock = fakeClock()
+  opened = await testTenancy(inject('postgresUrl'), { role: 'api', clock })
+})
+afterAll(() => opened.end())
+
+const sql = async (text: string, values?: unknown[]) => (await opened.tenancy.kernel.database.sql(text, values)).rows
+const schemasOf = async (id: string): Promise<number> =>
+  (await sql('select count(*) as count from pg_namespace where nspname = $1', [`t1_${id}`]))[0].count
+const settled = (id: string) => opened.tenancy.tenants.settled(id, AbortSignal.timeout(20_000))
+
+test('a worker killed with -9 in the middle of an installation is not missed', async () => {
+  const { tenants } = opened.tenancy
+  const endless = { name: '0001_notes', checksum: '', up: 'create table notes (); select pg_sleep(3600)' }
+  const sleeping = `select pid from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`
+  const doomed = await startChild(WORKER, { url: opened.url, migrations: [endless] })
+  await tenants.create({ id: 'orphan', name: 'Orphan' })
+  await eventually(async () => expect(await sql(sleeping)).toHaveLength(1))
+  await doomed.kill('SIGKILL')
+  expect(await schemasOf('orphan')).toBe(0)
+  expect((await tenants.get('orphan')).status).toBe('provisioning')
+
+  const notes: TenantMigration = { name: '0001_notes', checksum: '', up: 'create table notes ()' }
+  const other = await opened.open({ role: 'worker', migrations: [notes] })
+  const said = recorded(other)
+  const statuses = new Set<string>()
+  await eventually(async () => {
+    const { status } = await tenants.get('orphan')
+    statuses.add(status)
+    expect(status).toBe('active')
+  }, MISSED_WITHIN_MS)
+  expect([...statuses]).toEqual(['provisioning', 'active'])
+  expect(said.of('orphan')).toEqual(['tenants.install', 'TenantProvisioned', 'TenantMigrated'])
+  const { db } = await other.tenant('orphan')
+  expect(await db.selectFrom('notes').selectAll().execute()).toEqual([])
+  await other.stop()
+}, 90_000)
+
+describe('a server that refuses connections', () => {
+  let far: TestDatabase
+  beforeAll(async () => {
+    far = await createTestDatabase(inject('postgresUrl'))
+  })
+  afterAll(() => far.drop())
+
+  test('is asked again until it takes the tenant; when it never does, the tenant has failed', async () => {
+    const proxy = await startProxy(far.url)
+    const worker = await opened.open({ placements: { far: { url: proxy.url } }, role: 'worker' })
+    const { tenants, kernel } = worker
+    try {
+      await proxy.close()
+      const { id } = await tenants.create({ name: 'Remote', placement: 'far' })
+      await eventually(async () => expect(await kernel.jobs.counts(id)).toMatchObject([{ delayed: 1, failed: 0 }]))
+      expect(await tenants.get(id)).toMatchObject({ status: 'provisioning', placement: 'far' })
+      await proxy.open()
+      expect((await settled(id)).status).toBe('active')
+
+      await proxy.close()
+      const { id: hopeless } = await tenants.create({ name: 'Hopeless', placement: 'far' })
+      await tenants.installation.install(hopeless, { isLast: true })
+      expect(await tenants.get(hopeless)).toMatchObject({
+        status: 'failed',
+        failure: { code: 'E_DEPENDENCY_UNAVAILABLE' },
+      })
+    } finally {
+      await worker.stop()
+      await proxy.close()
+    }
+  })
+})
+
+test('a connection lost within a migration is not the migration’s fault: the job tries again', async () => {
+  let attempts = 0
+  const unlucky: TenantMigration = {
+    name: '0001_unlucky',
+    checksum: '',
+    async up(db) {
+      if (++attempts === 1) await db.executeQuery(CompiledQuery.raw('select pg_terminate_backend(pg_backend_pid())'))
+      await db.schema.createTable('notes').execute()
+    },
+  }
+  const { tenants } = await opened.open({ migrations: [unlucky] })
+  const { id } = await tenants.create({ name: 'Unlucky' })
+  const lost = tenants.installation.install(id, { isLast: false })
+  await expect(lost).rejects.toSatisfy(isDatabaseUnavailable)
+  expect((await tenants.get(id)).status).toBe('provisioning')
+  await tenants.installation.install(id, { isLast: false })
+  expect((await tenants.get(id)).status).toBe('active')
+})
+
+describe('an installation that is lost', () => {
+  test('at every attempt is failed once it has been gone for a minute, and can be begun again', async () => {
+    const { tenants, kernel } = opened.tenancy
+    const said = recorded(opened.tenancy)
+    await tenants.create({ id: 'lost', name: 'Lost' })
+    await tenants.create({ id: 'waiting', name: 'Waiting' })
+    await kernel.jobs.cancel(InstallTenant, 'lost')
+    clock.advance(59_000)
+    await tenants.installation.recover()
+    expect((await tenants.get('lost')).status).toBe('provisioning')
+    clock.advance(2_000)
+    await Promise.all([tenants.installation.recover(), tenants.installation.recover()])
+    expect(await tenants.get('lost')).toMatchObject({ status: 'failed', failure: { code: 'E_INSTALLATION_LOST' } })
+    expect(said.of('lost').slice(2)).toEqual(['tenants.install', 'TenantProvisioningFailed'])
+    expect((await tenants.get('waiting')).status).toBe('provisioning')
+
+    const worker = await opened.open({ role: 'worker' })
+    await worker.tenants.activate('lost')
+    expect((await settled('lost')).status).toBe('active')
+    expect((await settled('waiting')).status).toBe('active')
+    await worker.stop()
+  })
+
+  test('and goes on after all, when the tenant has been purged, leaves nothing behind', async () => {
+    const { tenants } = opened.tenancy
+    const reached = Promise.withResolvers<void>()
+    const gate = Promise.withResolvers<void>()
+    const driver = schemaPg()
+    const slow: IsolationDriver = {
+      ...driver,
+      async provision(place) {
+        reached.resolve()
+        await gate.promise
+        return driver.provision(place)
+      },
+    }
+    const worker = await opened.open({ isolation: [slow] })
+    await tenants.create({ id: 'late', name: 'Late' })
+    const installation = worker.tenants.installation.install('late', { isLast: false })
+    await reached.promise
+    await tenants.delete('late')
+    clock.advance(31 * 86_400_000)
+    await tenants.installation.purge('late')
+    gate.resolve()
+    await installation
+    expect(await schemasOf('late')).toBe(0)
+  })
+})

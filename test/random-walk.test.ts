@@ -1,0 +1,40 @@
+/**
+ * Thousands of requests that nobody thought of, over the whole admin API: whatever is sent, the answer is one that the
+ * document promises, never a fault of ours, and what it says of a tenant follows from what was said before.
+ */
+import fc from 'fast-check'
+import { afterAll, beforeAll, inject, test } from 'vitest'
+import { type Opened, openApi } from './contract/api.ts'
+import { type Described, described } from './contract/document.ts'
+import { requestOf } from './random-walk/requests.ts'
+import { walk } from './random-walk/walk.ts'
+
+const WALKS = 600
+const STEPS = 40
+const SHRINKING_MS = 60_000
+
+/** What is not there cannot be changed: so much is made. */
+const weighted = (operation: Described) => ({
+  weight: operation.method === 'POST' ? 6 : 1,
+  arbitrary: requestOf(operation),
+})
+
+let api: Opened
+beforeAll(async () => {
+  api = await openApi(inject('postgresUrl'))
+})
+afterAll(async () => {
+  console.log(
+    [...(globalThis as any).__stats]
+      .sort()
+      .map(([k, v]: any) => `${k} ${v}`)
+      .join('\n'),
+  )
+  await api.end()
+})
+
+test('a walk through the admin API', async () => {
+  const requests = fc.array(fc.oneof(...described.map(weighted)), { minLength: 1, maxLength: STEPS, size: 'max' })
+  const walks = fc.asyncProperty(requests, (drawn) => walk(api, drawn))
+  await fc.assert(walks, { numRuns: WALKS, interruptAfterTimeLimit: SHRINKING_MS, markInterruptAsFailure: true })
+}, 120_000)

@@ -1,0 +1,135 @@
+/**
+ * What the tenants of a walk may be, by the table of the life cycle and what was answered. Jobs run meanwhile, so of a tenant
+ * that is being installed there is more than one thing it may be; each answer narrows that down, and one that none of them
+ * explains is a fault.
+ */
+import { type Action, type Move, type Status, verdict } from '../../src/tenants/lifecycle.ts'
+import { type Answer, FAILING } from '../contract/api.ts'
+
+interface State {
+  readonly status: Status
+  /** Of a deleted one: what a restore leads to. */
+  readonly before: Status | null
+}
+
+const ACTIONS: Readonly<Record<string, Action>> = {
+  'tenants.activate': 'activate',
+  'tenants.suspend': 'suspend',
+  'tenants.delete': 'delete',
+  'tenants.restore': 'restore',
+}
+const EDITS = ['tenants.update', 'tenants.setPlan', 'tenants.enterMaintenance', 'tenants.exitMaintenance']
+
+export interface Heard {
+  readonly fault?: string
+  /** Whether the tenant was changed; undefined when the table does not tell. */
+  readonly changed?: boolean
+}
+
+export class Model {
+  readonly #states = new Map<string, readonly State[]>()
+
+  /** Takes in what an operation on a tenant, its `{id}`, was answered. */
+  hear(operation: string, id: string | undefined, answer: Answer): Heard {
+    const action = ACTIONS[operation]
+    if (id !== undefined && action) return this.#move(id, action, answer)
+    if (operation === 'tenants.create') return this.#create(answer)
+    if (id !== undefined && EDITS.includes(operation)) return this.#edit(id, answer)
+    return {}
+  }
+
+  /** Takes in a tenant that an answer showed. */
+  see({ id, status }: { id: string; status: Status }): string | undefined {
+    const possible = this.#possible(id)
+    return this.#narrow(id, possible, status, `${id} is shown ${status}, and was ${wordsOf(possible)}`)
+  }
+
+  knows(id: string): boolean {
+    return this.#states.has(id)
+  }
+
+  #move(id: string, action: Action, answer: Answer): Heard {
+    const possible = this.#possible(id)
+    if (possible.length === 0) return expectAbsent(id, answer)
+    const outcomes = possible.map((state) => {
+      const decided = verdict(state.status, action)
+      const next = typeof decided === 'object' ? moved(state, decided.move) : state
+      return { state, decided, next }
+    })
+    const said = `${action} of ${id}, which was ${wordsOf(possible)}, is answered ${answer.status} ${answer.json?.status}`
+    if (answer.json?.code === 'E_TENANT_STATE') {
+      const refused = outcomes.filter(({ decided }) => decided === 'refused').map(({ state }) => state)
+      this.#states.set(id, refused)
+      return refused.length > 0 ? { changed: false } : { fault: said }
+    }
+    if (answer.status >= 300) return refusedOtherwise(id, answer)
+    const explained = outcomes.filter(
+      ({ decided, next }) =>
+        decided !== 'refused' && this.#withJobs(id, [next]).some(({ status }) => status === answer.json.status),
+    )
+    const fault = this.#narrow(
+      id,
+      this.#withJobs(
+        id,
+        explained.map(({ next }) => next),
+      ),
+      answer.json.status,
+      said,
+    )
+    const changes = new Set(explained.map(({ decided }) => typeof decided === 'object'))
+    return { fault, changed: changes.size === 1 ? changes.has(true) : undefined }
+  }
+
+  #create({ status, json }: Answer): Heard {
+    if (status !== 201) return { changed: false }
+    if (this.knows(json.id)) return { fault: `${json.id} was made a second time` }
+    const fresh = this.#withJobs(json.id, [{ status: 'provisioning', before: null }])
+    return { fault: this.#narrow(json.id, fresh, json.status, `${json.id} is made ${json.status}`), changed: true }
+  }
+
+  #edit(id: string, answer: Answer): Heard {
+    const possible = this.#possible(id)
+    if (possible.length === 0) return expectAbsent(id, answer)
+    if (answer.json?.code !== 'E_TENANT_STATE') return refusedOtherwise(id, answer)
+    const fault = this.#narrow(id, possible, 'deleted', `${id} is refused a change, and was ${wordsOf(possible)}`)
+    return { fault, changed: false }
+  }
+
+  #possible(id: string): readonly State[] {
+    return this.#withJobs(id, this.#states.get(id) ?? [])
+  }
+
+  /** With what the job InstallTenant may have made of them meanwhile. */
+  #withJobs(id: string, states: readonly State[]): readonly State[] {
+    const installed = verdict('provisioning', id.includes(FAILING) ? 'giveUp' : 'install')
+    return states.flatMap((state) =>
+      state.status === 'provisioning' && typeof installed === 'object'
+        ? [state, moved(state, installed.move)]
+        : [state],
+    )
+  }
+
+  #narrow(id: string, states: readonly State[], status: Status, words: string): string | undefined {
+    const left = states.filter((state) => state.status === status)
+    this.#states.set(id, left)
+    return left.length > 0 ? undefined : words
+  }
+}
+
+function moved(state: State, move: Move): State {
+  const status = move.to === 'before' ? (state.before ?? 'failed') : move.to
+  return { status, before: status === 'deleted' ? state.status : null }
+}
+
+/** Everything but "not found" is refused before anybody looks for the tenant. */
+function expectAbsent(id: string, { status, json }: Answer): Heard {
+  const wasLookedFor = status < 300 || status === 409
+  return wasLookedFor ? { fault: `${id} does not exist, and is answered ${status} ${json?.code}` } : { changed: false }
+}
+
+function refusedOtherwise(id: string, { status, json }: Answer): Heard {
+  if (json?.code === 'E_TENANT_NOT_FOUND') return { fault: `${id} exists, and is not found` }
+  return status < 300 ? {} : { changed: false }
+}
+
+const wordsOf = (states: readonly State[]): string => states.map(({ status }) => status).join(' or ') || 'not there'

@@ -1,0 +1,112 @@
+/**
+ * Random requests of an operation, made from what the document says of it.
+ *
+ * A few names stand for things of the walk: `{a}`, `{b}` and `{c}` are ids of tenants, `{cursor}` is the last `nextCursor`
+ * seen. They are filled in when a request is sent, so that each walk has tenants of its own.
+ */
+import fc, { type Arbitrary } from 'fast-check'
+import { FAILING, type Who } from '../contract/api.ts'
+import type { Described, JsonSchema, Parameter } from '../contract/document.ts'
+import { anything, type Likely, mostly, nasty, valueFor } from './values.ts'
+
+/** One request as it was drawn. */
+export interface Drawn {
+  readonly operation: Described
+  readonly who: Who
+  readonly params: Readonly<Record<string, string>>
+  readonly query: Readonly<Record<string, string>>
+  readonly headers: Readonly<Record<string, string>>
+  /** As it goes out; undefined for none. */
+  readonly body: string | undefined
+}
+
+export const TENANTS = { '{a}': 'a', '{b}': 'b', '{c}': FAILING } as const
+
+const LIKELY: Likely = {
+  id: Object.keys(TENANTS),
+  tenantId: Object.keys(TENANTS),
+  plan: ['free', 'pro'],
+  domains: ['{a}.example', '{b}.example', 'www.{a}.example'],
+  isolation: ['schema-pg'],
+  placement: ['main'],
+  q: ['{a}', '%', 'example'],
+}
+
+const BODIES = ['', ' ', 'null', '[]', '{}', '"x"', '{"', '{"name":1,"name":2}', '\ufeff{}', '['.repeat(99)]
+
+const HEADERS: Readonly<Record<string, Arbitrary<string>>> = {
+  'Idempotency-Key': mostly(fc.constantFrom('{a}', '{b}'), fc.constantFrom('a b', 'x'.repeat(256))),
+  Prefer: fc.constantFrom('wait=5', 'wait=0', 'respond-async, wait=5', 'wait=1e9', 'return=minimal', 'wait="5"'),
+}
+
+export function requestOf(operation: Described): Arbitrary<Drawn> {
+  const { parameters, method, body } = operation
+  const among = (place: Parameter['in']) => parameters.filter((parameter) => parameter.in === place)
+  const drawn: Arbitrary<Drawn> = fc.record({
+    operation: fc.constant(operation),
+    who: mostly(fc.constant<Who>('admin'), fc.constantFrom<Who>('read', 'runtime', 'nobody')),
+    params: all(among('path').map(({ name, schema }) => [name, inUrl(name, schema).map(asSegment)])),
+    query: mostly(
+      some(among('query').map(({ name, schema }) => [name, inUrl(name, schema)])),
+      fc.constantFrom<Record<string, string>>({ colour: 'red' }, { ['__proto__']: '1' }),
+    ),
+    headers: some([
+      ...among('header').map(({ name }) => [name, HEADERS[name] ?? nasty] as const),
+      ['accept', fc.constantFrom('*/*', 'text/csv', 'application/x-ndjson', 'image/png', 'nonsense;;')],
+    ]),
+    body: method === 'GET' ? fc.constant(undefined) : bodyOf(body),
+  })
+  return drawn.map((request) => ({ ...request, [fc.toStringMethod]: () => wordsOf(request) }))
+}
+
+export function pathOf({ operation, params, query }: Pick<Drawn, 'operation' | 'params' | 'query'>): string {
+  const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => percent(params[name] ?? ''))
+  const pairs = Object.entries(query).map(([name, value]) => `${percent(name)}=${percent(value)}`)
+  return pairs.length > 0 ? `${path}?${pairs.join('&')}` : path
+}
+
+const wordsOf = (request: Drawn): string =>
+  [
+    `\n  ${request.operation.name} as ${request.who}: ${request.operation.method} ${pathOf(request)}`,
+    JSON.stringify(request.headers),
+    request.body,
+  ].join(' ')
+
+/** By bytes: `encodeURIComponent` refuses half of a surrogate pair. The names that stand for something stay. */
+const percent = (text: string): string =>
+  text.replaceAll(/\{\w+\}|[^\w.~-]+/g, (part) =>
+    /^\{\w+\}$/.test(part)
+      ? part
+      : [...Buffer.from(part)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''),
+  )
+
+const inUrl = (name: string, schema: JsonSchema): Arbitrary<string> => {
+  const value = valueFor(schema, LIKELY, name).map(String)
+  // Nearly any other cursor is refused.
+  return name === 'cursor' ? mostly(fc.constant('{cursor}'), value) : mostly(value, nasty)
+}
+
+/** Empty ones and dots would be another path. */
+const asSegment = (text: string): string => (/^\.*$/.test(text) ? 'x' : text)
+
+type Members<T> = readonly (readonly [string, Arbitrary<T>])[]
+
+const all = <T>(members: Members<T>): Arbitrary<Record<string, T>> =>
+  fc.record(Object.fromEntries(members), { noNullPrototype: true })
+
+/** Each member one time in four: together they seldom find anything. */
+const some = <T>(members: Members<T>): Arbitrary<Record<string, T>> =>
+  all(members.map(([name, arbitrary]) => [name, fc.option(arbitrary, { freq: 4, nil: undefined })] as const)).map(
+    (drawn) =>
+      Object.fromEntries(Object.entries(drawn).filter((entry): entry is [string, T & {}] => entry[1] !== undefined)),
+  )
+
+function bodyOf(schema: JsonSchema | undefined): Arbitrary<string | undefined> {
+  const none = fc.constant(undefined)
+  const wrong = fc.oneof(fc.constantFrom(...BODIES), anything.map(textOf))
+  if (!schema) return mostly(none, wrong)
+  return mostly<string | undefined>(valueFor(schema, LIKELY).map(textOf), none, wrong)
+}
+
+/** JSON has no word for `undefined`. */
+const textOf = (value: unknown): string => JSON.stringify(value) ?? 'null'
