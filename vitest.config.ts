@@ -6,6 +6,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ['tenantry-source'] } },
   test: {
     environment: 'node',
+    reporters: ['default', './test/setup/closing-line.ts'],
     include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
     globalSetup: 'test/setup/postgres.ts',
     pool: 'forks',

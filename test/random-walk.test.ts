@@ -9,8 +9,8 @@ import { type Described, described } from './contract/document.ts'
 import { requestOf } from './random-walk/requests.ts'
 import { walk } from './random-walk/walk.ts'
 
-const WALKS = 600
-const STEPS = 40
+const WALKS = 300
+const STEPS = 60
 const SHRINKING_MS = 60_000
 
 /** What is not there cannot be changed: so much is made. */

@@ -189,6 +189,24 @@ describe('a nested transaction', () => {
   })
 })
 
+describe('a prepared statement', () => {
+  const count = { name: 'count_notes', text: `select count(*) as count from ${SCHEMA}.notes where title <> $1` }
+
+  test('is parsed once on a connection', async () => {
+    const [first, second] = [await onlooker.sql(count, ['a']), await onlooker.sql(count, ['b'])]
+    expect([first.rows, second.rows]).toEqual([[{ count: 0 }], [{ count: 0 }]])
+    const { rows } = await onlooker.sql('select name, generic_plans + custom_plans as runs from pg_prepared_statements')
+    expect(rows).toEqual([{ name: 'count_notes', runs: 2 }])
+  })
+
+  test('joins a transaction as any other', async () => {
+    await database.transaction(async () => {
+      await write('a')
+      expect((await database.sql(count, [''])).rows).toEqual([{ count: 1 }])
+    })
+  })
+})
+
 describe('rows', () => {
   test('have camelCase names, with JSON inside left as it was', async () => {
     const details = { snake_case: 1, camelCase: 2, nested_list: [{ other_key: null }] }

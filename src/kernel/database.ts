@@ -32,6 +32,12 @@ export interface DatabaseOptions {
   readonly max?: number
 }
 
+/** A statement of every request. Name its columns: what `*` means may not change while a connection has it prepared. */
+export interface Prepared {
+  readonly name: string
+  readonly text: string
+}
+
 export interface SqlResult {
   readonly rows: any[]
 }
@@ -82,10 +88,14 @@ export class Database {
     return (frame?.transaction ?? this.#root) as Kysely<Tables>
   }
 
-  /** Plain SQL with `$1` parameters, in the transaction of the async context if there is one. Names are as in SQL. */
-  async sql(text: string, values: readonly unknown[] = []): Promise<SqlResult> {
+  /**
+   * Plain SQL with `$1` parameters, in the transaction of the async context if there is one. Names are as in SQL. Outside of
+   * a transaction a `Prepared` one is parsed once on each connection.
+   */
+  async sql(statement: string | Prepared, values: readonly unknown[] = []): Promise<SqlResult> {
+    const { name, text } = typeof statement === 'string' ? { name: undefined, text: statement } : statement
     const frame = this.#frames.getStore()
-    if (!frame) return this.#pool.query(text, values as unknown[])
+    if (!frame) return this.#pool.query({ name, text, values: values as unknown[] })
     const result: QueryResult<any> = await frame.transaction
       .withoutPlugins()
       .executeQuery(CompiledQuery.raw(text, [...values]))

@@ -18,15 +18,17 @@ export interface Drawn {
   readonly headers: Readonly<Record<string, string>>
   /** As it goes out; undefined for none. */
   readonly body: string | undefined
+  /** One, or two: a caller that heard nothing repeats itself. */
+  readonly times: number
 }
 
 export const TENANTS = { '{a}': 'a', '{b}': 'b', '{c}': FAILING } as const
 
 const LIKELY: Likely = {
-  id: Object.keys(TENANTS),
+  id: ['{a}', '{a}', '{a}', '{b}', '{c}'],
   tenantId: Object.keys(TENANTS),
   plan: ['free', 'pro'],
-  domains: ['{a}.example', '{b}.example', 'www.{a}.example'],
+  domains: ['{a}.example', '{b}.example', 'www.{a}.example', 'xn--bcher-kva.{b}.example', '{c}.İ.example'],
   isolation: ['schema-pg'],
   placement: ['main'],
   q: ['{a}', '%', 'example'],
@@ -35,7 +37,10 @@ const LIKELY: Likely = {
 const BODIES = ['', ' ', 'null', '[]', '{}', '"x"', '{"', '{"name":1,"name":2}', '\ufeff{}', '['.repeat(99)]
 
 const HEADERS: Readonly<Record<string, Arbitrary<string>>> = {
-  'Idempotency-Key': mostly(fc.constantFrom('{a}', '{b}'), fc.constantFrom('a b', 'x'.repeat(256))),
+  'Idempotency-Key': mostly(
+    fc.nat(9).map((number) => `{a}-${number}`),
+    fc.constantFrom('a b', 'x'.repeat(256)),
+  ),
   Prefer: fc.constantFrom('wait=5', 'wait=0', 'respond-async, wait=5', 'wait=1e9', 'return=minimal', 'wait="5"'),
 }
 
@@ -55,6 +60,7 @@ export function requestOf(operation: Described): Arbitrary<Drawn> {
       ['accept', fc.constantFrom('*/*', 'text/csv', 'application/x-ndjson', 'image/png', 'nonsense;;')],
     ]),
     body: method === 'GET' ? fc.constant(undefined) : bodyOf(body),
+    times: fc.constantFrom(1, 1, 1, 2),
   })
   return drawn.map((request) => ({ ...request, [fc.toStringMethod]: () => wordsOf(request) }))
 }
@@ -67,7 +73,7 @@ export function pathOf({ operation, params, query }: Pick<Drawn, 'operation' | '
 
 const wordsOf = (request: Drawn): string =>
   [
-    `\n  ${request.operation.name} as ${request.who}: ${request.operation.method} ${pathOf(request)}`,
+    `\n  ${request.times} x ${request.operation.name} as ${request.who}: ${request.operation.method} ${pathOf(request)}`,
     JSON.stringify(request.headers),
     request.body,
   ].join(' ')

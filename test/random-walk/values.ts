@@ -77,7 +77,10 @@ function legalFor(schema: JsonSchema, likely: Likely, name: string): Arbitrary<u
   }
   if (type === 'number') return fc.double({ min: minimum, max: maximum, noNaN: true })
   if (type === 'array') {
-    return fc.array(valueFor(schema.items ?? {}, likely, name), { maxLength: Math.min(maxItems, ITEMS_MAX) })
+    return fc.uniqueArray(valueFor(schema.items ?? {}, likely, name), {
+      maxLength: Math.min(maxItems, ITEMS_MAX),
+      selector: JSON.stringify,
+    })
   }
   if (type === 'object') return objectFor(schema, likely)
   return type === 'string' ? textFor(schema) : fc.jsonValue({ stringUnit: 'grapheme' })

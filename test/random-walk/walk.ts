@@ -16,7 +16,9 @@ let walks = 0
 /** Throws at the first answer that is not as it should be. */
 export async function walk(api: Api, requests: readonly Drawn[]): Promise<void> {
   const walker = new Walker(api)
-  for (const request of requests) await walker.step(request)
+  for (const request of requests) {
+    for (let time = 0; time < request.times; time++) await walker.step(request)
+  }
   await walker.checkAuditLog()
 }
 

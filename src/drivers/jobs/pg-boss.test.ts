@@ -1,54 +1,11 @@
-import { PgBoss } from 'pg-boss'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
-import { z } from 'zod'
+import { describe, expect, test } from 'vitest'
 import { currentContext, SYSTEM } from '../../kernel/context.ts'
-import { Database } from '../../kernel/database.ts'
-import { type Attempt, type JobType, jobType, type Recurring } from '../../kernel/jobs.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import type { Attempt } from '../../kernel/jobs.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { PgBossJobs } from './pg-boss.ts'
+import { type, useRunners } from './runners.fixture.ts'
 
-const log = createLogger({ level: 'silent' })
-const Data = z.object({ n: z.number() })
-type Handle = (data: z.output<typeof Data>, attempt: Attempt) => Promise<unknown>
-
-let created: TestDatabase
-let database: Database
-const runners: PgBossJobs[] = []
-
-beforeAll(async () => {
-  created = await createTestDatabase(inject('postgresUrl'))
-  database = new Database({ url: created.url }, log)
-})
-afterEach(async () => {
-  await Promise.all(runners.splice(0).map((runner) => runner.stop(10_000)))
-  await database.sql('delete from multitenancy_jobs.job')
-})
-afterAll(async () => {
-  await database.close()
-  await created.drop()
-})
-
-const type = (name: string, more: Partial<JobType> = {}) => jobType({ name, summary: '', data: Data, ...more })
-
-/** A runner as one process has it; it works when it is given handlers. */
-async function start(
-  types: readonly JobType[],
-  handlers?: Readonly<Record<string, Handle>>,
-  schedule: readonly Recurring[] = [],
-): Promise<PgBossJobs> {
-  const runner = new PgBossJobs(database, log)
-  runners.push(runner)
-  const kept = Object.entries(handlers ?? {}).map(
-    ([name, handle]) => [name, async (data: any, attempt: Attempt) => void (await handle(data, attempt))] as const,
-  )
-  await runner.start({ types, handlers: new Map(kept), schedule }, { work: handlers !== undefined })
-  return runner
-}
-const rows = async (text: string) => (await database.sql(text)).rows
-const countsOf = async (runner: PgBossJobs, { name }: JobType) =>
-  (await runner.counts()).find(({ queue }) => queue === `tenantry.${name}`)
+const runners = useRunners()
+const { start, rows, countsOf } = runners
 const deadLetters = () =>
   rows(`select source_name, data, group_id, source_output from multitenancy_jobs.job
     where name = 'tenantry.dead-letter' order by (data->>'n')::int`)
@@ -58,7 +15,7 @@ describe('what is sent', () => {
     const Many = type('Many')
     const done = new Set<number>()
     const runner = await start([Many], { Many: async ({ n }) => done.add(n) })
-    await database.transaction(async () => {
+    await runners.database.transaction(async () => {
       for (let n = 0; n < 100; n++) await runner.send(Many, { n })
       expect(done.size).toBe(0)
     })
@@ -69,12 +26,12 @@ describe('what is sent', () => {
   test('in a transaction that fails is not', async () => {
     const Never = type('Never')
     const runner = await start([Never])
-    const failing = database.transaction(async () => {
+    const failing = runners.database.transaction(async () => {
       await runner.send(Never, { n: 1 }, { key: 'a' })
       throw new Error('no')
     })
     await expect(failing).rejects.toThrow('no')
-    expect(await countsOf(runner, Never)).toBeUndefined()
+    expect(await countsOf(Never)).toEqual([])
     await expect(runner.send(Never, { n: 'one' as never })).rejects.toThrow()
   })
 
@@ -83,20 +40,20 @@ describe('what is sent', () => {
     const done: number[] = []
     const runner = await start([Later], { Later: async ({ n }) => done.push(n) })
     await runner.send(Later, { n: 1 }, { afterSeconds: 1 })
-    expect(await countsOf(runner, Later)).toMatchObject({ delayed: 1, waiting: 0 })
+    expect(await countsOf(Later)).toMatchObject([{ delayed: 1, waiting: 0 }])
     await runner.send(Later, { n: 2 })
     await eventually(() => expect(done).toEqual([2, 1]))
   })
 
   test('with a key waits once, and what is asked while it runs is not lost', async () => {
-    const Keyed = type('Keyed')
+    const Keyed = type('Keyed', { workers: 2 })
     const gate = Promise.withResolvers<void>()
     const begun: number[] = []
     const sender = await start([Keyed])
     await Promise.all(Array.from({ length: 8 }, () => sender.send(Keyed, { n: 1 }, { key: 'a' })))
     await sender.send(Keyed, { n: 2 }, { key: 'b' })
-    expect(await countsOf(sender, Keyed)).toMatchObject({ waiting: 2 })
-    const worker = await start([Keyed], {
+    expect(await countsOf(Keyed)).toMatchObject([{ waiting: 2 }])
+    await start([Keyed], {
       Keyed: async ({ n }) => {
         begun.push(n)
         await gate.promise
@@ -105,7 +62,7 @@ describe('what is sent', () => {
     await eventually(() => expect(begun.toSorted()).toEqual([1, 2]))
     for (let n = 0; n < 3; n++) await sender.send(Keyed, { n: 3 }, { key: 'a' })
     gate.resolve()
-    await eventually(async () => expect(await countsOf(worker, Keyed)).toMatchObject({ completed: 3, waiting: 0 }))
+    await eventually(async () => expect(await countsOf(Keyed)).toMatchObject([{ completed: 3, waiting: 0 }]))
     expect(begun.toSorted()).toEqual([1, 2, 3])
   })
 })
@@ -115,9 +72,9 @@ describe('a handler', () => {
     const Told = type('Told')
     const contexts: unknown[] = []
     const runner = await start([Told], {
-      Told: async () => contexts.push({ ...currentContext(), inTransaction: database.inTransaction }),
+      Told: async () => contexts.push({ ...currentContext(), inTransaction: runners.database.inTransaction }),
     })
-    await database.transaction(() => runner.send(Told, { n: 1 }))
+    await runners.database.transaction(() => runner.send(Told, { n: 1 }))
     await eventually(() => expect(contexts).toHaveLength(1))
     const [{ id }] = await rows(`select id from multitenancy_jobs.job where name = 'tenantry.Told'`)
     expect(contexts).toEqual([{ requestId: id, actor: SYSTEM, ip: null, inTransaction: false }])
@@ -133,7 +90,7 @@ describe('a handler', () => {
       },
     })
     await runner.send(Failing, { n: 7 }, { tenantId: 'acme' })
-    await eventually(async () => expect(await countsOf(runner, Failing)).toMatchObject({ delayed: 1, failed: 0 }))
+    await eventually(async () => expect(await countsOf(Failing)).toMatchObject([{ delayed: 1, failed: 0 }]))
     await eventually(async () => expect(await deadLetters()).toHaveLength(1), 20_000)
     expect(attempts).toEqual([
       { number: 1, isLast: false },
@@ -144,20 +101,20 @@ describe('a handler', () => {
     expect(letter).toMatchObject({ source_name: 'tenantry.Failing', data: { n: 7 }, group_id: 'acme' })
     expect(JSON.stringify(letter)).toContain('E_REASON')
     expect(JSON.stringify(await rows('select * from multitenancy_jobs.job'))).not.toContain('hush')
-    expect(await countsOf(runner, Failing)).toMatchObject({ failed: 1, delayed: 0, waiting: 0 })
+    expect(await countsOf(Failing)).toMatchObject([{ failed: 1, delayed: 0, waiting: 0 }])
   })
 
   test('of a loud tenant does not keep a quiet one waiting', async () => {
     const Fair = type('Fair')
     const sender = await start([Fair])
-    await database.transaction(async () => {
+    await runners.database.transaction(async () => {
       for (let n = 0; n < 200; n++) await sender.send(Fair, { n }, { tenantId: 'loud' })
     })
     for (let n = 1_000; n < 1_005; n++) await sender.send(Fair, { n }, { tenantId: 'quiet' })
     const done: number[] = []
     await start([Fair], {
       Fair: async ({ n }) => {
-        await database.sql('select pg_sleep(0.002)')
+        await runners.database.sql('select pg_sleep(0.002)')
         done.push(n)
       },
     })
@@ -183,7 +140,7 @@ describe('a handler', () => {
     gate.resolve()
     await stopped
     expect(steps).toEqual(['begun', 'done', 'stopped'])
-    expect(await countsOf(worker, Slow)).toMatchObject({ completed: 1, waiting: 1, active: 0 })
+    expect(await countsOf(Slow)).toMatchObject([{ completed: 1, waiting: 1, active: 0 }])
   })
 
   test('that does not end is told to, and its job is done by another', async () => {
@@ -199,7 +156,7 @@ describe('a handler', () => {
         }),
     })
     await worker.send(Endless, { n: 1 })
-    await eventually(async () => expect(await countsOf(worker, Endless)).toMatchObject({ active: 1 }))
+    await eventually(async () => expect(await countsOf(Endless)).toMatchObject([{ active: 1 }]))
     await worker.stop(0)
     expect(told).toBe(true)
     const attempts: number[] = []

@@ -1,0 +1,177 @@
+/** What the runner does for the queues beside the work: taking back, forgetting, counting, sorting out, keeping time. */
+import { PgBoss } from 'pg-boss'
+import { describe, expect, inject, test } from 'vitest'
+import { Database } from '../../kernel/database.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { createTestDatabase } from '../../testing/database.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { PgBossJobs } from './pg-boss.ts'
+import { type, useRunners } from './runners.fixture.ts'
+
+const runners = useRunners()
+const { start, rows, countsOf } = runners
+
+const lettersIn = (queue: string) =>
+  rows(`select source_name, source_retry_count, data, group_id, source_created_on < created_on as later
+    from multitenancy_jobs.job where name = '${queue}' order by source_name, (data->>'n')::int`)
+
+describe('taking back', () => {
+  test('removes what waits of a type and key, also what waits to be tried again, and nothing else', async () => {
+    const Taken = type('Taken', { retryDelaySeconds: 60 })
+    const Other = type('Other')
+    const attempts: number[] = []
+    const worker = await start([Taken, Other], {
+      Taken: async ({ n }) => {
+        attempts.push(n)
+        throw new Error('again')
+      },
+    })
+    await worker.send(Taken, { n: 1 }, { key: 'a' })
+    await eventually(async () => expect(await countsOf(Taken)).toMatchObject([{ delayed: 1 }]))
+    await worker.send(Taken, { n: 2 }, { key: 'a', afterSeconds: 60 })
+    await worker.send(Taken, { n: 3 }, { key: 'b', afterSeconds: 60 })
+    await worker.send(Other, { n: 4 }, { key: 'a' })
+    expect(await worker.isPending(Taken, 'a')).toBe(true)
+    await worker.cancel(Taken, 'a')
+    expect(await worker.isPending(Taken, 'a')).toBe(false)
+    expect(await worker.isPending(Taken, 'b')).toBe(true)
+    expect(await worker.isPending(Other, 'a')).toBe(true)
+    expect(await countsOf(Taken)).toMatchObject([{ delayed: 1, failed: 0 }])
+    expect(attempts).toEqual([1])
+  })
+
+  test('does not stop what is being worked on', async () => {
+    const Running = type('Running')
+    const gate = Promise.withResolvers<void>()
+    const worker = await start([Running], { Running: () => gate.promise })
+    await worker.send(Running, { n: 1 }, { key: 'a' })
+    await eventually(async () => expect(await countsOf(Running)).toMatchObject([{ active: 1 }]))
+    await worker.cancel(Running, 'a')
+    expect(await worker.isPending(Running, 'a')).toBe(true)
+    gate.resolve()
+    await eventually(async () => expect(await countsOf(Running)).toMatchObject([{ completed: 1 }]))
+    expect(await worker.isPending(Running, 'a')).toBe(false)
+  })
+
+  test('in a transaction that fails takes nothing back', async () => {
+    const Kept = type('Kept')
+    const sender = await start([Kept])
+    await sender.send(Kept, { n: 1 }, { key: 'a' })
+    const failing = runners.database.transaction(async () => {
+      await sender.cancel(Kept, 'a')
+      throw new Error('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    expect(await sender.isPending(Kept, 'a')).toBe(true)
+  })
+})
+
+test('forgetting a tenant removes all of its jobs but those in progress, and nobody else’s', async () => {
+  const Ended = type('Ended', { retries: 0 })
+  const Gated = type('Gated')
+  const gate = Promise.withResolvers<void>()
+  const worker = await start([Ended, Gated], {
+    Ended: async ({ n }) => {
+      if (n === 2) throw new Error('no')
+    },
+    Gated: () => gate.promise,
+  })
+  for (const tenantId of ['acme', 'other']) {
+    await worker.send(Ended, { n: 1 }, { tenantId })
+    await worker.send(Ended, { n: 2 }, { tenantId })
+    await worker.send(Ended, { n: 3 }, { tenantId, afterSeconds: 60 })
+    await worker.send(Gated, { n: 4 }, { tenantId })
+  }
+  await eventually(async () => {
+    expect(await countsOf(Ended)).toMatchObject([
+      { tenantId: 'acme', completed: 1, failed: 1, delayed: 1 },
+      { tenantId: 'other', completed: 1, failed: 1, delayed: 1 },
+    ])
+    expect(await countsOf(Gated)).toMatchObject([{ active: 1 }, { active: 1 }])
+    expect(await lettersIn('tenantry.dead-letter')).toHaveLength(2)
+  })
+  await worker.forget('acme')
+  expect(await worker.counts('acme')).toEqual([
+    { queue: 'tenantry.Gated', tenantId: 'acme', waiting: 0, active: 1, completed: 0, failed: 0, delayed: 0 },
+  ])
+  expect(await worker.counts('other')).toHaveLength(3)
+  expect(await lettersIn('tenantry.dead-letter')).toMatchObject([{ group_id: 'other' }])
+  gate.resolve()
+})
+
+describe('counts', () => {
+  test('tell each state, by tenant and queue, those without a tenant too', async () => {
+    const Counted = type('Counted')
+    const sender = await start([Counted])
+    await sender.send(Counted, { n: 1 })
+    await sender.send(Counted, { n: 2 }, { tenantId: 'acme' })
+    await sender.send(Counted, { n: 3 }, { tenantId: 'acme' })
+    await sender.send(Counted, { n: 4 }, { tenantId: 'acme', afterSeconds: 60 })
+    const none = { queue: 'tenantry.Counted', waiting: 0, active: 0, completed: 0, failed: 0, delayed: 0 }
+    expect(await sender.counts()).toEqual([
+      { ...none, tenantId: 'acme', waiting: 2, delayed: 1 },
+      { ...none, tenantId: null, waiting: 1 },
+    ])
+    expect(await sender.counts('acme')).toEqual([{ ...none, tenantId: 'acme', waiting: 2, delayed: 1 }])
+    expect(await sender.counts('nobody')).toEqual([])
+  })
+})
+
+test('waiting jobs that no code handles become dead letters under their old name, when a worker starts', async () => {
+  const Former = type('Former')
+  const Present = type('Present')
+  const foreign = new PgBoss({ connectionString: runners.url, schema: 'multitenancy_jobs', supervise: false })
+  foreign.on('error', () => undefined)
+  const before = await start([Former, Present])
+  await foreign.start()
+  await foreign.createQueue('reports')
+  await foreign.send('reports', { n: 1 }, { group: { id: 'acme' } })
+  await foreign.stop({ close: true })
+  await before.send(Former, { n: 2 }, { tenantId: 'acme', key: 'k' })
+  await before.send(Former, { n: 3 }, { afterSeconds: 60 })
+  await before.send(Present, { n: 4 }, { afterSeconds: 60 })
+
+  await start([Present])
+  expect(await lettersIn('tenantry.dead-letter')).toEqual([])
+  await start([Present], {})
+  expect(await lettersIn('tenantry.dead-letter')).toEqual([
+    { source_name: 'reports', source_retry_count: 0, data: { n: 1 }, group_id: 'acme', later: true },
+    { source_name: 'tenantry.Former', source_retry_count: 0, data: { n: 2 }, group_id: 'acme', later: true },
+    { source_name: 'tenantry.Former', source_retry_count: 0, data: { n: 3 }, group_id: null, later: true },
+  ])
+  expect(await lettersIn('reports')).toEqual([])
+  expect(await countsOf(Former)).toEqual([])
+  expect(await countsOf(Present)).toMatchObject([{ delayed: 1 }])
+})
+
+test('a schedule is kept once however many processes bring it, and goes when no code brings it any more', async () => {
+  const Daily = type('Daily')
+  const Hourly = type('Hourly')
+  const schedule = () => rows('select name, cron from multitenancy_jobs.schedule order by name')
+  await Promise.all(
+    [1, 2].map(() =>
+      start([Daily, Hourly], {}, [
+        { type: Daily, cron: '0 3 * * *' },
+        { type: Hourly, cron: '0 * * * *' },
+      ]),
+    ),
+  )
+  expect(await schedule()).toEqual([
+    { name: 'tenantry.Daily', cron: '0 3 * * *' },
+    { name: 'tenantry.Hourly', cron: '0 * * * *' },
+  ])
+  await start([Daily], {}, [{ type: Daily, cron: '0 4 * * *' }])
+  expect(await schedule()).toEqual([{ name: 'tenantry.Daily', cron: '0 4 * * *' }])
+})
+
+test('many processes may start at once on an empty database', async () => {
+  const { url, drop } = await createTestDatabase(inject('postgresUrl'))
+  const log = createLogger({ level: 'silent' })
+  const databases = Array.from({ length: 5 }, () => new Database({ url, max: 3 }, log))
+  const all = databases.map((database) => new PgBossJobs(database, log))
+  const types = ['A', 'B', 'C'].map((name) => type(name))
+  await Promise.all(all.map((runner) => runner.start({ types, handlers: new Map(), schedule: [] }, { work: true })))
+  await Promise.all(all.map((runner) => runner.stop(1_000)))
+  await Promise.all(databases.map((database) => database.close()))
+  await drop()
+})

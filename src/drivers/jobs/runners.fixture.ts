@@ -1,0 +1,71 @@
+/** Runners on a database of their own, each as one process has it. */
+import { afterAll, afterEach, beforeAll, inject } from 'vitest'
+import { z } from 'zod'
+import { Database } from '../../kernel/database.ts'
+import { type Attempt, type JobType, jobType, type QueueCounts, type Recurring } from '../../kernel/jobs.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { PgBossJobs } from './pg-boss.ts'
+
+const Data = z.object({ n: z.number() })
+
+export type Handle = (data: z.output<typeof Data>, attempt: Attempt) => Promise<unknown>
+
+export interface Runners {
+  readonly database: Database
+  readonly url: string
+  /** Works when it is given handlers, else only sends. */
+  start(
+    types: readonly JobType[],
+    handlers?: Readonly<Record<string, Handle>>,
+    schedule?: readonly Recurring[],
+  ): Promise<PgBossJobs>
+  rows(text: string): Promise<any[]>
+  countsOf(type: JobType): Promise<QueueCounts[]>
+}
+
+export const type = (name: string, more: Partial<JobType> = {}) => jobType({ name, summary: '', data: Data, ...more })
+
+/** For one file: after each test its runners are stopped and every job is removed. */
+export function useRunners(): Runners {
+  const log = createLogger({ level: 'silent' })
+  let created: TestDatabase
+  let database: Database
+  const started: PgBossJobs[] = []
+
+  beforeAll(async () => {
+    created = await createTestDatabase(inject('postgresUrl'))
+    database = new Database({ url: created.url }, log)
+  })
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map((runner) => runner.stop(10_000)))
+    await database.sql('delete from multitenancy_jobs.job')
+  })
+  afterAll(async () => {
+    await database.close()
+    await created.drop()
+  })
+
+  return {
+    get database() {
+      return database
+    },
+    get url() {
+      return created.url
+    },
+    async start(types, handlers, schedule = []) {
+      const runner = new PgBossJobs(database, log)
+      started.push(runner)
+      const kept = Object.entries(handlers ?? {}).map(
+        ([name, handle]) => [name, async (data: any, attempt: Attempt) => void (await handle(data, attempt))] as const,
+      )
+      await runner.start({ types, handlers: new Map(kept), schedule }, { work: handlers !== undefined })
+      return runner
+    },
+    rows: async (text) => (await database.sql(text)).rows,
+    async countsOf({ name }) {
+      const counts = await started.at(-1)?.counts()
+      return (counts ?? []).filter(({ queue }) => queue === `tenantry.${name}`)
+    },
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * A newcomer in a browser: the link that the service prints signs in once, the page of the real API is there without anything
+ * from outside this machine, and a call can be tried on it.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Browser, BrowserContext } from 'playwright-core'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { launchBrowser } from '../src/testing/browser.ts'
+import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
+import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
+
+const PROGRAM = join(import.meta.dirname, '../src/cli/main.ts')
+const STEP_LIMIT_MS = 20_000
+
+let database: TestDatabase
+let service: ChildProcess
+let ready: { url: string; signIn: string; adminApi: string; adminToken: string }
+let browser: Browser
+const directory = mkdtempSync(join(tmpdir(), 'tenantry-page-'))
+
+beforeAll(async () => {
+  database = await createTestDatabase(inject('postgresUrl'))
+  service = spawn(process.execPath, [PROGRAM, 'serve', '--json'], {
+    env: {
+      ...process.env,
+      DATABASE_URL: database.url,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_DATA_DIR: directory,
+      PORT: '0',
+      NODE_ENV: 'test',
+      LOG_LEVEL: 'warn',
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  ready = JSON.parse(await printedBy(service))
+  browser = await launchBrowser()
+}, 150_000)
+
+afterAll(async () => {
+  await browser?.close()
+  service.kill('SIGTERM')
+  await once(service, 'exit')
+  await database.drop()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+test('the printed link signs in, the page works offline, and a call can be tried', async () => {
+  const context = await browser.newContext()
+  const requested = watched(context)
+  const page = await context.newPage()
+
+  await page.goto(ready.signIn)
+  await page.getByRole('heading', { name: 'Tenantry admin API' }).waitFor()
+  expect(page.url()).toBe(`${ready.adminApi}/openapi`)
+  await page.getByRole('heading', { name: 'List tenants, the newest first' }).first().waitFor()
+
+  await page
+    .getByRole('button', { name: /test request.*get/i })
+    .first()
+    .click()
+  const client = page.getByRole('dialog')
+  await client.getByRole('button', { name: /^send get request to/i }).click()
+  await client.getByText('200 OK').waitFor()
+  await client.getByText('"nextCursor"').waitFor()
+
+  expect(requested.filter((url) => !url.startsWith(`${ready.url}/`))).toEqual([])
+  expect(requested.filter((url) => url.includes(ready.adminToken))).toEqual([])
+  await context.close()
+}, 90_000)
+
+test('the link is used up, and says so', async () => {
+  const context = await browser.newContext()
+  watched(context)
+  const page = await context.newPage()
+
+  await page.goto(ready.signIn)
+  await page.getByText('The code was used already').waitFor()
+  const answer = await page.goto(`${ready.adminApi}/openapi`)
+  expect(answer?.status()).toBe(401)
+  await context.close()
+}, 60_000)
+
+function watched(context: BrowserContext): string[] {
+  const requested: string[] = []
+  context.setDefaultTimeout(STEP_LIMIT_MS)
+  context.on('request', (request) => requested.push(request.url()))
+  return requested
+}
+
+/** The one JSON value that the service prints when it is ready. */
+async function printedBy(child: ChildProcess): Promise<string> {
+  let text = ''
+  const ended = once(child, 'exit').then(() => {
+    throw new Error(`the service ended: ${text}`)
+  })
+  ended.catch(() => undefined)
+  const printed = (async () => {
+    for await (const chunk of child.stdout ?? []) {
+      text += chunk
+      try {
+        JSON.parse(text)
+        return text
+      } catch {
+        // not all of it yet
+      }
+    }
+    return text
+  })()
+  return Promise.race([printed, ended])
+}
