@@ -1,6 +1,8 @@
 /**
  * Thousands of requests that nobody thought of, over the whole admin API: whatever is sent, the answer is one that the
- * document promises, never a fault of ours, and what it says of a tenant follows from what was said before.
+ * document promises and never a fault of ours, and what it says of a tenant follows from what was said before.
+ *
+ * A failure names its seed: put it into the options of `fc.assert` (`seed`, `path`) to walk the same way again.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, inject, test } from 'vitest'
@@ -11,7 +13,8 @@ import { walk } from './random-walk/walk.ts'
 
 const WALKS = 300
 const STEPS = 60
-const SHRINKING_MS = 60_000
+/** For making a failure small. */
+const LONGEST_MS = 150_000
 
 /** What is not there cannot be changed: so much is made. */
 const weighted = (operation: Described) => ({
@@ -23,18 +26,12 @@ let api: Opened
 beforeAll(async () => {
   api = await openApi(inject('postgresUrl'))
 })
-afterAll(async () => {
-  console.log(
-    [...(globalThis as any).__stats]
-      .sort()
-      .map(([k, v]: any) => `${k} ${v}`)
-      .join('\n'),
-  )
-  await api.end()
-})
+afterAll(() => api.end())
 
-test('a walk through the admin API', async () => {
+test('walks through the admin API', async () => {
   const requests = fc.array(fc.oneof(...described.map(weighted)), { minLength: 1, maxLength: STEPS, size: 'max' })
-  const walks = fc.asyncProperty(requests, (drawn) => walk(api, drawn))
-  await fc.assert(walks, { numRuns: WALKS, interruptAfterTimeLimit: SHRINKING_MS, markInterruptAsFailure: true })
-}, 120_000)
+  await fc.assert(
+    fc.asyncProperty(requests, (drawn) => walk(api, drawn)),
+    { numRuns: WALKS, interruptAfterTimeLimit: LONGEST_MS, markInterruptAsFailure: true },
+  )
+}, 180_000)

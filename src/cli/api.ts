@@ -8,6 +8,7 @@ import { InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import type { ServiceConfig } from '../service/config.ts'
 import type { OwnInput } from './commands.ts'
 import { adminToken, nothingAnswers, serviceUrl } from './service-address.ts'
+import { interruptible } from './stop-signal.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
@@ -15,7 +16,7 @@ export async function api({ args, options, terminal, signal, loadConfig }: OwnIn
   const method = (args.method ?? '').toUpperCase()
   if (!METHODS.includes(method)) throw InvalidRequest(`"${args.method}" is not one of ${METHODS.join(', ')}`)
   const headers = headersOf(options.header ?? [])
-  const body = options.data === undefined ? undefined : await bodyOf(options.data)
+  const body = options.data === undefined ? undefined : await interruptible(bodyOf(options.data), signal, 0)
   const config = await loadConfig()
   const url = serviceUrl(config, options.url)
   const token = adminToken(config)

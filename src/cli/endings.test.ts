@@ -1,5 +1,6 @@
 /** How commands end when they do not end by themselves, and what they ask before they destroy something. */
 import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -85,6 +86,14 @@ describe('interrupted', () => {
     await eventually(async () => expect(await sleepers()).toBe(0), 20_000)
   })
 
+  test('a command that reads its input stops reading', async () => {
+    const child = tenantry.start(['api', 'POST', '/tenants', '--data', '-'])
+    // More than a pipe holds: once it is written, somebody is reading.
+    await new Promise((resolve) => child.process.stdin.write(' '.repeat(1_000_000), resolve))
+    child.process.kill('SIGINT')
+    expect(await child.ended).toMatchObject({ code: 130, stdout: '' })
+  })
+
   test('a second time, later, it ends at once', async () => {
     const [child] = await asleep([exec])
     child?.process.kill('SIGINT')
@@ -112,6 +121,13 @@ describe('standard output', () => {
     ])
     child.process.stdout.destroy()
     expect(await child.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  test.runIf(existsSync('/dev/full'))('that takes nothing is a failure', async () => {
+    const through = ['sh', '-c', `"${process.execPath}" "${PROGRAM}" openapi > /dev/full`] as const
+    const { code, stderr } = await tenantry.start([], { through }).ended
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^error: .*ENOSPC/)
   })
 
   test('read slowly, gets everything, and the command waits', async () => {

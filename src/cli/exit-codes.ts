@@ -12,6 +12,7 @@ import { DependencyUnavailable, defineError, TenancyError } from '../kernel/erro
 import { ConfigurationError } from '../service/config.ts'
 import { AlreadyRunning } from '../service/main.ts'
 import { Interrupted, OutputClosed } from './stop-signal.ts'
+import { visible } from './table.ts'
 import { usesColor } from './terminal.ts'
 
 const OK = 0
@@ -72,7 +73,8 @@ function textOf(error: unknown): string {
 function wordsOf({ message, code }: TenancyError): string {
   if (code === Stopped.code) return `${message}\n`
   const { red, dim } = colors.createColors(usesColor(process.stderr))
-  return `${red('error:')} ${message}\n${code === Failed.code ? '' : dim(`code:  ${code}\n`)}`
+  const text = message.split('\n').map(visible).join('\n')
+  return `${red('error:')} ${text}\n${code === Failed.code ? '' : dim(`code:  ${code}\n`)}`
 }
 
 const problemOf = ({ code, title, status, message, extras }: TenancyError) => ({

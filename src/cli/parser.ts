@@ -3,17 +3,12 @@
  * no command by name, opens nothing, and hands what was asked for to `run`.
  */
 import { CommanderError, InvalidArgumentError, Command as Parser, Option as ParserOption } from 'commander'
-import type { Argument, Option } from '../kernel/commands.ts'
+import type { Command, Option } from '../kernel/commands.ts'
 import { InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import { VERSION } from '../version.ts'
 
 /** What the program must know of a command to describe it and to read its arguments. */
-export interface Described {
-  readonly name: string
-  readonly summary: string
-  readonly arguments?: readonly Argument[]
-  readonly options?: readonly Option[]
-}
+export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'>
 
 export interface CommandGroup<One extends Described> {
   readonly heading: string

@@ -1,10 +1,11 @@
 /**
- * One run of the program: which commands there are, the one that was asked for, and the exit code.
- * Asked for one of its own commands, it does not load the others.
+ * One run of the program: which commands there are, the one that was asked for, and the exit code. Asked for one of its own
+ * commands, it does not load the others.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import { type Invocation, runProgram } from './parser.ts'
-import { stopSignal } from './stop-signal.ts'
+import { Interrupted, stopSignal } from './stop-signal.ts'
 import { createTerminal } from './terminal.ts'
 
 export async function run(argv: readonly string[]): Promise<void> {
@@ -13,6 +14,8 @@ export async function run(argv: readonly string[]): Promise<void> {
     const isOwn = ownCommands.some(({ name }) => name === argv.find((word) => !word.startsWith('-')))
     const groups = isOwn ? [{ heading: OWN_HEADING, commands: ownCommands }] : (await import('./program.ts')).groups
     await runProgram(groups, argv, (asked) => runOne(asked, signal))
+    await nextTurn() // when a write that failed has said so
+    if (signal.aborted && !(signal.reason instanceof Interrupted)) throw signal.reason
   } catch (error) {
     const { reportFailure } = await import('./exit-codes.ts')
     process.exitCode = reportFailure(error, { json: argv.includes('--json') })

@@ -45,6 +45,9 @@ export function parseInput(
 export async function readBody(request: Request): Promise<string> {
   // The method first: asking for the body makes a lazy Request build all of itself.
   if (!HAS_BODY.has(request.method) || !request.body) return ''
+  const encoding = request.headers.get('content-encoding') ?? 'identity'
+  if (encoding !== 'identity')
+    throw UnsupportedMediaType(`A body encoded as "${encoding}" is not taken; send it as it is.`)
   const tooLarge = () => PayloadTooLarge(`A body is at most ${MAX_BODY_BYTES} bytes.`)
   if (Number(request.headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw tooLarge()
   const decoder = new TextDecoder('utf-8', { fatal: true })

@@ -119,7 +119,7 @@ export async function openTenancy(
     given ?? keptSecret(openDataDirectory(config.dataDirectory), name)
   const adminTokens =
     config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: secret(undefined, 'admin-token') }]
-  const database = config.databaseUrl ? given(config.databaseUrl) : await embedded(config, exclusive, signal)
+  const database = config.databaseUrl ? given(config.databaseUrl) : await embedded(config, { exclusive, signal, log })
   try {
     const { isolation, placements, plans, tenants, health, metrics } = config
     const tenancy = await createTenancy({
@@ -169,9 +169,13 @@ interface Backing {
 const given = (url: string): Backing => ({ url, announce: () => undefined, stop: async () => undefined })
 
 /** The PostgreSQL in the data directory: started here, or that of the service that is running on it. */
-async function embedded(config: ServiceConfig, exclusive: boolean, signal?: AbortSignal): Promise<Backing> {
+async function embedded(
+  config: ServiceConfig,
+  { exclusive, signal, log }: { exclusive: boolean; signal: AbortSignal | undefined; log: Logger },
+): Promise<Backing> {
   const directory = openDataDirectory(config.dataDirectory)
   const deadline = performance.now() + LOCK_WAIT_MS
+  let isWaiting = false
   for (;;) {
     const lock = acquire(directory)
     if (lock.held) return startOwn(directory, lock)
@@ -181,7 +185,11 @@ async function embedded(config: ServiceConfig, exclusive: boolean, signal?: Abor
       if (exclusive || !running.databaseUrl) throw new AlreadyRunning(directory, running)
       return given(running.databaseUrl)
     }
-    await sleep(LOCK_POLL_MS, undefined, { signal }) // a command has it, or a service that is starting
+    signal?.throwIfAborted()
+    if (!isWaiting)
+      log.info(`waiting for ${running ? `process ${running.pid}` : 'another process'}, which uses ${directory}`)
+    isWaiting = true
+    await sleep(LOCK_POLL_MS) // a command has it, or a service that is starting
   }
 }
 

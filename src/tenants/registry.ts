@@ -183,10 +183,13 @@ export const toPlace = ({
 const toLocated = (row: TenantRow | undefined): Located | undefined =>
   row && { tenant: toTenant(row), place: toPlace(row) }
 
-/** The read of every request is written by hand: building it anew each time would cost more than running it. */
-const SELECT_ONE = `select id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,
-  status_before, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at
-  from multitenancy.tenants where id = $1 and purged_at is null`
+/** The read of every request: written by hand and prepared, as building it anew would cost more than running it. */
+const SELECT_ONE = {
+  name: 'tenant',
+  text: `select id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,
+    status_before, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at
+    from multitenancy.tenants where id = $1 and purged_at is null`,
+}
 
 const fromSql = (row: any): TenantRow => ({
   ...row,

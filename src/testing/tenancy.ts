@@ -13,6 +13,7 @@ import { createTenancy, type Tenancy, type TenancyConfig } from '../tenancy.ts'
 import type { Tenants } from '../tenants/index.ts'
 import type { Tenant } from '../tenants/tenant.ts'
 import { createTestDatabase } from './database.ts'
+import { dropWithRoles } from './roles.ts'
 
 export const TEST_APP_KEY = Buffer.alloc(32, 7).toString('base64')
 const POLL_MS = 10
@@ -32,7 +33,8 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
 ): Promise<TestTenancy<Satellites>> {
-  const { url, drop } = await createTestDatabase(serverUrl)
+  const database = await createTestDatabase(serverUrl)
+  const { url } = database
   const opened: Tenancy<Satellites>[] = []
   const open = async (more: Partial<TenancyConfig<Satellites>> = {}) => {
     const tenancy = await createTenancy<Satellites>({
@@ -48,7 +50,7 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
   }
   const end = async () => {
     await Promise.all(opened.splice(0).map((tenancy) => tenancy.stop()))
-    await drop()
+    await dropWithRoles(serverUrl, database)
   }
   try {
     return { tenancy: await open(), url, open, end }

@@ -1,6 +1,6 @@
 /**
- * A walk: one request after the other, each answer held against the document, the life cycle, the first answer of its
- * `Idempotency-Key`, and in the end all of them against the audit log.
+ * A walk: one request after the other. Each answer is held against the document, the life cycle and the first answer of its
+ * `Idempotency-Key`, and in the end all of them against the audit log, where there is one.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Answer, Api } from '../contract/api.ts'
@@ -8,8 +8,10 @@ import { breaches, described } from '../contract/document.ts'
 import { Model } from './model.ts'
 import { type Drawn, pathOf, TENANTS } from './requests.ts'
 
-/** Refused before a key is looked at, or after: nobody can tell. */
-const MAYBE_NOT_KEPT = [400, 401, 403, 413, 415]
+const hasAuditLog = described.some(({ name }) => name === 'auditLogs.listAll')
+
+/** Whose refusals come before a key is looked at, or after: nobody can tell. */
+const MAYBE_NOT_KEPT: readonly unknown[] = [400, 401, 403, 413, 415, 'E_NOT_FOUND']
 
 let walks = 0
 
@@ -19,15 +21,19 @@ export async function walk(api: Api, requests: readonly Drawn[]): Promise<void> 
   for (const request of requests) {
     for (let time = 0; time < request.times; time++) await walker.step(request)
   }
-  await walker.checkAuditLog()
+  if (hasAuditLog) await walker.checkAuditLog()
 }
 
 interface Step {
   readonly requestId: string
   readonly words: string
-  /** The operation's name when it must be in the audit log, null when it must not, undefined when nobody can tell. */
-  readonly entry: string | null | undefined
+  readonly operation: string
+  /** Undefined when nobody can tell. */
+  readonly hasChanged: boolean | undefined
 }
+
+/** A tenant as an answer shows it. */
+type Shown = Parameters<Model['see']>[0]
 
 class Walker {
   readonly #api: Api
@@ -35,7 +41,8 @@ class Walker {
   readonly #name = `w${process.pid}-${++walks}`
   readonly #begun = new Date().toISOString()
   readonly #steps: Step[] = []
-  readonly #kept = new Map<string, { body: string | undefined; answer: Answer }>()
+  /** Answers that are kept, or may be, by their path and key. */
+  readonly #keyed = new Map<string, readonly { body: string | undefined; answer: Answer }[]>()
   #cursor = 'none'
 
   constructor(api: Api) {
@@ -46,104 +53,93 @@ class Walker {
     const { operation, who } = drawn
     const requestId = `${this.#name}.${this.#steps.length}`
     const path = this.#fill(pathOf(drawn))
-    const id = drawn.params.id === undefined ? undefined : this.#fill(drawn.params.id)
     const body = drawn.body === undefined ? undefined : this.#fill(drawn.body)
     const headers = Object.fromEntries(Object.entries(drawn.headers).map(([name, value]) => [name, this.#fill(value)]))
     const before = await this.#visible(drawn)
-    const answer = await this.#api.call(operation.method, path, {
-      who,
-      body,
-      headers: { ...headers, 'x-request-id': requestId },
-    })
+    const sent = { who, body, headers: { ...headers, 'x-request-id': requestId } }
+    const answer = await this.#api.call(operation.method, path, sent)
+
     const words = `${requestId}: ${operation.method} ${path} ${JSON.stringify(headers)} ${body ?? ''}`
-    const fail = (faults: readonly string[]) => {
-      if (faults.length > 0) throw new Error(`${words}\n  -> ${answer.status} ${answer.text}\n  ${faults.join('\n  ')}`)
-    }
-    fail(breaches(operation, answer))
-    {
-      const k = `${operation.name} ${answer.status} ${answer.json?.code ?? answer.json?.status ?? ''} ${answer.json?.code === 'E_INVALID_REQUEST' ? answer.json.detail.slice(0, 80) : ''}`
-      const m = ((globalThis as any).__stats ??= new Map())
-      m.set(k, (m.get(k) ?? 0) + 1)
-    }
-    if (answer.status >= 500) fail(['a fault of ours'])
-    if (answer.headers.get('x-request-id') !== requestId) fail(['another x-request-id than was sent'])
-    const key = headers['Idempotency-Key']
-    if (key !== undefined && operation.method === 'POST') fail(this.#repeated(`${path} ${key}`, body, answer))
-    const isReplay = answer.headers.has('idempotency-replayed')
-    const own = id?.startsWith(this.#name) ? id : undefined
-    const { fault, changed } = isReplay ? { changed: false } : this.#model.hear(operation.name, own, answer)
-    if (fault) fail([fault])
-    if (!isReplay) fail(tenantsIn(answer.json).flatMap((tenant) => this.#see(tenant)))
+    const faults = [
+      ...breaches(operation, answer),
+      ...this.#faultsOfKey(`${path} ${headers['Idempotency-Key']}`, body, answer),
+    ]
+    if (answer.status >= 500) faults.push('a fault of ours')
+    if (answer.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
+    const heard = this.#hear(drawn, answer)
+    if (heard.fault) faults.push(heard.fault)
+    if (faults.length > 0) throw new Error(`${words}\n  ${answer.status} ${answer.text}\n  ${faults.join('\n  ')}`)
+
     this.#cursor = answer.json?.nextCursor ?? this.#cursor
-    const isChanged = changed ?? (await this.#isChanged(drawn, answer, before))
-    this.#steps.push({
-      requestId,
-      words,
-      entry: isChanged === undefined ? undefined : isChanged ? operation.name : null,
-    })
+    const hasChanged = heard.changed ?? (await this.#hasChanged(drawn, answer, before))
+    this.#steps.push({ requestId, words, operation: operation.name, hasChanged })
   }
 
   /** What was changed is in the log, once, under its operation's name; what was not changed is not. */
   async checkAuditLog(): Promise<void> {
     const entries = Map.groupBy(await this.#auditLog(), ({ requestId }) => requestId)
-    if (!hasAuditLog) return
-    for (const { requestId, words, entry } of this.#steps) {
+    for (const { requestId, words, operation, hasChanged } of this.#steps) {
       const logged = (entries.get(requestId) ?? []).map(({ action, outcome }) => `${action} ${outcome}`)
-      const wished = entry === null || (entry === undefined && logged.length === 0) ? [] : [`${entry ?? words} success`]
-      if (entry !== undefined && !isDeepStrictEqual(logged, wished)) {
-        throw new Error(`${words}\n  should be logged as [${wished}], and is as [${logged}]`)
-      }
+      const wished = (hasChanged ?? logged.length > 0) ? [`${operation} success`] : []
+      if (isDeepStrictEqual(logged, wished)) continue
+      throw new Error(`${words}\n  should be logged as [${wished}], and is as [${logged}]`)
     }
   }
 
   #fill(text: string): string {
-    const ids = Object.entries(TENANTS).map(([name, id]) => [name, `${this.#name}-${id}`] as const)
-    return [...ids, ['{cursor}', this.#cursor] as const].reduce(
-      (filled, [name, value]) => filled.replaceAll(name, value),
-      text,
-    )
+    const names = Object.entries(TENANTS).map(([name, id]) => [name, `${this.#name}-${id}`] as const)
+    return names.reduce((filled, [name, id]) => filled.replaceAll(name, id), text.replaceAll('{cursor}', this.#cursor))
   }
 
-  #see(tenant: { id: string; status: any }): string[] {
-    if (!tenant.id.startsWith(this.#name)) return []
-    if (!this.#model.knows(tenant.id)) return [`${tenant.id} is shown, and was never made`]
-    const fault = this.#model.see(tenant)
-    return fault ? [fault] : []
+  #hear({ operation, params }: Drawn, answer: Answer): ReturnType<Model['hear']> {
+    if (answer.headers.has('idempotency-replayed')) return { changed: false } // what it says is of another day
+    const id = this.#fill(params.id ?? '')
+    const heard = this.#model.hear(operation.name, this.#isOwn(id) ? id : undefined, answer)
+    const [fault = heard.fault] = tenantsIn(answer.json).flatMap((tenant) => this.#see(tenant) ?? [])
+    return { ...heard, fault }
   }
 
-  /** @param scope the path and the key; the walk has one token that may POST */
-  #repeated(scope: string, body: string | undefined, answer: Answer): string[] {
-    const first = this.#kept.get(scope)
-    const isReplay = answer.headers.has('idempotency-replayed')
-    if (!first) {
-      if (answer.status >= 300 && MAYBE_NOT_KEPT.includes(answer.status))
-        return isReplay ? ['replayed from nowhere'] : []
-      this.#kept.set(scope, { body, answer })
-      return isReplay ? ['replayed from nowhere'] : []
+  #see(tenant: Shown): string | undefined {
+    if (!this.#isOwn(tenant.id)) return undefined
+    return this.#model.knows(tenant.id) ? this.#model.see(tenant) : `${tenant.id} is shown, and was never made`
+  }
+
+  #isOwn(id: string): boolean {
+    return id.startsWith(`${this.#name}-`)
+  }
+
+  /** @param scope path and key: all of a walk that are run have one token */
+  #faultsOfKey(scope: string, body: string | undefined, answer: Answer): string[] {
+    const { status, text, json, headers } = answer
+    const earlier = this.#keyed.get(scope) ?? []
+    if (headers.has('idempotency-replayed')) {
+      const isKnown = earlier.some(
+        (one) => one.body === body && one.answer.status === status && one.answer.text === text,
+      )
+      return isKnown ? [] : ['it is replayed, and was never answered so']
     }
-    const isSame = first.body === body
-    if (isReplay && !isSame) return ['replayed for another body']
-    if (isReplay)
-      return answer.text === first.answer.text && answer.status === first.answer.status ? [] : ['another answer']
-    if (MAYBE_NOT_KEPT.includes(answer.status)) return []
-    return !isSame && answer.json?.code === 'E_IDEMPOTENCY_MISMATCH' ? [] : ['run although its key was used']
+    if (json?.code === 'E_IDEMPOTENCY_MISMATCH') {
+      return earlier.some((one) => one.body !== body) ? [] : ['its key was used for no other body']
+    }
+    if (scope.endsWith(' undefined')) return []
+    this.#keyed.set(scope, [...earlier, { body, answer }])
+    const wasKept = !mayNotBeKept(answer) && earlier.some((one) => !mayNotBeKept(one.answer))
+    return wasKept ? ['it is run, and its key was used'] : []
   }
 
   /** What the GET nearest to an operation's path shows; of a tenant only what is edited, because jobs change the rest. */
   async #visible({ operation, params, who }: Drawn): Promise<unknown> {
     if (operation.method === 'GET' || operation.method === 'POST' || who !== 'admin') return undefined
-    const nearest = described
-      .filter(
-        ({ method, path }) => method === 'GET' && `${operation.path}/`.startsWith(`${path}/`) && path.includes('{'),
-      )
-      .sort((one, other) => other.path.length - one.path.length)[0]
+    const [nearest] = described
+      .filter(({ method, path }) => method === 'GET' && `${operation.path}/`.startsWith(`${path}/`))
+      .sort((one, other) => other.path.length - one.path.length)
     if (!nearest) return undefined
     const { json } = await this.#api.call('GET', this.#fill(pathOf({ operation: nearest, params, query: {} })))
     const [tenant] = tenantsIn(json)
     return tenant ? { ...tenant, status: null, updatedAt: null, activatedAt: null, failure: null } : json
   }
 
-  async #isChanged(drawn: Drawn, { status }: Answer, before: unknown): Promise<boolean | undefined> {
+  async #hasChanged(drawn: Drawn, { status }: Answer, before: unknown): Promise<boolean | undefined> {
     if (status >= 300 || drawn.operation.method === 'GET') return false
     if (before === undefined) return undefined
     return !isDeepStrictEqual(before, await this.#visible(drawn))
@@ -154,16 +150,17 @@ class Walker {
     let cursor = ''
     do {
       const { json } = await this.#api.call('GET', `/audit-logs?limit=200&from=${this.#begun}${cursor}`)
-      entries.push(...(json.data ?? []))
+      entries.push(...json.data)
       cursor = json.nextCursor ? `&cursor=${json.nextCursor}` : ''
     } while (cursor)
     return entries
   }
 }
 
-const hasAuditLog = described.some(({ name }) => name === 'auditLogs.listAll')
+const mayNotBeKept = ({ status, json }: Answer): boolean =>
+  MAYBE_NOT_KEPT.includes(status) || MAYBE_NOT_KEPT.includes(json?.code)
 
-const tenantsIn = (json: any): { id: string; status: any }[] => {
+function tenantsIn(json: any): Shown[] {
   const all = Array.isArray(json?.data) ? json.data : [json]
   return all.filter((one: any) => typeof one?.id === 'string' && 'purgeAt' in one)
 }

@@ -15,6 +15,7 @@ import type { PlacementUrls } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 
 const LOGIN = 'tenantry_tenant'
+const ATTEMPTS = 5
 const DUPLICATE_OBJECT = new Set(['42710', '23505'])
 const INSUFFICIENT_PRIVILEGE = '42501'
 
@@ -47,7 +48,11 @@ export function preparePlacement(
       return { name, url: config.url, tenantUrl, scopeRole: kept.scopeRole }
     }
     const password = given === undefined ? randomToken() : null
-    const { login, scopeRole } = await makeRoles(config.url, { given, password, scopeRole: kept?.scopeRole })
+    const { login, scopeRole } = await withServer(config.url, (server) =>
+      given === undefined
+        ? makeLogin(server, password ?? '', kept?.scopeRole)
+        : adoptLogin(server, given, kept?.scopeRole),
+    )
     const row = { placement: name, login, scopeRole, password: password && secrets.seal(password, binding(name)) }
     await database
       .query<TenantTables>()
@@ -66,46 +71,60 @@ export function preparePlacement(
 
 const binding = (placement: string): string => `placement_logins ${placement}`
 
-interface Wish {
-  /** The host's own login; absent: one is made. */
-  readonly given: string | undefined
-  readonly password: string | null
-  /** The role that has rights on the tenants' rows already; another login takes it over. */
-  readonly scopeRole: string | undefined
+interface Roles {
+  readonly login: string
+  readonly scopeRole: string
 }
 
-async function makeRoles(url: string, { given, password, scopeRole: kept }: Wish) {
-  const client = new pg.Client({ connectionString: url, application_name: 'tenantry setup' })
-  await client.connect()
+async function withServer(url: string, work: (server: pg.Client) => Promise<Roles>): Promise<Roles> {
+  const server = new pg.Client({ connectionString: url, application_name: 'tenantry setup' })
+  await server.connect()
   try {
-    for (let attempt = 0; ; attempt++) {
-      const login = given ?? (attempt === 0 ? LOGIN : `${LOGIN}_${randomName()}`)
-      const scopeRole = kept ?? (given === undefined ? `${login}_scope` : `${LOGIN}_scope_${suffix(given)}`)
-      const statements = [
-        ...(given === undefined ? loginStatements(login, password ?? '') : []),
-        ...(kept === undefined ? [`create role ${pg.escapeIdentifier(scopeRole)} nologin noinherit`] : []),
-        `grant ${pg.escapeIdentifier(scopeRole)} to ${pg.escapeIdentifier(login)}`,
-      ]
-      try {
-        await client.query(`begin; ${statements.join('; ')}; commit`)
-        return { login, scopeRole }
-      } catch (error) {
-        await client.query('rollback')
-        const code = sqlState(error)
-        if (code && DUPLICATE_OBJECT.has(code)) {
-          if (given !== undefined && (await isMember(client, given, scopeRole))) return { login, scopeRole }
-          if (given === undefined && attempt < 5) continue
-        }
-        if (code === INSUFFICIENT_PRIVILEGE) throw new Error(remedy(statements), { cause: error })
-        throw error
-      }
-    }
+    return await work(server)
   } finally {
-    await client.end()
+    await server.end()
   }
 }
 
-function loginStatements(login: string, password: string): string[] {
+/** @param kept the role that has rights on the tenants' rows already; another login takes it over. */
+async function makeLogin(server: pg.Client, password: string, kept: string | undefined): Promise<Roles> {
+  for (let attempt = 1; ; attempt++) {
+    const login = attempt === 1 ? LOGIN : `${LOGIN}_${randomUUID().slice(0, 8)}`
+    const scopeRole = kept ?? scopeRoleOf(login)
+    const makeScope = kept === undefined ? [createScope(scopeRole)] : []
+    try {
+      await run(server, [...createLogin(login, password), ...makeScope, grantScope(scopeRole, login)])
+      return { login, scopeRole }
+    } catch (error) {
+      if (attempt === ATTEMPTS || !DUPLICATE_OBJECT.has(sqlState(error) ?? '')) throw error
+    }
+  }
+}
+
+/** The host's own login; an administrator may have given it its scope role already. */
+async function adoptLogin(server: pg.Client, login: string, kept: string | undefined): Promise<Roles> {
+  const scopeRole = kept ?? scopeRoleOf(login)
+  const { rows } = await server.query(
+    `select exists (select from pg_auth_members where roleid = roles.oid and member = $2::regrole) as member
+     from pg_roles as roles where rolname = $1`,
+    [scopeRole, pg.escapeIdentifier(login)],
+  )
+  const makeScope = rows.length === 0 ? [createScope(scopeRole)] : []
+  if (!rows[0]?.member) await run(server, [...makeScope, grantScope(scopeRole, login)])
+  return { login, scopeRole }
+}
+
+async function run(server: pg.Client, statements: readonly string[]): Promise<void> {
+  try {
+    await server.query(`begin; ${statements.join('; ')}; commit`)
+  } catch (error) {
+    await server.query('rollback')
+    if (sqlState(error) === INSUFFICIENT_PRIVILEGE) throw new Error(remedy(statements), { cause: error })
+    throw error
+  }
+}
+
+function createLogin(login: string, password: string): string[] {
   const quoted = pg.escapeIdentifier(login)
   return [
     `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(password)}`,
@@ -113,10 +132,13 @@ function loginStatements(login: string, password: string): string[] {
   ]
 }
 
-async function isMember(client: pg.Client, login: string, role: string): Promise<boolean> {
-  const { rows } = await client.query(`select pg_has_role($1, $2, 'member') as member`, [login, role])
-  return rows[0].member
-}
+const createScope = (role: string): string => `create role ${pg.escapeIdentifier(role)} nologin noinherit`
+
+const grantScope = (role: string, login: string): string =>
+  `grant ${pg.escapeIdentifier(role)} to ${pg.escapeIdentifier(login)}`
+
+/** The same for a login that is made as for one that is given: what the remedy says is what is looked for afterwards. */
+const scopeRoleOf = (login: string): string => `${login.slice(0, 57)}_scope`
 
 const remedy = (statements: readonly string[]): string =>
   [
@@ -131,7 +153,3 @@ function withLogin(url: string, login: string, password: string): string {
   changed.password = encodeURIComponent(password)
   return changed.href
 }
-
-const randomName = (): string => randomUUID().slice(0, 8)
-
-const suffix = (login: string): string => login.replace(/[^a-z0-9_]/gi, '_').slice(0, 40)

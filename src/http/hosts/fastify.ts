@@ -20,13 +20,14 @@ export function fastifyHandler(http: Http): FastifyPluginCallback {
     answer(http, request.raw, reply.raw, { ip: request.ip })
   }
   return (app, _options, done) => {
-    const isBelow = (route: string) => route.startsWith(`${app.prefix}/`)
+    const isBelow = (route: string) => route === app.prefix || route.startsWith(`${app.prefix}/`)
     if (!http.routes.every(isBelow)) {
       return done(
         new Error(`register it without a prefix: below ${app.prefix} it would not be at ${http.routes.join(', ')}`),
       )
     }
     for (const route of http.routes) {
+      // The handler is never reached, but Fastify wants one.
       app.route({ method: app.supportedMethods, url: route.slice(app.prefix.length), onRequest, handler: onRequest })
     }
     done()

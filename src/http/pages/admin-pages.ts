@@ -34,7 +34,8 @@ export class AdminPages {
   /** The two paths that need no token; undefined for every other request. */
   async withoutToken(request: Request, pathname: string): Promise<Response | undefined> {
     const { prefix } = this.#options
-    if (pathname === `${prefix}/sign-in` && request.method === 'GET') return this.#signInPage(200)
+    if (pathname === `${prefix}/sign-in` && (request.method === 'GET' || request.method === 'HEAD'))
+      return this.#signInPage(200)
     if (pathname === `${prefix}/session` && request.method === 'POST') return this.#signIn(request)
     return undefined
   }

@@ -1,0 +1,69 @@
+/** One installation on a server: a backoffice database, its tenant login, and schema-pg over them. */
+import { createSecrets } from '../../kernel/crypto.ts'
+import { Database } from '../../kernel/database.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { migrate } from '../../kernel/migrations.ts'
+import type { IsolationDriver, Place, PlacementUrls, TenantHandle } from '../../tenants/isolation.ts'
+import type { TenantMigration } from '../../tenants/migrations.ts'
+import { tables } from '../../tenants/tables.ts'
+import { createTestDatabase } from '../../testing/database.ts'
+import { dropWithRoles } from '../../testing/roles.ts'
+import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { type SchemaPgOptions, schemaPg } from './schema-pg.ts'
+import { preparePlacement } from './tenant-login.ts'
+
+const log = createLogger({ level: 'silent' })
+const secrets = createSecrets(TEST_APP_KEY)
+
+export interface InstallationOptions extends SchemaPgOptions {
+  readonly migrations?: readonly TenantMigration[]
+  /** Of the owner, when it is not who made the database. */
+  readonly ownerUrl?: (url: string) => string
+}
+
+export interface Installation {
+  readonly url: string
+  /** As the superuser. */
+  readonly database: Database
+  prepare(tenantUrl?: string): Promise<PlacementUrls>
+  /** A driver that uses this login; all are stopped at the end. */
+  open(urls: PlacementUrls, options?: InstallationOptions): Promise<IsolationDriver>
+  end(): Promise<void>
+}
+
+export async function createInstallation(serverUrl: string, options: InstallationOptions = {}): Promise<Installation> {
+  const created = await createTestDatabase(serverUrl)
+  const { url } = created
+  const database = new Database({ url, max: 12 }, log)
+  const drivers: IsolationDriver[] = []
+  await migrate(database, [{ part: 'tenants', migrations: tables }])
+  const ownerUrl = options.ownerUrl?.(url) ?? url
+  return {
+    url,
+    database,
+    prepare: (tenantUrl) => preparePlacement('main', { url: ownerUrl, tenantUrl }, database, secrets),
+    async open(urls, { maxConnections, extensionsSchema, migrations = [] } = options) {
+      const driver = schemaPg({ maxConnections, extensionsSchema })
+      await driver.start({ placements: new Map([['main', urls]]), migrations, log })
+      drivers.push(driver)
+      return driver
+    },
+    async end() {
+      await Promise.all(drivers.map((driver) => driver.stop()))
+      await database.close()
+      await dropWithRoles(serverUrl, created)
+    },
+  }
+}
+
+export const placeOf = (driver: IsolationDriver, tenantId: string): Place => ({
+  tenantId,
+  placement: 'main',
+  locator: driver.locator(tenantId, 1),
+  epoch: 1,
+})
+
+export async function provisioned(driver: IsolationDriver, tenantId: string): Promise<TenantHandle> {
+  await driver.provision(placeOf(driver, tenantId))
+  return driver.handle(placeOf(driver, tenantId))
+}

@@ -1,0 +1,262 @@
+import fc from 'fast-check'
+import { CompiledQuery, type Kysely, sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { isDatabaseUnavailable } from '../../kernel/database.ts'
+import type { IsolationDriver, TenantHandle } from '../../tenants/isolation.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { schemaPg } from './schema-pg.ts'
+
+/** Fewer than those who ask: connections go from one tenant to the next. */
+const CONNECTIONS = 2
+const NOTES = {
+  name: '0001_notes',
+  checksum: '',
+  up: `create table notes (id int primary key, owner text not null, deferred int unique deferrable initially deferred)`,
+}
+const tenantIds = ['a', 'b', 'c', 'd', 'a-b', 'select', '0', 'z'.repeat(48)]
+
+let installation: Installation
+let driver: IsolationDriver
+const handles = new Map<string, TenantHandle>()
+let a: TenantHandle
+let b: TenantHandle
+
+beforeAll(async () => {
+  installation = await createInstallation(inject('postgresUrl'), { maxConnections: CONNECTIONS, migrations: [NOTES] })
+  driver = await installation.open(await installation.prepare())
+  for (const id of tenantIds) handles.set(id, await provisioned(driver, id))
+  a = handleOf('a')
+  b = handleOf('b')
+})
+afterAll(() => installation.end())
+
+function handleOf(id: string): TenantHandle {
+  const handle = handles.get(id)
+  if (!handle) throw new Error(`"${id}" is not provisioned`)
+  return handle
+}
+const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
+const owners = async (db: Kysely<any>) =>
+  (await db.selectFrom('notes').select('owner').execute()).map(({ owner }) => owner)
+/** Who and where a statement is: what each tenant must find on whichever connection it gets. */
+const SCOPE = `select current_user as role, current_setting('search_path') as path,
+  current_setting('app.tenant_id') as tenant, pg_my_temp_schema()::int as temporary`
+async function expectClean(): Promise<void> {
+  const scopes = await Promise.all([b, b, b, b].map(({ db }) => raw(db, SCOPE)))
+  for (const [scope] of scopes) {
+    expect(scope).toMatchObject({ path: '"t1_b", "pg_temp"', tenant: 'b', temporary: 0 })
+    expect(scope.role).toMatch(/^tenantry_tenant.*_scope$/)
+  }
+}
+
+describe('the name of a schema', () => {
+  const id = fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,47}$/)
+  const epoch = fc.integer({ min: 1, max: 2 ** 31 - 1 })
+
+  test('has at most 63 bytes, and no two ids or epochs share one', () => {
+    const { locator } = schemaPg()
+    fc.assert(
+      fc.property(id, epoch, id, epoch, (id, epoch, otherId, otherEpoch) => {
+        const name = locator(id, epoch)
+        expect(Buffer.byteLength(name)).toBeLessThanOrEqual(63)
+        expect(name === locator(otherId, otherEpoch)).toBe(id === otherId && epoch === otherEpoch)
+      }),
+      { numRuns: 2_000 },
+    )
+    expect(locator('1_a', 1)).not.toBe(locator('a', 11))
+  })
+})
+
+describe('a tenant sees its own rows', () => {
+  test('whatever others do at the same time over the same connections, failures and rollbacks included', async () => {
+    const step = fc.record({
+      tenant: fc.constantFrom(...tenantIds),
+      what: fc.constantFrom('read', 'write', 'fail', 'rolled back', 'aborted', 'savepoint', 'committed'),
+    })
+    const doing = async ({ tenant, what }: { tenant: string; what: string }): Promise<void> => {
+      const { db, transaction } = handleOf(tenant)
+      const write = (tx: Kysely<any>) =>
+        tx.insertInto('notes').values({ id: sql`(random() * 2e9)::int`, owner: tenant }).returning('owner').execute()
+      if (what === 'write') expect(await write(db)).toEqual([{ owner: tenant }])
+      if (what === 'fail') await expect(raw(db, 'select 1 / 0')).rejects.toMatchObject({ code: '22012' })
+      if (what === 'committed') await transaction(write)
+      if (what === 'rolled back') {
+        const failing = transaction(async (tx) => {
+          await write(tx)
+          throw new Error('no')
+        })
+        await expect(failing).rejects.toThrow('no')
+      }
+      if (what === 'aborted') {
+        await expect(transaction((tx) => raw(tx, 'select * from missing'))).rejects.toMatchObject({ code: '42P01' })
+      }
+      if (what === 'savepoint') {
+        const outer = await db.startTransaction().execute()
+        const inner = await outer.savepoint('one').execute()
+        await expect(raw(inner, 'select 1 / 0')).rejects.toMatchObject({ code: '22012' })
+        await inner.rollbackToSavepoint('one').execute()
+        for (const owner of await owners(outer)) expect(owner).toBe(tenant)
+        await outer.commit().execute()
+      }
+      for (const owner of await owners(db)) expect(owner).toBe(tenant)
+    }
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 30, maxLength: 30 }), async (steps) => {
+        const lane = async () => {
+          for (let next = steps.pop(); next; next = steps.pop()) await doing(next)
+        }
+        await Promise.all([1, 2, 3, 4, 5, 6].map(lane))
+      }),
+      { numRuns: 12 },
+    )
+    await expectClean()
+  })
+
+  test('by qualified and unqualified writes, updates and deletes alike', async () => {
+    await a.db.deleteFrom('notes').execute()
+    await b.db.deleteFrom('notes').execute()
+    await a.db.insertInto('notes').values({ id: 1, owner: 'a' }).execute()
+    await b.db.insertInto('notes').values({ id: 1, owner: 'b' }).execute()
+    const { numUpdatedRows } = await a.db.updateTable('notes').set({ owner: 'a2' }).executeTakeFirstOrThrow()
+    expect(numUpdatedRows).toBe(1n)
+    expect([await owners(a.db), await owners(b.db)]).toEqual([['a2'], ['b']])
+    expect((await a.db.deleteFrom('notes').executeTakeFirst()).numDeletedRows).toBe(1n)
+    expect([await owners(a.db), await owners(b.db)]).toEqual([[], ['b']])
+  })
+})
+
+describe('a connection goes back clean', () => {
+  test('after a statement that failed, alone or in a transaction', async () => {
+    await expect(raw(a.db, 'selekt')).rejects.toMatchObject({ code: '42601' })
+    await expect(a.transaction((tx) => raw(tx, 'selekt'))).rejects.toMatchObject({ code: '42601' })
+    await expectClean()
+  })
+
+  test('after a commit that failed', async () => {
+    await a.db.deleteFrom('notes').execute()
+    const twice = sql`insert into notes values (1, 'a', 7), (2, 'a', 7)`
+    for (const failing of [twice.execute(a.db), a.transaction((tx) => twice.execute(tx))]) {
+      await expect(failing).rejects.toMatchObject({ code: '23505' })
+    }
+    expect(await owners(a.db)).toEqual([])
+    await expectClean()
+  })
+
+  test.each(['commit', 'rollback'])(
+    'after a %s of the host’s own, and nothing runs without the scope',
+    async (word) => {
+      await a.db.deleteFrom('notes').execute()
+      const ended = 'a statement ended the transaction it ran in'
+      const careless = a.transaction(async (tx) => {
+        await tx.insertInto('notes').values({ id: 1, owner: 'a' }).execute()
+        await raw(tx, word)
+        await tx.selectFrom('notes').selectAll().execute()
+      })
+      await expect(careless).rejects.toThrow(ended)
+      await expect(raw(a.db, word)).rejects.toThrow(ended)
+      await expect(a.transaction((tx) => raw(tx, word))).rejects.toThrow(ended)
+      expect(await owners(a.db)).toEqual(word === 'commit' ? ['a'] : [])
+      await expectClean()
+    },
+  )
+
+  test('even when a batch ends the transaction: what follows in it has no rights', async () => {
+    await expect(raw(a.db, 'commit; select * from notes')).rejects.toMatchObject({ code: '42P01' })
+    await expect(raw(a.db, 'commit; select * from "t1_b".notes')).rejects.toMatchObject({ code: '42501' })
+    await expectClean()
+  })
+
+  test('without the temporary tables of the last tenant', async () => {
+    await a.transaction(async (tx) => {
+      await raw(tx, 'create temporary table scratch as select 1 as secret')
+      expect(await raw(tx, 'select * from scratch')).toEqual([{ secret: 1 }])
+    })
+    for (let n = 0; n < 2 * CONNECTIONS; n++) {
+      await expect(raw(b.db, 'select * from scratch')).rejects.toMatchObject({ code: '42P01' })
+    }
+    await expectClean()
+  })
+
+  test('or not at all, when the server ends it in the middle of a transaction', async () => {
+    const lost = a.transaction(async (tx) => {
+      const [{ pid }] = await raw(tx, 'select pg_backend_pid() as pid')
+      await installation.database.sql('select pg_terminate_backend($1)', [pid])
+      await eventually(() => expect(raw(tx, 'select 1')).rejects.toSatisfy(isDatabaseUnavailable))
+      await raw(tx, 'select 1')
+    })
+    await expect(lost).rejects.toSatisfy(isDatabaseUnavailable)
+    const alone = expect(raw(a.db, 'select pg_sleep(60)')).rejects.toSatisfy(isDatabaseUnavailable)
+    await eventually(async () => {
+      const { rows } = await installation.database.sql(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and wait_event = 'PgSleep'`,
+      )
+      expect(rows).toHaveLength(1)
+    })
+    await alone
+    await expectClean()
+  })
+})
+
+describe('a transaction', () => {
+  test('in which a statement failed is not taken for committed', async () => {
+    await a.db.deleteFrom('notes').execute()
+    const careless = a.transaction(async (tx) => {
+      await tx.insertInto('notes').values({ id: 1, owner: 'a' }).execute()
+      await raw(tx, 'select 1 / 0').catch(() => undefined)
+    })
+    await expect(careless).rejects.toThrow('the transaction was rolled back')
+    expect(await owners(a.db)).toEqual([])
+  })
+
+  test('has the isolation and access it was asked for, also on the next connection', async () => {
+    const modes = `select current_setting('transaction_isolation') as isolation, current_setting('transaction_read_only') as readonly`
+    const strict = a.db.transaction().setIsolationLevel('serializable').setAccessMode('read only')
+    expect(await strict.execute((tx) => raw(tx, modes))).toEqual([{ isolation: 'serializable', readonly: 'on' }])
+    expect(await raw(a.db, modes)).toEqual([{ isolation: 'read committed', readonly: 'off' }])
+  })
+
+  test('streams no rows, and says what to do instead', async () => {
+    const stream = async () => {
+      for await (const _ of a.db.selectFrom('notes').selectAll().stream()) break
+    }
+    await expect(stream()).rejects.toThrow('page through the rows by key')
+  })
+})
+
+describe('a drop', () => {
+  test('waits for whoever still works in the storage, takes all of it, and may be repeated', async () => {
+    const leaving = await provisioned(driver, 'leaving')
+    await leaving.db.insertInto('notes').values({ id: 1, owner: 'leaving' }).execute()
+    const working = await leaving.db.startTransaction().execute()
+    expect(await owners(working)).toEqual(['leaving'])
+    const dropped = driver.drop(placeOf(driver, 'leaving'))
+    await eventually(async () => {
+      const { rows } = await installation.database.sql(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      expect(rows).toHaveLength(1)
+    })
+    expect(await owners(working)).toEqual(['leaving'])
+    await working.commit().execute()
+    await dropped
+    await driver.drop(placeOf(driver, 'leaving'))
+    await expect(owners(leaving.db)).rejects.toMatchObject({ code: '42P01' })
+    const { rows } = await installation.database.sql(`select from tenantry.migrations where locator = 't1_leaving'`)
+    expect(rows).toEqual([])
+    expect(await owners((await provisioned(driver, 'leaving')).db)).toEqual([])
+  })
+})
+
+test('types of extensions are found in the schema that is named for them', async () => {
+  await installation.database.sql(`create schema ext; grant usage on schema ext to public;
+    create domain ext.email as text check (value like '%@%')`)
+  const extended = await installation.open(await installation.prepare(), {
+    extensionsSchema: 'ext',
+    migrations: [{ name: '0001_people', checksum: '', up: 'create table people (address email)' }],
+  })
+  const { db } = await provisioned(extended, 'extended')
+  await db.insertInto('people').values({ address: 'a@b' }).execute()
+  await expect(db.insertInto('people').values({ address: 'ab' }).execute()).rejects.toMatchObject({ code: '23514' })
+})

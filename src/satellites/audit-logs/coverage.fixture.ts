@@ -1,0 +1,16 @@
+/** The cases of this satellite for test/coverage.test.ts. */
+import type { Part } from '../../../test/contract/row.ts'
+
+export const part: Part = {
+  operations: {
+    'auditLogs.list': {
+      success: { query: { action: 'tenants.create' } },
+      wrong: { query: { from: 'yesterday' } },
+      also: { E_TENANT_NOT_FOUND: { tenant: 'none' } },
+    },
+    'auditLogs.listAll': { success: { query: { tenantId: '{id}' } }, wrong: { query: { to: '2026-02-30' } } },
+  },
+  commands: {
+    'tenant:audit:export': { line: ['{id}', '--format', 'csv', '--from', '2026-01-01'] },
+  },
+}

@@ -1,0 +1,48 @@
+/**
+ * What coverage.test.ts is told of a part, as data: for each operation a request that succeeds, one that is wrong, and one for
+ * every other answer that the document promises; for each command and job, how it is asked for.
+ *
+ * `{id}` stands for the tenant of the case, made for it alone. A satellite's part is `coverage.fixture.ts` in its folder, so
+ * that it comes and goes with it.
+ */
+import type { Api } from './api.ts'
+
+export interface Case {
+  /** Default `active`. */
+  readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
+  /** Requests of an admin that come before: `PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`. */
+  readonly given?: readonly string[]
+  /** Default for `id`: the tenant of the case. */
+  readonly params?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: unknown
+  /** The plans are decided by the host, whose `getPlan` fails. */
+  readonly plansOfHost?: boolean
+}
+
+export interface Row {
+  /** Answered with the first success that the document names. */
+  readonly success: Case
+  /** Answered with E_INVALID_REQUEST. */
+  readonly wrong: Case
+  /** By status or code: what else the document promises of this operation in particular. */
+  readonly also?: Readonly<Record<string, Case>>
+}
+
+/** What came of the cases so far goes on here. */
+export interface Stage {
+  readonly api: Api
+  /** The same tenants, but the plans are decided by a host whose `getPlan` fails. */
+  readonly plansOfHost: Api
+  /** Makes the tenant of a case and answers its id. */
+  prepare(one: Case): Promise<string>
+}
+
+export interface Part {
+  readonly operations: Readonly<Record<string, Row>>
+  /** As words of a command line. */
+  readonly commands?: Readonly<Record<string, Case & { readonly line: readonly string[] }>>
+  readonly jobs?: Readonly<Record<string, Case & { readonly data: Readonly<Record<string, unknown>> }>>
+  /** What publishes the events that no request and no command does. */
+  readonly scenes?: Readonly<Record<string, (stage: Stage) => Promise<unknown>>>
+}

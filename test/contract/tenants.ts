@@ -1,0 +1,107 @@
+/** The cases of the tenants themselves, and of what the service says of itself. */
+import type { Case, Part } from './row.ts'
+
+const absent = { tenant: 'none' } as const
+const deleted = { given: ['DELETE /tenants/{id}'] } as const
+const suspended = { given: ['PUT /tenants/{id}/suspend'] } as const
+const wrongId: Case = { params: { id: 'No Id' } }
+const wrongQuery: Case = { query: { colour: 'red' } }
+
+export const tenants: Part = {
+  operations: {
+    'tenants.list': { success: { query: { q: '{id}' } }, wrong: { query: { limit: '201' } } },
+    'tenants.get': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
+    'tenants.create': {
+      success: { tenant: 'none', body: { id: '{id}', name: 'Acme' } },
+      wrong: { tenant: 'none', body: { id: '{id}' } },
+      also: {
+        E_TENANT_EXISTS: { body: { id: '{id}', name: 'Acme' } },
+        E_DOMAIN_TAKEN: {
+          given: ['PATCH /tenants/{id} {"domains":["{id}.example"]}'],
+          body: { name: 'Acme', domains: ['{id}.example'] },
+        },
+      },
+    },
+    'tenants.update': {
+      success: { body: { name: 'Acme & Co.' } },
+      wrong: { body: { name: '' } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, body: {} },
+        E_TENANT_STATE: { ...deleted, body: { name: 'Acme' } },
+        E_DOMAIN_TAKEN: {
+          given: ['POST /tenants {"name":"Acme","domains":["{id}.example"]}'],
+          body: { domains: ['{id}.example'] },
+        },
+      },
+    },
+    'tenants.activate': {
+      success: suspended,
+      wrong: { ...suspended, body: { now: true } },
+      also: { 202: { tenant: 'failed' }, E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: deleted },
+    },
+    'tenants.suspend': {
+      success: {},
+      wrong: { body: { now: true } },
+      also: { E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: { tenant: 'provisioning' } },
+    },
+    'tenants.delete': {
+      success: {},
+      wrong: wrongQuery,
+      // A tenant can be deleted from any status: that it is being purged is what refuses it.
+      also: { E_TENANT_NOT_FOUND: absent },
+    },
+    'tenants.restore': {
+      success: deleted,
+      wrong: { ...deleted, body: { now: true } },
+      also: { 202: { tenant: 'provisioning', ...deleted }, E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: {} },
+    },
+    'tenants.enterMaintenance': {
+      success: { body: { message: 'Back at noon', retryAfterSeconds: 600 } },
+      wrong: { body: { retryAfterSeconds: 0 } },
+      also: { E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: deleted },
+    },
+    'tenants.exitMaintenance': {
+      success: { given: ['PUT /tenants/{id}/maintenance'] },
+      wrong: wrongQuery,
+      also: { E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: deleted },
+    },
+    'tenants.setPlan': {
+      success: { params: { plan: 'pro' } },
+      wrong: { params: { plan: 'x'.repeat(129) } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, params: { plan: 'pro' } },
+        E_TENANT_STATE: { ...deleted, params: { plan: 'pro' } },
+        E_PLAN_NOT_FOUND: { params: { plan: 'constructor' } },
+        E_PLAN_RESOLVED_BY_HOST: { params: { plan: 'pro' }, plansOfHost: true },
+      },
+    },
+    'tenants.queue': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
+    'plans.list': { success: {}, wrong: wrongQuery },
+    'health.get': { success: {}, wrong: wrongQuery },
+  },
+  commands: {
+    'tenant:list': { line: ['--limit', '5', '--status', 'active'] },
+    'tenant:show': { line: ['{id}'] },
+    'tenant:create': { tenant: 'none', line: ['Acme', '--id', '{id}', '--plan', 'pro'] },
+    'tenant:activate': { ...suspended, line: ['{id}'] },
+    'tenant:suspend': { line: ['{id}'] },
+    'tenant:delete': { line: ['{id}'] },
+    'tenant:restore': { ...deleted, line: ['{id}'] },
+    'tenant:maintenance': { line: ['{id}', '--message', 'Back at noon'] },
+    'tenant:purge': { ...deleted, line: ['{id}'] },
+    'tenant:migrate': { line: ['{id}'] },
+    'tenant:migrate:rollback': { line: ['{id}', '--steps', '2'] },
+    'tenant:exec': { line: ['{id}', '--sql', 'select count(*) from notes'] },
+    'tenant:queue:stats': { line: ['{id}'] },
+  },
+  jobs: {
+    InstallTenant: { tenant: 'provisioning', data: { tenantId: '{id}' } },
+    UninstallTenant: { ...deleted, data: { tenantId: '{id}' } },
+    PurgeTenants: { data: {} },
+    RecoverInstallations: { data: {} },
+  },
+  scenes: {
+    'a plan that cannot be resolved': async ({ plansOfHost: { tenancy }, prepare }) =>
+      tenancy.tenants.plans.resolve(await tenancy.tenants.get(await prepare({}))),
+  },
+}
