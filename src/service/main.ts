@@ -4,15 +4,16 @@
  *
  *   openTenancy   what commands use: the tenancy alone
  *   startService  what `npm start` does: the tenancy and its HTTP server
+ *
+ * Help and the reference need the list of satellites and nothing that runs, so that is loaded later, while PostgreSQL starts.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
-import { createHttp, type Http } from '../http/app.ts'
-import { serveNode } from '../http/hosts/node.ts'
+import type { Http } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/logger.ts'
 import type { Satellite } from '../satellite.ts'
-import { createTenancy, type Role, type Tenancy } from '../tenancy.ts'
+import type { Role, Tenancy } from '../tenancy.ts'
 import { ConfigurationError, type ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
 
@@ -73,7 +74,11 @@ export interface Service {
 }
 
 export async function startService(config: ServiceConfig, options: OpenOptions = {}): Promise<Service> {
-  const opened = await openTenancy(config, { ...options, role: config.role, exclusive: true })
+  const [opened, { createHttp }, { serveNode }] = await Promise.all([
+    openTenancy(config, { ...options, role: config.role, exclusive: true }),
+    import('../http/app.ts'),
+    import('../http/hosts/node.ts'),
+  ])
   const { tenancy, adminTokens, switchedOff } = opened
   try {
     tenancy.health.register('backoffice', () => tenancy.kernel.database.ping())
@@ -119,7 +124,10 @@ export async function openTenancy(
     given ?? keptSecret(openDataDirectory(config.dataDirectory), name)
   const adminTokens =
     config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: secret(undefined, 'admin-token') }]
-  const database = config.databaseUrl ? given(config.databaseUrl) : await embedded(config, { exclusive, signal, log })
+  const [database, { createTenancy }] = await Promise.all([
+    config.databaseUrl ? given(config.databaseUrl) : embedded(config, { exclusive, signal, log }),
+    import('../tenancy.ts'),
+  ])
   try {
     const { isolation, placements, plans, tenants, health, metrics } = config
     const tenancy = await createTenancy({

@@ -109,7 +109,7 @@ export const operations = [
     summary: 'Delete a tenant; it can be restored until its purgeAt',
     params: byId,
     reply: Tenant,
-    errors: [TenantNotFound, TenantState],
+    errors: [TenantNotFound],
     handle: async (tenants: Tenants, { params }) => answer(await tenants.delete(params.id)),
   }),
   operation({

@@ -1,5 +1,4 @@
 /** The roles of an installation belong to the server and outlive its database: a test that drops one drops both. */
-import pg from 'pg'
 import { Database } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { TestDatabase } from './database.ts'
@@ -9,13 +8,12 @@ export async function dropWithRoles(serverUrl: string, { url, drop }: TestDataba
   const log = createLogger({ level: 'silent' })
   const database = new Database({ url, max: 1 }, log)
   const { rows } = await database
-    .sql('select scope_role, case when password is not null then login end as login from multitenancy.placement_logins')
+    .sql(`select quote_ident(login) as role from multitenancy.placement_logins where password is not null
+      union select quote_ident(scope_role) from multitenancy.placement_logins`)
     .catch(() => ({ rows: [] })) // it did not come so far
   await database.close()
   await drop()
   const server = new Database({ url: serverUrl, max: 1 }, log)
-  for (const role of rows.flatMap(({ login, scope_role }) => [login, scope_role]).filter(Boolean)) {
-    await server.sql(`drop role if exists ${pg.escapeIdentifier(role)}`)
-  }
+  for (const { role } of rows) await server.sql(`drop role if exists ${role}`)
   await server.close()
 }

@@ -47,12 +47,6 @@ export const described: readonly Described[] = Object.entries<any>(document.path
   })),
 )
 
-export function describedAs(name: string): Described {
-  const found = described.find((operation) => operation.name === name)
-  if (!found) throw new Error(`the document has no operation ${name}`)
-  return found
-}
-
 /** The schema that a `$ref` of the document stands for. */
 export const resolved = (schema: JsonSchema): JsonSchema =>
   schema.$ref ? resolved(pointed(document, schema.$ref.slice(2).split('/'))) : schema

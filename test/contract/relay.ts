@@ -14,10 +14,12 @@ export async function relayTo(url: string): Promise<Relay> {
   const sockets = new Set<Socket>()
   const join = (from: Socket, to: Socket) => {
     sockets.add(from)
-    from.on('error', () => undefined).on('close', () => {
-      sockets.delete(from)
-      to.destroy()
-    })
+    from
+      .on('error', () => undefined)
+      .on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
     from.pipe(to)
   }
   const listen = async (port: number): Promise<Server> => {

@@ -44,12 +44,7 @@ export const tenants: Part = {
       wrong: { body: { now: true } },
       also: { E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: { tenant: 'provisioning' } },
     },
-    'tenants.delete': {
-      success: {},
-      wrong: wrongQuery,
-      // A tenant can be deleted from any status: that it is being purged is what refuses it.
-      also: { E_TENANT_NOT_FOUND: absent },
-    },
+    'tenants.delete': { success: {}, wrong: wrongQuery, also: { E_TENANT_NOT_FOUND: absent } },
     'tenants.restore': {
       success: deleted,
       wrong: { ...deleted, body: { now: true } },

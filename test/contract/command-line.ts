@@ -1,0 +1,23 @@
+/** A command as its line says, on a tenancy that is open; what it prints is kept, and every question is answered yes. */
+import { runProgram } from '../../src/cli/parser.ts'
+import type { Terminal } from '../../src/kernel/commands.ts'
+import type { Tenancy } from '../../src/tenancy.ts'
+
+/** Answers what the command printed as its result. */
+export async function runCommand({ commands }: Tenancy, line: readonly string[]): Promise<unknown[]> {
+  const printed: unknown[] = []
+  const terminal: Terminal = {
+    table: (rows, value = rows) => void printed.push(value),
+    record: (value) => void printed.push(value),
+    write: async (chunk) => void printed.push(chunk),
+    say: () => undefined,
+    progress: () => undefined,
+    confirm: async () => true,
+  }
+  const group = { heading: 'Commands:', commands: commands.map(({ what }) => what) }
+  await runProgram([group], line, async ({ command, args, options }) => {
+    const service = commands.find(({ what }) => what === command)?.service
+    await command.run(service, { args, options, terminal, signal: new AbortController().signal })
+  })
+  return printed
+}

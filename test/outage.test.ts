@@ -1,0 +1,183 @@
+/** PostgreSQL goes away under load and comes back: nobody is told a lie, nobody waits for ever, and nothing is restarted but it. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
+import { createHttp, type Http } from '../src/http/app.ts'
+import { problemOf } from '../src/http/problem.ts'
+import { createLogger } from '../src/kernel/logger.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
+import { findPostgresPrograms } from '../src/service/postgres-programs.ts'
+import { commandOf, stopPostmaster } from '../src/service/postmaster.ts'
+import { createTenancy, type Tenancy } from '../src/tenancy.ts'
+import { eventually, installed, TEST_APP_KEY } from '../src/testing/tenancy.ts'
+
+const TOKEN = 'a-token-for-the-outage'
+/** Longer than any answer takes, outage or not; who waits longer hangs. */
+const PATIENCE_MS = 15_000
+const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (body text)' }
+
+let directory: string
+let postgres: EmbeddedPostgres
+let command: string[]
+let tenancy: Tenancy
+let http: Http
+
+beforeAll(async () => {
+  directory = join(await mkdtemp(join(tmpdir(), 'tenantry-outage-')), 'postgres')
+  postgres = await startEmbeddedPostgres({ directory, password: 'p', settings: { fsync: 'off' } })
+  command = commandOf(postgres.pid).split(' ')
+  tenancy = await createTenancy({
+    database: { url: postgres.url },
+    appKey: TEST_APP_KEY,
+    isolation: [schemaPg()],
+    migrations: [NOTES],
+    logger: createLogger({ level: 'silent' }),
+  })
+  http = createHttp(tenancy, { adminTokens: [{ name: 'test', token: TOKEN }] })
+})
+afterAll(async () => {
+  await tenancy.stop()
+  const left = await startEmbeddedPostgres({ directory, password: 'p', settings: { fsync: 'off' } })
+  await left.stop()
+  await rm(join(directory, '..'), { recursive: true })
+})
+
+/** The same server on the same port, as whoever looks after it would start it. */
+async function startAgain(): Promise<number> {
+  const [program = '', ...args] = command
+  const child = (await findPostgresPrograms(directory)).spawn(program, args, { detached: true, stdio: 'ignore' })
+  child.unref()
+  return child.pid ?? 0
+}
+
+interface Answer {
+  readonly status: number
+  readonly type: string | null
+  readonly retryAfter: string | null
+  readonly code: string | undefined
+}
+
+async function call(method: string, path: string, body?: unknown): Promise<Answer> {
+  const headers = { 'x-admin-token': TOKEN, 'content-type': 'application/json', 'idempotency-key': crypto.randomUUID() }
+  const request = new Request(`http://tenantry.test/admin/multitenancy${path}`, {
+    method,
+    headers,
+    body: body === undefined ? null : JSON.stringify(body),
+  })
+  const response = await within(http.fetch(request))
+  const text = await response.text()
+  return {
+    status: response.status,
+    type: response.headers.get('content-type'),
+    retryAfter: response.headers.get('retry-after'),
+    code: JSON.parse(text).code,
+  }
+}
+
+async function within<T>(work: Promise<T>): Promise<T> {
+  const tooLong = new Promise<never>((_, reject) => {
+    const timer = setTimeout(() => reject(new Error('it hangs')), PATIENCE_MS)
+    work.finally(() => clearTimeout(timer)).catch(() => undefined)
+  })
+  return Promise.race([work, tooLong])
+}
+
+/** Asks all the time until it is told to stop; answers what it was answered. */
+function load(requests: readonly (() => Promise<Answer>)[]) {
+  const answers: Answer[] = []
+  let isOver = false
+  const lanes = requests.map(async (request) => {
+    while (!isOver) answers.push(await request())
+  })
+  return {
+    answers,
+    async end() {
+      isOver = true
+      await Promise.all(lanes)
+    },
+  }
+}
+
+const isServed = async () => expect((await call('GET', '/tenants')).status).toBe(200)
+
+test.each([
+  ['is stopped in good order', 'SIGINT'],
+  ['is ended at once, and recovers', 'SIGQUIT'],
+] as const)(
+  'PostgreSQL %s',
+  async (_, signal) => {
+    const { id } = await installed(tenancy, { name: 'Queried' })
+    const { id: repaired } = await installed(tenancy, { name: 'In and out of maintenance' })
+    const running = Number(await pidOfPostgres())
+    const { answers, end } = load([
+      () => call('GET', '/tenants?limit=5'),
+      () => call('GET', `/tenants/${id}`),
+      () => call('PATCH', `/tenants/${id}`, { metadata: { at: crypto.randomUUID() } }),
+      () => call('PUT', `/tenants/${repaired}/maintenance`),
+      () => call('DELETE', `/tenants/${repaired}/maintenance`),
+      () => call('POST', '/tenants', { name: 'Under load', domains: [`${crypto.randomUUID()}.example`] }),
+      () => queried(id),
+    ])
+    await eventually(() => expect(answers.length).toBeGreaterThan(50))
+    process.kill(running, signal)
+    await eventually(() => expect(answers.filter(({ status }) => status === 503).length).toBeGreaterThan(50), 20_000)
+    await stopPostmaster(directory, running, () => undefined)
+    await startAgain()
+    await eventually(isServed, 20_000)
+    const before = answers.length
+    await eventually(() => expect(answers.length).toBeGreaterThan(before + 100))
+    await end()
+
+    const refused = answers.filter(({ status }) => status >= 400)
+    for (const answer of refused) {
+      expect(answer).toEqual({
+        status: 503,
+        type: 'application/problem+json',
+        retryAfter: expect.stringMatching(/^\d+$/),
+        code: 'E_DEPENDENCY_UNAVAILABLE',
+      })
+    }
+    expect(answers.slice(-7).map(({ status }) => status >= 500)).not.toContain(true)
+
+    await eventually(() => expect(tenancy.kernel.database.isListening).toBe(true))
+    expect((await installed(tenancy, { name: 'After' })).status).toBe('active')
+    const other = await createTenancy({
+      database: { url: postgres.url },
+      appKey: TEST_APP_KEY,
+      isolation: [schemaPg()],
+      role: 'api',
+      logger: createLogger({ level: 'silent' }),
+    })
+    await eventually(() => tenancy.tenant(id))
+    await other.tenants.suspend(id)
+    await eventually(() => expect(tenancy.tenant(id)).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' }))
+    await other.stop()
+  },
+  90_000,
+)
+
+const pidOfPostgres = async (): Promise<string> => {
+  const { rows } = await tenancy.kernel.database.sql(
+    `select split_part(pg_read_file('postmaster.pid'), e'\\n', 1) as pid`,
+  )
+  return rows[0].pid
+}
+
+/** A route of the host's own, which queries a tenant's storage. */
+async function queried(id: string): Promise<Answer> {
+  try {
+    const { db } = await within(tenancy.tenant(id))
+    await within(db.insertInto('notes').values({ body: 'x' }).execute())
+    return { status: 200, type: null, retryAfter: null, code: undefined }
+  } catch (error) {
+    const { status, headers, body } = problemOf(error) ?? { status: 500, headers: {}, body: { code: String(error) } }
+    return {
+      status,
+      type: headers['content-type'] ?? null,
+      retryAfter: headers['retry-after'] ?? null,
+      code: String(body.code),
+    }
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * "Delete a folder and its line in service/main.ts, and exactly that feature is gone": done to a copy of this project, for each
+ * satellite. What is left generates, compiles and passes its tests, and has every operation but those of the one that went.
+ *
+ * Programs that were written for a satellite (examples, and the tests of those) cannot be without it and are left out.
+ */
+import { execFile } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { catalogueOf } from '../src/service/catalogue.ts'
+import { satellites } from '../src/service/main.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const MAIN = 'src/service/main.ts'
+const folders = readdirSync(join(ROOT, 'src/satellites'))
+/** Not this one: it would never end. */
+const TESTS = [
+  'test/architecture.test.ts',
+  'test/coverage.test.ts',
+  'test/generated.test.ts',
+  'src/tenants/lifecycle.test.ts',
+  'src/satellites',
+]
+const run = promisify(execFile)
+
+let copy: string
+let files: string[]
+beforeEach(async () => {
+  copy = await mkdtemp(join(tmpdir(), 'tenantry-apart-'))
+  const { stdout } = await run('git', ['ls-files', '--cached', '--others', '--exclude-standard', '-z'], { cwd: ROOT })
+  files = stdout.split('\0').filter((file) => file !== '' && existsSync(join(ROOT, file)))
+  for (const file of files) await cp(join(ROOT, file), join(copy, file))
+  await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+})
+afterEach(() => rm(copy, { recursive: true, force: true }))
+
+test.each(folders)(
+  'the project without %s',
+  async (folder) => {
+    await rm(join(copy, 'src/satellites', folder), { recursive: true })
+    await edit(MAIN, (text) => text.replace(new RegExp(`^.*satellites/${folder}/index\\.ts.*\n`, 'm'), ''))
+
+    await inCopy('generate', process.execPath, ['generate.ts'])
+    await writeFile(join(copy, 'tsconfig.apart.json'), await configurationWithout(folder))
+    await inCopy('compile', join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.apart.json'])
+    const vitest = join(ROOT, 'node_modules/.bin/vitest')
+    await inCopy('test', vitest, ['run', ...TESTS, '--exclude', '**/*.browser.test.ts', '--maxWorkers', '1'])
+
+    const left = satellites.filter(({ name }) => name !== nameOf(folder))
+    expect(left).toHaveLength(folders.length - 1)
+    expect(await operationsOf(copy)).toEqual(
+      catalogueOf(left)
+        .operations.map(({ name }) => name)
+        .sort(),
+    )
+  },
+  180_000,
+)
+
+/** Runs a program in the copy; what it printed is told when it fails. */
+async function inCopy(what: string, program: string, args: readonly string[]): Promise<void> {
+  const env = { ...process.env, TENANTRY_TEST_POSTGRES_URL: inject('postgresUrl') }
+  await run(program, args, { cwd: copy, env }).catch(({ stdout, stderr }) =>
+    expect.fail(`it does not ${what}:\n${stdout}${stderr}`),
+  )
+}
+
+async function edit(file: string, change: (text: string) => string): Promise<void> {
+  const text = await readFile(join(copy, file), 'utf8')
+  expect(change(text)).not.toBe(text)
+  await writeFile(join(copy, file), change(text))
+}
+
+async function configurationWithout(folder: string): Promise<string> {
+  const outside = files.filter((file) => /^(test|examples|bench)\/.*\.ts$/.test(file))
+  const texts = await Promise.all(
+    outside.map(async (file) => [file, await readFile(join(copy, file), 'utf8')] as const),
+  )
+  const exclude = texts.filter(([, text]) => text.includes(`tenantry/satellites/${folder}'`)).map(([file]) => file)
+  return JSON.stringify({ extends: './tsconfig.json', exclude })
+}
+
+async function operationsOf(project: string): Promise<string[]> {
+  const { paths } = JSON.parse(await readFile(join(project, 'openapi.json'), 'utf8'))
+  return Object.values<any>(paths)
+    .flatMap((methods) => Object.values<any>(methods).map(({ operationId }) => operationId))
+    .sort()
+}
+
+/** `audit-logs` as `auditLogs`. */
+const nameOf = (folder: string): string => folder.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
