@@ -1,0 +1,28 @@
+/** A host that embeds Tenantry, in a process of its own: asked for a tenant, it says what a route of it would. */
+import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
+import { problemOf } from '../../src/http/problem.ts'
+import { createLogger } from '../../src/kernel/logger.ts'
+import { createTenancy } from '../../src/tenancy.ts'
+import { serveParent } from '../../src/testing/child.ts'
+import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+
+await serveParent(async ({ url }) => {
+  const tenancy = await createTenancy({
+    database: { url },
+    appKey: TEST_APP_KEY,
+    isolation: [schemaPg()],
+    role: 'api',
+    logger: createLogger({ level: 'silent' }),
+  })
+  return async (tenantId: string) => {
+    try {
+      const { db } = await tenancy.tenant(tenantId)
+      const { worker } = await db.selectFrom('made_by').select('worker').executeTakeFirstOrThrow()
+      return { status: 200, worker }
+    } catch (error) {
+      const problem = problemOf(error)
+      if (!problem) throw error
+      return { status: problem.status, code: problem.body.code }
+    }
+  }
+})
