@@ -7,6 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Child, type Program, programWith } from '../src/cli/program.fixture.ts'
+import { Database } from '../src/kernel/database.ts'
+import { createLogger } from '../src/kernel/logger.ts'
 import { type Child as Host, startChild } from '../src/testing/child.ts'
 import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
 import { dropWithRoles } from '../src/testing/roles.ts'
@@ -19,12 +21,12 @@ const MISSED_WITHIN_MS = 60_000
 /** Each installation says who made it, and takes a while, so that one worker alone cannot have made all of them. */
 const MADE_BY = `-- up
 create table made_by as select current_setting('application_name') as worker;
-grant select on made_by to public;
 select pg_sleep(0.3);
 `
 
 let directory: string
 let database: TestDatabase
+let onlooker: Database
 let program: Program
 let apis: readonly string[]
 let host: Host
@@ -35,6 +37,7 @@ beforeAll(async () => {
   await writeFile(join(directory, 'migrations', '0001_made_by.sql'), MADE_BY)
   await writeFile(join(directory, 'tenantry.config.json'), JSON.stringify({ migrations: './migrations' }))
   database = await createTestDatabase(inject('postgresUrl'))
+  onlooker = new Database({ url: database.url, max: 1 }, createLogger({ level: 'silent' }))
   program = programWith({
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: TOKEN,
@@ -50,6 +53,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await host?.kill('SIGTERM')
   await program?.killAll()
+  await onlooker.close()
   await dropWithRoles(inject('postgresUrl'), database)
   await rm(directory, { recursive: true })
 })
@@ -77,6 +81,15 @@ const statuses = async (ids: readonly string[]): Promise<string[]> => {
   const { data } = await call(0, 'GET', '/tenants?limit=200')
   return data.filter(({ id }: { id: string }) => ids.includes(id)).map(({ status }: { status: string }) => status)
 }
+/** Those in progress. */
+const installationsOf = async (worker: string): Promise<unknown[]> => {
+  const { rows } = await onlooker.sql(
+    `select pid from pg_stat_activity
+     where datname = current_database() and application_name = $1 and wait_event = 'PgSleep'`,
+    [worker],
+  )
+  return rows
+}
 const makers = async (ids: readonly string[]) => {
   const answers: { worker: string }[] = await Promise.all(ids.map((id) => host.ask(id)))
   return [...new Set(answers.map(({ worker }) => worker))].sort()
@@ -99,8 +112,9 @@ test('jobs of every API are shared by the workers, a suspension is known everywh
   await eventually(async () => expect(await host.ask(id)).toMatchObject({ status: 200 }))
 
   const late = await create(TENANTS)
-  await eventually(async () => expect(await statuses(late)).toContain('active'))
+  await eventually(async () => expect(await installationsOf('worker-1')).not.toEqual([]))
   workers[0].process.kill('SIGKILL')
+  await workers[0].ended
   expect(await statuses(late)).toContain('provisioning')
   await allActive(late, MISSED_WITHIN_MS)
 

@@ -29,7 +29,7 @@ export const ownCommands: readonly OwnCommand[] = [
     summary: 'Run the service for development, with readable logs',
     run: async (input) => {
       process.env.NODE_ENV = 'development'
-      await (await import('./serve.ts')).serve(input)
+      await (await import('./serve.ts')).serve(input, { hasReadableLogs: true })
     },
   },
   {

@@ -7,12 +7,19 @@ import type { ServiceConfig } from '../service/config.ts'
 import type { Service } from '../service/main.ts'
 import { VERSION } from '../version.ts'
 import type { OwnInput } from './commands.ts'
+import { readableLogger } from './readable-logs.ts'
 import { type Ready, readyRecord, readyText } from './ready.ts'
 
-export async function serve({ terminal, signal, loadConfig }: OwnInput): Promise<void> {
+export async function serve(
+  { terminal, signal, loadConfig }: OwnInput,
+  { hasReadableLogs = false }: { hasReadableLogs?: boolean } = {},
+): Promise<void> {
   const config = await loadConfig()
   const { startService } = await import('../service/main.ts')
-  const service = await startService(config, { signal })
+  const service = await startService(config, {
+    signal,
+    logger: hasReadableLogs ? readableLogger(config.logLevel) : undefined,
+  })
   try {
     if (process.env.NODE_ENV === 'production') {
       service.tenancy.kernel.log.info(`Tenantry ${VERSION} is ready at ${service.url}`)

@@ -7,12 +7,14 @@ export type { Logger }
 export interface LoggerOptions {
   /** `fatal | error | warn | info | debug | trace | silent` */
   level?: string
+  /** Where lines go; default: standard error. */
+  write?: (line: string) => void
 }
 
 const SECRETS = ['token', 'secret', 'password', 'authorization', 'cookie', 'url', 'connectionString']
 
 /** Lines go to standard error: standard output belongs to what a command answers. */
-export const createLogger = ({ level = 'info' }: LoggerOptions = {}): Logger =>
+export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Logger =>
   pino(
     {
       level,
@@ -25,7 +27,7 @@ export const createLogger = ({ level = 'info' }: LoggerOptions = {}): Logger =>
         return requestId ? { requestId } : {}
       },
     },
-    pino.destination({ dest: 2, sync: true }),
+    write ? { write } : pino.destination({ dest: 2, sync: true }),
   )
 
 /** Chosen members only: errors of drivers carry whole connections, passwords included. */

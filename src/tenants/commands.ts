@@ -1,11 +1,24 @@
 import { readFile } from 'node:fs/promises'
 import { CompiledQuery } from 'kysely'
+import { z } from 'zod'
 import { type CommandInput, command, type Option } from '../kernel/commands.ts'
 import { invalid } from '../kernel/errors.ts'
+import { Page } from '../kernel/page.ts'
+import { parsed } from '../kernel/parsed.ts'
+import { InstallationFailed, TenantNotReady } from './errors.ts'
 import type { Tenants } from './index.ts'
+import { STATUSES } from './lifecycle.ts'
 import type { Tenant } from './tenant.ts'
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
+
+/** What `tenant:list` takes, as strictly as `GET /tenants`. */
+const Listing = z.object({
+  status: z.enum(STATUSES).optional(),
+  q: z.string().min(1).max(200).optional(),
+  includeDeleted: z.boolean().optional(),
+  ...Page.shape,
+})
 
 const wait: Option = { flags: '--wait <seconds>', summary: 'wait for the installation', parse: seconds, default: 30 }
 
@@ -27,7 +40,7 @@ export const commands = [
       { flags: '--cursor <cursor>', summary: 'nextCursor of the page before' },
     ],
     run: async (tenants, { options, terminal }) => {
-      const page = await tenants.list(options as Parameters<Tenants['list']>[0])
+      const page = await tenants.list(parsed(Listing, options))
       terminal.table(page.data.map(row), page)
       if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
     },
@@ -52,18 +65,18 @@ export const commands = [
       wait,
     ],
     needsWorker: true,
-    run: run(async (tenants, _, { args, options, terminal, signal }) => {
-      const { id, plan, metadata = {}, domain: domains, isolation, placement } = options
+    run: async (tenants, input) => {
+      const { id, plan, metadata = {}, domain: domains, isolation, placement } = input.options
       const tenant = await tenants.create({
         id,
-        name: args.name ?? '',
+        name: input.args.name ?? '',
         metadata: plan === undefined ? metadata : { ...metadata, plan },
         domains,
         isolation,
         placement,
       })
-      return settled(tenants, tenant, options.wait, { terminal, signal })
-    }),
+      await shown(tenants, tenant, input)
+    },
   }),
   command<Tenants>({
     name: 'tenant:activate',
@@ -71,10 +84,7 @@ export const commands = [
     arguments: [id],
     options: [wait],
     needsWorker: true,
-    run: run(async (tenants, id, { options, terminal, signal }) => {
-      const { tenant } = await tenants.activate(id)
-      return settled(tenants, tenant, options.wait, { terminal, signal })
-    }),
+    run: async (tenants, input) => shown(tenants, (await tenants.activate(input.args.id ?? '')).tenant, input),
   }),
   command<Tenants>({
     name: 'tenant:suspend',
@@ -187,15 +197,20 @@ export const commands = [
   }),
 ]
 
-async function settled(
+/** Waits for the installation, shows the tenant as it then is, and fails the command when it is not active. */
+async function shown(
   tenants: Tenants,
   tenant: Tenant,
-  waitSeconds: number,
-  { terminal, signal }: Pick<CommandInput, 'terminal' | 'signal'>,
-): Promise<Tenant> {
-  if (tenant.status !== 'provisioning') return tenant
+  { options, terminal, signal }: Pick<CommandInput, 'options' | 'terminal' | 'signal'>,
+): Promise<void> {
+  if (tenant.status !== 'provisioning') return terminal.record(tenant)
   terminal.progress(`installing ${tenant.id}`)
-  return tenants.settled(tenant.id, AbortSignal.any([signal, AbortSignal.timeout(waitSeconds * 1000)]))
+  const deadline = AbortSignal.timeout(options.wait * 1_000)
+  const { failure, ...settled } = await tenants.settled(tenant.id, AbortSignal.any([signal, deadline]))
+  terminal.record({ ...settled, failure })
+  if (failure) throw InstallationFailed(`The installation was given up: ${failure.message}`)
+  if (settled.status === 'provisioning')
+    throw TenantNotReady('The installation goes on; tenant:show says when it is done.')
 }
 
 async function migratable(tenants: Tenants): Promise<string[]> {

@@ -9,3 +9,4 @@ export const TenantNotReady = defineError('E_TENANT_NOT_READY', 503, 'The tenant
 export const TenantInMaintenance = defineError('E_TENANT_MAINTENANCE', 503, 'The tenant is in maintenance')
 export const PlanNotFound = defineError('E_PLAN_NOT_FOUND', 404, 'Plan not found')
 export const PlanResolvedByHost = defineError('E_PLAN_RESOLVED_BY_HOST', 409, 'The host decides the plan')
+export const InstallationFailed = defineError('E_INSTALLATION_FAILED', 500, 'The installation was given up')

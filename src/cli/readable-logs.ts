@@ -1,0 +1,28 @@
+/** Log lines for people: `08:31:43.120 warn  a job failed  job=InstallTenant` and the error's stack below. */
+import colors from 'picocolors'
+import { createLogger, type Logger } from '../kernel/logger.ts'
+import { cellText } from './table.ts'
+import { usesColor } from './terminal.ts'
+
+const LEVELS: Readonly<Record<number, string>> = {
+  10: 'trace',
+  20: 'debug',
+  30: 'info',
+  40: 'warn',
+  50: 'error',
+  60: 'fatal',
+}
+
+export const readableLogger = (level: string): Logger =>
+  createLogger({ level, write: (line) => process.stderr.write(readable(line, usesColor(process.stderr))) })
+
+/** @param line one of pino's: JSON, with `level`, `time` and `msg`. */
+export function readable(line: string, hasColor: boolean): string {
+  const { dim, red, yellow } = colors.createColors(hasColor)
+  const { level, time, msg = '', err, ...fields } = JSON.parse(line)
+  const paint = level >= 50 ? red : level >= 40 ? yellow : dim
+  const rest = Object.entries(fields).map(([name, value]) => dim(`  ${name}=${cellText(value)}`))
+  const stack = err?.stack ?? err?.message
+  const below = stack ? `${String(stack).replaceAll(/^/gm, '    ')}\n` : ''
+  return `${dim(String(time).slice(11, 23))} ${paint((LEVELS[level] ?? String(level)).padEnd(5))} ${cellText(msg)}${rest.join('')}\n${below}`
+}
