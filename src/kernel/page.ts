@@ -9,9 +9,15 @@ import { invalid } from './errors.ts'
 export const DEFAULT_LIMIT = 50
 export const MAX_LIMIT = 200
 
+/** `Number` would take blanks, `0x10` and `1e1`, too. */
+const digits = (text: unknown): unknown => (typeof text === 'string' && !/^\d+$/.test(text) ? Number.NaN : text)
+
 /** `limit` and `cursor` of every list. */
 export const Page = z.object({
-  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).default(DEFAULT_LIMIT).meta({ description: 'Items at most' }),
+  limit: z
+    .preprocess(digits, z.coerce.number().int().min(1).max(MAX_LIMIT))
+    .default(DEFAULT_LIMIT)
+    .meta({ description: 'Items at most', default: DEFAULT_LIMIT }),
   cursor: z.string().min(1).max(1024).optional().meta({ description: '`nextCursor` of the page before' }),
 })
 
