@@ -14,6 +14,7 @@ const NOTES = {
   checksum: '',
   up: `create table notes (id int primary key, owner text not null, deferred int unique deferrable initially deferred)`,
 }
+const ENDED = 'a statement ended the transaction it ran in'
 const tenantIds = ['a', 'b', 'c', 'd', 'a-b', 'select', '0', 'z'.repeat(48)]
 
 let installation: Installation
@@ -147,23 +148,26 @@ describe('a connection goes back clean', () => {
     'after a %s of the host’s own, and nothing runs without the scope',
     async (word) => {
       await a.db.deleteFrom('notes').execute()
-      const ended = 'a statement ended the transaction it ran in'
       const careless = a.transaction(async (tx) => {
         await tx.insertInto('notes').values({ id: 1, owner: 'a' }).execute()
         await raw(tx, word)
         await tx.selectFrom('notes').selectAll().execute()
       })
-      await expect(careless).rejects.toThrow(ended)
-      await expect(raw(a.db, word)).rejects.toThrow(ended)
-      await expect(a.transaction((tx) => raw(tx, word))).rejects.toThrow(ended)
+      await expect(careless).rejects.toThrow(ENDED)
+      await expect(raw(a.db, word)).rejects.toThrow(ENDED)
+      await expect(a.transaction((tx) => raw(tx, word))).rejects.toThrow(ENDED)
       expect(await owners(a.db)).toEqual(word === 'commit' ? ['a'] : [])
       await expectClean()
     },
   )
 
-  test('even when a batch ends the transaction: what follows in it has no rights', async () => {
+  test('even when a batch ends the transaction: what follows in it has no rights, and nothing of the scope', async () => {
     await expect(raw(a.db, 'commit; select * from notes')).rejects.toMatchObject({ code: '42P01' })
     await expect(raw(a.db, 'commit; select * from "t1_b".notes')).rejects.toMatchObject({ code: '42501' })
+    const isGone = `coalesce(current_setting('app.tenant_id', true), '') = ''
+      and current_setting('search_path') = 'pg_catalog' and current_user = session_user`
+    await expect(raw(a.db, `commit; select 1 / (${isGone})::int`)).rejects.toThrow(ENDED)
+    await expect(raw(a.db, `commit; select 1 / (not (${isGone}))::int`)).rejects.toMatchObject({ code: '22012' })
     await expectClean()
   })
 

@@ -136,9 +136,10 @@ describe('a handler', () => {
     await worker.send(Slow, { n: 1 })
     await eventually(() => expect(steps).toEqual(['begun']))
     const stopped = worker.stop(10_000).then(() => steps.push('stopped'))
-    await worker.send(Slow, { n: 2 })
     gate.resolve()
     await stopped
+    const sender = await start([Slow])
+    await sender.send(Slow, { n: 2 })
     expect(steps).toEqual(['begun', 'done', 'stopped'])
     expect(await countsOf(Slow)).toMatchObject([{ completed: 1, waiting: 1, active: 0 }])
   })

@@ -1,0 +1,146 @@
+/** What every list of the API takes and refuses: `limit`, `cursor`, `from` and `to`. Which lists there are, the document tells. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+import { type Api, type Opened, openApi } from '../contract/api.ts'
+import { type Described, described } from '../contract/document.ts'
+
+const takes = (parameter: string) =>
+  described
+    .filter(({ parameters }) => parameters.some(({ name }) => name === parameter))
+    .map((operation) => [operation.name, operation] as const)
+/** Those that three new tenants are enough to turn pages in. */
+const lists = takes('cursor').filter(([name]) => ['tenants.list', 'auditLogs.list', 'auditLogs.listAll'].includes(name))
+
+let api: Opened
+/** The same, after its application key was changed. */
+let changed: Api
+beforeAll(async () => {
+  api = await openApi(inject('postgresUrl'))
+  for (const id of ['acme', 'globex', 'initech']) {
+    await api.call('POST', '/tenants', { body: { id, name: id }, headers: { prefer: 'wait=20' } })
+  }
+  const appKey = Buffer.alloc(32, 'the new key').toString('base64')
+  changed = await api.open({ role: 'api', appKey, oldAppKeys: [TEST_APP_KEY] })
+})
+afterAll(() => api.end())
+
+const read = (path: string, query: Record<string, string>, from: Api = api) =>
+  from.call('GET', `${path.replaceAll(/\{\w+\}/g, 'acme')}?${new URLSearchParams(query)}`)
+const cursorOf = async ({ path }: Described, from: Api = api): Promise<string> => {
+  const { status, json } = await read(path, { limit: '1' }, from)
+  expect({ status, json }).toMatchObject({ status: 200, json: { data: [{}], nextCursor: expect.any(String) } })
+  return json.nextCursor
+}
+const refusalOf = (path: string) => ({
+  status: 400,
+  json: { code: 'E_INVALID_REQUEST', errors: expect.arrayContaining([expect.objectContaining({ path })]) },
+})
+
+describe.each(lists)('the list %s', (_name, list) => {
+  test('goes on where its cursor says, with another limit too', async () => {
+    const { data } = (await read(list.path, {})).json
+    const next = await read(list.path, { cursor: await cursorOf(list), limit: '200' })
+    expect(next).toMatchObject({ status: 200, json: { data: data.slice(1), nextCursor: null } })
+  })
+
+  test('refuses a cursor that was altered', async () => {
+    const cursor = await cursorOf(list)
+    const [key = '', signature = ''] = cursor.split('.')
+    const forged = Buffer.from(JSON.stringify(['2100-01-01T00:00:00.000Z', 'zzz'])).toString('base64url')
+    const altered = [
+      `${forged}.${signature}`,
+      `${key}.${signature.slice(0, -1)}`,
+      `${key}.${signature}A`,
+      `${key}.`,
+      key,
+      `.${signature}`,
+      `${cursor}.${signature}`,
+      ` ${cursor}`,
+      cursor.toUpperCase(),
+    ]
+    for (const cursor of altered) expect(await read(list.path, { cursor })).toMatchObject(refusalOf('cursor'))
+  })
+
+  test('refuses a cursor of every other list', async () => {
+    for (const [name, other] of lists) {
+      if (name !== list.name) {
+        expect(await read(list.path, { cursor: await cursorOf(other) })).toMatchObject(refusalOf('cursor'))
+      }
+    }
+  })
+
+  test('refuses a cursor of other filters', async () => {
+    const cursor = await cursorOf(list)
+    const filters = list.parameters.filter(
+      ({ in: place, name }) => place === 'query' && !['cursor', 'limit'].includes(name),
+    )
+    for (const { name, schema } of filters) {
+      const value: string = schema.enum?.at(-1) ?? (['from', 'to'].includes(name) ? '2026-01-01' : 'acme')
+      if (value !== 'false') {
+        expect(await read(list.path, { cursor, [name]: value }), name).toMatchObject(refusalOf('cursor'))
+      }
+    }
+  })
+
+  test('takes a cursor that was made before the application key was changed, and not the other way round', async () => {
+    expect(await read(list.path, { cursor: await cursorOf(list) }, changed)).toMatchObject({ status: 200 })
+    const cursor = await cursorOf(list, changed)
+    expect(await read(list.path, { cursor })).toMatchObject(refusalOf('cursor'))
+  })
+
+  test('has 1 to 200 on a page', async () => {
+    expect((await read(list.path, { limit: '1' })).json.data).toHaveLength(1)
+    expect((await read(list.path, { limit: '200' })).status).toBe(200)
+  })
+})
+
+describe.each(takes('limit'))('the limit of %s', (_name, { path }) => {
+  test.each([
+    '0',
+    '201',
+    'abc',
+    '-1',
+    '1.5',
+    '1e1',
+    '0x10',
+    ' 5',
+    '',
+    '５',
+    '99999999999999999999',
+    'Infinity',
+    'null',
+  ])('is not "%s"', async (limit) => {
+    expect(await read(path, { limit })).toMatchObject(refusalOf('limit'))
+  })
+})
+
+describe.each(takes('from'))('a moment of %s', (_name, { path }) => {
+  test.each([
+    'yesterday',
+    '',
+    '2026-02-30',
+    '2026-13-01',
+    '2026-1-1',
+    '2026-01-01T25:00:00Z',
+    '2026-01-01T00:00:00',
+    '2026-01-01 00:00:00Z',
+    '1767225600',
+    '2026-W01',
+    'null',
+    '+012026-01-01T00:00:00Z',
+  ])('is not "%s"', async (moment) => {
+    expect(await read(path, { from: moment })).toMatchObject(refusalOf('from'))
+    expect(await read(path, { to: moment })).toMatchObject(refusalOf('to'))
+  })
+
+  test.each([
+    '2026-01-01',
+    '2026-01-01T00:00:00Z',
+    '2026-01-01T00:00:00.123456Z',
+    '2026-01-01T05:30:00+05:30',
+    '0001-01-01',
+  ])('may be "%s"', async (moment) => {
+    expect(await read(path, { from: moment })).toMatchObject({ status: 200 })
+    expect(await read(path, { to: moment })).toMatchObject({ status: 200, json: { data: [] } })
+  })
+})
