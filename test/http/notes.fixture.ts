@@ -1,0 +1,56 @@
+/** A satellite with one POST, whose end the test decides: it may fail, or wait, after it has written. */
+import { z } from 'zod'
+import type { Kernel } from '../../src/kernel/kernel.ts'
+import { operation } from '../../src/kernel/operation.ts'
+import { defineSatellite } from '../../src/satellite.ts'
+
+export class Notes {
+  readonly #kernel: Kernel
+  /** Thrown by the next calls, one each, after the note was written. */
+  readonly faults: Error[] = []
+  /** What a call waits for after it has written. */
+  gate: Promise<unknown> = Promise.resolve()
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  async add(tenantId: string, text: string): Promise<{ tenantId: string; text: string }> {
+    await this.#kernel.database.sql('insert into multitenancy.desk_notes (tenant_id, text) values ($1, $2)', [
+      tenantId,
+      text,
+    ])
+    await this.gate
+    const fault = this.faults.shift()
+    if (fault) throw fault
+    return { tenantId, text }
+  }
+
+  async of(tenantId: string): Promise<string[]> {
+    const { rows } = await this.#kernel.database.sql('select text from multitenancy.desk_notes where tenant_id = $1', [
+      tenantId,
+    ])
+    return rows.map(({ text }) => text)
+  }
+}
+
+export const notes = () =>
+  defineSatellite({
+    name: 'notes',
+    summary: 'Notes',
+    tables: [{ name: '0001_notes', up: 'create table desk_notes (tenant_id text not null, text text not null)' }],
+    service: (kernel) => new Notes(kernel),
+    operations: [
+      operation({
+        name: 'notes.add',
+        method: 'POST',
+        path: '/tenants/{id}/notes',
+        summary: 'Add a note',
+        params: z.object({ id: z.string() }),
+        body: z.strictObject({ text: z.string() }),
+        reply: z.object({ tenantId: z.string(), text: z.string() }),
+        status: 201,
+        handle: (service: Notes, { params, body }) => service.add(params.id, body.text),
+      }),
+    ],
+  })
