@@ -37,15 +37,15 @@ export class PostgresMigrator {
     if (this.#migrations.length === 0) return []
     const applied = await this.applied(client, locator)
     const pending = this.#migrations.filter(({ name }) => !applied.includes(name))
-    for (const migration of pending) {
-      await run(client, searchPath, migration.name, 'up', migration.up)
-      await client.query('insert into tenantry.migrations (locator, name, checksum) values ($1, $2, $3)', [
-        locator,
-        migration.name,
-        migration.checksum,
-      ])
-    }
-    return pending.map(({ name }) => name)
+    if (pending.length === 0) return []
+    for (const { name, up } of pending) await run(client, searchPath, name, 'up', up)
+    const names = pending.map(({ name }) => name)
+    await client.query(
+      `insert into tenantry.migrations (locator, name, checksum)
+       select $1, name, checksum from unnest($2::text[], $3::text[]) as ran (name, checksum)`,
+      [locator, names, pending.map(({ checksum }) => checksum)],
+    )
+    return names
   }
 
   /** Takes back the last `steps`, newest first. */
@@ -80,10 +80,10 @@ async function run(
   direction: Direction,
   step: TenantMigration['up'],
 ): Promise<void> {
-  await client.query(`select set_config('search_path', $1, true)`, [searchPath]) // each time: the one before may set it
+  const here = `set local search_path = ${searchPath}` // each time: the migration before may have set another
   try {
-    if (typeof step === 'string') await client.query(step)
-    else await step(kyselyOn(client))
+    if (typeof step === 'string') await client.query(`${here};\n${step}`)
+    else await client.query(here).then(() => step(kyselyOn(client)))
   } catch (error) {
     const state = sqlState(error)
     if (isDatabaseUnavailable(error) || (state && PASSING.has(state))) throw error

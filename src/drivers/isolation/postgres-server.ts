@@ -50,8 +50,10 @@ export class PostgresServer {
     const client = await this.#owner.connect()
     let isClean = false
     try {
-      await client.query(`begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
-      await client.query('select pg_advisory_xact_lock(hashtextextended($1, 1))', [locator])
+      await client.query(
+        `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS};
+         select pg_advisory_xact_lock(hashtextextended(${pg.escapeLiteral(locator)}, 1))`,
+      )
       const result = await work(client)
       await client.query('commit')
       isClean = true

@@ -1,0 +1,42 @@
+/** What is published: built, it runs without its sources, and its entries are what package.json says. */
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { publint } from 'publint'
+import { formatMessage } from 'publint/utils'
+import { beforeAll, describe, expect, test } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '..')
+const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+const node = (...args: string[]) => execFileSync(process.execPath, args, { cwd: ROOT, encoding: 'utf8' })
+
+/** Read from the sources by the project's own programs only, under a condition that nobody else sets. */
+const OWN_CONDITION = /tenantry-source/
+
+describe('the package', () => {
+  beforeAll(() => node('build.ts'), 120_000)
+
+  test('is what publint expects', async () => {
+    const { messages } = await publint({ pkgDir: ROOT, strict: true })
+    const texts = messages.map((message) => formatMessage(message, PACKAGE) ?? message.code)
+    expect(texts.filter((text) => !OWN_CONDITION.test(text))).toEqual([])
+  })
+
+  test('has a program that runs', () => {
+    expect(node('dist/cli/main.js', '--version').trim()).toBe(PACKAGE.version)
+  })
+
+  test.each([
+    ['tenantry', 'createTenancy'],
+    ['tenantry/satellites/audit-logs', 'auditLogs'],
+    ['tenantry/express', 'expressHandler'],
+    ['tenantry/fastify', 'fastifyHandler'],
+    ['tenantry/hono', 'honoHandler'],
+    ['tenantry/node', 'nodeHandler'],
+    ['tenantry/testing', 'testTenancy'],
+  ])('%s exports %s', (entry, name) => {
+    expect(node('--input-type=module', '-e', `console.log(typeof (await import('${entry}')).${name})`).trim()).toBe(
+      'function',
+    )
+  })
+})
