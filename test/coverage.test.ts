@@ -14,8 +14,8 @@ import { type Described, described } from './contract/document.ts'
 import { ledger } from './contract/ledger.ts'
 import { merged } from './contract/parts.ts'
 import { type Relay, relayTo } from './contract/relay.ts'
-import type { Case, Row } from './contract/row.ts'
-import { catalogue, filled, type OpenStage, openStage, play } from './contract/stage.ts'
+import type { Case, Names, Row } from './contract/row.ts'
+import { catalogue, filled, type OpenStage, openStage, pathOf, play } from './contract/stage.ts'
 
 const MEBIBYTE = 1024 * 1024
 const TAKES_BODY = ['POST', 'PUT', 'PATCH']
@@ -92,24 +92,23 @@ describe.each(operations)('$name', ({ operation }) => {
   if (operation.method === 'POST')
     test('is done once for one Idempotency-Key', async () => {
       const { success } = rowOf(operation)
-      const id = await stage.prepare(success)
-      const key = (name: string) => ({ headers: { 'idempotency-key': `${id}-${name}` } })
-      const body = JSON.stringify(filled(success.body ?? {}, id))
-      const first = await play(stage.api, operation, success, id, { body, ...key('one') })
+      const names = await stage.prepare(success)
+      const body = JSON.stringify(filled(success.body ?? {}, names))
+      const send = (name: string, body: string) => {
+        const headers = { 'content-type': 'application/json', 'idempotency-key': `${names.id}-${name}` }
+        return play(stage.api, operation, success, names, { body, headers })
+      }
+      const first = await send('one', body)
       expect(first.status).toBe(successOf(operation))
-      expect((await play(stage.api, operation, success, id, { body, ...key('one') })).text).toBe(first.text)
-      const other = await play(stage.api, operation, success, id, { body: `${body} `, ...key('one') })
-      expect(other).toMatchObject(refusal(409, 'E_IDEMPOTENCY_MISMATCH'))
+      expect((await send('one', body)).text).toBe(first.text)
+      expect(await send('one', `${body} `)).toMatchObject(refusal(409, 'E_IDEMPOTENCY_MISMATCH'))
 
       // As another process holds it while it runs the same request.
       const { database, secrets } = stage.api.tenancy.kernel
-      const path = DEFAULT_PREFIX + operation.path.replaceAll('{id}', id)
-      const lease = await new Idempotency(database, secrets).begin(
-        [fingerprint(TOKENS.admin), 'POST', path, `${id}-two`],
-        body,
-      )
-      const running = await play(stage.api, operation, success, id, { body, ...key('two') })
-      expect(running).toMatchObject(refusal(409, 'E_IDEMPOTENCY_IN_PROGRESS'))
+      const path = DEFAULT_PREFIX + pathOf(operation, success, names)
+      const scope = [fingerprint(TOKENS.admin), 'POST', path, `${names.id}-two`]
+      const lease = await new Idempotency(database, secrets).begin(scope, body)
+      expect(await send('two', body)).toMatchObject(refusal(409, 'E_IDEMPOTENCY_IN_PROGRESS'))
       if ('keep' in lease) lease.end()
     })
 })
@@ -117,7 +116,7 @@ describe.each(operations)('$name', ({ operation }) => {
 describe('while the database is away', () => {
   let relay: Relay
   let away: Api
-  const prepared = new Map<string, string>()
+  const prepared = new Map<string, Names>()
   beforeAll(async () => {
     relay = await relayTo(stage.url)
     away = await stage.open({ database: { url: relay.url } })
@@ -129,7 +128,7 @@ describe('while the database is away', () => {
 
   test.each(operations)('$name says so, or needs no database', async ({ operation }) => {
     const { success } = rowOf(operation)
-    const answer = await play(away, operation, success, prepared.get(operation.name) ?? '')
+    const answer = await play(away, operation, success, prepared.get(operation.name) ?? {})
     if (answer.status === 503 && answer.json.code) {
       expect(answer.json.code).toBe('E_DEPENDENCY_UNAVAILABLE')
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
@@ -147,8 +146,7 @@ describe('beside the operations', () => {
   })
 
   test.each(Object.entries(merged('commands')))('the command %s runs', async (name, { line, ...one }) => {
-    const id = await stage.prepare(one)
-    const printed = await runCommand(worker.tenancy, [name, ...filled(line, id)])
+    const printed = await runCommand(worker.tenancy, [name, ...filled(line, await stage.prepare(one))])
     expect(printed).not.toEqual([])
   })
 
@@ -159,9 +157,9 @@ describe('beside the operations', () => {
       const ofType = counts.filter(({ queue }) => queue === `tenantry.${name}`)
       return ofType.reduce((sum, { completed }) => sum + completed, 0)
     }
-    const id = await stage.prepare(one)
+    const names = await stage.prepare(one)
     const before = await completed()
-    await worker.tenancy.kernel.jobs.send(type, filled(data, id))
+    await worker.tenancy.kernel.jobs.send(type, filled(data, names))
     await eventually(async () => expect(await completed()).toBeGreaterThan(before))
   })
 

@@ -138,6 +138,40 @@ describe('a purge', () => {
     expect(said.of('contested')).toEqual(['tenants.purge', 'TenantPurged'])
   })
 
+  test.each(['purge', 'restore'] as const)(
+    'and a restore at once: the %s comes first, the other finds out',
+    async (first) => {
+      const id = `torn-by-${first}`
+      await install(id)
+      await tenants.delete(id)
+      clock.advance(30 * DAY_MS)
+      const { database } = (await opened.open({ role: 'api' })).kernel
+      const start = { purge: () => tenants.installation.purge(id), restore: () => tenants.restore(id) }
+      const second = first === 'purge' ? 'restore' : 'purge'
+      const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      // Both have read the tenant when they come to change it, in this order.
+      const outcomes = await database.transaction(async () => {
+        await database.sql('select from multitenancy.tenants where id = $1 for update', [id])
+        const begun = [start[first]()]
+        await eventually(async () => expect((await database.sql(waiting)).rows).toHaveLength(1))
+        begun.push(start[second]())
+        await eventually(async () => expect((await database.sql(waiting)).rows).toHaveLength(2))
+        return () => Promise.allSettled(begun)
+      })
+      const [, late] = await outcomes()
+      if (first === 'purge') {
+        expect(late).toMatchObject({
+          status: 'rejected',
+          reason: { code: expect.stringMatching(/^E_TENANT_(STATE|NOT_FOUND)$/) },
+        })
+        await expect(tenants.get(id)).rejects.toMatchObject(ABSENT)
+      } else {
+        expect((await tenants.get(id)).status).toBe('active')
+      }
+      expect(await schemas(id)).toBe(first === 'purge' ? 0 : 1)
+    },
+  )
+
   test('that was interrupted cannot be taken back any more, and goes on where it was', async () => {
     await install('late')
     await tenants.delete('late')

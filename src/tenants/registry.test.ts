@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { Database } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
@@ -12,17 +13,23 @@ let here: Tenancy
 let there: Tenancy
 let server: Database
 let id: string
+const heard = new Set<string>()
 
 beforeAll(async () => {
   opened = await testTenancy(inject('postgresUrl'))
   here = opened.tenancy
   there = await opened.open({ database: { url: `${opened.url}?application_name=there` }, role: 'api' })
+  await there.kernel.database.listen(
+    'the end',
+    (word) => heard.add(word),
+    () => undefined,
+  )
   server = new Database({ url: inject('postgresUrl'), max: 1 }, createLogger({ level: 'silent' }))
 })
 beforeEach(async () => {
   const tenant = await installed(here, { name: 'Acme' })
   id = tenant.id
-  await heardBy(there, () => here.tenants.update(id, { name: 'Acme & Sons' }))
+  await allIsHeard()
   await there.tenant(id)
 })
 afterAll(async () => {
@@ -30,11 +37,11 @@ afterAll(async () => {
   await opened.end()
 })
 
-/** Changes the tenant and waits until the other process has heard of that, and of all there was before. */
-async function heardBy({ tenants }: Tenancy, change: () => Promise<unknown>): Promise<void> {
-  const heard = tenants.registry.nextChange(id, AbortSignal.timeout(10_000))
-  await change()
-  await heard
+/** Waits until the other process has heard all there was to hear: PostgreSQL delivers in the order of commits. */
+async function allIsHeard(): Promise<void> {
+  const word = crypto.randomUUID()
+  await here.kernel.database.notify('the end', word)
+  await eventually(() => expect(heard.has(word)).toBe(true))
 }
 const sql = (text: string, values?: string[]) => here.kernel.database.sql(text, values)
 /** A change that nobody is told of: who answers from a cache does not see it. */
@@ -84,12 +91,17 @@ describe('what is asked on every request', () => {
   test('is never older than what was heard last, however many ask while it changes', async () => {
     let isOver = false
     const ask = async () => {
-      while (!isOver) await there.tenants.registry.find(id)
+      while (!isOver) {
+        await there.tenants.registry.find(id)
+        await nextTurn() // what is in memory is answered without one
+      }
     }
     const asking = Promise.all([ask(), ask(), ask()])
-    for (let n = 0; n < 300; n++) {
-      await heardBy(there, () => here.tenants.update(id, { name: `Name ${n}` }))
-      expect((await there.tenants.registry.find(id))?.tenant.name).toBe(`Name ${n}`)
+    for (let round = 0; round < 40; round++) {
+      // One follows the other so closely that what the first makes them read is old before it arrives.
+      await Promise.all(['a', 'b', 'c'].map((key) => here.tenants.update(id, { metadata: { [key]: round } })))
+      await allIsHeard()
+      expect((await there.tenants.registry.find(id))?.tenant.metadata).toEqual({ a: round, b: round, c: round })
     }
     isOver = true
     await asking

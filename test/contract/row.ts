@@ -2,8 +2,9 @@
  * What coverage.test.ts is told of a part, as data: for each operation a request that succeeds, one that is wrong, and one for
  * every other answer that the document promises; for each command and job, how it is asked for.
  *
- * `{id}` stands for the tenant of the case, made for it alone. A satellite's part is `coverage.fixture.ts` in its folder, so
- * that it comes and goes with it.
+ * `{id}` stands for the tenant of the case, made for it alone, and `{webhookId}`, say, for a member of that name in the answer
+ * to a request that was given before; its `id` is `{given}`. A satellite's part is `coverage.fixture.ts` in its folder, so that
+ * it comes and goes with it.
  */
 import type { Api } from './api.ts'
 
@@ -12,7 +13,7 @@ export interface Case {
   readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
   /** Requests of an admin that come before: `PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`. */
   readonly given?: readonly string[]
-  /** Default for `id`: the tenant of the case. */
+  /** Those that are not given are the names of the case. */
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
@@ -29,13 +30,14 @@ export interface Row {
   readonly also?: Readonly<Record<string, Case>>
 }
 
-/** What came of the cases so far goes on here. */
+/** What stands for what, once the tenant of a case is made and what is given has happened. */
+export type Names = Readonly<Record<string, string>>
+
 export interface Stage {
   readonly api: Api
   /** The same tenants, but the plans are decided by a host whose `getPlan` fails. */
   readonly plansOfHost: Api
-  /** Makes the tenant of a case and answers its id. */
-  prepare(one: Case): Promise<string>
+  prepare(one: Case): Promise<Names>
 }
 
 export interface Part {

@@ -7,7 +7,7 @@ import type { TenancyConfig } from '../../src/tenancy.ts'
 import { type Answer, type Api, FAILING, openApi, type Sent } from './api.ts'
 import { breaches, type Described } from './document.ts'
 import { ledger } from './ledger.ts'
-import type { Case, Stage } from './row.ts'
+import type { Case, Names, Stage } from './row.ts'
 
 export const catalogue = catalogueOf(satellites)
 
@@ -40,33 +40,40 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
       if (tenant === 'active' || tenant === 'failed') {
         await first.tenancy.tenants.installation.install(id, { isLast: true })
       }
+      let names: Names = { id }
       for (const line of given) {
-        const [method = '', path = '', ...words] = filled(line, id).split(' ')
-        const { status, text } = await first.call(method, path, words.length > 0 ? { body: words.join(' ') } : {})
-        expect(status, `${line}: ${text}`).toBeLessThan(300)
+        const [method = '', path = '', ...words] = filled(line, names).split(' ')
+        const answer = await first.call(method, path, words.length > 0 ? { body: words.join(' ') } : {})
+        expect(answer.status, `${line}: ${answer.text}`).toBeLessThan(300)
+        names = { ...textsOf(answer.json), ...names, given: answer.json?.id }
       }
-      return id
+      return names
     },
   }
 }
 
+/** The path of a case, below the prefix. */
+export function pathOf({ path }: Described, { params = {}, query = {} }: Case, names: Names): string {
+  const values = { ...names, ...filled(params, names) }
+  const segments = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(values[name] ?? ''))
+  const search = new URLSearchParams(filled(query, names)).toString()
+  return search ? `${segments}?${search}` : segments
+}
+
 /** Sends the request of a case, made ready before, and holds the answer against the document. */
-export async function play(
-  api: Api,
-  operation: Described,
-  { params, query = {}, body }: Case,
-  id: string,
-  sent: Sent = {},
-): Promise<Answer> {
-  const values: Readonly<Record<string, string>> = { id, ...params }
-  const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(values[name] ?? ''))
-  const search = new URLSearchParams(filled(query, id)).toString()
-  const own = body === undefined ? {} : { body: filled(body, id) }
-  const answer = await api.call(operation.method, search ? `${path}?${search}` : path, { ...own, ...sent })
+export async function play(api: Api, operation: Described, one: Case, names: Names, sent: Sent = {}): Promise<Answer> {
+  const own = one.body === undefined ? {} : { body: filled(one.body, names) }
+  const answer = await api.call(operation.method, pathOf(operation, one, names), { ...own, ...sent })
   expect(breaches(operation, answer), `${operation.name}: ${answer.status} ${answer.text}`).toEqual([])
   ledger.noteAnswer(operation, answer)
   return answer
 }
 
-/** With the tenant's id in place of `{id}`, wherever it stands. */
-export const filled = <T>(value: T, id: string): T => JSON.parse(JSON.stringify(value).replaceAll('{id}', id))
+const textsOf = (json: object = {}): Names =>
+  Object.fromEntries(Object.entries(json).filter(([, value]) => typeof value === 'string'))
+
+/** With what the names stand for in their place, wherever that is. */
+export function filled<T>(value: T, names: Names): T {
+  const text = JSON.stringify(value).replaceAll(/\{(\w+)\}/g, (name, key: string) => names[key] ?? name)
+  return JSON.parse(text)
+}

@@ -96,7 +96,9 @@ export const tenants: Part = {
     RecoverInstallations: { data: {} },
   },
   scenes: {
-    'a plan that cannot be resolved': async ({ plansOfHost: { tenancy }, prepare }) =>
-      tenancy.tenants.plans.resolve(await tenancy.tenants.get(await prepare({}))),
+    'a plan that cannot be resolved': async ({ plansOfHost: { tenancy }, prepare }) => {
+      const { id = '' } = await prepare({})
+      await tenancy.tenants.plans.resolve(await tenancy.tenants.get(id))
+    },
   },
 }

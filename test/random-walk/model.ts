@@ -63,19 +63,12 @@ export class Model {
       return refused.length > 0 ? { changed: false } : { fault: said }
     }
     if (answer.status >= 300) return refusedOtherwise(id, answer)
+    const shows = ({ status }: State) => status === answer.json.status
     const explained = outcomes.filter(
-      ({ decided, next }) =>
-        decided !== 'refused' && this.#withJobs(id, [next]).some(({ status }) => status === answer.json.status),
+      ({ decided, next }) => decided !== 'refused' && this.#withJobs(id, [next]).some(shows),
     )
-    const fault = this.#narrow(
-      id,
-      this.#withJobs(
-        id,
-        explained.map(({ next }) => next),
-      ),
-      answer.json.status,
-      said,
-    )
+    const after = explained.map(({ next }) => next)
+    const fault = this.#narrow(id, this.#withJobs(id, after), answer.json.status, said)
     const changes = new Set(explained.map(({ decided }) => typeof decided === 'object'))
     return { fault, changed: changes.size === 1 ? changes.has(true) : undefined }
   }
@@ -90,6 +83,7 @@ export class Model {
   #edit(id: string, answer: Answer): Heard {
     const possible = this.#possible(id)
     if (possible.length === 0) return expectAbsent(id, answer)
+    if (answer.status < 300 && answer.json.status === 'deleted') return { fault: `${id} is deleted, and is changed` }
     if (answer.json?.code !== 'E_TENANT_STATE') return refusedOtherwise(id, answer)
     const fault = this.#narrow(id, possible, 'deleted', `${id} is refused a change, and was ${wordsOf(possible)}`)
     return { fault, changed: false }
@@ -132,4 +126,5 @@ function refusedOtherwise(id: string, { status, json }: Answer): Heard {
   return status < 300 ? {} : { changed: false }
 }
 
-const wordsOf = (states: readonly State[]): string => states.map(({ status }) => status).join(' or ') || 'not there'
+const wordsOf = (states: readonly State[]): string =>
+  [...new Set(states.map(({ status }) => status))].join(' or ') || 'not there'

@@ -6,7 +6,7 @@
  *
  * The scope is awaited before anything of the host is sent, and nothing more is sent once the host has ended the transaction
  * itself, so no statement ever runs without it. It is set with `set_config(.., true)` only. A client that does not come back
- * idle, or has temporary tables, is destroyed, never reused: the next tenant would find what the last one left.
+ * idle is destroyed, never reused; so is one on which a tenant has left temporary tables, which the next would find.
  */
 import type { CompiledQuery, DatabaseConnection, Driver, QueryResult, TransactionSettings } from 'kysely'
 import type pg from 'pg'
@@ -17,8 +17,8 @@ export interface Scope {
   readonly role: string
 }
 
-const SET_SCOPE = `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true), set_config('role', $3, true)`
-const HAS_TEMPORARY = 'select pg_my_temp_schema() <> 0 as temporary'
+const SET_SCOPE = `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true), set_config('role', $3, true),
+  pg_my_temp_schema() <> 0 as has_temporary`
 
 /** Kysely over a pool, every statement inside a tenant's scope. */
 export class ScopedDriver implements Driver {
@@ -33,7 +33,7 @@ export class ScopedDriver implements Driver {
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<ScopedConnection> {
-    return new ScopedConnection((await this.#pool.connect()) as pg.PoolClient, this.#scope)
+    return new ScopedConnection(this.#pool, await this.#pool.connect(), this.#scope)
   }
 
   beginTransaction(connection: ScopedConnection, settings: TransactionSettings): Promise<void> {
@@ -68,16 +68,17 @@ export class ScopedDriver implements Driver {
   async destroy(): Promise<void> {}
 }
 
-/** Two statements sent at once are answered by two results. */
-type EndResult = [ended: pg.QueryResult, left: pg.QueryResult<{ temporary: boolean }>]
-
 class ScopedConnection implements DatabaseConnection {
-  readonly #client: pg.PoolClient
+  readonly #pool: pg.Pool
   readonly #scope: Scope
+  #client: pg.PoolClient
+  #isReleased = false
+  /** Whether it may still turn out that somebody else's temporary tables are on it. */
+  #isUntried = true
   #inTransaction = false
-  #isClean = true
 
-  constructor(client: pg.PoolClient, scope: Scope) {
+  constructor(pool: pg.Pool, client: pg.PoolClient, scope: Scope) {
+    this.#pool = pool
     this.#client = client
     this.#scope = scope
   }
@@ -105,18 +106,24 @@ class ScopedConnection implements DatabaseConnection {
 
   async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
     const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode].filter(Boolean).join(', ')
-    this.#isClean = false
-    await this.#client.query(modes ? `begin ${modes}` : 'begin')
-    this.#inTransaction = true
-    await this.#client.query(SET_SCOPE, [this.#scope.tenantId, this.#scope.searchPath, this.#scope.role])
+    const { tenantId, searchPath, role } = this.#scope
+    for (;;) {
+      await this.#client.query(modes ? `begin ${modes}` : 'begin')
+      this.#inTransaction = true
+      const { rows } = await this.#client.query(SET_SCOPE, [tenantId, searchPath, role])
+      if (!this.#isUntried || !rows[0].has_temporary) break
+      this.release(true)
+      this.#client = await this.#pool.connect()
+      this.#isReleased = false
+    }
+    this.#isUntried = false
   }
 
   async end(how: 'commit' | 'rollback'): Promise<void> {
     this.#inTransaction = false
     if (how === 'commit') this.#refuseEnded()
-    const [ended, { rows }] = (await this.#client.query(`${how}; ${HAS_TEMPORARY}`)) as unknown as EndResult
-    this.#isClean = rows[0]?.temporary === false
-    if (how === 'commit' && ended.command === 'ROLLBACK') {
+    const { command } = await this.#client.query(how)
+    if (how === 'commit' && command === 'ROLLBACK') {
       throw new Error('the transaction was rolled back: a statement in it had failed')
     }
   }
@@ -126,8 +133,10 @@ class ScopedConnection implements DatabaseConnection {
     await this.#client.query(sql)
   }
 
-  release(): void {
-    this.#client.release(!this.#isClean || !isIdle(this.#client))
+  release(destroy = !isIdle(this.#client)): void {
+    if (this.#isReleased) return
+    this.#isReleased = true
+    this.#client.release(destroy)
   }
 
   #refuseEnded(): void {

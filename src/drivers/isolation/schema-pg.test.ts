@@ -181,6 +181,18 @@ describe('a connection goes back clean', () => {
     await expectClean()
   })
 
+  test('or not at all, when the scope itself fails: then nothing is asked', async () => {
+    const { tenantUrl, scopeRole } = await installation.prepare()
+    const login = new URL(tenantUrl).username
+    await installation.database.sql(`revoke ${scopeRole} from ${login}`)
+    for (let n = 0; n < 2 * CONNECTIONS; n++) {
+      await expect(raw(a.db, 'select 1 / 0')).rejects.toMatchObject({ code: '42501' })
+      await expect(a.transaction((tx) => raw(tx, 'select 1 / 0'))).rejects.toMatchObject({ code: '42501' })
+    }
+    await installation.database.sql(`grant ${scopeRole} to ${login}`)
+    await expectClean()
+  })
+
   test('or not at all, when the server ends it in the middle of a transaction', async () => {
     const lost = a.transaction(async (tx) => {
       const [{ pid }] = await raw(tx, 'select pg_backend_pid() as pid')
