@@ -1,6 +1,6 @@
 /** What is published: built, it runs without its sources, and its entries are what package.json says. */
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
@@ -9,6 +9,8 @@ import { beforeAll, describe, expect, test } from 'vitest'
 const ROOT = join(import.meta.dirname, '..')
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const node = (...args: string[]) => execFileSync(process.execPath, args, { cwd: ROOT, encoding: 'utf8' })
+
+const satellites = readdirSync(join(ROOT, 'src/satellites'))
 
 /** Read from the sources by the project's own programs only, under a condition that nobody else sets. */
 const OWN_CONDITION = /tenantry-source/
@@ -28,7 +30,7 @@ describe('the package', () => {
 
   test.each([
     ['tenantry', 'createTenancy'],
-    ['tenantry/satellites/audit-logs', 'auditLogs'],
+    ...satellites.map((folder) => [`tenantry/satellites/${folder}`, 'default']),
     ['tenantry/express', 'expressHandler'],
     ['tenantry/fastify', 'fastifyHandler'],
     ['tenantry/hono', 'honoHandler'],

@@ -3,7 +3,6 @@ import type { AddressInfo } from 'node:net'
 import express, { type ErrorRequestHandler } from 'express'
 import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
 import { expressHandler } from 'tenantry/express'
-import { auditLogs } from 'tenantry/satellites/audit-logs'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -12,7 +11,6 @@ const tenancy = await createTenancy({
   appKey: TENANTRY_APP_KEY,
   isolation: [schemaPg()],
   migrations: `${import.meta.dirname}/../migrations`,
-  satellites: [auditLogs()],
 })
 
 const app = express()

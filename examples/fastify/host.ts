@@ -2,7 +2,6 @@
 import fastify from 'fastify'
 import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
 import { fastifyHandler } from 'tenantry/fastify'
-import { auditLogs } from 'tenantry/satellites/audit-logs'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -11,7 +10,6 @@ const tenancy = await createTenancy({
   appKey: TENANTRY_APP_KEY,
   isolation: [schemaPg()],
   migrations: `${import.meta.dirname}/../migrations`,
-  satellites: [auditLogs()],
 })
 
 const app = fastify()

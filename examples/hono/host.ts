@@ -3,7 +3,6 @@ import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
 import { honoHandler } from 'tenantry/hono'
-import { auditLogs } from 'tenantry/satellites/audit-logs'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -12,7 +11,6 @@ const tenancy = await createTenancy({
   appKey: TENANTRY_APP_KEY,
   isolation: [schemaPg()],
   migrations: `${import.meta.dirname}/../migrations`,
-  satellites: [auditLogs()],
 })
 
 const app = new Hono()

@@ -1,7 +1,6 @@
 /** A host that adds a satellite of its own to one of Tenantry's, and serves the admin API of both. */
 import { createHttp, createTenancy, schemaPg } from 'tenantry'
 import { serveNode } from 'tenantry/node'
-import { auditLogs } from 'tenantry/satellites/audit-logs'
 import { AnnouncementPublished, announcements } from './announcements.ts'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
@@ -11,7 +10,7 @@ const tenancy = await createTenancy({
   appKey: TENANTRY_APP_KEY,
   isolation: [schemaPg()],
   migrations: `${import.meta.dirname}/../migrations`,
-  satellites: [auditLogs(), announcements()],
+  satellites: [announcements()],
 })
 
 tenancy.on(AnnouncementPublished, async ({ tenantId }) => {

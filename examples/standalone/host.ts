@@ -3,7 +3,6 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
 import { nodeHandler } from 'tenantry/node'
-import { auditLogs } from 'tenantry/satellites/audit-logs'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -12,7 +11,6 @@ const tenancy = await createTenancy({
   appKey: TENANTRY_APP_KEY,
   isolation: [schemaPg()],
   migrations: `${import.meta.dirname}/../migrations`,
-  satellites: [auditLogs()],
 })
 const admin = nodeHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] }))
 

@@ -212,14 +212,6 @@ describe.concurrent('what is refused', () => {
     expect(stderr).not.toContain('secret')
   })
 
-  test("a satellite's command where it is switched off", async () => {
-    const config = join(directory, 'without-audit.json')
-    await writeFile(config, JSON.stringify({ satellites: { auditLogs: false } }))
-    const { code, stderr } = await tenantry.run('tenant:audit:export', '--config', config)
-    expect(code).toBe(3)
-    expect(stderr).toContain('The satellite "auditLogs" is switched off.')
-  })
-
   test('a satellite that does not exist', async () => {
     const config = join(directory, 'typo.json')
     await writeFile(config, JSON.stringify({ satellites: { auditLog: false } }))

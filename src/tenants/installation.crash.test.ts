@@ -51,7 +51,11 @@ test('a worker killed with -9 in the middle of an installation is not missed', a
     expect(status).toBe('active')
   }, MISSED_WITHIN_MS)
   expect([...statuses]).toEqual(['provisioning', 'active'])
-  expect(said.of('orphan')).toEqual(['tenants.install', 'TenantProvisioned', 'TenantMigrated'])
+  expect(await said.until('orphan', 'TenantMigrated')).toEqual([
+    'tenants.install',
+    'TenantProvisioned',
+    'TenantMigrated',
+  ])
   const { db } = await other.tenant('orphan')
   expect(await db.selectFrom('notes').selectAll().execute()).toEqual([])
   await other.stop()

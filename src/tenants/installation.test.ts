@@ -74,7 +74,11 @@ describe('an installation', () => {
       expect(await tablesOf('whole')).toEqual(['notes', 'tags'])
       const { db } = await worker.tenant('whole')
       await db.insertInto('tags').values({ name: 'new' }).execute()
-      expect(said.of('whole').slice(2)).toEqual(['tenants.install', 'TenantProvisioned', 'TenantMigrated'])
+      expect((await said.until('whole', 'TenantMigrated')).slice(2)).toEqual([
+        'tenants.install',
+        'TenantProvisioned',
+        'TenantMigrated',
+      ])
       expect(said.events.at(-1)).toMatchObject({ migrations: ['0001_notes', '0002_tags'], direction: 'up' })
     })
   })
@@ -86,7 +90,10 @@ describe('an installation', () => {
       expect(failed).toMatchObject({ status: 'failed', activatedAt: null, failure: { code: 'E_MIGRATION_FAILED' } })
       expect(failed.failure?.message).toContain('0002_wrong (up) failed (SQLSTATE 42P01)')
       expect(JSON.stringify(failed)).not.toContain('secret_table')
-      expect(said.of('unlucky').slice(2)).toEqual(['tenants.install', 'TenantProvisioningFailed'])
+      expect((await said.until('unlucky', 'TenantProvisioningFailed')).slice(2)).toEqual([
+        'tenants.install',
+        'TenantProvisioningFailed',
+      ])
       expect(said.changes.at(-1)).toMatchObject({ outcome: 'failure', after: { status: 'failed' } })
       expect(said.events.at(-1)).toMatchObject({ code: 'E_MIGRATION_FAILED' })
     })
@@ -99,7 +106,12 @@ describe('an installation', () => {
       const { tenant, changed } = await tenants.activate('unlucky')
       expect({ changed, ...tenant }).toMatchObject({ changed: true, status: 'provisioning', failure: null })
       expect(await tenants.settled('unlucky', AbortSignal.timeout(10_000))).toMatchObject({ status: 'active' })
-      expect(said.of('unlucky')).toEqual(['tenants.activate', 'tenants.install', 'TenantProvisioned', 'TenantMigrated'])
+      expect(await said.until('unlucky', 'TenantMigrated')).toEqual([
+        'tenants.activate',
+        'tenants.install',
+        'TenantProvisioned',
+        'TenantMigrated',
+      ])
     })
     expect(await tablesOf('unlucky')).toEqual(['notes', 'tags'])
   })

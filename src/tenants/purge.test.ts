@@ -25,7 +25,7 @@ afterAll(() => opened.end())
 
 const install = async (id: string) => {
   const tenant = await installed(opened.tenancy, { id, name: id })
-  said.of(id)
+  await said.until(id, 'TenantProvisioned')
   return tenant
 }
 const schemas = async (id: string): Promise<number> => {
@@ -207,7 +207,12 @@ describe('the daily run', () => {
       for (const id of ids) await expect(tenants.get(id)).rejects.toMatchObject(ABSENT)
     })
     for (const id of ids)
-      expect(said.of(id)).toEqual(['tenants.delete', 'TenantDeleted', 'tenants.purge', 'TenantPurged'])
+      expect(await said.until(id, 'TenantPurged')).toEqual([
+        'tenants.delete',
+        'TenantDeleted',
+        'tenants.purge',
+        'TenantPurged',
+      ])
     expect((await tenants.get('younger')).status).toBe('deleted')
   })
 

@@ -40,7 +40,12 @@ describe('a new tenant', () => {
     const settled = await tenants.settled('acme', AbortSignal.timeout(10_000))
     expect(settled).toEqual({ ...created, status: 'active', activatedAt: '2026-01-01T00:00:00.000Z' })
     expect(await tenants.get('acme')).toEqual(settled)
-    expect(said.of('acme')).toEqual(['tenants.create', 'TenantCreated', 'tenants.install', 'TenantProvisioned'])
+    expect(await said.until('acme', 'TenantProvisioned')).toEqual([
+      'tenants.create',
+      'TenantCreated',
+      'tenants.install',
+      'TenantProvisioned',
+    ])
   })
 
   test('gets an id that rises with time when it brings none', async () => {
@@ -53,7 +58,7 @@ describe('a new tenant', () => {
 
   test('whose id is taken is refused, and nothing of it is kept or said', async () => {
     await installed(opened.tenancy, { id: 'taken', name: 'First' })
-    said.of('taken')
+    await said.until('taken', 'TenantProvisioned')
     const second = tenants.create({ id: 'taken', name: 'Second', domains: ['taken.example'] })
     await expect(second).rejects.toMatchObject({ code: 'E_TENANT_EXISTS', status: 409 })
     expect(await tenants.get('taken')).toMatchObject({ name: 'First', domains: [] })
@@ -69,7 +74,12 @@ describe('a new tenant', () => {
     expect(lost).toHaveLength(9)
     for (const { reason } of lost as PromiseRejectedResult[]) expect(reason).toMatchObject({ code: 'E_TENANT_EXISTS' })
     await tenants.settled('popular', AbortSignal.timeout(10_000))
-    expect(said.of('popular')).toEqual(['tenants.create', 'TenantCreated', 'tenants.install', 'TenantProvisioned'])
+    expect(await said.until('popular', 'TenantProvisioned')).toEqual([
+      'tenants.create',
+      'TenantCreated',
+      'tenants.install',
+      'TenantProvisioned',
+    ])
   })
 
   test.each([
@@ -117,8 +127,11 @@ describe('an edit', () => {
     clock.advance(1_000)
     return tenants.update(id, change)
   }
-  const create = (id: string, metadata: Record<string, unknown> = {}) =>
-    installed(opened.tenancy, { id, name: id, metadata })
+  const create = async (id: string, metadata: Record<string, unknown> = {}) => {
+    const tenant = await installed(opened.tenancy, { id, name: id, metadata })
+    await said.until(id, 'TenantProvisioned')
+    return tenant
+  }
 
   test('changes what it names, leaves the rest, and says what changed from what', async () => {
     const before = await create('renamed', { a: 1 })
@@ -198,7 +211,7 @@ describe('an edit', () => {
 describe('maintenance', () => {
   test('closes the tenant until it ends, whatever its status, and a repeat says nothing', async () => {
     await installed(opened.tenancy, { id: 'workshop', name: 'Workshop' })
-    said.of('workshop')
+    await said.until('workshop', 'TenantProvisioned')
     const since = clock.now().toISOString()
     expect(await tenants.enterMaintenance('workshop', { message: 'Back soon', retryAfterSeconds: 90 })).toMatchObject({
       status: 'active',

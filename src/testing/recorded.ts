@@ -3,12 +3,15 @@ import { ChangeRecorded } from '../kernel/changes.ts'
 import type { EventOf } from '../kernel/events.ts'
 import type { Tenancy } from '../tenancy.ts'
 import * as events from '../tenants/events.ts'
+import { eventually } from './tenancy.ts'
 
 export interface Recorded {
   readonly changes: EventOf<typeof ChangeRecorded>[]
   readonly events: { readonly name: string; readonly tenantId: string; readonly [member: string]: unknown }[]
   /** Actions and events of one tenant since the last call, e.g. `['tenants.suspend', 'TenantSuspended']`. */
   of(tenantId: string): string[]
+  /** The same, once `word` has been said: what a job did is in the database a moment before it is said here. */
+  until(tenantId: string, word: string): Promise<string[]>
 }
 
 export function recorded({ on }: Pick<Tenancy, 'on'>): Recorded {
@@ -20,6 +23,12 @@ export function recorded({ on }: Pick<Tenancy, 'on'>): Recorded {
       const words = all.filter((one) => one.tenantId === tenantId).map(({ word }) => word)
       all.splice(0, all.length, ...all.filter((one) => one.tenantId !== tenantId))
       return words
+    },
+    async until(tenantId, word) {
+      await eventually(() => {
+        if (!all.some((one) => one.tenantId === tenantId && one.word === word)) throw new Error(`no ${word} was heard`)
+      })
+      return recorded.of(tenantId)
     },
   }
   on(ChangeRecorded, (change) => {
