@@ -5,8 +5,9 @@
  *   a transaction   BEGIN (with its isolation level), scope, the host's statements, COMMIT
  *
  * The scope is awaited before anything of the host is sent, and nothing more is sent once the host has ended the transaction
- * itself, so no statement ever runs without it. It is set with `set_config(.., true)` only. A client that does not come back
- * idle is destroyed, never reused; so is one on which a tenant has left temporary tables, which the next would find.
+ * itself, so no statement ever runs without it. It is set with `set_config(.., true)` only. With the end of the transaction goes
+ * what a session would keep (settings, advisory locks, cursors, prepared statements). A client that does not come back idle and
+ * clean is destroyed, never reused; so is one on which a tenant has left temporary tables, which the next would find.
  */
 import type { CompiledQuery, DatabaseConnection, Driver, QueryResult, TransactionSettings } from 'kysely'
 import type pg from 'pg'
@@ -19,6 +20,9 @@ export interface Scope {
 
 const SET_SCOPE = `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true), set_config('role', $3, true),
   pg_my_temp_schema() <> 0 as has_temporary`
+
+/** What a session keeps beyond a transaction, and the next tenant would meet: settings, locks, cursors, statements. */
+const CLEAN = 'reset all; select pg_advisory_unlock_all(); close all; deallocate all; unlisten *'
 
 /** Kysely over a pool, every statement inside a tenant's scope. */
 export class ScopedDriver implements Driver {
@@ -75,6 +79,7 @@ class ScopedConnection implements DatabaseConnection {
   #isReleased = false
   /** Whether it may still turn out that somebody else's temporary tables are on it. */
   #isUntried = true
+  #isClean = true
   #inTransaction = false
 
   constructor(pool: pg.Pool, client: pg.PoolClient, scope: Scope) {
@@ -122,8 +127,10 @@ class ScopedConnection implements DatabaseConnection {
   async end(how: 'commit' | 'rollback'): Promise<void> {
     this.#inTransaction = false
     if (how === 'commit') this.#refuseEnded()
-    const { command } = await this.#client.query(how)
-    if (how === 'commit' && command === 'ROLLBACK') {
+    this.#isClean = false
+    const [ended] = (await this.#client.query(`${how}; ${CLEAN}`)) as unknown as pg.QueryResult[]
+    this.#isClean = true
+    if (how === 'commit' && ended?.command === 'ROLLBACK') {
       throw new Error('the transaction was rolled back: a statement in it had failed')
     }
   }
@@ -133,7 +140,7 @@ class ScopedConnection implements DatabaseConnection {
     await this.#client.query(sql)
   }
 
-  release(destroy = !isIdle(this.#client)): void {
+  release(destroy = !this.#isClean || !isIdle(this.#client)): void {
     if (this.#isReleased) return
     this.#isReleased = true
     this.#client.release(destroy)

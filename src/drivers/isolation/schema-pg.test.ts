@@ -170,6 +170,19 @@ describe('a connection goes back clean', () => {
     await expectClean()
   })
 
+  test('without what the last tenant left in its session: settings, locks, cursors, statements', async () => {
+    await raw(a.db, `select set_config('app.left', 'by a', false), pg_advisory_lock(42)`)
+    await raw(a.db, `prepare left_by_a as select owner from notes`)
+    await a.transaction((db) => raw(db, 'declare left_by_a cursor with hold for select owner from notes'))
+    const left = `select current_setting('app.left', true) as setting,
+      (select count(*)::int from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
+      (select count(*)::int from pg_cursors where name = 'left_by_a') as cursors,
+      (select count(*)::int from pg_prepared_statements where name = 'left_by_a') as statements`
+    const found = (await Promise.all([b, b, b, b].map(({ db }) => raw(db, left)))).flat()
+    expect(found.map(({ setting }) => setting || null)).toEqual([null, null, null, null])
+    expect(found).toMatchObject(Array(4).fill({ locks: 0, cursors: 0, statements: 0 }))
+  })
+
   test('without the temporary tables of the last tenant', async () => {
     await a.transaction(async (tx) => {
       await raw(tx, 'create temporary table scratch as select 1 as secret')
