@@ -62,9 +62,8 @@ const fileOf = (path: string): Promise<string> =>
   })
 
 /** Paths are written as in the API description, with or without the prefix before them. */
-function pathBelow(config: ServiceConfig, given: string): string {
+function pathBelow({ prefix }: ServiceConfig, given: string): string {
   if (given.includes('://')) throw InvalidRequest(`"${given}" is not a path; the service is named with --url`)
-  const prefix = config.prefix.replace(/\/+$/, '')
   const path = given.startsWith('/') ? given : `/${given}`
   return path === prefix || path.startsWith(`${prefix}/`) ? path : prefix + path
 }

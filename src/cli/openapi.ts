@@ -8,7 +8,7 @@ import type { OwnInput } from './commands.ts'
 export async function openapi({ options, terminal, loadConfig }: OwnInput): Promise<void> {
   const config = await loadConfig()
   const { operations } = catalogueOf(satellitesOn(config))
-  const document = openApiDocument(operations, config.prefix.replace(/\/+$/, ''))
+  const document = openApiDocument(operations, config.prefix)
   const text = `${JSON.stringify(document, null, 2)}\n`
   if (options.out === undefined) return terminal.print(text, document)
   await writeFile(options.out, text)

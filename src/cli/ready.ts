@@ -18,7 +18,7 @@ export function readyRecord({ config, url, signInLink, madeToken }: Ready): Reco
   return {
     version: VERSION,
     url,
-    adminApi: signInLink === undefined ? null : url + prefixOf(config),
+    adminApi: signInLink === undefined ? null : url + config.prefix,
     signIn: signInLink === undefined ? null : url + signInLink,
     probes: probes.enabled ? `${url}${probes.prefix}/readyz` : null,
     metrics: exposition.enabled ? `${url}${exposition.prefix}/metrics` : null,
@@ -43,7 +43,7 @@ export function readyText(ready: Ready): string {
   ]
     .filter(([, value]) => value)
     .map(([name = '', value]) => `  ${String(name).padEnd(11)} ${value}\n`)
-  const token = madeToken ?? '$TENANTRY_ADMIN_TOKEN'
+  const token = madeToken ?? tokenToType(config)
   const example = adminApi ? `Try: curl -H "x-admin-token: ${token}" ${adminApi}/tenants\n` : ''
   return `\nTenantry ${VERSION} is ready\n\n${lines.join('')}\n${example}Stop with Ctrl-C.\n\n`
 }
@@ -54,7 +54,11 @@ function dataOf({ databaseUrl, dataDirectory }: ServiceConfig): string {
   return `PostgreSQL at ${host}${pathname}`
 }
 
-const prefixOf = ({ prefix }: ServiceConfig): string => prefix.replace(/\/+$/, '')
+/** Never itself: it was given, so it is not shown. */
+function tokenToType({ adminTokens }: ServiceConfig): string {
+  const isInEnvironment = adminTokens.some(({ token }) => token === process.env.TENANTRY_ADMIN_TOKEN)
+  return isInEnvironment ? '$TENANTRY_ADMIN_TOKEN' : '<a token of yours>'
+}
 
 /** Relative to the working directory, when it is inside. */
 function near(path: string): string {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DependencyUnavailable, InvalidRequest } from '../kernel/errors.ts'
 import type { ServiceConfig } from '../service/config.ts'
-import type { Running } from '../service/data-directory.ts'
+import { readRunning } from '../service/data-directory.ts'
 
 /** `given`, else the one that runs with this configuration; throws E_DEPENDENCY_UNAVAILABLE when there is none. */
 export function serviceUrl(config: ServiceConfig, given: string | undefined): string {
@@ -12,7 +12,7 @@ export function serviceUrl(config: ServiceConfig, given: string | undefined): st
     if (config.port === 0) throw InvalidRequest('PORT=0 says nothing of where the service is: give --url')
     return `http://${dialled(config.host)}:${config.port}`
   }
-  const url = announcedUrl(config.dataDirectory)
+  const url = readRunning(config.dataDirectory)?.url
   if (!url) throw nothingAnswers(`on ${config.dataDirectory}`)
   return url
 }
@@ -26,12 +26,6 @@ export function adminToken({ adminTokens, dataDirectory }: ServiceConfig): strin
   if (configured) return configured.token
   const kept = join(dataDirectory, 'admin-token')
   return existsSync(kept) ? readFileSync(kept, 'utf8').trim() : undefined
-}
-
-/** A file left by a process that was killed leads to an address where nobody answers, which is as good as none. */
-function announcedUrl(dataDirectory: string): string | null {
-  const announcement = join(dataDirectory, 'running.json')
-  return existsSync(announcement) ? (JSON.parse(readFileSync(announcement, 'utf8')) as Running).url : null
 }
 
 function checked(url: string): string {

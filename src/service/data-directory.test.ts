@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { acquire, keptSecret, openDataDirectory } from './data-directory.ts'
+import { acquire, keptSecret, openDataDirectory, readRunning } from './data-directory.ts'
 
 const MODULE = new URL('./data-directory.ts', import.meta.url).href
 
@@ -55,6 +55,27 @@ test('the directory is made with what it lies in, shows nothing to others, and s
   expect(mode('.') & 0o066).toBe(0)
   expect(readFileSync(join(directory, '.gitignore'), 'utf8')).toBe('*\n')
   expect(openDataDirectory(directory)).toBe(directory)
+})
+
+test('one that is there and empty stays out of git too', () => {
+  const empty = join(parent, 'empty')
+  mkdirSync(empty)
+  openDataDirectory(empty)
+  expect(readFileSync(join(empty, '.gitignore'), 'utf8')).toBe('*\n')
+})
+
+test.each(['made', 'there already'])('one that may not be written is a fault of the configuration: %s', (which) => {
+  const closed = join(parent, 'closed')
+  mkdirSync(closed, { mode: 0o500 })
+  chmodSync(parent, 0o755)
+  const isRoot = process.getuid?.() === 0
+  if (isRoot) process.seteuid?.(65_534)
+  try {
+    const path = which === 'made' ? join(closed, '.tenantry') : closed
+    expect(() => openDataDirectory(path)).toThrow(/closed.*EACCES; set TENANTRY_DATA_DIR to a directory you may write/)
+  } finally {
+    if (isRoot) process.seteuid?.(0)
+  }
 })
 
 test('a secret is made once, kept, and readable by its owner only', () => {
@@ -131,6 +152,7 @@ test('kill -9 frees the lock, and what the dead process announced is forgotten',
 test('an announcement of a dead process is not believed before the next holder has announced itself', async () => {
   const { child } = await another(`acquire(directory).announce({ url: null }); say(true)`)
   await end(child)
+  expect(readRunning(directory)).toBeNull()
   const stale = readFileSync(join(directory, 'running.json'))
   const lock = held(acquire(directory))
   writeFileSync(join(directory, 'running.json'), stale)

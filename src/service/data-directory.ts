@@ -11,13 +11,16 @@
  */
 import { randomBytes } from 'node:crypto'
 import {
+  accessSync,
   chmodSync,
   closeSync,
+  constants,
   existsSync,
   fsyncSync,
   linkSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -26,6 +29,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { ConfigurationError } from './config.ts'
 
 const OWNER_ONLY = 0o600
 const SQLITE_BUSY = 5
@@ -61,16 +65,23 @@ export type Acquired =
   /** Someone else holds it; `running` is null while they have not announced themselves. */
   | { readonly held: false; readonly running: Running | null }
 
-/** Makes it where it is missing, and returns its one absolute path. */
+/** Makes it where it is missing, and returns its one absolute path. Throws ConfigurationError when it cannot be used. */
 export function openDataDirectory(path: string): string {
-  if (!existsSync(path)) {
-    mkdirSync(path, { recursive: true })
-    // As root the PostgreSQL inside runs as another user, who must be able to pass; there is nothing else to see.
-    chmodSync(path, process.getuid?.() === 0 ? 0o711 : 0o700)
+  try {
+    if (!existsSync(path)) {
+      mkdirSync(path, { recursive: true })
+      // As root the PostgreSQL inside runs as another user, who must be able to pass; there is nothing else to see.
+      chmodSync(path, process.getuid?.() === 0 ? 0o711 : 0o700)
+    }
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
     // It often lies in a checkout, and holds secrets.
-    writeFileSync(join(path, '.gitignore'), '*\n')
+    if (readdirSync(path).length === 0) writeFileSync(join(path, '.gitignore'), '*\n')
+    return realpathSync(path)
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (!['EACCES', 'EPERM', 'EROFS'].includes(code)) throw error
+    throw new ConfigurationError([`${path}: ${code}; set TENANTRY_DATA_DIR to a directory you may write to`])
   }
-  return realpathSync(path)
 }
 
 /** The same answer for ever, on this directory; made by the first who asks. */
@@ -98,7 +109,7 @@ const locks = new Set<DatabaseSync>()
 export function acquire(directory: string): Acquired {
   const lock = takeLock(join(directory, 'lock'))
   const announcement = join(directory, 'running.json')
-  if (!lock) return { held: false, running: readRunning(announcement) }
+  if (!lock) return { held: false, running: readRunning(directory) }
 
   // A predecessor that was killed could not remove its own.
   rmSync(announcement, { force: true })
@@ -117,6 +128,17 @@ export function acquire(directory: string): Acquired {
   }
 }
 
+/** Who runs on this directory, as far as it has said so. A file left by a process that was killed says nothing. */
+export function readRunning(directory: string): Running | null {
+  try {
+    const running = JSON.parse(readFileSync(join(directory, 'running.json'), 'utf8')) as Running
+    return isAlive(running.pid) ? running : null
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
 function takeLock(path: string): DatabaseSync | undefined {
   const lock = new DatabaseSync(path, { open: false })
   try {
@@ -131,16 +153,6 @@ function takeLock(path: string): DatabaseSync | undefined {
   }
   locks.add(lock)
   return lock
-}
-
-function readRunning(path: string): Running | null {
-  try {
-    const running = JSON.parse(readFileSync(path, 'utf8')) as Running
-    return isAlive(running.pid) ? running : null
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
-  }
 }
 
 /** Between taking the lock and removing its killed predecessor's announcement, a holder has not announced itself. */
