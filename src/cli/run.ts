@@ -27,8 +27,8 @@ export async function run(argv: readonly string[]): Promise<void> {
 async function runOne({ command, args, options, common }: Invocation<OwnCommand>, signal: AbortSignal): Promise<void> {
   const terminal = createTerminal({ ...common, signal })
   const loadConfig = async () => {
-    const config = await import('../service/config.ts')
-    return config.loadConfig({ file: common.config })
+    const [config, { satellites }] = await Promise.all([import('../service/config.ts'), import('../service/main.ts')])
+    return config.loadConfig({ file: common.config, satellites })
   }
   try {
     await command.run({ args, options, terminal, signal, loadConfig })

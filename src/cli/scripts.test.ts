@@ -1,5 +1,5 @@
 /** The program by the scripts of a clone: what docs/operating.md shows as a configuration, and who ends `npm start`. */
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
@@ -38,18 +38,32 @@ test('the configuration that docs/operating.md shows can be loaded', async () =>
   const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8')
   const [, example = ''] = page.match(/```ts\n([\s\S]*?)```/) ?? []
   expect(example).toContain("from 'tenantry'")
-  await symlink(ROOT, join(directory, 'root'))
-  await writeFile(join(directory, 'package.json'), '{ "type": "module" }')
-  // Beside it, so that it finds the package by its own name, as a file in the clone does.
-  const config = join(ROOT, 'src/cli/operating-example.config.ts')
-  void config
+  await mkdir(join(directory, 'node_modules'))
+  await symlink(ROOT, join(directory, 'node_modules/tenantry'))
+  await mkdir(join(directory, 'migrations'))
+  const config = join(directory, 'tenantry.config.ts')
+  await writeFile(config, example)
+  const env = { OPS_TOKEN: 'a-token-for-operators', DASHBOARD_TOKEN: 'a-token-for-dashboards' }
+  const through = [process.execPath, '--conditions=tenantry-source', PROGRAM, 'openapi', '--config', config] as const
+  const { code, stdout, stderr } = await tenantry.start([], { env, through, stdin: '' }).ended
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  const { tags } = JSON.parse(stdout)
+  expect(tags).not.toContainEqual({ name: 'branding' })
+})
+
+test("the scripts that run it let a clone's configuration name it, and leave no shell between npm and it", async () => {
+  const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  for (const name of ['start', 'dev', 'tenantry'])
+    expect(scripts[name]).toMatch(/^exec node --conditions=tenantry-source /)
 })
 
 test('npm start ends when npm alone is told to', async () => {
-  const env = { NODE_ENV: 'production', LOG_LEVEL: 'info' }
+  const sayPid = `if (process.argv[1]?.endsWith('main.ts')) console.error('service', process.pid)`
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(sayPid)}` }
   const service = tenantry.start([], { env, through: ['npm', 'start'], stdin: '' })
-  const [, pid] = await service.says(/"pid":(\d+).*is ready at/)
+  const [, pid] = await service.says(/^service (\d+)$/m)
   try {
+    await service.says(/Stop with Ctrl-C\./)
     service.process.kill('SIGTERM')
     const timeUp = new Promise((resolve) => setTimeout(resolve, STOP_MS, 'still there').unref())
     // Its pipes are the service's too, so it has ended only when both have.

@@ -17,6 +17,7 @@ import type { AnyOperation, Satellite } from '../satellite.ts'
 import type { Bound, Core } from '../tenancy.ts'
 import { openApiDocument } from './openapi.ts'
 import { AdminPages } from './pages/admin-pages.ts'
+import { normalizedPrefix } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
 import { asTenancyError, Forbidden, MethodNotAllowed, problemResponse, Unauthorized } from './problem.ts'
 import { OperationRunner } from './run-operation.ts'
@@ -65,7 +66,7 @@ export const ANONYMOUS: Actor = { type: 'admin', id: 'anonymous', name: 'anonymo
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 export function createHttp(core: Core, options: HttpOptions): Http {
-  const prefix = normalized(options.prefix ?? DEFAULT_PREFIX)
+  const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
   const { log, store, secrets, database } = core.kernel
   const tokens = new Tokens(options.adminTokens)
   const sessions = new Sessions(store, secrets, tokens, prefix)
@@ -149,7 +150,8 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       )
     },
     async signInLink() {
-      const [first] = options.adminTokens
+      const { adminTokens } = options
+      const first = adminTokens.find(({ scope = 'admin' }) => scope === 'admin') ?? adminTokens[0]
       const identity = first && tokens.identify(first.token)
       if (!identity) throw new Error('there is no token to sign in with')
       return `${prefix}/sign-in#code=${await sessions.issueCode(identity)}`
@@ -174,13 +176,6 @@ function pathOf(url: string): string {
   if (start < 0) return '/'
   const end = url.slice(start).search(/[?#]/)
   return end < 0 ? url.slice(start) : url.slice(start, start + end)
-}
-
-function normalized(prefix: string): string {
-  const trimmed = prefix.replace(/\/+$/, '')
-  if (trimmed !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(trimmed))
-    throw new Error(`prefix: "${prefix}" is not a path like /admin/tenants`)
-  return trimmed
 }
 
 /**

@@ -10,7 +10,7 @@ import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts
 export const MAX_BODY_BYTES = 1024 * 1024
 
 const NOTHING = z.strictObject({})
-const JSON_TYPE = /^application\/(json|merge-patch\+json)\s*(;|$)/i
+const UTF_8 = /^\s*charset\s*=\s*("utf-8"|utf-8)\s*$/
 /** Methods whose body is read; that of any other is left alone. */
 export const HAS_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
@@ -66,6 +66,16 @@ export async function readBody(request: Request): Promise<string> {
   }
 }
 
+/** Refuses a body that is not called JSON in UTF-8; a PATCH may also bring a merge patch. */
+export function requireJson({ method, headers }: Request): void {
+  const [type, ...parameters] = (headers.get('content-type') ?? '').toLowerCase().split(';')
+  const isJson = (name = '') =>
+    name === 'application/json' || (name === 'application/merge-patch+json' && method === 'PATCH')
+  if (!isJson(type?.trim())) throw UnsupportedMediaType('The body must be application/json.')
+  const isOther = (parameter: string) => /^\s*charset\s*=/.test(parameter) && !UTF_8.test(parameter)
+  if (parameters.some(isOther)) throw UnsupportedMediaType('The body must be in UTF-8.')
+}
+
 function parseBody(
   operation: AnyOperation,
   text: string,
@@ -78,8 +88,7 @@ function parseBody(
     if (operation.bodyOptional) return parse(operation.body, {})
     throw invalid([{ path: '', message: 'a JSON body is required' }])
   }
-  const type = request.headers.get('content-type') ?? ''
-  if (!JSON_TYPE.test(type)) throw UnsupportedMediaType('The body must be application/json.')
+  requireJson(request)
   return parse(operation.body ?? NOTHING, parseJson(text))
 }
 

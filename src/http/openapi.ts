@@ -13,7 +13,7 @@ import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/idempotenc
 import type { AnyOperation } from '../satellite.ts'
 import { VERSION } from '../version.ts'
 import { HAS_BODY } from './input.ts'
-import { Forbidden, InvalidJson, PayloadTooLarge, Unauthorized, UnsupportedMediaType } from './problem.ts'
+import { Forbidden, InvalidJson, PayloadTooLarge, PROBLEM_TYPE, Unauthorized, UnsupportedMediaType } from './problem.ts'
 
 const Problem = z
   .looseObject({
@@ -27,9 +27,15 @@ const Problem = z
   })
   .meta({ id: 'Problem', description: 'RFC 9457' })
 
-const RequestId = {
-  'x-request-id': { schema: { type: 'string' as const }, description: 'Stands in every log line and audit entry' },
-}
+const header = (description: string, schema: { type: 'string' | 'integer' } = { type: 'string' }) => ({
+  schema,
+  description,
+})
+const REQUEST_ID = { 'x-request-id': header('Stands in every log line and audit entry') }
+const LOCATION = { Location: header('Path of what was made') }
+const APPLIED = { 'Preference-Applied': header('`wait=N`, when that was waited for') }
+const REPLAYED = { 'Idempotency-Replayed': header('`true`: the answer to an earlier request with this key') }
+const RETRY_AFTER = { 'Retry-After': header('Seconds until a repeat makes sense', { type: 'integer' }) }
 
 const TEXTS: Record<number, string> = {
   200: 'Done',
@@ -110,7 +116,12 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
       String(status),
       {
         description: TEXTS[status] ?? 'Done',
-        headers: RequestId,
+        headers: {
+          ...REQUEST_ID,
+          ...(status === 201 ? LOCATION : {}),
+          ...(operation.settled ? APPLIED : {}),
+          ...(operation.method === 'POST' ? REPLAYED : {}),
+        },
         ...(isEmpty ? {} : { content: { 'application/json': { schema: operation.reply }, ...streams } }),
       },
     ]),
@@ -125,22 +136,24 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress)
   const byStatus = new Map<number, Set<string>>()
   for (const { status, code } of errors) byStatus.set(status, new Set([...(byStatus.get(status) ?? []), code]))
-  const problem = { 'application/problem+json': { schema: Problem } }
+  const problem = { [PROBLEM_TYPE]: { schema: Problem } }
+  // What its handler throws is kept; what refuses a request before that is not.
+  const ownStatuses = new Set(operation.errors?.map(({ status }) => status))
+  const isReplayed = (status: number) => operation.method === 'POST' && status < 500 && ownStatuses.has(status)
   const declared = [...byStatus].map(([status, codes]) => [
     String(status),
-    { description: [...codes].map((code) => `\`${code}\``).join(', '), headers: RequestId, content: problem },
+    {
+      description: [...codes].map((code) => `\`${code}\``).join(', '),
+      headers: { ...REQUEST_ID, ...(isReplayed(status) ? REPLAYED : {}) },
+      content: problem,
+    },
   ])
-  return Object.fromEntries([
-    ...declared,
-    ...(operation.alsoStatus?.includes(503)
-      ? []
-      : [
-          [
-            '503',
-            { description: '`E_DEPENDENCY_UNAVAILABLE`, with Retry-After', headers: RequestId, content: problem },
-          ],
-        ]),
-  ])
+  const unavailable = {
+    description: '`E_DEPENDENCY_UNAVAILABLE`, with Retry-After',
+    headers: { ...REQUEST_ID, ...RETRY_AFTER },
+    content: problem,
+  }
+  return Object.fromEntries([...declared, ...(operation.alsoStatus?.includes(503) ? [] : [['503', unavailable]])])
 }
 
 const tagOf = ({ name }: AnyOperation): string => name.split('.')[0] ?? name

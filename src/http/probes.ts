@@ -1,6 +1,7 @@
 /** `/livez`, `/readyz`, `/healthz` and `/metrics`: for orchestrators and scrapers, without a token. Each group can be switched off. */
 import { CONTENT_TYPE } from '../kernel/metrics.ts'
 import type { Core } from '../tenancy.ts'
+import { normalizedPrefix, withoutSlash } from './prefix.ts'
 import { MethodNotAllowed, problemResponse } from './problem.ts'
 import { respond, respondJson } from './respond.ts'
 
@@ -32,21 +33,21 @@ export function createProbes({ health, metrics }: Core, { probes = {}, expositio
   }
   const routes = new Map<string, () => Response | Promise<Response>>()
   if (probes.enabled ?? true) {
-    const prefix = probes.prefix ?? ''
+    const prefix = normalizedPrefix(probes.prefix ?? '')
     routes.set(`${prefix}/livez`, () => respondJson(200, { status: 'ok', uptimeSeconds: uptimeSeconds() }))
     routes.set(`${prefix}/readyz`, ready)
     routes.set(`${prefix}/healthz`, ready)
   }
   if (exposition.enabled ?? true) {
-    routes.set(`${exposition.prefix ?? ''}/metrics`, async () =>
+    routes.set(`${normalizedPrefix(exposition.prefix ?? '')}/metrics`, async () =>
       respond(200, await metrics.expose(), { 'content-type': CONTENT_TYPE }),
     )
   }
   return {
     paths: [...routes.keys()],
-    handles: (pathname) => routes.has(pathname),
+    handles: (pathname) => routes.has(withoutSlash(pathname)),
     async answer(request, pathname) {
-      const route = routes.get(pathname)
+      const route = routes.get(withoutSlash(pathname))
       if (!route) throw new Error(`${pathname} is not a probe`)
       if (request.method === 'GET') return route()
       if (request.method === 'HEAD') {

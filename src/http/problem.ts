@@ -16,6 +16,7 @@ export const PayloadTooLarge = defineError('E_PAYLOAD_TOO_LARGE', 413, 'The body
 export const UnsupportedMediaType = defineError('E_UNSUPPORTED_MEDIA_TYPE', 415, 'Unsupported media type')
 const Internal = defineError('E_INTERNAL', 500, 'Internal error')
 
+export const PROBLEM_TYPE = 'application/problem+json'
 const RETRY_AFTER_SECONDS = 5
 
 /** What a caller may know of `error`; logs the rest. */
@@ -50,6 +51,18 @@ export function problemResponse(error: TenancyError, more: Readonly<Record<strin
   return respondJson(status, body, { ...headers, ...more })
 }
 
+export function problem({ code, title, status, message, extras, retryAfterSeconds }: TenancyError): Problem {
+  const { requestId } = currentContext()
+  return {
+    status,
+    headers: {
+      'content-type': PROBLEM_TYPE,
+      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterSeconds)) }),
+    },
+    body: { ...extras, type: `urn:tenantry:problem:${code}`, title, status, detail: message, code, requestId },
+  }
+}
+
 function knownError(error: unknown): TenancyError | undefined {
   if (error instanceof TenancyError) return error
   if (!isDatabaseUnavailable(error)) return undefined
@@ -57,16 +70,4 @@ function knownError(error: unknown): TenancyError | undefined {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
     cause: error,
   })
-}
-
-function problem({ code, title, status, message, extras, retryAfterSeconds }: TenancyError): Problem {
-  const { requestId } = currentContext()
-  return {
-    status,
-    headers: {
-      'content-type': 'application/problem+json',
-      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterSeconds)) }),
-    },
-    body: { ...extras, type: `urn:tenantry:problem:${code}`, title, status, detail: message, code, requestId },
-  }
 }

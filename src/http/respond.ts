@@ -14,8 +14,11 @@ const base = (): Record<string, string> => {
   }
 }
 
-export const respond = (status: number, body: string | null, headers: Headers = {}): Response =>
-  new Response(body, { status, headers: { ...base(), ...headers } })
+export const respond = (
+  status: number,
+  body: string | Uint8Array<ArrayBuffer> | null,
+  headers: Headers = {},
+): Response => new Response(body, { status, headers: { ...base(), ...headers } })
 
 export const respondJson = (status: number, body: unknown, headers: Headers = {}): Response =>
   respond(status, JSON.stringify(body), { 'content-type': 'application/json', ...headers })

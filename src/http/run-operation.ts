@@ -2,21 +2,23 @@
  * One request to one operation: scope, body, input, idempotency, the service, the checked answer.
  *
  * A POST with an `Idempotency-Key` runs in one transaction with its kept answer: after a crash either both exist or neither.
- * `Prefer: wait` waits afterwards, outside of it, and what it finds replaces the kept answer.
+ * `Prefer: wait` waits afterwards, outside of it, and what it finds replaces the kept answer. What is done stays done: a wait
+ * that fails is logged, and the answer is the one from before it.
  */
+import { currentContext } from '../kernel/context.ts'
 import { invalid } from '../kernel/errors.ts'
 import type { Idempotency, KeptAnswer, Lease } from '../kernel/idempotency.ts'
 import { type Input, Reply, StreamReply } from '../kernel/operation.ts'
 import type { AnyOperation } from '../satellite.ts'
 import type { Bound, Core } from '../tenancy.ts'
 import { parseInput, readBody } from './input.ts'
-import { asTenancyError, Forbidden, problemResponse } from './problem.ts'
+import { asTenancyError, Forbidden, PROBLEM_TYPE, type Problem, problem, problemResponse } from './problem.ts'
 import { respond, respondStream } from './respond.ts'
 import { type Identity, mayCall } from './tokens.ts'
 
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
 const LONGEST_WAIT_SECONDS = 30
-const WAIT = /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])/i
+const WAIT = /(?:^|[,;])\s*wait\s*=\s*"?(\d+)"?\s*(?:$|[,;])/i
 
 type Input_ = Input<any, any, any>
 
@@ -56,10 +58,11 @@ export class OperationRunner {
       throw invalid([{ path: 'Idempotency-Key', message: '1 to 255 visible ASCII characters' }])
     }
     const lease = await this.#idempotency.begin(
-      [identity.fingerprint, operation.method, new URL(request.url).pathname, key],
+      // Name and params are the path, however it was spelled.
+      [identity.fingerprint, operation.method, operation.name, JSON.stringify(input.params), key],
       text,
     )
-    if (!('keep' in lease)) return send(lease, { 'idempotency-replayed': 'true' })
+    if (!('keep' in lease)) return send(again(lease), { 'idempotency-replayed': 'true' })
     return this.#once(call, lease)
   }
 
@@ -72,15 +75,12 @@ export class OperationRunner {
         await lease.keep(answer)
         return answer
       })
-      const final = await this.#wait(call, answer)
-      if (final !== answer) await lease.keep(final)
-      return send(final)
+      return send(await this.#wait(call, answer, lease))
     } catch (error) {
       const known = asTenancyError(error, this.#core.kernel.log)
-      const response = problemResponse(known)
       if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
-      else await lease.keep(await kept(response.clone()))
-      return response
+      else await lease.keep(kept(problem(known)))
+      return problemResponse(known)
     } finally {
       lease.end()
     }
@@ -113,7 +113,20 @@ export class OperationRunner {
     }
   }
 
-  async #wait({ operation, service, request }: Call, answer: KeptAnswer): Promise<KeptAnswer> {
+  /** Never throws: the change is made. What was found is kept with `lease`. */
+  async #wait(call: Call, answer: KeptAnswer, lease?: Lease): Promise<KeptAnswer> {
+    try {
+      const settled = await this.#settled(call, answer)
+      if (settled !== answer) await lease?.keep(settled)
+      return settled
+    } catch (error) {
+      this.#core.kernel.log.error({ err: error }, `waiting for ${call.operation.name} failed`)
+      return answer
+    }
+  }
+
+  /** The answer itself where nothing is to be waited for. */
+  async #settled({ operation, service, request }: Call, answer: KeptAnswer): Promise<KeptAnswer> {
     const wished = WAIT.exec(request.headers.get('prefer') ?? '')?.[1]
     if (wished === undefined || !operation.settled || (answer.status !== 201 && answer.status !== 202)) return answer
     const seconds = Math.min(Number(wished), LONGEST_WAIT_SECONDS)
@@ -139,11 +152,15 @@ interface Call {
 const send = ({ status, headers, body }: KeptAnswer, more: Readonly<Record<string, string>> = {}): Response =>
   respond(status, status === 204 ? null : body, { ...headers, ...more })
 
-/** What of a problem is kept; the request id of the repeat is its own. */
-async function kept(response: Response): Promise<KeptAnswer> {
-  return {
-    status: response.status,
-    headers: { 'content-type': 'application/problem+json' },
-    body: await response.text(),
-  }
+/** A problem without its request id: that is of whoever is told. */
+const kept = ({ status, headers, body }: Problem): KeptAnswer => ({
+  status,
+  headers,
+  body: JSON.stringify({ ...body, requestId: undefined }),
+})
+
+function again(answer: KeptAnswer): KeptAnswer {
+  if (answer.headers['content-type'] !== PROBLEM_TYPE) return answer
+  const { requestId } = currentContext()
+  return { ...answer, body: JSON.stringify({ ...JSON.parse(answer.body), requestId }) }
 }

@@ -81,12 +81,17 @@ export class Sessions {
   }
 }
 
-/** Whether a request that changes something comes from a page of the same origin. */
+/** Whether a request that changes something comes from a page of the same origin: scheme, host and port. */
 export function isSameOrigin(request: Request): boolean {
-  const origin = request.headers.get('origin')
   const host = request.headers.get('host') ?? new URL(request.url).host
-  if (!origin || !URL.canParse(origin)) return false
-  return new URL(origin).host === host
+  const own = `${isSecure(request) ? 'https' : 'http'}://${host}`
+  return URL.canParse(own) && request.headers.get('origin') === new URL(own).origin
+}
+
+/** https, also behind proxies that end it: the first of them says how the browser asked. */
+export function isSecure(request: Request): boolean {
+  const [first = ''] = (request.headers.get('x-forwarded-proto') ?? '').split(',')
+  return request.url.startsWith('https:') || first.trim().toLowerCase() === 'https'
 }
 
 const codeKey = (code: string): string => `sign-in-code:${fingerprint(code)}`

@@ -46,7 +46,7 @@ export interface KeptAnswer {
 export interface Lease {
   /** Keeps the answer; within a transaction it commits with it. Throws when the lease was lost meanwhile. */
   keep(answer: KeptAnswer): Promise<void>
-  /** Lets a repeat run anew. */
+  /** Lets a repeat run anew, unless an answer is kept: a commit may be told as failed and yet be one. */
   release(): Promise<void>
   /** Ends the renewal. */
   end(): void
@@ -61,7 +61,7 @@ export class Idempotency {
     this.#secrets = secrets
   }
 
-  /** @param parts token, method, path and key. @param request what must be the same when the key is. */
+  /** @param parts token, method, path (as operation and params) and key. @param request what must be the same when the key is. */
   async begin(parts: readonly string[], request: string): Promise<Lease | KeptAnswer> {
     const scope = sha256(JSON.stringify(parts))
     const hash = sha256(request)
@@ -114,10 +114,10 @@ export class Idempotency {
         if (rows.length === 0) throw IdempotencyInProgress('Another request took over this Idempotency-Key.')
       },
       release: async () => {
-        await this.#database.sql('delete from multitenancy.idempotency_keys where scope = $1 and lease = $2', [
-          scope,
-          lease,
-        ])
+        await this.#database.sql(
+          'delete from multitenancy.idempotency_keys where scope = $1 and lease = $2 and answer is null',
+          [scope, lease],
+        )
       },
       end: () => clearInterval(renewal),
     }

@@ -9,13 +9,22 @@ import { invalid } from './errors.ts'
 export const DEFAULT_LIMIT = 50
 export const MAX_LIMIT = 200
 
+const OUT_OF_LIMIT = `a whole number from 1 to ${MAX_LIMIT}`
+
 /** `Number` would take blanks, `0x10` and `1e1`, too. */
 const digits = (text: unknown): unknown => (typeof text === 'string' && !/^\d+$/.test(text) ? Number.NaN : text)
 
 /** `limit` and `cursor` of every list. */
 export const Page = z.object({
   limit: z
-    .preprocess(digits, z.coerce.number().int().min(1).max(MAX_LIMIT))
+    .preprocess(
+      digits,
+      z.coerce
+        .number(OUT_OF_LIMIT)
+        .int({ error: OUT_OF_LIMIT, abort: true })
+        .min(1, OUT_OF_LIMIT)
+        .max(MAX_LIMIT, OUT_OF_LIMIT),
+    )
     .default(DEFAULT_LIMIT)
     .meta({ description: 'Items at most', default: DEFAULT_LIMIT }),
   cursor: z.string().min(1).max(1024).optional().meta({ description: '`nextCursor` of the page before' }),
@@ -31,7 +40,7 @@ export interface PageOf<Item> {
 
 /** A moment as a query takes it: RFC 3339, or a date alone for its UTC midnight. */
 export const Moment = z
-  .union([z.iso.datetime({ offset: true }), z.iso.date()])
+  .union([z.iso.datetime({ offset: true }), z.iso.date()], 'not RFC 3339 (2026-01-31T12:00:00Z) or a date')
   .transform((text) => new Date(text))
   .refine((date) => !Number.isNaN(date.getTime()), 'not a moment that exists')
 

@@ -3,102 +3,17 @@
  * reported at once, before anything is opened. Outside production, what is missing is made and kept in the data directory; in
  * production nothing is made up.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { z } from 'zod'
+import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
-import { AdminToken } from '../http/tokens.ts'
-import { isAppKey } from '../kernel/crypto.ts'
-import type { TenantMigration } from '../tenants/migrations.ts'
-import { PlanDefinition, type PlansConfig } from '../tenants/plans.ts'
-import { Placement } from '../tenants/tenant.ts'
+import type { AdminToken } from '../http/tokens.ts'
+import type { Satellite } from '../satellite.ts'
+import { CHECKS, Environment, File } from './settings.ts'
 
 const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']
-
-const PathPrefix = z.string().regex(/^(\/[A-Za-z0-9._~-]+)*\/?$/, 'not a path like /admin/tenants')
-const PostgresUrl = z
-  .string()
-  .regex(/^postgres(ql)?:\/\/.+/, 'not a URL like postgres://user:password@host:5432/database')
-const AppKey = z.string().refine(isAppKey, 'not 32 bytes in base64; make one with: openssl rand -base64 32')
-const Group = z.strictObject({ enabled: z.boolean().default(true), prefix: PathPrefix.default('') })
-
-const Plans = z
-  .strictObject({
-    defaultPlan: z.string().min(1),
-    definitions: z.record(z.string().min(1).max(128), PlanDefinition),
-    getPlan: z
-      .custom<NonNullable<PlansConfig['getPlan']>>((value) => typeof value === 'function', 'not a function')
-      .optional(),
-  })
-  .refine(
-    ({ defaultPlan, definitions }) => Object.hasOwn(definitions, defaultPlan),
-    'defaultPlan is not among definitions',
-  )
-
-/** Plans to try things with, until the host names its own. */
-const EXAMPLE_PLANS: z.input<typeof Plans> = {
-  defaultPlan: 'free',
-  definitions: { free: { limits: {} }, pro: { limits: {} }, enterprise: { limits: {} } },
-}
-
-const File = z.strictObject({
-  prefix: PathPrefix.optional(),
-  adminTokens: z.array(AdminToken).optional(),
-  plans: Plans.default(EXAMPLE_PLANS),
-  isolation: z
-    .strictObject({
-      default: z.string().optional(),
-      drivers: z
-        .strictObject({
-          'schema-pg': z.strictObject({ maxConnections: z.number().int().min(1).optional() }).optional(),
-        })
-        .optional(),
-      extensionsSchema: z.string().min(1).max(63).optional(),
-    })
-    .default({}),
-  placements: z.record(Placement, z.strictObject({ url: PostgresUrl, tenantUrl: PostgresUrl.optional() })).default({}),
-  migrations: z
-    .union([
-      z.string().min(1),
-      z.custom<() => Promise<TenantMigration[]>>((value) => typeof value === 'function', 'a folder, or a function'),
-    ])
-    .optional(),
-  tenants: z
-    .strictObject({ retentionDays: z.number().min(0).default(30), autoPurge: z.boolean().default(true) })
-    .prefault({}),
-  health: z.strictObject({ critical: z.array(z.string()).default([]) }).prefault({}),
-  metrics: z.strictObject({ maxTenantSeries: z.number().int().min(0).default(1_000) }).prefault({}),
-  satellites: z.record(z.string(), z.boolean()).default({}),
-  probes: Group.prefault({}),
-  exposition: Group.prefault({}),
-})
-
-const Environment = z.object({
-  PORT: z.coerce.number().int().min(0).max(65_535).default(4000),
-  HOST: z.string().min(1).default('127.0.0.1'),
-  DATABASE_URL: PostgresUrl.optional(),
-  REDIS_URL: z.undefined('this version keeps its store in PostgreSQL; unset it').optional(),
-  TENANTRY_ADMIN_TOKEN: z.string().min(16, 'a token has at least 16 characters').optional(),
-  TENANTRY_APP_KEY: AppKey.optional(),
-  TENANTRY_OLD_APP_KEYS: z
-    .string()
-    .default('')
-    .transform((text) =>
-      text
-        .split(',')
-        .map((key) => key.trim())
-        .filter(Boolean),
-    )
-    .pipe(z.array(AppKey)),
-  TENANTRY_DATA_DIR: z.string().min(1).default('.tenantry'),
-  TENANTRY_PREFIX: PathPrefix.optional(),
-  TENANTRY_ROLE: z.enum(['all', 'api', 'worker']).default('all'),
-  TENANTRY_CONFIG: z.string().min(1).optional(),
-  NODE_ENV: z.string().optional(),
-  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-})
 
 type FileConfig = z.output<typeof File>
 
@@ -131,34 +46,43 @@ export interface ConfigSource {
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly directory?: string
   /** `--config`: must exist when given. */
-  readonly file?: string
+  readonly file?: string | undefined
+  /** Those there are; absent: any name may stand in `satellites`. */
+  readonly satellites?: readonly KnownSatellite[]
 }
+
+type KnownSatellite = Pick<Satellite, 'name' | 'checks'>
 
 /** Throws ConfigurationError with every fault of file and environment. */
 export async function loadConfig({
-  env = process.env,
+  env: given = process.env,
   directory = process.cwd(),
   file,
+  satellites,
 }: ConfigSource = {}): Promise<ServiceConfig> {
-  const faults: string[] = []
-  const environment = Environment.safeParse(Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')))
-  if (!environment.success) faults.push(...faultsOf(environment.error, ''))
+  const env = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ''))
+  const environment = Environment.safeParse(env)
   const path = fileOf(directory, file ?? env.TENANTRY_CONFIG)
-  const parsed = File.safeParse(path ? await read(path) : {})
-  if (!parsed.success) faults.push(...faultsOf(parsed.error, `${path}: `))
-  if (!environment.success || !parsed.success) throw new ConfigurationError(faults)
+  const { content, fault } = path === undefined ? { content: {} } : await read(path)
+  const parsed = File.safeParse(content)
+  const valid = fault === undefined ? validKeys(content) : {}
+  const where = path ? `${path}: ` : ''
+  const migrations = migrationsOf(valid, path ? dirname(path) : directory)
+  const faults = [
+    ...(environment.success ? [] : faultsOf(environment.error, '')),
+    ...(fault === undefined ? [] : [`${where}${fault}`]),
+    ...(fault !== undefined || parsed.success ? [] : faultsOf(parsed.error, where)),
+    ...faultsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
+    ...(env.NODE_ENV === 'production' ? missingInProduction(env, fault === undefined ? content : undefined) : []),
+  ]
+  if (faults.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(faults)
 
   const settings = environment.data
   const { prefix, adminTokens = [], ...rest } = parsed.data
-  const tokens = settings.TENANTRY_ADMIN_TOKEN
-    ? [{ name: 'admin', token: settings.TENANTRY_ADMIN_TOKEN }, ...adminTokens]
-    : adminTokens
-  if (settings.NODE_ENV === 'production') faults.push(...missingInProduction(settings, tokens))
-  if (faults.length > 0) throw new ConfigurationError(faults)
   return {
     ...rest,
     prefix: settings.TENANTRY_PREFIX ?? prefix ?? DEFAULT_PREFIX,
-    adminTokens: tokens,
+    adminTokens: [...tokenOf(settings.TENANTRY_ADMIN_TOKEN), ...adminTokens],
     port: settings.PORT,
     host: settings.HOST,
     databaseUrl: settings.DATABASE_URL,
@@ -167,36 +91,80 @@ export async function loadConfig({
     dataDirectory: resolve(directory, settings.TENANTRY_DATA_DIR),
     role: settings.TENANTRY_ROLE,
     logLevel: settings.LOG_LEVEL,
-    migrations:
-      typeof rest.migrations === 'string'
-        ? resolve(path ? resolve(path, '..') : directory, rest.migrations)
-        : rest.migrations,
+    migrations,
   }
-}
-
-function missingInProduction(settings: z.output<typeof Environment>, tokens: readonly AdminToken[]): string[] {
-  const missing: string[] = []
-  if (!settings.DATABASE_URL) missing.push('DATABASE_URL: required in production')
-  if (!settings.TENANTRY_APP_KEY) missing.push('TENANTRY_APP_KEY: required in production (openssl rand -base64 32)')
-  if (tokens.length === 0) missing.push('TENANTRY_ADMIN_TOKEN or adminTokens: required in production')
-  return missing
 }
 
 function fileOf(directory: string, given: string | undefined): string | undefined {
   if (given === undefined) return FILES.map((name) => resolve(directory, name)).find(existsSync)
-  const path = resolve(directory, given)
-  if (!existsSync(path)) throw new ConfigurationError([`${path}: there is no such file`])
-  return path
+  return resolve(directory, given)
 }
 
-async function read(path: string): Promise<unknown> {
+async function read(path: string): Promise<{ content: unknown; fault?: string }> {
+  if (!existsSync(path)) return { content: {}, fault: 'there is no such file' }
   try {
-    if (path.endsWith('.json')) return JSON.parse(await readFile(path, 'utf8'))
-    return (await import(pathToFileURL(path).href)).default
+    if (path.endsWith('.json')) return { content: JSON.parse(await readFile(path, 'utf8')) }
+    return { content: (await import(pathToFileURL(path).href)).default }
   } catch (error) {
-    throw new ConfigurationError([`${path}: ${error instanceof Error ? error.message : error}`])
+    return { content: {}, fault: error instanceof Error ? error.message : String(error) }
   }
 }
 
 const faultsOf = (error: z.ZodError, where: string): string[] =>
   error.issues.map(({ path, message }) => `${where}${path.map(String).join('.') || '(whole)'}: ${message}`)
+
+/** A fault in one key must not hide those of the others. */
+function validKeys(content: unknown): Partial<FileConfig> {
+  const keys = Object.entries(typeof content === 'object' ? { ...content } : {}).flatMap(([key, value]) => {
+    const schema = Object.hasOwn(File.shape, key) ? File.shape[key as keyof typeof File.shape] : undefined
+    const parsed = schema?.safeParse(value)
+    return parsed?.success ? [[key, parsed.data]] : []
+  })
+  return Object.fromEntries(keys)
+}
+
+const migrationsOf = ({ migrations }: Partial<FileConfig>, directory: string): FileConfig['migrations'] =>
+  typeof migrations === 'string' ? resolve(directory, migrations) : migrations
+
+const tokenOf = (token: string | undefined): AdminToken[] => (token ? [{ name: 'admin', token }] : [])
+
+/** What no key can know alone. */
+function faultsBetween(
+  { adminTokens = [], health, satellites: switches = {} }: Partial<FileConfig>,
+  givenToken: string | undefined,
+  migrations: FileConfig['migrations'],
+  satellites: readonly KnownSatellite[] | undefined,
+): string[] {
+  const faults: string[] = []
+  const tokens = [...tokenOf(givenToken), ...adminTokens]
+  for (const { name } of repeated(tokens, 'name')) faults.push(`adminTokens: two are named "${name}"`)
+  for (const { name } of repeated(tokens, 'token')) faults.push(`adminTokens: the token of "${name}" is another's too`)
+  if (typeof migrations === 'string' && !isFolder(migrations)) faults.push(`migrations: no folder ${migrations}`)
+  if (!satellites) return faults
+  const names = satellites.map(({ name }) => name)
+  for (const name of Object.keys(switches)) {
+    if (!names.includes(name)) faults.push(`satellites: there is no satellite "${name}", only ${names.join(', ')}`)
+  }
+  const on = satellites.filter(({ name }) => switches[name] !== false)
+  const checks = [...CHECKS, ...on.flatMap((satellite) => Object.keys(satellite.checks ?? {}))]
+  for (const name of health?.critical ?? []) {
+    if (!checks.includes(name)) faults.push(`health.critical: there is no check "${name}", only ${checks.join(', ')}`)
+  }
+  return faults
+}
+
+const repeated = (tokens: readonly AdminToken[], by: 'name' | 'token'): AdminToken[] =>
+  tokens.filter((one, index) => tokens.findIndex((other) => other[by] === one[by]) < index)
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+
+/** @param content of the file; undefined when nobody knows what it says. */
+function missingInProduction(env: Readonly<Record<string, unknown>>, content: unknown): string[] {
+  const { adminTokens = [] } = (content ?? { adminTokens: undefined }) as { adminTokens?: unknown }
+  const hasNone = content !== undefined && Array.isArray(adminTokens) && adminTokens.length === 0
+  return [
+    ...(env.DATABASE_URL ? [] : ['DATABASE_URL: required in production']),
+    ...(env.TENANTRY_APP_KEY ? [] : ['TENANTRY_APP_KEY: required in production (openssl rand -base64 32)']),
+    ...(env.TENANTRY_ADMIN_TOKEN || !hasNone ? [] : ['TENANTRY_ADMIN_TOKEN or adminTokens: required in production']),
+  ]
+}

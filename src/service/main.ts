@@ -14,7 +14,7 @@ import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/logger.ts'
 import type { Satellite } from '../satellite.ts'
 import type { Role, Tenancy } from '../tenancy.ts'
-import { ConfigurationError, type ServiceConfig } from './config.ts'
+import type { ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
 
 const DRAIN_MS = 10_000
@@ -114,11 +114,6 @@ export async function openTenancy(
   { role, exclusive = false, logger, signal }: OpenOptions & { role: Role; exclusive?: boolean },
 ): Promise<Opened> {
   const log = logger ?? createLogger({ level: config.logLevel })
-  const unknown = Object.keys(config.satellites).filter(
-    (name) => !satellites.some((satellite) => satellite.name === name),
-  )
-  if (unknown.length > 0)
-    throw new ConfigurationError(unknown.map((name) => `satellites: there is no satellite "${name}"`))
   const on = satellitesOn(config)
   const secret = (given: string | undefined, name: 'app-key' | 'admin-token') =>
     given ?? keptSecret(openDataDirectory(config.dataDirectory), name)

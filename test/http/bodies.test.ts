@@ -89,13 +89,26 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(answer).toMatchObject({ status: 200, json: { metadata: { calledBy: type } } })
   })
 
-  test.each(['text/json', 'application/json-patch+json', 'application/x-json', 'json', 'text/plain; application/json'])(
-    'JSON may not be called %s',
-    async (type) => {
-      const answer = await call(`PATCH /tenants/${id}`, { body: '{}', headers: { 'content-type': type } })
-      expect(answer).toMatchObject(OTHER_TYPE)
-    },
-  )
+  test.each([
+    'text/json',
+    'application/json-patch+json',
+    'application/x-json',
+    'json',
+    'text/plain; application/json',
+    'application/json; charset=iso-8859-1',
+    'application/json; charset="utf-16"',
+    'application/merge-patch+json;charset=us-ascii',
+    'application/json; version=1; charset=latin1',
+  ])('JSON may not be called %s', async (type) => {
+    const answer = await call(`PATCH /tenants/${id}`, { body: '{}', headers: { 'content-type': type } })
+    expect(answer).toMatchObject(OTHER_TYPE)
+  })
+
+  test('only a PATCH brings a merge patch', async () => {
+    const headers = { 'content-type': 'application/merge-patch+json' }
+    expect(await call('POST /tenants', { body: '{"name":"Acme"}', headers })).toMatchObject(OTHER_TYPE)
+    expect(await call(`PUT /tenants/${id}/maintenance`, { body: '{}', headers })).toMatchObject(OTHER_TYPE)
+  })
 })
 
 function raw(origin: string, bytes: string): Promise<string> {

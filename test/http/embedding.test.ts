@@ -95,9 +95,12 @@ describe('Express', () => {
     app.use(express.raw({ type: 'application/merge-patch+json' }), expressHandler(tenancy.http))
     await listen()
     expect(await post('{')).toMatchObject({ status: 400, json: { code: 'E_INVALID_JSON' } })
-    expect(await post({ name: 'Acme' })).toMatchObject({ status: 201 })
-    expect(await post({ name: 'Acme' }, { 'content-type': 'application/merge-patch+json' })).toMatchObject({
-      status: 201,
+    const made = await post({ name: 'Acme' })
+    expect(made).toMatchObject({ status: 201 })
+    const patch = { headers: { ...ADMIN, 'content-type': 'application/merge-patch+json' }, body: { name: 'Other' } }
+    expect(await send(host.origin, `PATCH ${PREFIX}/tenants/${made.json.id}`, patch)).toMatchObject({
+      status: 200,
+      json: { name: 'Other' },
     })
   })
 

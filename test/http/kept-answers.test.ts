@@ -1,6 +1,7 @@
 /** What becomes of the answers kept for an `Idempotency-Key`: whose they are, what is never kept, and how a crash frees one. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
-import { DependencyUnavailable } from '../../src/kernel/errors.ts'
+import { DependencyUnavailable, defineError } from '../../src/kernel/errors.ts'
+import { Idempotency } from '../../src/kernel/idempotency.ts'
 import { startChild } from '../../src/testing/child.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
 import { type Answer, type Opened, openApi, TOKENS } from '../contract/api.ts'
@@ -40,6 +41,16 @@ test('a key is of its path: the same one elsewhere is another', async () => {
   expect(isReplay(await add('once', elsewhere))).toBe(true)
 })
 
+test('a key is of its path, however that is spelled', async () => {
+  expect(await add('once')).toMatchObject({ status: 201 })
+  const escaped = `%${id.charCodeAt(0).toString(16)}${id.slice(1)}`
+  for (const path of [`/tenants/${id}/notes/`, `/tenants/${escaped}/notes`, `/%74enants/${id}/notes?`]) {
+    const again = await api.call('POST', path, sent('once'))
+    expect({ path, status: again.status, isReplay: isReplay(again) }).toEqual({ path, status: 201, isReplay: true })
+  }
+  expect(await service.of(id)).toEqual(['once'])
+})
+
 test('a key is for POST: what may be repeated by itself takes no notice of it', async () => {
   await api.call('POST', '/tenants', { body: { id, name: 'Acme' } })
   await api.tenancy.tenants.installation.install(id, { isLast: true })
@@ -75,13 +86,60 @@ test.each([
   expect(await service.of(id)).toEqual(['hello'])
 })
 
+test('a wait that fails undoes nothing: the answer from before it is given, and kept', async () => {
+  const waiting = { body: { text: 'hello' }, headers: { 'idempotency-key': key, prefer: 'wait=5' } }
+  service.lostWaits.push(new Error('the connection was lost'))
+  const answer = await api.call('POST', `/tenants/${id}/notes`, waiting)
+  expect(answer).toMatchObject({ status: 201, json: { tenantId: id, text: 'hello' } })
+  expect(answer.headers.get('preference-applied')).toBeNull()
+  const again = await api.call('POST', `/tenants/${id}/notes`, waiting)
+  expect(again).toMatchObject({ status: 201, text: answer.text })
+  expect(isReplay(again)).toBe(true)
+  expect(await service.of(id)).toEqual(['hello'])
+})
+
+test('a wait that fails is no failure without a key either', async () => {
+  const waiting = { body: { text: 'hello' }, headers: { prefer: 'wait=5' } }
+  service.lostWaits.push(new Error('the connection was lost'))
+  const answer = await api.call('POST', `/tenants/${id}/notes`, waiting)
+  expect(answer.status).toBe(201)
+  expect(answer.headers.get('preference-applied')).toBeNull()
+  expect((await api.call('POST', `/tenants/${id}/notes`, waiting)).headers.get('preference-applied')).toBe('wait=5')
+})
+
+test('a kept answer is not released: its commit may have been told as failed', async () => {
+  const { database, secrets } = api.tenancy.kernel
+  const idempotency = new Idempotency(database, secrets)
+  const answer = { status: 201, headers: {}, body: '{}' }
+  const lease = await idempotency.begin([key], '')
+  if (!('keep' in lease)) throw new Error('the key is new')
+  await lease.keep(answer)
+  await lease.release()
+  lease.end()
+  expect(await idempotency.begin([key], '')).toEqual(answer)
+})
+
+test('a refusal that is given again names the request it is given to, and still when to come back', async () => {
+  service.faults.push(defineError('E_TOO_MANY_NOTES', 429, 'Too many')('Not now.', { retryAfterSeconds: 7 }))
+  const first = await add('hello')
+  const again = await add('hello')
+  expect(first).toMatchObject({ status: 429, json: { requestId: first.headers.get('x-request-id') } })
+  expect(again).toMatchObject({ status: 429, json: { ...first.json, requestId: again.headers.get('x-request-id') } })
+  expect(again.json.requestId).not.toBe(first.json.requestId)
+  expect(isReplay(again)).toBe(true)
+  for (const { headers } of [first, again]) {
+    expect(headers.get('retry-after')).toBe('7')
+    expect(headers.get('content-type')).toBe('application/problem+json')
+  }
+})
+
 test('what is kept is sealed: neither answer, nor request, nor key, nor token can be read in the table', async () => {
   await add('Zaphod Beeblebrox')
   await pass("leased_until = now() - interval '1 second'")
   const rows = await kept()
   const text = JSON.stringify(rows)
   expect(rows.some(({ answer }) => /^v1\./.test(answer))).toBe(true)
-  for (const secret of ['Zaphod', 'Beeblebrox', id, key, TOKENS.admin, '201', 'content-type']) {
+  for (const secret of ['Zaphod', 'Beeblebrox', id, key, TOKENS.admin, 'tenantId', 'content-type']) {
     expect(text).not.toContain(secret)
   }
   for (const { answer } of rows)

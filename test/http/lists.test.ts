@@ -31,9 +31,14 @@ const cursorOf = async ({ path }: Described, from: Api = api): Promise<string> =
   expect({ status, json }).toMatchObject({ status: 200, json: { data: [{}], nextCursor: expect.any(String) } })
   return json.nextCursor
 }
+const MESSAGES: Readonly<Record<string, string>> = {
+  limit: 'a whole number from 1 to 200',
+  from: 'not RFC 3339 (2026-01-31T12:00:00Z) or a date',
+  to: 'not RFC 3339 (2026-01-31T12:00:00Z) or a date',
+}
 const refusalOf = (path: string) => ({
   status: 400,
-  json: { code: 'E_INVALID_REQUEST', errors: expect.arrayContaining([expect.objectContaining({ path })]) },
+  json: { code: 'E_INVALID_REQUEST', errors: [{ path, message: MESSAGES[path] ?? expect.any(String) }] },
 })
 
 describe.each(lists)('the list %s', (_name, list) => {

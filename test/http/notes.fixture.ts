@@ -1,4 +1,4 @@
-/** A satellite with one POST, whose end the test decides: it may fail, or wait, after it has written. */
+/** A satellite with one POST, whose end the test decides: it may fail, or wait, after it has written; and so may `Prefer: wait`. */
 import { z } from 'zod'
 import type { Kernel } from '../../src/kernel/kernel.ts'
 import { operation } from '../../src/kernel/operation.ts'
@@ -8,6 +8,8 @@ export class Notes {
   readonly #kernel: Kernel
   /** Thrown by the next calls, one each, after the note was written. */
   readonly faults: Error[] = []
+  /** Thrown by the next waits, one each. */
+  readonly lostWaits: Error[] = []
   /** What a call waits for after it has written. */
   gate: Promise<unknown> = Promise.resolve()
 
@@ -24,6 +26,12 @@ export class Notes {
     const fault = this.faults.shift()
     if (fault) throw fault
     return { tenantId, text }
+  }
+
+  async settled<Note>(note: Note): Promise<Note> {
+    const fault = this.lostWaits.shift()
+    if (fault) throw fault
+    return note
   }
 
   async of(tenantId: string): Promise<string[]> {
@@ -51,6 +59,7 @@ export const notes = () =>
         reply: z.object({ tenantId: z.string(), text: z.string() }),
         status: 201,
         handle: (service: Notes, { params, body }) => service.add(params.id, body.text),
+        settled: (service: Notes, note) => service.settled(note),
       }),
     ],
   })

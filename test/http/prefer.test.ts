@@ -57,6 +57,7 @@ test.each([
   ['it is quoted', 'wait="20"', 'wait=20'],
   ['it has blanks', 'foo ,  wait = 20 ', 'wait=20'],
   ['it is more than is waited', 'wait=86400', 'wait=30'],
+  ['it is more than any wait', 'wait=99999999999999', 'wait=30'],
 ])('%s', async (_how, prefer, expected) => {
   const answer = await create(`heard-${crypto.randomUUID().slice(0, 8)}`, prefer)
   expect(answer).toMatchObject({ status: 201, json: { status: 'active' } })

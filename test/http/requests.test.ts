@@ -172,6 +172,25 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(new Set(made.map(({ headers }) => headers['x-request-id'])).size).toBe(2)
   })
 
+  test("the API page's script carries the request id, too", async () => {
+    const read = (headers: Record<string, string>) =>
+      call('GET /openapi/reference.js', { headers: { 'x-request-id': 'script', ...headers } })
+    const whole = await read({})
+    expect(whole).toMatchObject({ status: 200, headers: { 'x-request-id': 'script' } })
+    expect(whole.headers['cache-control']).toContain('immutable')
+    expect(whole.body).toContain('createApiReference')
+    const known = await read({ 'if-none-match': String(whole.headers.etag) })
+    expect(known).toMatchObject({ status: 304, body: '', headers: { 'x-request-id': 'script' } })
+  })
+
+  test('a slash at the end of a probe changes nothing', async () => {
+    for (const path of ['/livez/', '/readyz/', '/metrics/']) {
+      const { status } = await send(host.origin, `GET ${path}`)
+      // Fastify's own router decides: for it these are other paths, unless it is told to ignore the slash.
+      expect(status).toBe(name === 'fastify' ? 404 : 200)
+    }
+  })
+
   test('probes and metrics need no token', async () => {
     for (const path of ['/livez', '/readyz', '/healthz']) {
       expect(await send(host.origin, `GET ${path}`)).toMatchObject({ status: 200, json: { status: 'ok' } })
@@ -194,7 +213,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
       return
     }
     expect(await send(host.origin, 'GET /mine')).toMatchObject({ status: 200, body: 'mine' })
-    for (const path of ['/', '/admin', `${PREFIX}x`, '/livez/', '/admin//multitenancy/tenants', '/mine/../livez/x']) {
+    for (const path of ['/', '/admin', `${PREFIX}x`, '/livez//', '/admin//multitenancy/tenants', '/mine/../livez/x']) {
       const answer = await send(host.origin, `GET ${path}`)
       expect(answer.status).toBe(404)
       expect(answer.headers['content-type'] ?? '').not.toContain('problem')
@@ -219,6 +238,21 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     )
     expect(answer).toMatch(/^HTTP\/1\.1 200 /)
   })
+})
+
+test("a slash at the end of the probes' prefix changes nothing", async () => {
+  const { http, stop } = await served(inject('postgresUrl'), [], {
+    probes: { prefix: '/internal/' },
+    exposition: { prefix: '/' },
+  })
+  try {
+    for (const path of ['/internal/livez', '/metrics']) {
+      expect(http.handles(path)).toBe(true)
+      expect((await http.fetch(new Request(`http://localhost${path}`))).status).toBe(200)
+    }
+  } finally {
+    await stop()
+  }
 })
 
 function raw(origin: string, bytes: string): Promise<string> {

@@ -42,8 +42,39 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
   })
 
   test('behind https the cookie is for https only', async () => {
-    const answer = await call('POST /session', { 'x-forwarded-proto': 'https' }, { token: TOKEN })
-    expect(answer.headers['set-cookie']?.[0]).toMatch(/; Secure$/)
+    for (const forwarded of ['https', 'https, http', 'HTTPS , https']) {
+      const answer = await call('POST /session', { 'x-forwarded-proto': forwarded }, { token: TOKEN })
+      expect(answer.headers['set-cookie']?.[0]).toMatch(/; Secure$/)
+    }
+    const answer = await call('POST /session', { 'x-forwarded-proto': 'http, https' }, { token: TOKEN })
+    expect(answer.headers['set-cookie']?.[0]).not.toContain('Secure')
+  })
+
+  test('another scheme is another origin', async () => {
+    const cookie = await signIn()
+    const secure = host.origin.replace('http:', 'https:')
+    const statusOf = async (origin: string, forwarded?: string) => {
+      const headers = { cookie, origin, ...(forwarded ? { 'x-forwarded-proto': forwarded } : {}) }
+      return (await call('POST /tenants', headers, { name: 'Acme' })).status
+    }
+    expect(await statusOf(secure)).toBe(403)
+    expect(await statusOf(host.origin, 'https')).toBe(403)
+    expect(await statusOf(secure, 'https')).toBe(201)
+    expect(await statusOf(secure, 'https, http')).toBe(201)
+  })
+
+  test('a credential is JSON, and is called so', async () => {
+    const body = JSON.stringify({ token: TOKEN })
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/merge-patch+json', '']) {
+      const answer = await call('POST /session', { 'content-type': type }, body)
+      expect(answer).toMatchObject({ status: 415, json: { code: 'E_UNSUPPORTED_MEDIA_TYPE' } })
+      expect(answer.headers['set-cookie']).toBeUndefined()
+    }
+  })
+
+  test('a slash at the end changes nothing', async () => {
+    expect(await call('GET /sign-in/')).toMatchObject({ status: 200, body: expect.stringContaining('Sign in') })
+    expect(await call('POST /session/', {}, { token: TOKEN })).toMatchObject({ status: 200 })
   })
 
   test('a write with the cookie must come from a page of the same origin', async () => {
@@ -142,6 +173,29 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
       await restarted.stop()
     }
   })
+})
+
+test.each([
+  ['the first that may do everything', ['read', 'runtime', undefined, 'admin'], 'token 2'],
+  ['the first of all where none may', ['runtime', 'read'], 'token 0'],
+] as const)('a sign-in link stands for %s', async (_whom, scopes, expected) => {
+  const adminTokens = scopes.map((scope, index) => ({
+    name: `token ${index}`,
+    token: `token-${index}-0123456789`,
+    ...(scope ? { scope } : {}),
+  }))
+  const { http, stop } = await tenancy.again(adminTokens)
+  try {
+    const code = (await http.signInLink()).split('=')[1]
+    const request = new Request(`http://localhost${PREFIX}/session`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ code }),
+    })
+    expect(await (await http.fetch(request)).json()).toMatchObject({ name: expected })
+  } finally {
+    await stop()
+  }
 })
 
 const cookieOf = ({ headers }: Answer): string => headers['set-cookie']?.[0]?.split(';')[0] ?? ''

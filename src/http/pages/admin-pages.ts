@@ -2,11 +2,12 @@
 import type { Hono } from 'hono'
 import { z } from 'zod'
 import { invalid } from '../../kernel/errors.ts'
-import { readBody } from '../input.ts'
+import { readBody, requireJson } from '../input.ts'
 import { parseJson } from '../json.ts'
+import { withoutSlash } from '../prefix.ts'
 import { Forbidden, Unauthorized } from '../problem.ts'
 import { respond, respondHtml, respondJson } from '../respond.ts'
-import { isSameOrigin, type Sessions } from '../sessions.ts'
+import { isSameOrigin, isSecure, type Sessions } from '../sessions.ts'
 import type { Identity, Tokens } from '../tokens.ts'
 import { apiPage, apiPageAsset } from './api-page.ts'
 import { type Page, pageNonce, securityHeaders } from './security-headers.ts'
@@ -34,9 +35,10 @@ export class AdminPages {
   /** The two paths that need no token; undefined for every other request. */
   async withoutToken(request: Request, pathname: string): Promise<Response | undefined> {
     const { prefix } = this.#options
-    if (pathname === `${prefix}/sign-in` && (request.method === 'GET' || request.method === 'HEAD'))
+    const path = withoutSlash(pathname)
+    if (path === `${prefix}/sign-in` && (request.method === 'GET' || request.method === 'HEAD'))
       return this.#signInPage(200)
-    if (pathname === `${prefix}/session` && request.method === 'POST') return this.#signIn(request)
+    if (path === `${prefix}/session` && request.method === 'POST') return this.#signIn(request)
     return undefined
   }
 
@@ -61,9 +63,8 @@ export class AdminPages {
     })
     app.get(`${prefix}/openapi/reference.js`, (c) => {
       const { body, etag, headers } = apiPageAsset(c.req.header('accept-encoding'))
-      if (c.req.header('if-none-match') === etag)
-        return new Response(null, { status: 304, headers: { ...headers, etag } })
-      return new Response(new Uint8Array(body), { headers: { ...headers, etag } })
+      if (c.req.header('if-none-match') === etag) return respond(304, null, headers)
+      return respond(200, new Uint8Array(body), headers)
     })
     app.delete(`${prefix}/session`, async (c) =>
       respond(204, null, { 'set-cookie': await sessions.close(c.req.raw, isSecure(c.req.raw)) }),
@@ -74,6 +75,7 @@ export class AdminPages {
     if (request.headers.has('origin') && !isSameOrigin(request)) {
       throw Forbidden('Signing in must be asked for by a page of this origin.')
     }
+    requireJson(request)
     const { tokens, sessions } = this.#options
     const { data } = SignIn.safeParse(parseJson(await readBody(request)))
     if (!data) throw invalid([{ path: '', message: 'send { "token": "…" } or { "code": "…" }' }])
@@ -96,7 +98,3 @@ export class AdminPages {
     return respondHtml(status, html(nonce), securityHeaders(page, nonce))
   }
 }
-
-/** https, also behind a proxy that ends it. */
-const isSecure = (request: Request): boolean =>
-  request.url.startsWith('https:') || request.headers.get('x-forwarded-proto') === 'https'

@@ -1,0 +1,94 @@
+/** What is wrong with a configuration, all of it at once, and nothing is opened for it. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type ConfigSource, loadConfig } from './config.ts'
+import { satellites } from './main.ts'
+
+const TOKEN = 'a-token-for-the-tests'
+
+let directory: string
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'tenantry-config-'))
+})
+afterEach(() => rmSync(directory, { recursive: true }))
+
+const load = (content: unknown, env: ConfigSource['env'] = {}) => {
+  const text = typeof content === 'string' ? content : JSON.stringify(content)
+  writeFileSync(join(directory, 'tenantry.config.json'), text)
+  return loadConfig({ directory, env, satellites })
+}
+
+/** Each fault as a line, the file as `<file>`. */
+const faultsOf = async (loading: Promise<unknown>): Promise<string[]> => {
+  const error = await loading.then(
+    () => undefined,
+    (reason: Error) => reason,
+  )
+  const [, ...lines] = (error?.message ?? '').split('\n')
+  return lines.map((line) => line.trim().replaceAll(join(directory, 'tenantry.config.json'), '<file>'))
+}
+
+test('faults of the environment, of keys, between keys and of production are told together', async () => {
+  const content = {
+    prefix: 'nowhere',
+    adminTokens: [
+      { name: 'ops', token: TOKEN },
+      { name: 'ops', token: TOKEN },
+    ],
+    isolation: { default: 'magic' },
+    migrations: './absent',
+    health: { critical: ['backoffice', 'weather'] },
+    satellites: { brandig: false },
+  }
+  expect(await faultsOf(load(content, { PORT: 'many', NODE_ENV: 'production' }))).toEqual([
+    'PORT: not a port from 0 to 65535',
+    '<file>: prefix: not a path like /admin/tenants',
+    '<file>: isolation.default: not one of schema-pg',
+    '<file>: adminTokens: two are named "ops"',
+    `<file>: adminTokens: the token of "ops" is another's too`,
+    `<file>: migrations: no folder ${join(directory, 'absent')}`,
+    '<file>: satellites: there is no satellite "brandig", only auditLogs, branding',
+    '<file>: health.critical: there is no check "weather", only backoffice, store',
+    'DATABASE_URL: required in production',
+    'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
+  ])
+})
+
+test('a file that cannot be read is one fault beside the others', async () => {
+  expect(await faultsOf(load('{ nonsense', { PORT: '70000', NODE_ENV: 'production' }))).toEqual([
+    'PORT: not a port from 0 to 65535',
+    expect.stringMatching(/^<file>: .*JSON/),
+    'DATABASE_URL: required in production',
+    'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
+  ])
+  const file = 'absent.ts'
+  expect(await faultsOf(loadConfig({ directory, env: { HOST: '', LOG_LEVEL: 'loud' }, file }))).toEqual([
+    expect.stringMatching(/^LOG_LEVEL: /),
+    `${join(directory, file)}: there is no such file`,
+  ])
+})
+
+test('the token of the environment must be one of its own', async () => {
+  const faults = faultsOf(load({ adminTokens: [{ name: 'ops', token: TOKEN }] }, { TENANTRY_ADMIN_TOKEN: TOKEN }))
+  expect(await faults).toEqual([`<file>: adminTokens: the token of "ops" is another's too`])
+  expect(await faultsOf(load({}, { NODE_ENV: 'production' }))).toContain(
+    'TENANTRY_ADMIN_TOKEN or adminTokens: required in production',
+  )
+})
+
+test('what is right is read, paths from where they stand', async () => {
+  mkdirSync(join(directory, 'migrations'))
+  const config = await load(
+    { prefix: '/one/', migrations: './migrations', probes: { prefix: '/probes/' }, satellites: { branding: false } },
+    { PORT: '0', TENANTRY_CONFIG: '' },
+  )
+  expect(config).toMatchObject({
+    prefix: '/one',
+    probes: { enabled: true, prefix: '/probes' },
+    port: 0,
+    migrations: join(directory, 'migrations'),
+    dataDirectory: join(directory, '.tenantry'),
+  })
+})

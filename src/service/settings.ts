@@ -1,0 +1,169 @@
+/**
+ * What may be configured: every key of the file and every variable of the environment, each with what it is for. The reference
+ * (docs/reference/settings.md) is made from it; config.ts reads both.
+ */
+import { z } from 'zod'
+import { DEFAULT_PREFIX } from '../http/app.ts'
+import { AdminToken } from '../http/tokens.ts'
+import { isAppKey } from '../kernel/crypto.ts'
+import type { TenantMigration } from '../tenants/migrations.ts'
+import { PlanDefinition, type PlansConfig } from '../tenants/plans.ts'
+import { Placement } from '../tenants/tenant.ts'
+
+/** The drivers that service/main.ts makes, and what it checks beside the satellites' own checks. */
+const ISOLATION_DRIVERS = ['schema-pg'] as const
+export const CHECKS = ['backoffice', 'store']
+
+const PathPrefix = z
+  .string()
+  .regex(/^(\/[A-Za-z0-9._~-]+)*\/?$/, 'not a path like /admin/tenants')
+  .transform((path) => path.replace(/\/+$/, ''))
+const Port = z
+  .string()
+  .regex(/^\d{1,5}$/, 'not a port from 0 to 65535')
+  .transform(Number)
+  .refine((port) => port <= 65_535, 'not a port from 0 to 65535')
+const PostgresUrl = z
+  .string()
+  .regex(/^postgres(ql)?:\/\/.+/, 'not a URL like postgres://user:password@host:5432/database')
+const AppKey = z.string().refine(isAppKey, 'not 32 bytes in base64; make one with: openssl rand -base64 32')
+const Group = (what: string, paths: string) =>
+  z
+    .strictObject({
+      enabled: z.boolean().default(true).describe(`Whether ${paths} is served`),
+      prefix: PathPrefix.default('').describe(`Stands before ${paths}`),
+    })
+    .prefault({})
+    .describe(what)
+
+const Plans = z
+  .strictObject({
+    defaultPlan: z.string().min(1).describe('The plan of a tenant that names none'),
+    definitions: z
+      .record(z.string().min(1).max(128), PlanDefinition)
+      .describe('`{ <plan>: { limits: { <quota>: number } } }`; a quota that `limits` does not name is unlimited'),
+    getPlan: z
+      .custom<NonNullable<PlansConfig['getPlan']>>((value) => typeof value === 'function', 'not a function')
+      .optional()
+      .describe("Function `(tenant) => plan`: decides a tenant's plan in place of `metadata.plan`"),
+  })
+  .refine(
+    ({ defaultPlan, definitions }) => Object.hasOwn(definitions, defaultPlan),
+    'defaultPlan is not among definitions',
+  )
+
+/** Plans to try things with, until the host names its own. */
+const EXAMPLE_PLANS: z.input<typeof Plans> = {
+  defaultPlan: 'free',
+  definitions: { free: { limits: {} }, pro: { limits: {} }, enterprise: { limits: {} } },
+}
+
+const Isolation = z.strictObject({
+  default: z
+    .enum(ISOLATION_DRIVERS, `not one of ${ISOLATION_DRIVERS.join(', ')}`)
+    .optional()
+    .describe('The driver of a tenant that names none'),
+  drivers: z
+    .strictObject({
+      'schema-pg': z
+        .strictObject({
+          maxConnections: z.number().int().min(1).optional().describe("Of one process, for tenants' queries"),
+        })
+        .optional(),
+    })
+    .optional()
+    .describe('Options of each driver'),
+  extensionsSchema: z.string().min(1).max(63).optional().describe('A schema that every tenant may use, for extensions'),
+})
+
+/** What the file may hold. */
+export const File = z.strictObject({
+  prefix: PathPrefix.optional().describe(`Of the admin API; default \`${DEFAULT_PREFIX}\``),
+  adminTokens: z
+    .array(AdminToken)
+    .optional()
+    .describe('Who may call the admin API: `{ name, token, scope }`, scope `admin`, `read` or `runtime`'),
+  plans: Plans.default(EXAMPLE_PLANS).describe('What tenants may have'),
+  isolation: Isolation.default({}).describe('Where tenants live'),
+  placements: z
+    .record(
+      Placement,
+      z.strictObject({
+        url: PostgresUrl.describe("Owns the tenants' schemas"),
+        tenantUrl: PostgresUrl.optional().describe("The login of tenants' queries; absent: made at the first start"),
+      }),
+    )
+    .default({})
+    .describe("Further servers by name; the backoffice's own is `main`"),
+  migrations: z
+    .union([
+      z.string().min(1),
+      z.custom<() => Promise<TenantMigration[]>>((value) => typeof value === 'function', 'a folder, or a function'),
+    ])
+    .optional()
+    .describe("Folder of the host's tenant migrations, relative to the file, or a function that answers them"),
+  tenants: z
+    .strictObject({
+      retentionDays: z.number().min(0).default(30).describe('How long a deleted tenant can be restored'),
+      autoPurge: z.boolean().default(true).describe('Whether it is removed for good when that is over'),
+    })
+    .prefault({})
+    .describe('Deleted tenants'),
+  health: z
+    .strictObject({
+      critical: z.array(z.string()).default([]).describe('Checks whose failure alone makes `/readyz` fail'),
+    })
+    .prefault({})
+    .describe('Readiness'),
+  metrics: z
+    .strictObject({
+      maxTenantSeries: z.number().int().min(0).default(1_000).describe('Tenants with series of their own'),
+    })
+    .prefault({})
+    .describe('Metrics'),
+  satellites: z.record(z.string(), z.boolean()).default({}).describe('`{ <name>: false }` switches one off'),
+  probes: Group('Probes', '`/livez`, `/readyz` and `/healthz`'),
+  exposition: Group('Metrics over HTTP', '`/metrics`'),
+})
+
+/** What the environment may hold; a variable that is set and empty is not set. */
+export const Environment = z.object({
+  PORT: Port.default(4000).describe('0 picks a free port and prints it'),
+  HOST: z.string().min(1).default('127.0.0.1').describe('The address to listen on'),
+  DATABASE_URL: PostgresUrl.optional().describe(
+    'The backoffice; absent: the embedded PostgreSQL in the data directory',
+  ),
+  REDIS_URL: z
+    .undefined('this version keeps its store in PostgreSQL; unset it')
+    .optional()
+    .describe('Refused: this version keeps its store in PostgreSQL'),
+  TENANTRY_ADMIN_TOKEN: z
+    .string()
+    .min(16, 'a token has at least 16 characters')
+    .optional()
+    .describe('At least 16 characters; absent, and no `adminTokens`: made and kept in the data directory'),
+  TENANTRY_APP_KEY: AppKey.optional().describe('32 bytes in base64; absent: made and kept in the data directory'),
+  TENANTRY_OLD_APP_KEYS: z
+    .string()
+    .default('')
+    .transform((text) =>
+      text
+        .split(',')
+        .map((key) => key.trim())
+        .filter(Boolean),
+    )
+    .pipe(z.array(AppKey))
+    .describe('Keys that open what they sealed and seal nothing, separated by commas'),
+  TENANTRY_DATA_DIR: z.string().min(1).default('.tenantry').describe('What this installation keeps on its machine'),
+  TENANTRY_PREFIX: PathPrefix.optional().describe('Of the admin API, before the one of the file'),
+  TENANTRY_ROLE: z
+    .enum(['all', 'api', 'worker'])
+    .default('all')
+    .describe('`api` serves, `worker` works on jobs and serves the probes'),
+  TENANTRY_CONFIG: z.string().min(1).optional().describe('A configuration file, as `--config`'),
+  NODE_ENV: z.string().optional().describe('`production`: nothing is made up, what is missing is an error'),
+  LOG_LEVEL: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
+    .default('info')
+    .describe('The least that is logged'),
+})

@@ -1,0 +1,35 @@
+/** Which headers the OpenAPI document promises of which answers. */
+import { expect, test } from 'vitest'
+import { catalogueOf, openApiOf } from '../../src/service/catalogue.ts'
+import { satellites } from '../../src/service/main.ts'
+
+const document: any = openApiOf(catalogueOf(satellites))
+const headersOf = (method: string, path: string, status: number) =>
+  Object.keys(document.paths[`/admin/multitenancy${path}`][method].responses[status].headers)
+
+test('what is made says where it is, whether it was waited for, and whether it was answered before', () => {
+  expect(headersOf('post', '/tenants', 201)).toEqual([
+    'x-request-id',
+    'Location',
+    'Preference-Applied',
+    'Idempotency-Replayed',
+  ])
+})
+
+test('an action says whether it was waited for, in whichever status', () => {
+  for (const status of [200, 202]) {
+    expect(headersOf('put', '/tenants/{id}/activate', status)).toEqual(['x-request-id', 'Preference-Applied'])
+  }
+  expect(headersOf('put', '/tenants/{id}/suspend', 200)).toEqual(['x-request-id'])
+})
+
+test('a refusal says whether it was given before, when its kind is kept', () => {
+  expect(headersOf('post', '/tenants', 409)).toEqual(['x-request-id', 'Idempotency-Replayed'])
+  expect(headersOf('post', '/tenants', 401)).toEqual(['x-request-id'])
+  expect(headersOf('patch', '/tenants/{id}', 409)).toEqual(['x-request-id'])
+})
+
+test('what is away says when to come back', () => {
+  expect(headersOf('get', '/tenants', 503)).toEqual(['x-request-id', 'Retry-After'])
+  expect(headersOf('post', '/tenants', 503)).toEqual(['x-request-id', 'Retry-After'])
+})
