@@ -5,10 +5,20 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
+import * as commandErrors from './src/cli/exit-codes.ts'
+import { COMMON_OPTIONS } from './src/cli/parser.ts'
 import { allCommands } from './src/cli/program.ts'
+import * as migrationErrors from './src/drivers/isolation/postgres-migrator.ts'
+import * as httpErrors from './src/http/problem.ts'
+import type { Option } from './src/kernel/commands.ts'
+import type { ErrorType } from './src/kernel/errors.ts'
+import * as kernelErrors from './src/kernel/errors.ts'
+import * as idempotencyErrors from './src/kernel/idempotency.ts'
 import type { AnyOperation } from './src/satellite.ts'
 import { type Catalogue, catalogueOf, openApiOf } from './src/service/catalogue.ts'
 import { satellites } from './src/service/main.ts'
+import { Environment, File } from './src/service/settings.ts'
+import * as tenantErrors from './src/tenants/errors.ts'
 
 const ROOT = import.meta.dirname
 const HEAD = '<!-- made by `npm run generate`; edit the code instead -->\n'
@@ -23,6 +33,7 @@ export function generated(): Map<string, string> {
     ['docs/reference/events.md', eventsPage(catalogue)],
     ['docs/reference/errors.md', errorsPage(catalogue.operations)],
     ['docs/reference/commands.md', commandsPage()],
+    ['docs/reference/settings.md', settingsPage()],
     ['README.md', withExamples(readFileSync(join(ROOT, 'README.md'), 'utf8'))],
   ])
 }
@@ -35,15 +46,30 @@ function schema({ tables }: Catalogue): string {
 }
 
 function operationsPage(operations: readonly AnyOperation[]): string {
-  const rows = operations.map(({ name, method, path, summary, status, reply, errors = [] }) => {
-    const success = reply instanceof z.ZodVoid ? 204 : (status ?? 200)
-    return `| \`${method} ${path}\` | \`${name}\` | ${summary} | ${success} | ${errors.map(({ code }) => `\`${code}\``).join(' ')} |`
+  const rows = operations.map((operation) => {
+    const { name, method, path, summary, status, alsoStatus = [], reply, streams = [], errors = [], scope } = operation
+    const statuses = [reply instanceof z.ZodVoid ? 204 : (status ?? 200), ...alsoStatus]
+    const needed = scope ?? (method === 'GET' ? 'read' : 'admin')
+    const codes = errors.map(({ code }) => code)
+    return row(`\`${method} ${path}\``, `\`${name}\``, summary, needed, statuses.join(', '), code(streams), code(codes))
   })
-  return page('Operations', 'Paths are below the prefix (`/admin/multitenancy`). Shapes are in `openapi.json`.', [
-    '| path | operation | | answers | beside the errors of every operation |',
-    '|---|---|---|---|---|',
-    ...rows,
-  ])
+  return page(
+    'Operations',
+    'Paths are below the prefix (`/admin/multitenancy`). Shapes are in `openapi.json`. A token of the scope `admin` may call all of them.',
+    [
+      row(
+        'path',
+        'operation',
+        '',
+        'scope',
+        'answers',
+        'streams, by `Accept`',
+        'errors, beside those of every operation',
+      ),
+      row(...Array(7).fill('---')),
+      ...rows,
+    ],
+  )
 }
 
 function eventsPage({ events, jobs }: Catalogue): string {
@@ -66,36 +92,122 @@ function eventsPage({ events, jobs }: Catalogue): string {
 }
 
 function errorsPage(operations: readonly AnyOperation[]): string {
-  const document = openApiOf({ operations, events: [], jobs: [], tables: [] }) as {
-    paths: Record<string, Record<string, { responses: Record<string, { description: string }> }>>
-  }
-  const codes = new Map<string, string>()
-  for (const path of Object.values(document.paths)) {
-    for (const { responses } of Object.values(path)) {
-      for (const [status, { description }] of Object.entries(responses)) {
-        for (const [code] of description.matchAll(/E_[A-Z_]+/g)) codes.set(code, status)
-      }
-    }
-  }
-  const rows = [...codes].sort(([a], [b]) => a.localeCompare(b)).map(([code, status]) => `| \`${code}\` | ${status} |`)
+  const declared = [
+    ...errorsOf(kernelErrors, idempotencyErrors, httpErrors, tenantErrors, migrationErrors),
+    ...operations.flatMap(({ errors = [] }) => errors),
+  ]
+  // The commands say E_INTERNAL as HTTP does, so it is the service's too.
+  const [internal, own] = [
+    [commandErrors.Failed],
+    errorsOf(commandErrors).filter((one) => one !== commandErrors.Failed),
+  ]
+  const byCode = new Map([...declared, ...internal].map((error) => [error.code, error]))
+  const rows = [...byCode.values()]
+    .toSorted((a, b) => (a.code < b.code ? -1 : 1))
+    .map((error) => row(`\`${error.code}\``, error.status, error.title, commandErrors.exitCodeOf(error(''))))
+  const ownRows = own
+    .toSorted((a, b) => (a.code < b.code ? -1 : 1))
+    .map((error) => row(`\`${error.code}\``, error.title, commandErrors.exitCodeOf(error(''))))
   return page('Error codes', 'Errors are RFC 9457 problems; programs look at `code`, which is stable.', [
-    '| code | status |',
-    '|---|---|',
+    row('code', 'status', 'title', 'exit code of a command'),
+    row(...Array(4).fill('---')),
     ...rows,
+    '',
+    'Commands alone say, on standard error:',
+    '',
+    row('code', 'title', 'exit code'),
+    row(...Array(3).fill('---')),
+    ...ownRows,
   ])
 }
 
+/** The kinds of errors that modules declare. */
+const errorsOf = (...modules: readonly object[]): ErrorType[] =>
+  modules.flatMap((module) => Object.values(module)).filter(isErrorType)
+
+const isErrorType = (value: unknown): value is ErrorType =>
+  typeof value === 'function' && 'matches' in value && 'code' in value
+
 function commandsPage(): string {
-  const rows = allCommands().map(
-    ({ name, summary, arguments: args = [], options = [] }) =>
-      `| \`${[name, ...args.map((one) => (one.required ? `<${one.name}>` : `[${one.name}]`))].join(' ')}\` | ${summary} | ${options.map(({ flags }) => `\`${flags}\``).join(' ')} |`,
-  )
-  return page(
-    'Commands',
-    '`tenantry <command>`; in the repository `npm run -s tenantry -- <command>`. Every command has `--json` and `--config <file>`.',
-    ['| command | | options |', '|---|---|---|', ...rows],
-  )
+  const optionRow = ({ flags, summary }: Option) => row(`\`${flags}\``, summary)
+  const rows = allCommands().map(({ name, summary, arguments: args = [], options = [] }) => {
+    const words = [name, ...args.map((one) => (one.required ? `<${one.name}>` : `[${one.name}]`))]
+    return row(`\`${words.join(' ')}\``, summary, code(options.map(({ flags }) => flags)))
+  })
+  return page('Commands', '`tenantry <command>`; in the repository `npm run -s tenantry -- <command>`.', [
+    row('command', '', 'options'),
+    row(...Array(3).fill('---')),
+    ...rows,
+    '',
+    row('option of every command', ''),
+    row('---', '---'),
+    ...COMMON_OPTIONS.map(optionRow),
+    '',
+    'The result is on standard output, everything else on standard error.',
+    '',
+    row('exit code', ''),
+    row('---', '---'),
+    ...Object.entries(commandErrors.EXIT_CODES).map((pair) => row(...pair)),
+  ])
 }
+
+function settingsPage(): string {
+  const variables = Object.entries(propertiesOf(Environment)).map(([name, schema]) =>
+    row(`\`${name}\``, defaultAt(Environment.parse({}), [name]), schema.description ?? ''),
+  )
+  const keys = Object.entries(propertiesOf(File)).flatMap(([name, schema]) => keyRows([name], schema))
+  return page('Settings', 'The environment wins over the file. docs/operating.md says how they are used.', [
+    row('variable', 'default', ''),
+    row(...Array(3).fill('---')),
+    ...variables,
+    '',
+    '`tenantry.config.ts`, `.js` or `.json`:',
+    '',
+    row('key', 'type', 'default', ''),
+    row(...Array(4).fill('---')),
+    ...keys,
+  ])
+}
+
+type Schema = z.core.JSONSchema.BaseSchema
+
+const propertiesOf = (schema: z.ZodObject): Record<string, Schema> =>
+  z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }).properties as Record<string, Schema>
+
+/** A row for the key, where it has something to say, and rows for what is inside. */
+function keyRows(path: readonly string[], schema: Schema): string[] {
+  const { properties = {}, additionalProperties, items, description = '' } = schema
+  const inside = [
+    ...Object.entries(properties),
+    ...(isObject(additionalProperties) ? [['<name>', additionalProperties] as const] : []),
+    ...(isObject(items) ? [['<n>', items] as const] : []),
+  ].filter(([, one]) => isObject(one))
+  const own = description && row(`\`${path.join('.')}\``, typeOf(schema), defaultAt(File.parse({}), path), description)
+  return [...(own ? [own] : []), ...inside.flatMap(([name, one]) => keyRows([...path, name], one as Schema))]
+}
+
+function typeOf({ type, enum: values, anyOf, items }: Schema): string {
+  if (values) return code(values.map(String))
+  if (anyOf) return anyOf.map((one) => typeOf(one as Schema)).join(' or ')
+  if (type === 'array' && isObject(items)) return `array of ${typeOf(items as Schema)}s`
+  return typeof type === 'string' ? type : 'function'
+}
+
+/** As JSON; nothing where there is nothing, or where the keys inside have rows of their own. */
+function defaultAt(defaults: unknown, path: readonly string[]): string {
+  const value = path.reduce<unknown>(
+    (at, name) => (isObject(at) ? (at as Record<string, unknown>)[name] : undefined),
+    defaults,
+  )
+  if (value === undefined || String(value) === '' || isObject(value)) return ''
+  return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
+}
+
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const row = (...cells: readonly unknown[]): string => `| ${cells.join(' | ')} |`
+
+const code = (words: readonly string[]): string => words.map((word) => `\`${word}\``).join(' ')
 
 const page = (title: string, intro: string, lines: readonly string[]): string =>
   `${HEAD}\n# ${title}\n\n${intro}\n\n${lines.join('\n')}\n`

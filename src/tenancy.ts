@@ -115,9 +115,15 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     typeof config.migrations === 'string' ? await readTenantMigrations(config.migrations) : (config.migrations ?? [])
   const database = new Database(config.database, log)
   const stops: (() => unknown)[] = [() => database.close()]
-  const stop = async () => {
-    for (const end of stops.splice(0).reverse()) await end()
-  }
+  const stop = once(async () => {
+    for (const end of stops.splice(0).reverse()) {
+      try {
+        await end()
+      } catch (error) {
+        log.error({ err: error }, 'something could not be stopped; the rest is')
+      }
+    }
+  })
   try {
     await migrate(database, partsOf(storeDriver, satellites))
     const store = storeDriver.open({ database, clock })
@@ -213,8 +219,34 @@ function registeredJobs(
   }
 }
 
+/** Its promise is that of the first call. */
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined
+  return () => {
+    running ??= work()
+    return running
+  }
+}
+
+/** Members of a tenancy, and the parts whose migrations are ours. */
+const TAKEN = [
+  'kernel',
+  'store',
+  'tenants',
+  'health',
+  'metrics',
+  'operations',
+  'commands',
+  'tenant',
+  'transaction',
+  'on',
+  'stop',
+]
+
 function refuseRepeats(satellites: readonly Satellite[]): void {
   const names = satellites.map(({ name }) => name)
+  const taken = names.find((name) => TAKEN.includes(name))
+  if (taken) throw new Error(`a satellite cannot be named "${taken}": that is a part of every tenancy`)
   const repeated = names.find((name, index) => names.indexOf(name) !== index)
   if (repeated) throw new Error(`the satellite "${repeated}" is given twice`)
 }

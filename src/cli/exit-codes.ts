@@ -1,11 +1,4 @@
-/**
- * The one place where an error becomes an exit code and words on standard error.
- *
- *   0 ok              1 failed            2 usage: what was asked, or the configuration, is not valid
- *   3 not found       4 unauthorised      5 conflict
- *   6 findings        7 a dependency is unavailable
- *   130 interrupted
- */
+/** The one place where an error becomes an exit code and words on standard error. */
 import colors from 'picocolors'
 import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/errors.ts'
@@ -14,6 +7,19 @@ import { AlreadyRunning } from '../service/main.ts'
 import { Interrupted, OutputClosed } from './stop-signal.ts'
 import { visible } from './table.ts'
 import { usesColor } from './terminal.ts'
+
+/** What each means. */
+export const EXIT_CODES: Readonly<Record<number, string>> = {
+  0: 'done',
+  1: 'failed',
+  2: 'usage: what was asked, or the configuration, is not valid',
+  3: 'not found',
+  4: 'unauthorised',
+  5: 'conflict',
+  6: 'findings: what was checked has faults',
+  7: 'a dependency is unavailable',
+  130: 'interrupted',
+}
 
 const OK = 0
 const FAILED = 1
@@ -39,10 +45,10 @@ const BY_STATUS: Readonly<Record<number, number>> = {
   504: 7,
 }
 
-const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'The configuration is not valid')
-const Running = defineError('E_ALREADY_RUNNING', 409, 'Already running')
-const Stopped = defineError('E_INTERRUPTED', 499, 'Interrupted')
-const Failed = defineError('E_INTERNAL', 500, 'Failed')
+export const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'The configuration is not valid')
+export const Running = defineError('E_ALREADY_RUNNING', 409, 'Already running')
+export const Stopped = defineError('E_INTERRUPTED', 499, 'Interrupted')
+export const Failed = defineError('E_INTERNAL', 500, 'Failed')
 
 /** Says what went wrong, with `json` as a problem (RFC 9457), and answers the exit code. */
 export function reportFailure(error: unknown, { json }: { json: boolean }): number {

@@ -30,6 +30,13 @@ export interface CommonOptions {
   readonly config: string | undefined
 }
 
+/** Those of every command. */
+export const COMMON_OPTIONS: readonly Option[] = [
+  { flags: '--json', summary: 'print the result as one JSON value' },
+  { flags: '--yes', summary: 'do not ask before something is destroyed' },
+  { flags: '--config <file>', summary: 'read this configuration file' },
+]
+
 const COMMON_HEADING = 'Options of every command:'
 
 /** Does what `argv` asks for: prints help, or calls `run`. Throws E_INVALID_REQUEST when it cannot be understood. */
@@ -81,9 +88,7 @@ function add<One extends Described>(
   })
   for (const option of command.options ?? []) parser.addOption(parserOption(option))
   parser.optionsGroup(COMMON_HEADING)
-  parser.option('--json', 'print the result as one JSON value')
-  parser.option('--yes', 'do not ask before something is destroyed')
-  parser.option('--config <file>', 'read this configuration file')
+  for (const option of COMMON_OPTIONS) parser.addOption(parserOption(option))
   parser.helpOption('-h, --help', 'print help')
   parser.action(async () => {
     const { json = false, yes = false, config, ...options } = parser.opts()

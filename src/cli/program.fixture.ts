@@ -2,9 +2,10 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { eventually } from '../testing/tenancy.ts'
 
-export const PROGRAM = join(import.meta.dirname, 'main.ts')
+export const PROGRAM = fileURLToPath(import.meta.resolve('./main.ts'))
 const ROOT = join(import.meta.dirname, '../..')
 const PATIENCE_MS = 30_000
 

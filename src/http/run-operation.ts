@@ -58,8 +58,7 @@ export class OperationRunner {
       throw invalid([{ path: 'Idempotency-Key', message: '1 to 255 visible ASCII characters' }])
     }
     const lease = await this.#idempotency.begin(
-      // Name and params are the path, however it was spelled.
-      [identity.fingerprint, operation.method, operation.name, JSON.stringify(input.params), key],
+      [identity.fingerprint, operation.method, this.#prefix + pathOf(operation, input.params), key],
       text,
     )
     if (!('keep' in lease)) return send(again(lease), { 'idempotency-replayed': 'true' })
@@ -148,6 +147,10 @@ interface Call {
   readonly input: Input_
   readonly request: Request
 }
+
+/** The one way to write a path that can be spelled in many: escapes, a slash at the end. */
+const pathOf = ({ path }: AnyOperation, params: Readonly<Record<string, unknown>>): string =>
+  path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
 
 const send = ({ status, headers, body }: KeptAnswer, more: Readonly<Record<string, string>> = {}): Response =>
   respond(status, status === 204 ? null : body, { ...headers, ...more })

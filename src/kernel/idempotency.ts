@@ -61,7 +61,7 @@ export class Idempotency {
     this.#secrets = secrets
   }
 
-  /** @param parts token, method, path (as operation and params) and key. @param request what must be the same when the key is. */
+  /** @param parts token, method, path (in one spelling) and key. @param request what must be the same when the key is. */
   async begin(parts: readonly string[], request: string): Promise<Lease | KeptAnswer> {
     const scope = sha256(JSON.stringify(parts))
     const hash = sha256(request)

@@ -10,7 +10,8 @@ import type { Logger } from './logger.ts'
 
 const FIRST_DELAY_MS = 100
 const LONGEST_DELAY_MS = 2_000
-const HEARTBEAT_MS = 10_000
+/** With its time-out: how long a silent connection passes for one that hears. */
+const HEARTBEAT_MS = 2_000
 
 export interface Listening {
   close(): Promise<void>
@@ -85,7 +86,7 @@ export class Notifications {
       application_name: 'tenantry listener',
       keepAlive: true,
       connectionTimeoutMillis: 5_000,
-      query_timeout: 5_000,
+      query_timeout: HEARTBEAT_MS,
     })
     client.on('error', (error) => this.#lost(client, error))
     client.on('end', () => this.#lost(client))

@@ -30,7 +30,7 @@ const AppKey = z.string().refine(isAppKey, 'not 32 bytes in base64; make one wit
 const Group = (what: string, paths: string) =>
   z
     .strictObject({
-      enabled: z.boolean().default(true).describe(`Whether ${paths} is served`),
+      enabled: z.boolean().default(true).describe(`Whether there is ${paths}`),
       prefix: PathPrefix.default('').describe(`Stands before ${paths}`),
     })
     .prefault({})
@@ -40,8 +40,13 @@ const Plans = z
   .strictObject({
     defaultPlan: z.string().min(1).describe('The plan of a tenant that names none'),
     definitions: z
-      .record(z.string().min(1).max(128), PlanDefinition)
-      .describe('`{ <plan>: { limits: { <quota>: number } } }`; a quota that `limits` does not name is unlimited'),
+      .record(
+        z.string().min(1).max(128),
+        PlanDefinition.extend({
+          limits: PlanDefinition.shape.limits.describe('Quotas by name; one that is not named is unlimited'),
+        }),
+      )
+      .describe('The plans by name'),
     getPlan: z
       .custom<NonNullable<PlansConfig['getPlan']>>((value) => typeof value === 'function', 'not a function')
       .optional()
@@ -67,22 +72,40 @@ const Isolation = z.strictObject({
     .strictObject({
       'schema-pg': z
         .strictObject({
-          maxConnections: z.number().int().min(1).optional().describe("Of one process, for tenants' queries"),
+          maxConnections: z
+            .number()
+            .int()
+            .min(1)
+            .optional()
+            .describe("Of one process, for tenants' queries; default 10"),
         })
         .optional(),
     })
     .optional()
     .describe('Options of each driver'),
-  extensionsSchema: z.string().min(1).max(63).optional().describe('A schema that every tenant may use, for extensions'),
+  extensionsSchema: z
+    .string()
+    .min(1)
+    .max(63)
+    .optional()
+    .describe("A schema with extensions, on every tenant's search path"),
 })
 
 /** What the file may hold. */
 export const File = z.strictObject({
   prefix: PathPrefix.optional().describe(`Of the admin API; default \`${DEFAULT_PREFIX}\``),
   adminTokens: z
-    .array(AdminToken)
+    .array(
+      AdminToken.extend({
+        name: AdminToken.shape.name.describe('Stands in the audit log'),
+        token: AdminToken.shape.token.describe('At least 16 characters'),
+        scope: AdminToken.shape.scope.describe(
+          '`admin` (the default): everything; `read`: GET only; `runtime`: what a host calls on every request',
+        ),
+      }),
+    )
     .optional()
-    .describe('Who may call the admin API: `{ name, token, scope }`, scope `admin`, `read` or `runtime`'),
+    .describe('Who may call the admin API, beside `TENANTRY_ADMIN_TOKEN`'),
   plans: Plans.default(EXAMPLE_PLANS).describe('What tenants may have'),
   isolation: Isolation.default({}).describe('Where tenants live'),
   placements: z
@@ -117,12 +140,17 @@ export const File = z.strictObject({
     .describe('Readiness'),
   metrics: z
     .strictObject({
-      maxTenantSeries: z.number().int().min(0).default(1_000).describe('Tenants with series of their own'),
+      maxTenantSeries: z
+        .number()
+        .int()
+        .min(0)
+        .default(1_000)
+        .describe('Tenants with series of their own; the others are counted together'),
     })
     .prefault({})
     .describe('Metrics'),
   satellites: z.record(z.string(), z.boolean()).default({}).describe('`{ <name>: false }` switches one off'),
-  probes: Group('Probes', '`/livez`, `/readyz` and `/healthz`'),
+  probes: Group('Probes', '`/livez`, `/readyz`, `/healthz`'),
   exposition: Group('Metrics over HTTP', '`/metrics`'),
 })
 

@@ -129,19 +129,13 @@ export const commands = [
     arguments: [{ name: 'id', summary: 'only this tenant' }],
     options: [{ flags: '--dry-run', summary: 'only say which' }],
     run: async ({ installation }, { args, options, terminal, signal }) => {
-      const expired = await installation.expired()
-      const chosen = args.id ? expired.filter((one) => one === args.id) : expired
-      if (args.id && chosen.length === 0) {
-        throw invalid([{ path: 'id', message: `"${args.id}" is not a deleted tenant past its purgeAt` }])
-      }
+      const chosen = args.id ? [args.id] : await Array.fromAsync(installation.expired())
       if (options.dryRun || chosen.length === 0) return terminal.table(chosen.map((id) => ({ id, purged: false })))
       if (!(await terminal.confirm(`Remove ${chosen.length} tenant(s) and everything they have, for good?`))) return
-      for (const [index, id] of chosen.entries()) {
-        signal.throwIfAborted()
-        terminal.progress(`${index + 1} of ${chosen.length}: ${id}`)
-        await installation.purge(id)
+      const results = await each(chosen, { terminal, signal }, async (id) => ({ purged: await installation.purge(id) }))
+      if (args.id && results.some(({ purged }) => purged === false)) {
+        throw invalid([{ path: 'id', message: `"${args.id}" is not a deleted tenant past its purgeAt` }])
       }
-      terminal.table(chosen.map((id) => ({ id, purged: true })))
     },
   }),
   command<Tenants>({
@@ -149,13 +143,10 @@ export const commands = [
     summary: "Run the host's pending migrations for one tenant, or for all",
     arguments: [{ name: 'id', summary: 'only this tenant' }],
     run: async (tenants, { args, terminal, signal }) => {
-      const results: { id: string; migrations: string }[] = []
-      for (const id of args.id ? [args.id] : await migratable(tenants)) {
-        signal.throwIfAborted()
-        terminal.progress(id)
-        results.push({ id, migrations: (await tenants.installation.migrate(id)).join(', ') })
-      }
-      terminal.table(results)
+      const chosen = args.id ? [args.id] : await migratable(tenants)
+      await each(chosen, { terminal, signal }, async (id) => ({
+        migrations: (await tenants.installation.migrate(id)).join(', '),
+      }))
     },
   }),
   command<Tenants>({
@@ -211,6 +202,30 @@ async function shown(
   if (failure) throw InstallationFailed(`The installation was given up: ${failure.message}`)
   if (settled.status === 'provisioning')
     throw TenantNotReady('The installation goes on; tenant:show says when it is done.')
+}
+
+/** One after the other. One that fails does not keep the others from their turn; it is told with them, and fails the command. */
+async function each<Result extends object>(
+  ids: readonly string[],
+  { terminal, signal }: Pick<CommandInput, 'terminal' | 'signal'>,
+  work: (id: string) => Promise<Result>,
+): Promise<({ id: string } & Partial<Result>)[]> {
+  const results: ({ id: string; error?: string } & Partial<Result>)[] = []
+  const failures: unknown[] = []
+  for (const [index, id] of ids.entries()) {
+    if (signal.aborted) break
+    terminal.progress(`${index + 1} of ${ids.length}: ${id}`)
+    try {
+      results.push({ id, ...(await work(id)) })
+    } catch (error) {
+      failures.push(error)
+      results.push({ id, error: error instanceof Error ? error.message : String(error) } as (typeof results)[number])
+    }
+  }
+  terminal.table(results)
+  signal.throwIfAborted()
+  if (failures.length > 0) throw failures[0]
+  return results
 }
 
 async function migratable(tenants: Tenants): Promise<string[]> {

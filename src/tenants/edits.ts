@@ -61,10 +61,10 @@ export class Edits {
     })
   }
 
-  /** Makes `domains` the tenant's, or throws `E_DOMAIN_TAKEN`. */
-  async claimDomains(tenantId: string, domains: readonly string[]): Promise<void> {
+  /** Makes `domains` the tenant's in place of those it had, or throws `E_DOMAIN_TAKEN`. */
+  async claimDomains(tenantId: string, domains: readonly string[], hadSome = true): Promise<void> {
     const table = this.#kernel.database.query<TenantTables>()
-    await table.deleteFrom('tenantDomains').where('tenantId', '=', tenantId).execute()
+    if (hadSome) await table.deleteFrom('tenantDomains').where('tenantId', '=', tenantId).execute()
     if (domains.length === 0) return
     try {
       await table

@@ -77,7 +77,7 @@ export class Tenants {
         createdAt: now,
         updatedAt: now,
       })
-      await this.#edits.claimDomains(id, domains)
+      await this.#edits.claimDomains(id, domains, false)
       await jobs.send(InstallTenant, { tenantId: id }, { tenantId: id, key: id })
       const tenant = toTenant(row)
       await recordChange(events, {
@@ -202,7 +202,7 @@ export class Tenants {
       next,
       changed: async (keys, before, after) => {
         if (after.metadata.plan !== before.metadata.plan) this.plans.check(after.metadata)
-        if (keys.includes('domains')) await this.#edits.claimDomains(id, after.domains)
+        if (keys.includes('domains')) await this.#edits.claimDomains(id, after.domains, before.domains.length > 0)
         await this.#kernel.events.publish(TenantUpdated, {
           tenantId: id,
           changed: keys as ('name' | 'metadata' | 'domains')[],

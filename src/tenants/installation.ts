@@ -20,7 +20,7 @@ import type { Transitions } from './transition.ts'
 
 /** How long a provisioning tenant may be without a job before it counts as lost; longer than any send takes. */
 const LOST_AFTER_MS = 60_000
-const PURGED_AT_ONCE = 1_000
+const READ_AT_ONCE = 1_000
 
 export class Installation {
   readonly #kernel: Kernel
@@ -87,32 +87,45 @@ export class Installation {
   }
 
   /** Ids of deleted tenants past their purgeAt, the oldest first. */
-  async expired(): Promise<string[]> {
-    const rows = await this.#kernel.database
-      .query<TenantTables>()
-      .selectFrom('tenants')
-      .select('id')
-      .where('status', '=', 'deleted')
-      .where('purgedAt', 'is', null)
-      .where('purgeAt', '<=', this.#kernel.clock.now())
-      .orderBy('purgeAt')
-      .limit(PURGED_AT_ONCE)
-      .execute()
-    return rows.map(({ id }) => id)
+  async *expired(): AsyncIterable<string> {
+    const { database, clock } = this.#kernel
+    const now = clock.now()
+    let last: { purgeAt: Date | null; id: string } | undefined
+    do {
+      let query = database
+        .query<TenantTables>()
+        .selectFrom('tenants')
+        .select(['id', 'purgeAt'])
+        .where('status', '=', 'deleted')
+        .where('purgedAt', 'is', null)
+        .where('purgeAt', '<=', now)
+        .orderBy('purgeAt')
+        .orderBy('id')
+        .limit(READ_AT_ONCE)
+      const { purgeAt, id } = last ?? {}
+      if (purgeAt && id) {
+        query = query.where(({ eb, refTuple, tuple }) => eb(refTuple('purgeAt', 'id'), '>', tuple(purgeAt, id)))
+      }
+      const rows = await query.execute()
+      for (const row of rows) yield row.id
+      last = rows.at(-1)
+    } while (last)
   }
 
   /** The daily job: one UninstallTenant per expired tenant. */
   async purgeExpired(): Promise<void> {
     if (!this.#autoPurge) return
-    for (const id of await this.expired()) {
-      await this.#kernel.jobs.send(UninstallTenant, { tenantId: id }, { tenantId: id, key: id })
-    }
+    // Not sent as the tenant's own: the job would be left over from what it removes.
+    for await (const id of this.expired()) await this.#kernel.jobs.send(UninstallTenant, { tenantId: id }, { key: id })
   }
 
-  /** Removes everything of a deleted tenant past its purgeAt; its id stays taken. A repeat finds nothing to do. */
-  async purge(id: string): Promise<void> {
+  /**
+   * Removes everything of a deleted tenant past its purgeAt; its id stays taken. Answers false when there is nothing to do: it
+   * is not deleted, not past it, or purged already.
+   */
+  async purge(id: string): Promise<boolean> {
     const claimed = await this.#claimForPurge(id)
-    if (!claimed) return
+    if (!claimed) return false
     const { database, store, jobs, events, clock } = this.#kernel
     await this.#storage.driver(claimed.isolation).drop(toPlace(claimed))
     await store.purge(id)
@@ -132,6 +145,7 @@ export class Installation {
       await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
       await events.publish(TenantPurged, { tenantId: id })
     })
+    return true
   }
 
   async #installing(id: string): Promise<TenantRow | undefined> {
@@ -173,14 +187,20 @@ export class Installation {
     direction: 'up' | 'down',
     change: (driver: ReturnType<Storage['driver']>, row: TenantRow) => Promise<readonly string[]>,
   ): Promise<readonly string[]> {
-    const row = await this.#registry.row(id)
-    if (row.status !== 'active' && row.status !== 'suspended') {
-      throw TenantState(`The tenant "${id}" is ${row.status}; only active and suspended ones are migrated.`)
-    }
-    const migrations = await change(this.#storage.driver(row.isolation), row)
-    if (migrations.length === 0) return []
-    const { events, database } = this.#kernel
-    await database.transaction(async () => {
+    const { events, database, log } = this.#kernel
+    // In a transaction from the start: when the record cannot be written, it is known before anything is run.
+    return database.transaction(async () => {
+      const row = await this.#registry.row(id)
+      if (row.status !== 'active' && row.status !== 'suspended') {
+        throw TenantState(`The tenant "${id}" is ${row.status}; only active and suspended ones are migrated.`, {
+          extras: { from: row.status },
+        })
+      }
+      const migrations = await change(this.#storage.driver(row.isolation), row).catch((error) => {
+        log.error({ err: error, tenantId: id }, 'the migrations of a tenant could not be run')
+        throw error
+      })
+      if (migrations.length === 0) return []
       await recordChange(events, {
         action: direction === 'up' ? 'tenants.migrate' : 'tenants.rollback',
         tenantId: id,
@@ -188,8 +208,8 @@ export class Installation {
         after: { migrations },
       })
       await events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction })
+      return migrations
     })
-    return migrations
   }
 
   #claimForPurge(id: string): Promise<TenantRow | undefined> {

@@ -36,7 +36,7 @@ export const RecoverInstallations = jobType({
 
 export const jobs: readonly Job<Tenants>[] = [
   handles(InstallTenant, ({ installation }, { tenantId }, attempt) => installation.install(tenantId, attempt)),
-  handles(UninstallTenant, ({ installation }, { tenantId }) => installation.purge(tenantId)),
+  handles(UninstallTenant, async ({ installation }, { tenantId }) => void (await installation.purge(tenantId))),
   handles(PurgeTenants, ({ installation }) => installation.purgeExpired()),
   handles(RecoverInstallations, ({ installation }) => installation.recover()),
 ]

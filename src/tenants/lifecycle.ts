@@ -1,6 +1,6 @@
 /**
  * The life of a tenant, as a table: from which status an action leads where, and which event says so. Nothing here touches a
- * database; tenants.ts carries a move out with one conditional UPDATE.
+ * database; transition.ts carries a move out with one conditional UPDATE.
  *
  *                     install gives up            activate
  *              ┌────────────────────────► failed ─────────┐

@@ -14,7 +14,8 @@ const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
 const settled = (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => tenants.settled(id, signal)
 
 /** 202 when the tenant is being installed (again), else 200. */
-const answer = ({ tenant }: Transition) => (tenant.status === 'provisioning' ? new Reply(202, tenant) : tenant)
+const answer = ({ tenant }: Transition) =>
+  tenant.status === 'provisioning' ? new Reply(202, tenant, { location: `/tenants/${tenant.id}` }) : tenant
 
 const QueueCounts = z
   .object({

@@ -76,6 +76,7 @@ export class Transitions {
       .set({ status: to, updatedAt: clock.now(), ...details.set })
       .where('id', '=', row.id)
       .where('status', '=', row.status)
+      .where('statusBefore', 'is not distinct from', row.statusBefore)
       .where('purgeStartedAt', 'is', null)
       .returningAll()
       .executeTakeFirst()

@@ -3,7 +3,7 @@
  * `tenantry.migrations` of the same database, so that a migration and its record commit together.
  */
 import { Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
-import type pg from 'pg'
+import pg from 'pg'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import { defineError } from '../../kernel/errors.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
@@ -12,12 +12,21 @@ import { isIdle, SingleClientDriver } from './postgres-scope.ts'
 export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
 
 /** What every placement's database needs once; ten processes may do it at the same moment. */
-export const PREPARE = `begin;
+export const prepareStatements = (scopeRole: string): string => `begin;
   select pg_advisory_xact_lock(7367228002);
   create schema if not exists tenantry;
   create table if not exists tenantry.migrations (
     locator text not null, name text not null, checksum text not null,
     applied_at timestamptz(3) not null default now(), primary key (locator, name));
+  create or replace function tenantry.current_tenant() returns text stable language plpgsql as $function$
+    declare tenant text := current_setting('app.tenant_id', true);
+    begin
+      if coalesce(tenant, '') = '' then
+        raise insufficient_privilege using message = 'no tenant is set: this was asked outside of a tenant''s scope';
+      end if;
+      return tenant;
+    end $function$;
+  grant usage on schema tenantry to ${pg.escapeIdentifier(scopeRole)};
   commit`
 
 type Direction = 'up' | 'down'
@@ -38,6 +47,7 @@ export class PostgresMigrator {
     const applied = await this.applied(client, locator)
     const pending = this.#migrations.filter(({ name }) => !applied.includes(name))
     if (pending.length === 0) return []
+    await refuseMissing(client, locator)
     for (const { name, up } of pending) await run(client, searchPath, name, 'up', up)
     const names = pending.map(({ name }) => name)
     await client.query(
@@ -51,9 +61,11 @@ export class PostgresMigrator {
   /** Takes back the last `steps`, newest first. */
   async down(client: pg.ClientBase, locator: string, searchPath: string, steps: number): Promise<string[]> {
     const names = (await this.applied(client, locator)).reverse().slice(0, steps)
+    await refuseMissing(client, locator)
     for (const name of names) {
       const migration = this.#migrations.find((one) => one.name === name)
-      if (!migration?.down) throw MigrationFailed(`The migration ${name} cannot be taken back: it has no "down".`)
+      if (!migration) throw MigrationFailed(`The migration ${name} is not known here; run what knows it.`)
+      if (!migration.down) throw MigrationFailed(`The migration ${name} cannot be taken back: it has no "down".`)
       await run(client, searchPath, name, 'down', migration.down)
       await client.query('delete from tenantry.migrations where locator = $1 and name = $2', [locator, name])
     }
@@ -62,15 +74,33 @@ export class PostgresMigrator {
 
   /** What has been run and not taken back, in order; what is known here no more comes last. */
   async applied(client: pg.ClientBase, locator: string): Promise<string[]> {
-    const { rows } = await client.query('select name from tenantry.migrations where locator = $1', [locator])
+    const { rows } = await client.query('select name, checksum from tenantry.migrations where locator = $1', [locator])
+    this.#refuseEdited(rows)
     const applied = new Set<string>(rows.map(({ name }) => name))
     const known = this.#migrations.map(({ name }) => name)
     return [...known.filter((name) => applied.delete(name)), ...applied]
   }
 
+  #refuseEdited(kept: readonly { name: string; checksum: string }[]): void {
+    const edited = kept.find(({ name, checksum }) =>
+      this.#migrations.some((one) => one.name === name && one.checksum !== checksum),
+    )
+    if (edited) {
+      throw MigrationFailed(
+        `The migration ${edited.name} was changed after it had been run; put it back and add a new one.`,
+      )
+    }
+  }
+
   async forget(client: pg.ClientBase, locator: string): Promise<void> {
     await client.query('delete from tenantry.migrations where locator = $1', [locator])
   }
+}
+
+/** A schema that is not there is skipped in a search path: what is run then would end up in the next one. */
+async function refuseMissing(client: pg.ClientBase, locator: string): Promise<void> {
+  const { rows } = await client.query('select from pg_namespace where nspname = $1', [locator])
+  if (rows.length === 0) throw MigrationFailed('The storage of the tenant is not there; nothing was run.')
 }
 
 async function run(

@@ -22,7 +22,8 @@ const SET_SCOPE = `select set_config('app.tenant_id', $1, true), set_config('sea
   pg_my_temp_schema() <> 0 as has_temporary`
 
 /** What a session keeps beyond a transaction, and the next tenant would meet: settings, locks, cursors, statements. */
-const CLEAN = 'reset all; select pg_advisory_unlock_all(); close all; deallocate all; unlisten *'
+const CLEAN = `set session authorization default; reset all; select pg_advisory_unlock_all(); close all; deallocate all;
+  discard sequences; unlisten *`
 
 /** Kysely over a pool, every statement inside a tenant's scope. */
 export class ScopedDriver implements Driver {
@@ -91,11 +92,11 @@ class ScopedConnection implements DatabaseConnection {
   async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
     if (this.#inTransaction) {
       this.#refuseEnded()
-      return run<Row>(this.#client, query)
+      return run<Row>(this.#client, query, { alone: true })
     }
     await this.begin({})
     try {
-      const result = await run<Row>(this.#client, query)
+      const result = await run<Row>(this.#client, query, { alone: true })
       await this.end('commit')
       return result
     } catch (error) {
@@ -168,7 +169,7 @@ export class SingleClientDriver implements Driver {
 
   async acquireConnection(): Promise<DatabaseConnection> {
     return {
-      executeQuery: (query) => run(this.#client, query),
+      executeQuery: (query) => run(this.#client, query, { alone: false }),
       streamQuery: () => {
         throw new Error('streaming is not available in a migration')
       },
@@ -185,8 +186,14 @@ export class SingleClientDriver implements Driver {
   async destroy(): Promise<void> {}
 }
 
-async function run<Row>(client: pg.ClientBase, { sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
-  const { rows, rowCount, command } = await client.query(sql, [...parameters])
+/** @param alone refuses several statements in one text: one of them could end the transaction, and the next run without scope. */
+async function run<Row>(
+  client: pg.ClientBase,
+  { sql, parameters }: CompiledQuery,
+  { alone }: { alone: boolean },
+): Promise<QueryResult<Row>> {
+  const query = { text: sql, values: [...parameters], ...(alone ? { queryMode: 'extended' } : {}) }
+  const { rows, rowCount, command } = await client.query(query)
   const counts = command === 'INSERT' || command === 'UPDATE' || command === 'DELETE' || command === 'MERGE'
   return counts ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows: rows ?? [] }
 }

@@ -5,7 +5,7 @@
 import pg from 'pg'
 import type { Logger } from '../../kernel/logger.ts'
 import type { PlacementUrls } from '../../tenants/isolation.ts'
-import { PREPARE } from './postgres-migrator.ts'
+import { prepareStatements } from './postgres-migrator.ts'
 
 const OWNER_CONNECTIONS = 4
 const CONNECT_TIMEOUT_MS = 5_000
@@ -51,8 +51,8 @@ export class PostgresServer {
     let isClean = false
     try {
       await client.query(
-        `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS};
-         select pg_advisory_xact_lock(hashtextextended(${pg.escapeLiteral(locator)}, 1))`,
+        `begin; select pg_advisory_xact_lock(hashtextextended(${pg.escapeLiteral(locator)}, 1));
+         set local lock_timeout = ${LOCK_TIMEOUT_MS}`, // after the first: who waits for another run finds it done
       )
       const result = await work(client)
       await client.query('commit')
@@ -77,7 +77,7 @@ export class PostgresServer {
 
   async #prepare(): Promise<void> {
     try {
-      await this.#owner.query(PREPARE)
+      await this.#owner.query(prepareStatements(this.scopeRole))
     } catch (error) {
       this.#prepared = undefined
       throw error

@@ -39,6 +39,7 @@ export function schemaPg({ maxConnections = 10, extensionsSchema }: SchemaPgOpti
     capabilities: { engine: 'postgres', separateStorage: true },
 
     async start({ placements, migrations, log }: DriverEnvironment) {
+      if (servers.size > 0) throw new Error('a driver serves one tenancy: make another with schemaPg()')
       migrator = new PostgresMigrator(migrations)
       for (const urls of placements.values()) servers.set(urls.name, new PostgresServer(urls, maxConnections, log))
     },

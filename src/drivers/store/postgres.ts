@@ -100,9 +100,8 @@ function storeOn(database: Database, clockOffsetMs: () => number): Store {
     if (writes % WRITES_PER_SWEEP !== 0) return
     try {
       await runAtTime(SWEEP)
-    } catch (error) {
+    } catch {
       // The write it follows has succeeded, whatever becomes of this; a later one sweeps the same rows.
-      if (!DependencyUnavailable.matches(error)) throw error
     }
   }
 
