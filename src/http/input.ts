@@ -3,8 +3,9 @@ import { z } from 'zod'
 import { type InputFault, invalid, NotFound } from '../kernel/errors.ts'
 import type { Input } from '../kernel/operation.ts'
 import { faultsOf } from '../kernel/parsed.ts'
+import { isStorable } from '../kernel/storable.ts'
 import type { AnyOperation } from '../satellite.ts'
-import { isStorable, parseJson } from './json.ts'
+import { parseJson } from './json.ts'
 import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
 
 export const MAX_BODY_BYTES = 1024 * 1024

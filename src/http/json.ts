@@ -2,6 +2,7 @@
  * JSON as a request may bring it. Beside what `JSON.parse` refuses, this refuses what would be read in two ways or kept in
  * none: a key twice in one object, nesting without end, a number beyond any, NUL, half a character.
  */
+import { isStorable } from '../kernel/storable.ts'
 import { InvalidJson } from './problem.ts'
 
 const MAX_DEPTH = 64
@@ -23,9 +24,6 @@ export function parseJson(text: string): unknown {
   }
   return value
 }
-
-/** Whether PostgreSQL can keep a text: no NUL, no half of a surrogate pair. */
-export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
 
 /** Walks the text once: how deep it nests, and whether an object has a key twice. Its grammar is JSON.parse's business. */
 function checkStructure(text: string): void {

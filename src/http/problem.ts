@@ -53,11 +53,12 @@ export function problemResponse(error: TenancyError, more: Readonly<Record<strin
 
 export function problem({ code, title, status, message, extras, retryAfterSeconds }: TenancyError): Problem {
   const { requestId } = currentContext()
+  const seconds = retryAfterSeconds ?? (status === 503 ? RETRY_AFTER_SECONDS : undefined)
   return {
     status,
     headers: {
       'content-type': PROBLEM_TYPE,
-      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterSeconds)) }),
+      ...(seconds === undefined ? {} : { 'retry-after': String(Math.ceil(seconds)) }),
     },
     body: { ...extras, type: `urn:tenantry:problem:${code}`, title, status, detail: message, code, requestId },
   }

@@ -14,6 +14,7 @@ import type { Clock } from './clock.ts'
 import type { Database } from './database.ts'
 import type { Migration } from './migrations.ts'
 import { parsed } from './parsed.ts'
+import { isStorable } from './storable.ts'
 
 /** Whose key it is: a tenant's id, or null for the service's own. */
 export type Owner = string | null
@@ -45,7 +46,7 @@ const MAX_OWNER_LENGTH = 128
 const MAX_TTL_SECONDS = 100 * 366 * 86_400
 
 /** What every driver can keep: PostgreSQL has no NUL in a text, and UTF-8 no half of a surrogate pair. */
-const Text = z.string().refine((text) => text.isWellFormed() && !text.includes('\0'), 'holds NUL or half a character')
+const Text = z.string().refine(isStorable, 'holds NUL or half a character')
 
 const Entry = z.object({
   owner: Text.min(1).max(MAX_OWNER_LENGTH).nullable(),

@@ -1,9 +1,11 @@
 /** A tenant as the API shows it, and what may be said about one. */
 import { domainToASCII } from 'node:url'
 import { z } from 'zod'
+import { isStorable, isStorableJson } from '../kernel/storable.ts'
 import { STATUSES } from './lifecycle.ts'
 import type { TenantRow } from './tables.ts'
 
+const NOT_STORABLE = 'holds NUL or half a character'
 const METADATA_BYTES = 16 * 1024
 
 export const TenantId = z
@@ -11,12 +13,13 @@ export const TenantId = z
   .regex(/^[a-z0-9][a-z0-9_-]{0,47}$/, 'lower case letters, digits, - and _; at most 48; starts with a letter or digit')
   .meta({ description: 'Identifier of a tenant; a UUIDv7 unless given', example: 'acme' })
 
-export const TenantName = z.string().trim().min(1).max(200)
+export const TenantName = z.string().trim().min(1).max(200).refine(isStorable, NOT_STORABLE)
 
 /** Not z.record: that drops a member named `__proto__`. */
 const JsonObject = z
   .unknown()
   .refine(isObject, { error: 'not a JSON object', abort: true })
+  .refine(isStorableJson, { error: NOT_STORABLE, abort: true })
   .meta({ type: 'object', additionalProperties: true }) as z.ZodType<Record<string, unknown>, Record<string, unknown>>
 
 export const Metadata = JsonObject.refine(
@@ -61,7 +64,7 @@ export const TenantChange = z.strictObject({
 })
 
 export const MaintenanceRequest = z.strictObject({
-  message: z.string().max(500).nullish(),
+  message: z.string().max(500).refine(isStorable, NOT_STORABLE).nullish(),
   retryAfterSeconds: z.number().int().min(1).max(86_400).default(60),
 })
 

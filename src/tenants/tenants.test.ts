@@ -102,6 +102,16 @@ describe('a new tenant', () => {
     await expect(refused).rejects.toMatchObject({ extras: { errors: [{ path }] } })
   })
 
+  test.each([
+    { name: 'NUL \0' },
+    { name: 'half \ud800' },
+    { name: 'Acme', metadata: { note: 'NUL \0' } },
+    { name: 'Acme', metadata: { 'half \udc00': [1] } },
+    { name: 'Acme', metadata: { big: 1n } },
+  ])('is refused what PostgreSQL cannot keep, in code as over HTTP: %o', async (request) => {
+    await expect(tenants.create(request)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+  })
+
   test('may have an id of 48 and metadata of 16 KiB exactly', async () => {
     const id = 'z'.repeat(48)
     const metadata = { note: 'x'.repeat(16 * 1024 - '{"note":""}'.length) }

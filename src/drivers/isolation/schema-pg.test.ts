@@ -279,6 +279,24 @@ describe('a drop', () => {
   })
 })
 
+describe('a migration', () => {
+  test('of storage that is gone runs nowhere: not in the next schema of the path either', async () => {
+    await driver.drop(placeOf(driver, 'gone'))
+    await expect(driver.migrate(placeOf(driver, 'gone'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
+  })
+
+  test('that was changed after it had been run is refused', async () => {
+    const edited = await installation.open(await installation.prepare(), {
+      migrations: [{ ...NOTES, checksum: 'edited' }],
+    })
+    await expect(edited.migrate(placeOf(edited, 'a'))).rejects.toThrow('0001_notes was changed after it had been run')
+  })
+
+  test('may default to the tenant in scope, which outside of one is refused', async () => {
+    expect(await raw(a.db, 'select tenantry.current_tenant() as tenant')).toEqual([{ tenant: 'a' }])
+  })
+})
+
 test('types of extensions are found in the schema that is named for them', async () => {
   await installation.database.sql(`create schema ext; grant usage on schema ext to public;
     create domain ext.email as text check (value like '%@%')`)

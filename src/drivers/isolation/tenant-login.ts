@@ -14,6 +14,7 @@ import { type Database, sqlState } from '../../kernel/database.ts'
 import type { PlacementUrls } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 
+const CONNECT_TIMEOUT_MS = 5_000
 const LOGIN = 'tenantry_tenant'
 const ATTEMPTS = 5
 const DUPLICATE_OBJECT = new Set(['42710', '23505'])
@@ -42,9 +43,19 @@ export function preparePlacement(
       .where('placement', '=', name)
       .executeTakeFirst()
     const given = config.tenantUrl ? decodeURIComponent(new URL(config.tenantUrl).username) : undefined
-    if (kept && (given === undefined ? kept.password !== null : kept.login === given)) {
-      const tenantUrl =
-        config.tenantUrl ?? withLogin(config.url, kept.login, secrets.open(kept.password ?? '', binding(name)))
+    const isSame = kept && (given === undefined ? kept.password !== null : kept.login === given)
+    if (isSame) {
+      await withServer(config.url, (server) => refuseMissing(server, kept))
+      const password = kept.password === null ? '' : secrets.open(kept.password, binding(name))
+      if (kept.password !== null && !secrets.isCurrent(kept.password)) {
+        await database
+          .query<TenantTables>()
+          .updateTable('placementLogins')
+          .set({ password: secrets.seal(password, binding(name)) })
+          .where('placement', '=', name)
+          .execute()
+      }
+      const tenantUrl = config.tenantUrl ?? withLogin(config.url, kept.login, password)
       return { name, url: config.url, tenantUrl, scopeRole: kept.scopeRole }
     }
     const password = given === undefined ? randomToken() : null
@@ -76,14 +87,28 @@ interface Roles {
   readonly scopeRole: string
 }
 
-async function withServer(url: string, work: (server: pg.Client) => Promise<Roles>): Promise<Roles> {
-  const server = new pg.Client({ connectionString: url, application_name: 'tenantry setup' })
+async function withServer<T>(url: string, work: (server: pg.Client) => Promise<T>): Promise<T> {
+  const server = new pg.Client({
+    connectionString: url,
+    application_name: 'tenantry setup',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  })
   await server.connect()
   try {
     return await work(server)
   } finally {
     await server.end()
   }
+}
+
+/** Roles are the server's, and no dump of a database brings them; without them every right on tenants' rows is lost. */
+async function refuseMissing(server: pg.Client, { login, scopeRole }: Roles): Promise<void> {
+  const { rows } = await server.query('select from pg_roles where rolname = any($1)', [[login, scopeRole]])
+  if (rows.length === 2) return
+  throw new Error(
+    `The roles "${login}" and "${scopeRole}" of this installation are not on this server. Was its database restored here? ` +
+      'Restore the roles first (pg_dumpall --roles-only), then the database, so that its grants find them.',
+  )
 }
 
 /** @param kept the role that has rights on the tenants' rows already; another login takes it over. */
