@@ -132,10 +132,10 @@ export const commands = [
       const chosen = args.id ? [args.id] : await Array.fromAsync(installation.expired())
       if (options.dryRun || chosen.length === 0) return terminal.table(chosen.map((id) => ({ id, purged: false })))
       if (!(await terminal.confirm(`Remove ${chosen.length} tenant(s) and everything they have, for good?`))) return
-      const results = await each(chosen, { terminal, signal }, async (id) => ({ purged: await installation.purge(id) }))
-      if (args.id && results.some(({ purged }) => purged === false)) {
-        throw invalid([{ path: 'id', message: `"${args.id}" is not a deleted tenant past its purgeAt` }])
-      }
+      await each(chosen, { terminal, signal }, async (id) => {
+        if (await installation.purge(id)) return { purged: true }
+        throw invalid([{ path: 'id', message: `"${id}" is not a deleted tenant past its purgeAt` }])
+      })
     },
   }),
   command<Tenants>({
@@ -209,7 +209,7 @@ async function each<Result extends object>(
   ids: readonly string[],
   { terminal, signal }: Pick<CommandInput, 'terminal' | 'signal'>,
   work: (id: string) => Promise<Result>,
-): Promise<({ id: string } & Partial<Result>)[]> {
+): Promise<void> {
   const results: ({ id: string; error?: string } & Partial<Result>)[] = []
   const failures: unknown[] = []
   for (const [index, id] of ids.entries()) {
@@ -222,10 +222,10 @@ async function each<Result extends object>(
       results.push({ id, error: error instanceof Error ? error.message : String(error) } as (typeof results)[number])
     }
   }
+  if (ids.length === 1 && failures.length > 0) throw failures[0]
   terminal.table(results)
   signal.throwIfAborted()
   if (failures.length > 0) throw failures[0]
-  return results
 }
 
 async function migratable(tenants: Tenants): Promise<string[]> {
