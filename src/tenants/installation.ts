@@ -41,14 +41,16 @@ export class Installation {
   async install(id: string, attempt: Pick<Attempt, 'isLast'>): Promise<void> {
     const row = await this.#installing(id)
     if (!row) return
-    const { database, events } = this.#kernel
+    const { events } = this.#kernel
     try {
       const migrations = await this.#storage.driver(row.isolation).provision(toPlace(row))
-      await database.transaction(async () => {
-        await this.#transitions.run(id, 'install', (_, now) => ({ set: { activatedAt: now, failure: null } }))
-        if (migrations.length === 0) return
-        await events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction: 'up' })
-      })
+      await this.#transitions.run(id, 'install', (_, now) => ({
+        set: { activatedAt: now, failure: null },
+        also: async () => {
+          if (migrations.length === 0) return
+          await events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction: 'up' })
+        },
+      }))
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
       if (!attempt.isLast && isWorthRetrying(error)) throw error

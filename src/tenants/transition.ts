@@ -24,6 +24,8 @@ export interface TransitionDetails {
   /** The event's own members, beside `tenantId`. */
   readonly event?: Record<string, unknown>
   readonly outcome?: 'success' | 'failure'
+  /** Runs in the transaction of the move, after its event. */
+  readonly also?: () => Promise<unknown>
 }
 
 /** The status a caller wishes for; named beside the present one when it cannot be. */
@@ -93,6 +95,7 @@ export class Transitions {
       outcome: details.outcome,
     })
     if (move.event) await events.publish(move.event, { tenantId: row.id, ...details.event })
+    await details.also?.()
     return toTenant(updated)
   }
 }

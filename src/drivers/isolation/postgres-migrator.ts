@@ -41,13 +41,29 @@ export class PostgresMigrator {
     this.#migrations = migrations
   }
 
+  /** Brings storage that has just been made up to date. Answers everything it has now, in order. */
+  async install(client: pg.ClientBase, locator: string, searchPath: string): Promise<string[]> {
+    if (this.#migrations.length === 0) return []
+    const applied = await this.applied(client, locator)
+    return [...applied, ...(await this.#run(client, locator, searchPath, applied))]
+  }
+
   /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
   async up(client: pg.ClientBase, locator: string, searchPath: string): Promise<string[]> {
     if (this.#migrations.length === 0) return []
     const applied = await this.applied(client, locator)
+    await refuseMissing(client, locator)
+    return this.#run(client, locator, searchPath, applied)
+  }
+
+  async #run(
+    client: pg.ClientBase,
+    locator: string,
+    searchPath: string,
+    applied: readonly string[],
+  ): Promise<string[]> {
     const pending = this.#migrations.filter(({ name }) => !applied.includes(name))
     if (pending.length === 0) return []
-    await refuseMissing(client, locator)
     for (const { name, up } of pending) await run(client, searchPath, name, 'up', up)
     const names = pending.map(({ name }) => name)
     await client.query(

@@ -53,8 +53,7 @@ export function schemaPg({ maxConnections = 10, extensionsSchema }: SchemaPgOpti
         await client.query(
           `create schema if not exists ${schema}; ${grants(schema, pg.escapeIdentifier(server.scopeRole))}`,
         )
-        await migrator.up(client, place.locator, searchPath(place.locator))
-        return migrator.applied(client, place.locator)
+        return migrator.install(client, place.locator, searchPath(place.locator))
       })
     },
 
