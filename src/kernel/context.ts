@@ -15,6 +15,8 @@ export interface Context {
   readonly requestId: string | null
   readonly actor: Actor
   readonly ip: string | null
+  /** The tenant that the work is for, where it is for one. */
+  readonly tenantId?: string | null
 }
 
 export const HOST: Actor = { type: 'host', id: 'host', name: 'host' }

@@ -1,4 +1,4 @@
-/** Structured log lines (pino). Each carries the request id of the work in progress; secrets are masked by name. */
+/** Structured log lines (pino). Each carries the request id and the tenant of the work in progress; secrets are masked by name. */
 import { type Logger, pino } from 'pino'
 import { currentContext } from './context.ts'
 
@@ -23,8 +23,8 @@ export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Log
       serializers: { err: describeError },
       redact: { paths: SECRETS.flatMap((name) => [name, `*.${name}`]), censor: '[hidden]' },
       mixin: () => {
-        const { requestId } = currentContext()
-        return requestId ? { requestId } : {}
+        const { requestId, tenantId } = currentContext()
+        return { ...(requestId ? { requestId } : {}), ...(tenantId ? { tenantId } : {}) }
       },
     },
     write ? { write } : pino.destination({ dest: 2, sync: true }),

@@ -162,7 +162,7 @@ export class PgBossJobs implements JobRunner {
             isLast: job.retryCount >= job.retryLimit,
             signal: job.signal,
           }
-          await runInContext({ requestId: job.id, actor: SYSTEM, ip: null }, () =>
+          await runInContext({ requestId: job.id, actor: SYSTEM, ip: null, tenantId: job.groupId ?? null }, () =>
             handle(type.data.parse(job.data ?? {}), attempt),
           )
         } catch (error) {
