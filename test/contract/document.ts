@@ -70,7 +70,7 @@ export function breaches({ method, path, answers }: Described, answer: Answer): 
     if (!codes.includes(json.code)) found.push(`the code ${json.code} is not named for ${status}`)
     if (json.status !== status) found.push(`it says status ${json.status}, and has ${status}`)
     // An answer that is given again says in which request it was made.
-    const isOwn = json.requestId === headers.get('x-request-id') || headers.has('idempotency-replayed')
+    const isOwn = json.requestId === headers.get('x-request-id')
     if (!isOwn) found.push('its requestId is not that of its header')
   }
   return found

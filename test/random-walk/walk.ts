@@ -114,7 +114,7 @@ class Walker {
     const earlier = this.#keyed.get(scope) ?? []
     if (headers.has('idempotency-replayed')) {
       const isKnown = earlier.some(
-        (one) => one.body === body && one.answer.status === status && one.answer.text === text,
+        (one) => one.body === body && one.answer.status === status && said(one.answer) === said({ text, json }),
       )
       return isKnown ? [] : ['it is replayed, and was never answered so']
     }
@@ -164,3 +164,7 @@ function tenantsIn(json: any): Shown[] {
   const all = Array.isArray(json?.data) ? json.data : [json]
   return all.filter((one: any) => typeof one?.id === 'string' && 'purgeAt' in one)
 }
+
+/** What an answer says; a problem that is given again has the request id of the repeat. */
+const said = ({ text, json }: Pick<Answer, 'text' | 'json'>): string =>
+  json?.code === undefined ? text : JSON.stringify({ ...json, requestId: null })

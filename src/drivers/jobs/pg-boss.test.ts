@@ -77,7 +77,7 @@ describe('a handler', () => {
     await runners.database.transaction(() => runner.send(Told, { n: 1 }))
     await eventually(() => expect(contexts).toHaveLength(1))
     const [{ id }] = await rows(`select id from multitenancy_jobs.job where name = 'tenantry.Told'`)
-    expect(contexts).toEqual([{ requestId: id, actor: SYSTEM, ip: null, inTransaction: false }])
+    expect(contexts).toEqual([{ requestId: id, actor: SYSTEM, ip: null, tenantId: null, inTransaction: false }])
   })
 
   test('that fails is tried again after a while, and its last failure is a dead letter without its words', async () => {
