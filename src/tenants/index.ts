@@ -216,7 +216,7 @@ export class Tenants {
       .query<TenantTables>()
       .insertInto('tenants')
       .values(row)
-      .onConflict((conflict) => conflict.column('id').doNothing())
+      .onConflict((conflict) => conflict.doNothing()) // on the id, or on the locator made from it
       .returningAll()
       .executeTakeFirst()
     if (!inserted) throw TenantExists(`The id "${row.id}" is taken; ids are never given again, not even after a purge.`)
