@@ -1,13 +1,20 @@
 /**
  * Where tenants' rows live. A driver knows one way to keep them apart; everything else speaks to this port.
  *
- * A *place* names the storage of one tenant: which server (`placement`), what it is called there (`locator`), and the `epoch`
- * of that answer. The locator is chosen once, kept in the registry and never made from an id again: two ids never share one.
+ * A *place* names the storage of one tenant: which driver, which server (`placement`), what it is called there (`locator`), and
+ * the `epoch` of that answer. The locator carries the epoch, is chosen once, kept in the registry and never made from an id
+ * again: two ids never share one, and storage that a tenant has left is never taken for the one it has now.
+ *
+ * A *fence* closes storage at the server itself: from then on every statement of that tenant is refused there, whatever a
+ * process believes. It is how a suspension, a deletion or a move holds against processes that have not heard of it.
+ *
  * Every method is safe to repeat: a job that is killed half-way runs again from the start.
  */
 import type { Kysely } from 'kysely'
+import { defineError } from '../kernel/errors.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { TenantMigration } from './migrations.ts'
+import type { TenantPool } from './tenant-pool.ts'
 
 export interface Place {
   readonly tenantId: string
@@ -21,8 +28,45 @@ export interface TenantHandle<Tables = any> {
   readonly id: string
   /** Kysely over the tenant's storage; table names are those of the host's migrations. */
   readonly db: Kysely<Tables>
+  /** The same storage in the shape of node-postgres' Pool, for raw SQL and for other libraries (Drizzle). */
+  readonly pool: TenantPool
   /** One transaction in the tenant's storage. */
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
+}
+
+/** One statement: of several in one text, the server refuses all. */
+export interface Statement {
+  readonly text: string
+  readonly values?: readonly unknown[] | undefined
+  /** `array` answers each row as an array of its columns. */
+  readonly rowMode?: 'array' | undefined
+  /** Parsers of column values, as node-postgres takes them. */
+  readonly types?: unknown
+}
+
+export interface StatementResult {
+  readonly rows: any[]
+  readonly rowCount: number | null
+  /** `SELECT`, `INSERT` .. */
+  readonly command: string
+  readonly fields: readonly { readonly name: string }[]
+}
+
+export interface TransactionModes {
+  readonly isolationLevel?: string | undefined
+  readonly accessMode?: string | undefined
+}
+
+/** A connection inside one tenant's scope. */
+export interface TenantConnection {
+  /** Outside of a transaction the statement is one by itself. */
+  query(statement: Statement): Promise<StatementResult>
+  begin(modes?: TransactionModes): Promise<void>
+  end(how: 'commit' | 'rollback'): Promise<void>
+  /** Whether the server has a transaction open, whoever opened it. */
+  readonly inTransaction: boolean
+  /** Gives it back. A transaction still open is lost with the connection; so is one that is to be destroyed. */
+  release(destroy?: boolean): void
 }
 
 export interface Capabilities {
@@ -30,6 +74,15 @@ export interface Capabilities {
   readonly engine: 'postgres' | 'sqlite'
   /** Whether each tenant has storage of its own that can be migrated and dropped alone. */
   readonly separateStorage: boolean
+  /** Whether other processes see the same storage, and find it again after a restart. */
+  readonly durable: boolean
+  /** Whether SQL of a tenant itself stays inside: only where the server's own login rights end at its storage. */
+  readonly containsTenantSql: boolean
+}
+
+export interface MigrateOptions {
+  /** How long a statement may wait for a lock; default 10,000. */
+  readonly lockTimeoutMs?: number
 }
 
 export interface IsolationDriver {
@@ -37,28 +90,64 @@ export interface IsolationDriver {
   readonly capabilities: Capabilities
   /** Called once, before anything else. */
   start(environment: DriverEnvironment): Promise<void>
-  /** The name of a new tenant's storage. */
+  /** The name of a new tenant's storage; at most 63 bytes. */
   locator(tenantId: string, epoch: number): string
   /** Makes the storage and runs all migrations, all or nothing. Answers what it has then, whoever has run it. */
   provision(place: Place): Promise<readonly string[]>
+  /** What has been run and not taken back, in order. */
+  applied(place: Place): Promise<readonly string[]>
   /** Runs what is pending. Answers what was run. */
-  migrate(place: Place): Promise<readonly string[]>
+  migrate(place: Place, options?: MigrateOptions): Promise<readonly string[]>
   /** Takes back the last `steps` migrations, newest first. Answers what was taken back. */
-  rollback(place: Place, steps: number): Promise<readonly string[]>
-  handle(place: Place): TenantHandle
+  rollback(place: Place, steps: number, options?: MigrateOptions): Promise<readonly string[]>
+  /** One statement in the tenant's scope, on whichever connection is free. */
+  execute(place: Place, statement: Statement): Promise<StatementResult>
+  /** A connection for several statements. Throws `E_TENANT_CONNECTION_LIMIT` when none becomes free in time. */
+  connect(place: Place): Promise<TenantConnection>
+  /** Closes the storage: from now on its server refuses every statement of the tenant. */
+  fence(place: Place): Promise<void>
+  unfence(place: Place): Promise<void>
+  isFenced(place: Place): Promise<boolean>
+  /** Whether `error` is what a statement meets at a fence; it may have other reasons too. */
+  mayBeFence(error: unknown): boolean
+  /** With qualified names: the schema that stands before every table's name. */
+  readonly schemaOf?: (place: Place) => string
   /** Removes the storage and everything in it. */
   drop(place: Place): Promise<void>
+  /** What the server's catalog says about isolation, for `doctor --prove`; nothing when all is as it should be. */
+  audit(places: AsyncIterable<Place>): AsyncIterable<Finding>
+  /** Connections for tenants' queries, by placement. */
+  connections(): readonly ConnectionCount[]
   stop(): Promise<void>
+}
+
+export interface Finding {
+  readonly severity: 'info' | 'warn' | 'error'
+  /** Stable, of the form `isolation.table-without-policy`. */
+  readonly code: string
+  /** What is wrong, naming the object. */
+  readonly message: string
+  /** What to do about it. */
+  readonly remedy: string
+  readonly tenantId?: string
+}
+
+export interface ConnectionCount {
+  readonly placement: string
+  readonly idle: number
+  readonly busy: number
+  readonly waiting: number
 }
 
 export interface DriverEnvironment {
   /** Placements by name; the server of the backoffice is `main`. */
-  readonly placements: ReadonlyMap<string, PlacementUrls>
+  readonly placements: ReadonlyMap<string, Placement>
   readonly migrations: readonly TenantMigration[]
   readonly log: Logger
 }
 
-export interface PlacementUrls {
+/** A PostgreSQL server that tenants may be put on. All drivers share its connections. */
+export interface Placement {
   readonly name: string
   /** Owns DDL. */
   readonly url: string
@@ -66,4 +155,24 @@ export interface PlacementUrls {
   readonly tenantUrl: string
   /** The role that has the rights on tenants' rows; the login takes it for the length of a scope. */
   readonly scopeRole: string
+  readonly connections: ConnectionLimits
+  /** Whether a pooler in transaction mode (PgBouncer) stands before `tenantUrl`: nothing is prepared on a connection then. */
+  readonly pooler: boolean
 }
+
+/** Of one process, for tenants' queries on one server. */
+export interface ConnectionLimits {
+  /** Connections at most, over all drivers and tenants; default 10. */
+  readonly max: number
+  /** Of those, at most so many for one tenant; default half of them. */
+  readonly perTenant: number
+  /** Statements of one tenant that may wait for a connection; one more is refused at once. Default 100. */
+  readonly queuePerTenant: number
+  /** How long one may wait; default 5,000. */
+  readonly waitMs: number
+}
+
+/** The storage refused a statement because it is closed: the tenant was suspended, deleted, restored or moved. */
+export const StorageFenced = defineError('E_TENANT_STORAGE_FENCED', 503, 'The storage of the tenant is closed')
+/** No connection became free in time. */
+export const ConnectionLimitReached = defineError('E_TENANT_CONNECTION_LIMIT', 503, 'No connection is free')

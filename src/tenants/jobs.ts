@@ -20,6 +20,14 @@ export const UninstallTenant = jobType({
   retryDelaySeconds: 10,
 })
 
+export const FenceTenant = jobType({
+  name: 'FenceTenant',
+  summary: "Closes a suspended or deleted tenant's storage once its server can be reached again",
+  data: ofTenant,
+  retries: 50,
+  retryDelaySeconds: 5,
+})
+
 export const PurgeTenants = jobType({
   name: 'PurgeTenants',
   summary: 'Starts the removal of deleted tenants past their purgeAt',
@@ -37,6 +45,7 @@ export const RecoverInstallations = jobType({
 export const jobs: readonly Job<Tenants>[] = [
   handles(InstallTenant, ({ installation }, { tenantId }, attempt) => installation.install(tenantId, attempt)),
   handles(UninstallTenant, async ({ installation }, { tenantId }) => void (await installation.purge(tenantId))),
+  handles(FenceTenant, ({ fences }, { tenantId }) => fences.close(tenantId)),
   handles(PurgeTenants, ({ installation }) => installation.purgeExpired()),
   handles(RecoverInstallations, ({ installation }) => installation.recover()),
 ]

@@ -1,5 +1,5 @@
 /** The isolation drivers in use, by name, and the question which of them holds a tenant's rows. */
-import { invalid } from '../kernel/errors.ts'
+import { DependencyUnavailable, invalid } from '../kernel/errors.ts'
 import type { DriverEnvironment, IsolationDriver } from './isolation.ts'
 
 export interface StorageConfig {
@@ -34,7 +34,7 @@ export class Storage {
   /** The driver by name. A tenant whose driver is no longer configured cannot be served, and says so. */
   driver(name: string): IsolationDriver {
     const driver = this.#drivers.get(name)
-    if (!driver) throw new Error(`the isolation driver "${name}" is not configured in this process`)
+    if (!driver) throw DependencyUnavailable(`The isolation driver "${name}" is not configured in this process.`)
     return driver
   }
 

@@ -7,6 +7,7 @@
 import { recordChange } from '../kernel/changes.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { TenantState } from './errors.ts'
+import type { Fences } from './fences.ts'
 import { InstallTenant } from './jobs.ts'
 import { type Action, type Move, type Status, verdict } from './lifecycle.ts'
 import type { Registry } from './registry.ts'
@@ -41,10 +42,12 @@ const WISHED: Readonly<Record<Action, string>> = {
 export class Transitions {
   readonly #kernel: Kernel
   readonly #registry: Registry
+  readonly #fences: Fences
 
-  constructor(kernel: Kernel, registry: Registry) {
+  constructor(kernel: Kernel, registry: Registry, fences: Fences) {
     this.#kernel = kernel
     this.#registry = registry
+    this.#fences = fences
   }
 
   run(
@@ -83,6 +86,7 @@ export class Transitions {
       .returningAll()
       .executeTakeFirst()
     if (!updated) return undefined
+    if (action !== 'install') await this.#fences.follow(updated)
     if (action === 'delete' && row.status === 'provisioning') await jobs.cancel(InstallTenant, row.id)
     if (to === 'provisioning') await jobs.send(InstallTenant, { tenantId: row.id }, { tenantId: row.id, key: row.id })
     await this.#registry.changed(row.id)

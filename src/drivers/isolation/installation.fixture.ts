@@ -3,10 +3,11 @@ import { createSecrets } from '../../kernel/crypto.ts'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { migrate } from '../../kernel/migrations.ts'
-import type { IsolationDriver, Place, PlacementUrls, TenantHandle } from '../../tenants/isolation.ts'
+import type { ConnectionLimits, IsolationDriver, Place, Placement, TenantHandle } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { tables } from '../../tenants/tables.ts'
 import { createTestDatabase } from '../../testing/database.ts'
+import { directHandle } from '../../testing/direct-handle.ts'
 import { dropWithRoles } from '../../testing/roles.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 import { type SchemaPgOptions, schemaPg } from './schema-pg.ts'
@@ -16,6 +17,7 @@ const log = createLogger({ level: 'silent' })
 const secrets = createSecrets(TEST_APP_KEY)
 
 export interface InstallationOptions extends SchemaPgOptions {
+  readonly connections?: Partial<ConnectionLimits>
   readonly migrations?: readonly TenantMigration[]
   /** Of the owner, when it is not who made the database. */
   readonly ownerUrl?: (url: string) => string
@@ -25,9 +27,9 @@ export interface Installation {
   readonly url: string
   /** As the superuser. */
   readonly database: Database
-  prepare(tenantUrl?: string): Promise<PlacementUrls>
+  prepare(tenantUrl?: string): Promise<Placement>
   /** A driver that uses this login; all are stopped at the end. */
-  open(urls: PlacementUrls, options?: InstallationOptions): Promise<IsolationDriver>
+  open(placement: Placement, options?: InstallationOptions): Promise<IsolationDriver>
   end(): Promise<void>
 }
 
@@ -41,10 +43,11 @@ export async function createInstallation(serverUrl: string, options: Installatio
   return {
     url,
     database,
-    prepare: (tenantUrl) => preparePlacement('main', { url: ownerUrl, tenantUrl }, database, secrets),
-    async open(urls, { maxConnections, extensionsSchema, migrations = [] } = options) {
-      const driver = schemaPg({ maxConnections, extensionsSchema })
-      await driver.start({ placements: new Map([['main', urls]]), migrations, log })
+    prepare: (tenantUrl) =>
+      preparePlacement('main', { url: ownerUrl, tenantUrl, connections: options.connections }, database, secrets),
+    async open(placement, { migrations = [], ...driverOptions } = options) {
+      const driver = schemaPg(driverOptions)
+      await driver.start({ placements: new Map([['main', placement]]), migrations, log })
       drivers.push(driver)
       return driver
     },
@@ -65,5 +68,5 @@ export const placeOf = (driver: IsolationDriver, tenantId: string): Place => ({
 
 export async function provisioned(driver: IsolationDriver, tenantId: string): Promise<TenantHandle> {
   await driver.provision(placeOf(driver, tenantId))
-  return driver.handle(placeOf(driver, tenantId))
+  return directHandle(driver, placeOf(driver, tenantId))
 }

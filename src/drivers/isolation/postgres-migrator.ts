@@ -2,12 +2,12 @@
  * Runs the host's migrations in one tenant's schema, inside the caller's transaction. What has been run is kept per storage in
  * `tenantry.migrations` of the same database, so that a migration and its record commit together.
  */
-import { Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
 import pg from 'pg'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import { defineError } from '../../kernel/errors.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
-import { isIdle, SingleClientDriver } from './postgres-scope.ts'
+import { kyselyOn } from './migration-client.ts'
+import { isIdle } from './scoped-connection.ts'
 
 export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
 
@@ -140,13 +140,3 @@ async function run(
   }
   if (isIdle(client)) throw MigrationFailed(`The migration ${name} (${direction}) ends the transaction it runs in.`)
 }
-
-const kyselyOn = (client: pg.ClientBase): Kysely<any> =>
-  new Kysely<any>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new SingleClientDriver(client),
-      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
-  })

@@ -1,78 +1,151 @@
 /**
- * One PostgreSQL server (a placement) as the drivers use it: a small pool of the owner for DDL, and one pool of the tenant
- * login for every tenant's queries. A tenant pool whose role could see more than it should is refused.
+ * One PostgreSQL server (a placement) as the drivers use it: a small pool of the owner for DDL, and the connections of the tenant
+ * login for tenants' queries, which all drivers of a tenancy share. A login that could see more than it should is refused.
  */
 import pg from 'pg'
 import type { Logger } from '../../kernel/logger.ts'
-import type { PlacementUrls } from '../../tenants/isolation.ts'
+import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
+import { Connections } from './connections.ts'
 import { prepareStatements } from './postgres-migrator.ts'
+import { type Manner, ScopedConnection } from './scoped-connection.ts'
+import { type Scope, tryScope } from './scoped-query.ts'
 
 const OWNER_CONNECTIONS = 4
 const CONNECT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 10_000
+/** How long a login that was found to have no more rights than it should is not asked again. */
+const TRUSTED_MS = 60_000
+/** A backend keeps some 60 KB of each five tables it has seen. */
+const TENANTS_PER_CONNECTION = 1_000
+
+/** The server's own database, beside those that belong to a tenant. */
+export const OWN_DATABASE = ''
+
+export interface AdministerOptions {
+  /** How long a statement may wait for a lock; default 10,000. */
+  readonly lockTimeoutMs?: number | undefined
+}
 
 export class PostgresServer {
+  readonly name: string
   readonly scopeRole: string
-  readonly tenants: pg.Pool
+  readonly connections: Connections
+  readonly #placement: Placement
+  readonly #log: Logger
   readonly #owner: pg.Pool
+  #users = 0
   #prepared: Promise<void> | undefined
+  #trustedUntil = 0
 
-  constructor({ name, url, tenantUrl, scopeRole }: PlacementUrls, maxConnections: number, log: Logger) {
-    this.scopeRole = scopeRole
-    const open = (connectionString: string, max: number, purpose: string) => {
-      const pool = new pg.Pool({
-        connectionString,
-        max,
-        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-        keepAlive: true,
-        application_name: `tenantry ${purpose}`,
-      })
-      // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
-      pool.on('connect', (client) => client.on('error', () => undefined))
-      pool.on('error', (error) => {
-        if (!pool.ending) log.warn({ err: error, placement: name }, 'an idle connection of a placement was lost')
-      })
-      return pool
+  /** The server of a placement: one for all drivers of a tenancy. Give it back with `close`. */
+  static of(placement: Placement, log: Logger): PostgresServer {
+    const server = servers.get(placement) ?? new PostgresServer(placement, log)
+    servers.set(placement, server)
+    server.#users++
+    return server
+  }
+
+  private constructor(placement: Placement, log: Logger) {
+    this.name = placement.name
+    this.scopeRole = placement.scopeRole
+    this.#placement = placement
+    this.#log = log
+    this.#owner = new pg.Pool({
+      connectionString: placement.url,
+      max: OWNER_CONNECTIONS,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      keepAlive: true,
+      application_name: 'tenantry ddl',
+    })
+    // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
+    this.#owner.on('connect', (client) => client.on('error', () => undefined))
+    this.#owner.on('error', (error) => {
+      if (!this.#owner.ending)
+        log.warn({ err: error, placement: this.name }, 'an idle connection of a placement was lost')
+    })
+    this.connections = new Connections({
+      limits: placement.connections,
+      maxTenants: TENANTS_PER_CONNECTION,
+      open: (database) => this.#open(database),
+      isPooled: placement.pooler,
+      log,
+    })
+  }
+
+  /** One statement of a tenant, on a connection that it holds for no longer. */
+  async execute(scope: Scope, manner: Manner, statement: Statement, database = OWN_DATABASE): Promise<StatementResult> {
+    const connection = await this.connect(scope, manner, database)
+    try {
+      return await connection.query(statement)
+    } finally {
+      connection.release()
     }
-    this.#owner = open(url, OWNER_CONNECTIONS, 'ddl')
-    this.tenants = open(tenantUrl, maxConnections, 'tenants')
-    this.tenants.options.verify = (client, done) => {
-      refuseMightyRole(client).then(() => done(), done)
-    }
+  }
+
+  /** @param database one that belongs to the tenant. */
+  async connect(scope: Scope, manner: Manner, database = OWN_DATABASE): Promise<ScopedConnection> {
+    const taken = this.connections.acquire({ tenantId: scope.tenantId, database })
+    const pooled = taken instanceof Promise ? await taken : taken
+    return new ScopedConnection(this.connections, pooled, scope, manner)
   }
 
   /**
    * One transaction of the owner, alone among all processes for this storage. It must be able to run again from the start.
    */
-  async administer<T>(locator: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+  async administer<T>(
+    locator: string,
+    work: (client: pg.ClientBase) => Promise<T>,
+    { lockTimeoutMs = LOCK_TIMEOUT_MS }: AdministerOptions = {},
+  ): Promise<T> {
+    return this.owned((client) =>
+      inTransaction(client, work, async () => {
+        await client.query(
+          `begin; select pg_advisory_xact_lock(hashtextextended(${pg.escapeLiteral(locator)}, 1));
+           set local lock_timeout = ${Number(lockTimeoutMs)}`, // after the first: who waits for another run finds it done
+        )
+      }),
+    )
+  }
+
+  /** A connection of the owner to the placement's database, outside of any transaction. */
+  async owned<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
     this.#prepared ??= this.#prepare()
     await this.#prepared
     const client = await this.#owner.connect()
     let isClean = false
     try {
-      await client.query(
-        `begin; select pg_advisory_xact_lock(hashtextextended(${pg.escapeLiteral(locator)}, 1));
-         set local lock_timeout = ${LOCK_TIMEOUT_MS}`, // after the first: who waits for another run finds it done
-      )
       const result = await work(client)
-      await client.query('commit')
       isClean = true
       return result
     } catch (error) {
-      await client.query('rollback').then(
-        () => {
-          isClean = true
-        },
-        () => undefined, // the connection is gone; it is destroyed below
-      )
+      isClean = error instanceof pg.DatabaseError
       throw error
     } finally {
       client.release(!isClean)
     }
   }
 
+  /** A connection of the owner to another database of the server, closed afterwards. */
+  async ownedIn<T>(database: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+    const client = new pg.Client({
+      connectionString: withDatabase(this.#placement.url, database),
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      application_name: 'tenantry ddl',
+    })
+    client.on('error', () => undefined)
+    await client.connect()
+    try {
+      return await work(client)
+    } finally {
+      await client.end()
+    }
+  }
+
+  /** Closes everything when the last driver gives it back. */
   async close(): Promise<void> {
-    await Promise.all([this.#owner.end(), this.tenants.end()])
+    if (--this.#users > 0) return
+    servers.delete(this.#placement)
+    await Promise.all([this.#owner.end(), this.connections.close()])
   }
 
   async #prepare(): Promise<void> {
@@ -83,6 +156,61 @@ export class PostgresServer {
       throw error
     }
   }
+
+  async #open(database: string): Promise<pg.Client> {
+    const { tenantUrl } = this.#placement
+    const client = new pg.Client({
+      connectionString: database === OWN_DATABASE ? tenantUrl : withDatabase(tenantUrl, database),
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      keepAlive: true,
+      application_name: 'tenantry tenants',
+    })
+    client.on('error', () => undefined) // heard by the connections once it is theirs
+    try {
+      await client.connect()
+      if (performance.now() > this.#trustedUntil) {
+        await refuseMightyRole(client)
+        this.#trustedUntil = performance.now() + TRUSTED_MS
+      }
+      const reached = await tryScope(client, this.connections.isPooled ? 'in full' : 'named')
+      if (database !== OWN_DATABASE && reached.database !== database) {
+        throw new Error(`asked for the database "${database}", the server gave "${reached.database}"`)
+      }
+      return client
+    } catch (error) {
+      await client
+        .end()
+        .catch((failure) => this.#log.debug({ err: failure }, 'a failed connection was not ended in order'))
+      throw error
+    }
+  }
+}
+
+const servers = new WeakMap<Placement, PostgresServer>()
+
+/** Runs `work` in a transaction that `begin` has begun; rolled back when it throws. */
+export async function inTransaction<T>(
+  client: pg.ClientBase,
+  work: (client: pg.ClientBase) => Promise<T>,
+  begin: () => Promise<unknown> = () => client.query('begin'),
+): Promise<T> {
+  try {
+    await begin()
+    const result = await work(client)
+    await client.query('commit')
+    return result
+  } catch (error) {
+    await client.query('rollback').catch((failure) => {
+      throw new AggregateError([error, failure], 'the connection was lost in a transaction')
+    })
+    throw error
+  }
+}
+
+export function withDatabase(url: string, database: string): string {
+  const changed = new URL(url)
+  changed.pathname = `/${encodeURIComponent(database)}`
+  return changed.href
 }
 
 /** What a role is or may become, and why it must not have tenants' queries. */

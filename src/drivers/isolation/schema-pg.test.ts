@@ -24,7 +24,10 @@ let a: TenantHandle
 let b: TenantHandle
 
 beforeAll(async () => {
-  installation = await createInstallation(inject('postgresUrl'), { maxConnections: CONNECTIONS, migrations: [NOTES] })
+  installation = await createInstallation(inject('postgresUrl'), {
+    connections: { max: CONNECTIONS, perTenant: CONNECTIONS },
+    migrations: [NOTES],
+  })
   driver = await installation.open(await installation.prepare())
   for (const id of tenantIds) handles.set(id, await provisioned(driver, id))
   a = handleOf('a')
@@ -272,7 +275,7 @@ describe('a drop', () => {
     await working.commit().execute()
     await dropped
     await driver.drop(placeOf(driver, 'leaving'))
-    await expect(owners(leaving.db)).rejects.toMatchObject({ code: '42P01' })
+    await expect(owners(leaving.db)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     const { rows } = await installation.database.sql(`select from tenantry.migrations where locator = 't1_leaving'`)
     expect(rows).toEqual([])
     expect(await owners((await provisioned(driver, 'leaving')).db)).toEqual([])

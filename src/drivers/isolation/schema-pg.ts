@@ -3,99 +3,122 @@
  *
  * Provisioning is one transaction under a lock of its tenant: the schema, the grants and the host's migrations exist together
  * or not at all. The host's tables belong to the role of `url`; queries run as the tenant login, which takes the scope role
- * and the tenant's `search_path` for one transaction (see postgres-scope.ts).
+ * and the tenant's `search_path` for one transaction (scoped-connection.ts). The fence is that role's right to use the schema.
  */
-import { Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
 import pg from 'pg'
-import type { DriverEnvironment, IsolationDriver, Place, TenantHandle } from '../../tenants/isolation.ts'
+import { sqlState } from '../../kernel/database.ts'
+import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
+import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
-import { ScopedDriver } from './postgres-scope.ts'
-import { PostgresServer } from './postgres-server.ts'
+import type { PostgresServer } from './postgres-server.ts'
+import type { Scope } from './scoped-query.ts'
 
-export interface SchemaPgOptions {
-  /** Connections for tenants' queries, per placement; default 10. */
-  readonly maxConnections?: number
+export interface SchemaPgOptions extends ScopeOptions {
   /** A schema with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */
-  readonly extensionsSchema?: string
+  readonly extensionsSchema?: string | undefined
+  /**
+   * How Kysely names tables: `path` (default) leaves them to the search path; `qualified` puts the schema before each, so that a
+   * statement can be prepared once per tenant and connection, which is faster and takes memory for each tenant.
+   */
+  readonly names?: 'path' | 'qualified' | undefined
 }
 
+const INVALID_SCHEMA = '3F000'
+
 /** The driver `schema-pg`. */
-export function schemaPg({ maxConnections = 10, extensionsSchema }: SchemaPgOptions = {}): IsolationDriver {
-  const servers = new Map<string, PostgresServer>()
+export function schemaPg({ extensionsSchema, names = 'path', ...options }: SchemaPgOptions = {}): IsolationDriver {
+  const placements = new Placements('schemaPg()')
+  const manner = mannerOf(options, names === 'qualified')
   let migrator: PostgresMigrator
 
-  const serverOf = ({ placement }: Place): PostgresServer => {
-    const server = servers.get(placement)
-    if (!server) throw new Error(`the placement "${placement}" is not configured in this process`)
-    return server
-  }
   const searchPath = (locator: string): string =>
     [locator, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
       .map((name) => pg.escapeIdentifier(name))
       .join(', ')
+  const scopeOf = ({ tenantId, locator }: Place, { scopeRole }: PostgresServer): Scope => ({
+    tenantId,
+    searchPath: searchPath(locator),
+    role: scopeRole,
+    openSchema: locator,
+  })
 
   return {
     name: 'schema-pg',
-    capabilities: { engine: 'postgres', separateStorage: true },
+    capabilities: { engine: 'postgres', separateStorage: true, durable: true, containsTenantSql: false },
+    ...(names === 'qualified' ? { schemaOf: ({ locator }: Place) => locator } : {}),
 
-    async start({ placements, migrations, log }: DriverEnvironment) {
-      if (servers.size > 0) throw new Error('a driver serves one tenancy: make another with schemaPg()')
-      migrator = new PostgresMigrator(migrations)
-      for (const urls of placements.values()) servers.set(urls.name, new PostgresServer(urls, maxConnections, log))
+    async start(environment: DriverEnvironment) {
+      placements.open(environment)
+      migrator = new PostgresMigrator(environment.migrations)
     },
 
     locator: (tenantId, epoch) => `t${epoch}_${tenantId}`,
 
-    provision(place) {
-      const server = serverOf(place)
-      const schema = pg.escapeIdentifier(place.locator)
-      return server.administer(place.locator, async (client) => {
+    provision({ placement, locator }) {
+      const server = placements.server(placement)
+      const schema = pg.escapeIdentifier(locator)
+      return server.administer(locator, async (client) => {
         await client.query(
           `create schema if not exists ${schema}; ${grants(schema, pg.escapeIdentifier(server.scopeRole))}`,
         )
-        return migrator.install(client, place.locator, searchPath(place.locator))
+        return migrator.install(client, locator, searchPath(locator))
       })
     },
 
-    migrate: (place) =>
-      serverOf(place).administer(place.locator, (client) =>
-        migrator.up(client, place.locator, searchPath(place.locator)),
-      ),
+    applied: ({ placement, locator }) =>
+      placements.server(placement).owned((client) => migrator.applied(client, locator)),
 
-    rollback: (place, steps) =>
-      serverOf(place).administer(place.locator, (client) =>
-        migrator.down(client, place.locator, searchPath(place.locator), steps),
-      ),
+    migrate: ({ placement, locator }, options) =>
+      placements
+        .server(placement)
+        .administer(locator, (client) => migrator.up(client, locator, searchPath(locator)), options),
 
-    handle(place): TenantHandle {
-      const server = serverOf(place)
-      const driver = new ScopedDriver(server.tenants, {
-        tenantId: place.tenantId,
-        searchPath: searchPath(place.locator),
-        role: server.scopeRole,
-      })
-      const db = new Kysely<any>({
-        dialect: {
-          createAdapter: () => new PostgresAdapter(),
-          createDriver: () => driver,
-          createIntrospector: (kysely) => new PostgresIntrospector(kysely),
-          createQueryCompiler: () => new PostgresQueryCompiler(),
-        },
-      })
-      return { id: place.tenantId, db, transaction: (work) => db.transaction().execute(work) }
+    rollback: ({ placement, locator }, steps, options) =>
+      placements
+        .server(placement)
+        .administer(locator, (client) => migrator.down(client, locator, searchPath(locator), steps), options),
+
+    execute(place, statement) {
+      const server = placements.server(place.placement)
+      return server.execute(scopeOf(place, server), manner, statement)
     },
 
-    async drop(place) {
-      await serverOf(place).administer(place.locator, async (client) => {
-        await client.query(`drop schema if exists ${pg.escapeIdentifier(place.locator)} cascade`)
-        await migrator.forget(client, place.locator)
+    connect(place) {
+      const server = placements.server(place.placement)
+      return server.connect(scopeOf(place, server), manner)
+    },
+
+    async fence({ placement, locator }) {
+      await changeUsage(placements.server(placement), locator, 'revoke', 'from')
+    },
+
+    async unfence({ placement, locator }) {
+      await changeUsage(placements.server(placement), locator, 'grant', 'to')
+    },
+
+    async isFenced({ placement, locator }) {
+      const server = placements.server(placement)
+      const { rows } = await server.owned((client) =>
+        client.query(`select has_schema_privilege($1, oid, 'usage') as open from pg_namespace where nspname = $2`, [
+          server.scopeRole,
+          locator,
+        ]),
+      )
+      return rows[0]?.open !== true
+    },
+
+    mayBeFence: (error) => StorageFenced.matches(error),
+
+    async drop({ placement, locator }) {
+      await placements.server(placement).administer(locator, async (client) => {
+        await client.query(`drop schema if exists ${pg.escapeIdentifier(locator)} cascade`)
+        await migrator.forget(client, locator)
       })
     },
 
-    async stop() {
-      for (const server of servers.values()) await server.close()
-      servers.clear()
-    },
+    async *audit() {},
+    connections: () => placements.connections(),
+    stop: () => placements.close(),
   }
 }
 
@@ -105,3 +128,13 @@ const grants = (schema: string, role: string): string =>
    alter default privileges in schema ${schema} grant select, insert, update, delete on tables to ${role};
    alter default privileges in schema ${schema} grant usage, select on sequences to ${role};
    alter default privileges in schema ${schema} grant execute on functions to ${role};`
+
+/** A schema that is not there needs no fence, and gets its rights when it is made. */
+async function changeUsage(server: PostgresServer, locator: string, what: 'grant' | 'revoke', word: string) {
+  const [schema, role] = [locator, server.scopeRole].map((name) => pg.escapeIdentifier(name))
+  try {
+    await server.owned((client) => client.query(`${what} usage on schema ${schema} ${word} ${role}`))
+  } catch (error) {
+    if (sqlState(error) !== INVALID_SCHEMA) throw error
+  }
+}

@@ -11,7 +11,7 @@ import pg from 'pg'
 import type { Secrets } from '../../kernel/crypto.ts'
 import { randomToken } from '../../kernel/crypto.ts'
 import { type Database, sqlState } from '../../kernel/database.ts'
-import type { PlacementUrls } from '../../tenants/isolation.ts'
+import type { ConnectionLimits, Placement } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
@@ -24,7 +24,15 @@ export interface PlacementConfig {
   /** Owns the tenants' schemas and does DDL. */
   readonly url: string
   /** The login of tenants' queries; made at the first start when absent. */
-  readonly tenantUrl?: string
+  readonly tenantUrl?: string | undefined
+  /** Set it when a pooler in transaction mode (PgBouncer) stands before `tenantUrl`. */
+  readonly pooler?: boolean | undefined
+  /** Of this process, for tenants' queries on this server. */
+  readonly connections?: Partial<ConnectionLimits> | undefined
+}
+
+function limitsOf({ max = 10, perTenant, queuePerTenant = 100, waitMs = 5_000 }: Partial<ConnectionLimits> = {}) {
+  return { max, perTenant: Math.min(perTenant ?? Math.ceil(max / 2), max), queuePerTenant, waitMs }
 }
 
 /** Makes sure that the login and its role exist, and answers how to connect. Safe in any number of processes at once. */
@@ -33,7 +41,15 @@ export function preparePlacement(
   config: PlacementConfig,
   database: Database,
   secrets: Secrets,
-): Promise<PlacementUrls> {
+): Promise<Placement> {
+  const placement = (tenantUrl: string, scopeRole: string): Placement => ({
+    name,
+    url: config.url,
+    tenantUrl,
+    scopeRole,
+    connections: limitsOf(config.connections),
+    pooler: config.pooler ?? false,
+  })
   return database.transaction(async () => {
     await database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry placement ' || $1, 0))`, [name])
     const kept = await database
@@ -56,7 +72,7 @@ export function preparePlacement(
           .execute()
       }
       const tenantUrl = config.tenantUrl ?? withLogin(config.url, kept.login, password)
-      return { name, url: config.url, tenantUrl, scopeRole: kept.scopeRole }
+      return placement(tenantUrl, kept.scopeRole)
     }
     const password = given === undefined ? randomToken() : null
     const { login, scopeRole } = await withServer(config.url, (server) =>
@@ -71,12 +87,7 @@ export function preparePlacement(
       .values(row)
       .onConflict((conflict) => conflict.column('placement').doUpdateSet(row))
       .execute()
-    return {
-      name,
-      url: config.url,
-      tenantUrl: config.tenantUrl ?? withLogin(config.url, login, password ?? ''),
-      scopeRole,
-    }
+    return placement(config.tenantUrl ?? withLogin(config.url, login, password ?? ''), scopeRole)
   })
 }
 

@@ -69,6 +69,12 @@ function storeBy(clock: Clock): Store {
       write(owner, key, String(after), ttlSeconds)
       return after
     },
+    async list(key) {
+      checkEntry({ owner: null, key })
+      return [...entries]
+        .filter(([id, entry]) => entry.owner !== null && id === idOf(entry.owner, key) && !isExpired(entry))
+        .map(([, { owner, value }]) => ({ tenantId: owner ?? '', value }))
+    },
     async purge(tenantId) {
       checkEntry({ owner: tenantId })
       for (const [id, { owner }] of entries) if (owner === tenantId) entries.delete(id)

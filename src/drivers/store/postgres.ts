@@ -50,6 +50,10 @@ const EXPIRY = `${NOW} + $5::float8 * interval '1 second'`
 
 const GET = `select value from ${TABLE} where owner = $2 and key = $3 and (expires_at is null or expires_at > ${NOW})`
 
+const LIST = `
+  select owner as "tenantId", value from ${TABLE}
+  where key = $2 and owner <> '' and (expires_at is null or expires_at > ${NOW})`
+
 const SET = `
   insert into ${TABLE} (owner, key, value, expires_at) values ($2, $3, $4, ${EXPIRY})
   on conflict (owner, key) do update set value = excluded.value, expires_at = ${EXPIRY}`
@@ -133,6 +137,10 @@ function storeOn(database: Database, clockOffsetMs: () => number): Store {
       )
       await sweepSometimes()
       return Number(rows[0]?.value)
+    },
+    async list(key) {
+      checkEntry({ owner: null, key })
+      return (await runAtTime(LIST, key)).rows
     },
     async purge(tenantId) {
       checkEntry({ owner: tenantId })

@@ -1,0 +1,49 @@
+/** The servers of one driver, by the names of their placements, and how its statements are sent. */
+import type { ConnectionCount, DriverEnvironment } from '../../tenants/isolation.ts'
+import { PostgresServer } from './postgres-server.ts'
+import type { Manner } from './scoped-connection.ts'
+
+export interface ScopeOptions {
+  /**
+   * `batch` (default) sends the scope and the statement in one round trip; `transaction` puts BEGIN and COMMIT around each
+   * statement, for what stands between and knows no batches.
+   */
+  readonly scope?: 'batch' | 'transaction' | undefined
+}
+
+/** @param prepares whether a text means the same for every tenant, so that a statement may be prepared once. */
+export const mannerOf = ({ scope = 'batch' }: ScopeOptions, prepares: boolean): Manner => ({ path: scope, prepares })
+
+export class Placements {
+  readonly #maker: string
+  readonly #servers = new Map<string, PostgresServer>()
+
+  /** @param maker how a driver of this kind is made, for who uses one twice. */
+  constructor(maker: string) {
+    this.#maker = maker
+  }
+
+  open({ placements, log }: DriverEnvironment): void {
+    if (this.#servers.size > 0) throw new Error(`a driver serves one tenancy: make another with ${this.#maker}`)
+    for (const placement of placements.values()) this.#servers.set(placement.name, PostgresServer.of(placement, log))
+  }
+
+  server(placement: string): PostgresServer {
+    const server = this.#servers.get(placement)
+    if (!server) throw new Error(`the placement "${placement}" is not configured in this process`)
+    return server
+  }
+
+  all(): Iterable<PostgresServer> {
+    return this.#servers.values()
+  }
+
+  connections(): ConnectionCount[] {
+    return [...this.#servers.values()].map(({ name, connections }) => ({ placement: name, ...connections.count() }))
+  }
+
+  async close(): Promise<void> {
+    for (const server of this.#servers.values()) await server.close()
+    this.#servers.clear()
+  }
+}

@@ -1,0 +1,205 @@
+/**
+ * A statement and the scope before it, in one protocol batch:
+ *
+ *   Bind, Execute of the scope ─► [Parse] Bind, Describe, Execute of the statement ─► Sync
+ *
+ * PostgreSQL runs what stands before one Sync as one implicit transaction: when the scope fails, the statement is skipped; when
+ * it ends, the scope is gone, because it is set with `set_config(.., true)` only. It costs no round trip of its own.
+ *
+ * The scope's statement has been prepared on the connection before (`tryScope`), so that its answers are exactly one row and one
+ * CommandComplete, which are taken out of the statement's result here.
+ */
+import pg from 'pg'
+import { sqlState } from '../../kernel/database.ts'
+
+/** What a statement must run as. */
+export interface Scope {
+  /** Read by `tenantry.current_tenant()`. */
+  readonly tenantId: string
+  readonly searchPath: string
+  readonly role: string
+  /** A schema that the role must have the right to use: storage that is fenced has lost it. */
+  readonly openSchema: string | null
+}
+
+/** Outside of any tenant: what a new connection is tried with. */
+const NOWHERE: Scope = { tenantId: '', searchPath: 'pg_catalog', role: 'none', openSchema: null }
+
+const SCOPE_NAME = 'tenantry_scope'
+
+/**
+ * Two columns fail on purpose, and with them the batch. The division: somebody has left temporary tables on the connection,
+ * which the next tenant would find. The logarithm of zero: the storage is fenced.
+ */
+const SCOPE_TEXT = `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true),
+  set_config('role', $3, true), 1 / (pg_my_temp_schema() = 0)::int,
+  case when $4::text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end, current_database() as database`
+
+/** Why a scope could not be set. */
+export type ScopeFault = 'temporary tables' | 'fenced' | 'not prepared'
+
+const FAULTS: Readonly<Record<string, ScopeFault>> = {
+  '22012': 'temporary tables',
+  '2201E': 'fenced',
+  '3F000': 'fenced', // the schema is not there at all
+  '26000': 'not prepared',
+}
+
+export const scopeFault = (error: unknown): ScopeFault | undefined => FAULTS[sqlState(error) ?? '']
+
+/** node-postgres' protocol writer, of which its types say nothing. */
+interface Connection {
+  parse(query: { name: string; text: string }): void
+  bind(config: { portal: string; statement: string; values: readonly unknown[] }): void
+  execute(config: { portal: string; rows: number }): void
+  close(config: { type: 'S'; name: string }): void
+  sync(): void
+  readonly parsedStatements: Record<string, string>
+}
+
+/** The part of node-postgres' Query that is written over; it is a class there, and an interface in its types. */
+interface QueryBase {
+  callback: (error: Error | null, result: pg.QueryArrayResult) => void
+  prepare(connection: Connection): void
+  _getRows(connection: Connection): void
+  handleDataRow(message: unknown): void
+  handleCommandComplete(message: unknown, connection: Connection): void
+}
+const QueryBase = (pg as unknown as { Query: new (config: object) => QueryBase }).Query
+
+const valuesOf = ({ tenantId, searchPath, role, openSchema }: Scope) => [tenantId, searchPath, role, openSchema]
+
+/** Sets a scope on a new connection, outside of any transaction, where it leaves nothing; with `named`, it is prepared then. */
+export async function tryScope(client: pg.ClientBase, form: ScopeForm): Promise<{ database: string }> {
+  const name = form === 'named' ? SCOPE_NAME : undefined
+  const { rows } = await client.query({ name, text: SCOPE_TEXT, values: valuesOf(NOWHERE) })
+  return { database: rows[0].database }
+}
+
+export interface ScopedConfig {
+  readonly text: string
+  readonly values: unknown[]
+  readonly name?: string | undefined
+  readonly rowMode?: 'array' | undefined
+  readonly types?: unknown
+  readonly queryMode: 'extended'
+}
+
+/** How the scope is written: by its name on this connection, or in full for a pooler that gives each transaction another one. */
+export type ScopeForm = 'named' | 'in full'
+
+function writeScope(connection: Connection, scope: Scope, form: ScopeForm): void {
+  const statement = form === 'named' ? SCOPE_NAME : ''
+  if (form === 'in full') connection.parse({ name: '', text: SCOPE_TEXT })
+  connection.bind({ portal: '', statement, values: valuesOf(scope) })
+  connection.execute({ portal: '', rows: 0 })
+}
+
+/** One statement of a tenant, outside of a transaction. */
+export class ScopedQuery extends QueryBase {
+  readonly #scope: Scope
+  readonly #form: ScopeForm
+  readonly #unneeded: string | undefined
+  #isScoped = false
+
+  /** @param unneeded the name of a statement that the connection may forget. */
+  constructor(config: ScopedConfig, scope: Scope, form: ScopeForm, unneeded?: string) {
+    super(config)
+    this.#scope = scope
+    this.#form = form
+    this.#unneeded = unneeded
+  }
+
+  /** Whether the scope was set: an error before that came from the scope, and the statement did not run. */
+  get isScoped(): boolean {
+    return this.#isScoped
+  }
+
+  override prepare(connection: Connection): void {
+    if (this.#unneeded) {
+      connection.close({ type: 'S', name: this.#unneeded })
+      delete connection.parsedStatements[this.#unneeded]
+    }
+    writeScope(connection, this.#scope, this.#form)
+    super.prepare(connection)
+  }
+
+  override handleDataRow(message: unknown): void {
+    if (this.#isScoped) super.handleDataRow(message)
+  }
+
+  override handleCommandComplete(message: unknown, connection: Connection): void {
+    if (this.#isScoped) super.handleCommandComplete(message, connection)
+    this.#isScoped = true
+  }
+}
+
+/** BEGIN, the scope, and the end of what an earlier tenant's sequences had answered, in one batch. */
+export class BeginQuery extends QueryBase {
+  readonly #scope: Scope
+  readonly #form: ScopeForm
+  #hasBegun = false
+
+  /** @param modes as they stand after BEGIN: `isolation level serializable, read only` */
+  constructor(modes: string, scope: Scope, form: ScopeForm) {
+    super({ text: `begin ${modes}`, values: [], queryMode: 'extended' })
+    this.#scope = scope
+    this.#form = form
+  }
+
+  override _getRows(connection: Connection): void {
+    connection.execute({ portal: '', rows: 0 })
+    writeScope(connection, this.#scope, this.#form)
+    connection.parse({ name: '', text: 'discard sequences' })
+    connection.bind({ portal: '', statement: '', values: [] })
+    connection.execute({ portal: '', rows: 0 })
+    connection.sync()
+  }
+
+  override handleDataRow(): void {}
+
+  override handleCommandComplete(message: unknown, connection: Connection): void {
+    if (!this.#hasBegun) super.handleCommandComplete(message, connection)
+    this.#hasBegun = true
+  }
+}
+
+/** Sends a batch and answers its result. It rejects when the server is ready again: only then is it known what the batch left. */
+export async function send(client: pg.ClientBase, query: QueryBase): Promise<pg.QueryArrayResult> {
+  try {
+    return await new Promise((resolve, reject) => {
+      query.callback = (error, result) => (error ? reject(error) : resolve(result))
+      client.query(query as unknown as pg.Submittable)
+    })
+  } catch (error) {
+    await ready(client)
+    throw error
+  }
+}
+
+/** What node-postgres knows of a connection, and its types do not tell. */
+interface ClientState {
+  readonly readyForQuery: boolean
+  readonly _queryable: boolean
+  readonly _ending: boolean
+  getTransactionStatus(): string | null
+}
+export const stateOf = (client: pg.ClientBase): ClientState => client as unknown as ClientState
+
+export const isAlive = (client: pg.ClientBase): boolean => stateOf(client)._queryable && !stateOf(client)._ending
+
+/** node-postgres tells an error when it hears of it, before the server has said which state the transaction is in. */
+export async function ready(client: pg.ClientBase): Promise<void> {
+  if (stateOf(client).readyForQuery || !isAlive(client)) return
+  await new Promise<void>((resolve) => {
+    const done = () => {
+      client.off('drain', done)
+      client.off('error', done)
+      client.off('end', done)
+      resolve()
+    }
+    client.once('drain', done)
+    client.once('error', done)
+    client.once('end', done)
+  })
+}

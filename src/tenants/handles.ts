@@ -1,0 +1,43 @@
+/** The handles of tenants: made once for each, and kept while they are used, as nothing of a place is in them. */
+import { WithSchemaPlugin } from 'kysely'
+import { LRUCache } from 'lru-cache'
+import type { IsolationDriver, Place, TenantHandle } from './isolation.ts'
+import type { Located } from './registry.ts'
+import { tenantDb } from './tenant-db.ts'
+import { TenantPool } from './tenant-pool.ts'
+import { type SourceParts, type TenantSource, tenantSource } from './tenant-source.ts'
+
+const KEPT_HANDLES = 10_000
+
+export class Handles {
+  readonly #parts: SourceParts
+  readonly #kept = new LRUCache<string, { handle: TenantHandle; locator: string }>({ max: KEPT_HANDLES })
+
+  constructor(parts: SourceParts) {
+    this.#parts = parts
+  }
+
+  of({ tenant, place }: Located): TenantHandle {
+    const kept = this.#kept.get(tenant.id)
+    if (kept?.locator === place.locator) return kept.handle
+    const driver = this.#parts.storage.driver(tenant.isolation)
+    const handle = handleOver(tenantSource(tenant.id, this.#parts), driver, place)
+    this.#kept.set(tenant.id, { handle, locator: place.locator })
+    return handle
+  }
+}
+
+export function handleOver(
+  source: TenantSource,
+  { capabilities, schemaOf }: IsolationDriver,
+  place: Place,
+): TenantHandle {
+  const unqualified = tenantDb(source, capabilities.engine)
+  const db = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(place))) : unqualified
+  return {
+    id: place.tenantId,
+    db,
+    pool: new TenantPool(source),
+    transaction: (work) => db.transaction().execute(work),
+  }
+}

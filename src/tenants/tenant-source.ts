@@ -1,0 +1,86 @@
+/**
+ * The way of one tenant's statements: the registry says whether the tenant may be used and where its rows are, the circuit
+ * whether that server answers, and the driver runs them. All of it is asked anew for each statement alone and each transaction,
+ * from the cache: a handle may be kept for as long as one likes.
+ *
+ * A process whose cache is behind meets a fence at the storage that the tenant has left. Then the registry is read again, and
+ * the work is tried once more at the place that it names now. Nothing had been run: a scope comes before anything of the host.
+ */
+import { assertUsable } from './access.ts'
+import type { Circuits } from './circuits.ts'
+import { TenantNotFound } from './errors.ts'
+import type { Fences } from './fences.ts'
+import type {
+  IsolationDriver,
+  Place,
+  Statement,
+  StatementResult,
+  TenantConnection,
+  TransactionModes,
+} from './isolation.ts'
+import type { Located, Registry } from './registry.ts'
+import { assertAgrees } from './scope.ts'
+import type { Storage } from './storage.ts'
+
+/** Where a handle's statements go. */
+export interface TenantSource {
+  readonly id: string
+  execute(statement: Statement): Promise<StatementResult>
+  /** A connection with a transaction open on it. */
+  begin(modes: TransactionModes): Promise<TenantConnection>
+  connect(): Promise<TenantConnection>
+}
+
+export interface SourceParts {
+  readonly registry: Registry
+  readonly storage: Storage
+  readonly circuits: Circuits
+  readonly fences: Fences
+}
+
+type Work<T> = (driver: IsolationDriver, place: Place) => Promise<T>
+
+export function tenantSource(id: string, parts: SourceParts): TenantSource {
+  const at = <T>(work: Work<T>): Promise<T> => run(id, parts, work)
+  return {
+    id,
+    execute: (statement) => at((driver, place) => driver.execute(place, statement)),
+    begin: (modes) => at((driver, place) => begun(driver, place, modes)),
+    connect: () => at((driver, place) => driver.connect(place)),
+  }
+}
+
+async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T> {
+  assertAgrees(id)
+  const { registry, storage, circuits, fences } = parts
+  const located = usable(id, registry.peek(id) ?? (await registry.find(id)))
+  const driver = storage.driver(located.tenant.isolation)
+  try {
+    return await circuits.run(located.place, () => work(driver, located.place))
+  } catch (error) {
+    if (!driver.mayBeFence(error)) throw error
+    const now = usable(id, await registry.refresh(id))
+    const hasMoved = now.place.locator !== located.place.locator || now.place.placement !== located.place.placement
+    if (!hasMoved && !(await fences.mend(id))) throw error
+    return circuits.run(now.place, () => work(storage.driver(now.tenant.isolation), now.place))
+  }
+}
+
+/** Throws what a guarded route answers when the tenant cannot be used now. */
+export function usable(id: string, located: Located | undefined): Located {
+  if (!located) throw TenantNotFound(`There is no tenant "${id}".`)
+  assertUsable(located.tenant)
+  return located
+}
+
+/** A connection of that storage with a transaction open on it. */
+export async function begun(driver: IsolationDriver, place: Place, modes: TransactionModes): Promise<TenantConnection> {
+  const connection = await driver.connect(place)
+  try {
+    await connection.begin(modes)
+    return connection
+  } catch (error) {
+    connection.release()
+    throw error
+  }
+}
