@@ -10,6 +10,7 @@
 import { type PlacementConfig, preparePlacement } from './drivers/isolation/tenant-login.ts'
 import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
 import { postgresStore } from './drivers/store/postgres.ts'
+import type { CircuitRule } from './kernel/circuit.ts'
 import { type Clock, systemClock } from './kernel/clock.ts'
 import type { Command } from './kernel/commands.ts'
 import { createSecrets } from './kernel/crypto.ts'
@@ -25,15 +26,21 @@ import { Metrics } from './kernel/metrics.ts'
 import { type Migration, migrate } from './kernel/migrations.ts'
 import { Cursors } from './kernel/page.ts'
 import type { StoreDriver } from './kernel/store.ts'
+import { TenantLabels } from './kernel/tenant-labels.ts'
 import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
+import { circuitSeries } from './tenants/circuit-series.ts'
+import { Circuits } from './tenants/circuits.ts'
 import { commands } from './tenants/commands.ts'
+import { connectionSeries } from './tenants/connection-series.ts'
+import { createGuard, type Guard, type GuardOptions } from './tenants/guard.ts'
 import { Tenants } from './tenants/index.ts'
-import type { IsolationDriver, PlacementUrls, TenantHandle } from './tenants/isolation.ts'
+import type { IsolationDriver, Placement, TenantHandle } from './tenants/isolation.ts'
 import { jobs, schedule } from './tenants/jobs.ts'
 import { tenantSeries } from './tenants/metrics.ts'
 import { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'
 import { operations } from './tenants/operations.ts'
 import { NO_PLANS, type PlansConfig } from './tenants/plans.ts'
+import { createScope, type Scope } from './tenants/scope.ts'
 import { Storage } from './tenants/storage.ts'
 import { tables } from './tenants/tables.ts'
 
@@ -61,6 +68,8 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   readonly plans?: PlansConfig
   readonly tenants?: { readonly retentionDays?: number; readonly autoPurge?: boolean }
   readonly satellites?: Satellites
+  /** When the circuit of a tenant's database opens, and for how long. */
+  readonly circuit?: Partial<CircuitRule>
   readonly role?: Role
   readonly health?: { readonly critical?: readonly string[] }
   readonly metrics?: { readonly maxTenantSeries?: number }
@@ -82,10 +91,16 @@ export interface Core {
   readonly operations: readonly Bound<AnyOperation>[]
   readonly commands: readonly Bound<Command>[]
   /**
-   * The storage of an active tenant; throws what a guarded route would answer otherwise. Take it for one piece of work: it is
-   * checked when it is taken, not again.
+   * The storage of an active tenant; throws what a guarded route would answer otherwise. It may be kept: each statement alone,
+   * and each transaction, asks again whether the tenant may be used and where its rows are.
    */
   tenant<Tables = any>(id: string): Promise<TenantHandle<Tables>>
+  /** Runs `work` for one tenant: `current()` answers its handle inside, and the storage of others is refused. */
+  readonly run: Scope['run']
+  /** The handle of the tenant that the work in progress is for: of a guarded request, or of `run`. */
+  readonly current: Scope['current']
+  /** The guard of the host's own routes; the adapters of `tenantry/express` and the others put it before them. */
+  guard(options: GuardOptions): Guard
   /** Runs `work` in one transaction of the backoffice: everything of Tenantry's that is called inside joins it. */
   transaction<T>(work: () => Promise<T>): Promise<T>
   /** Hears an event of this process after its transaction has committed. Returns a function that ends it. */
@@ -105,7 +120,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   const clock = config.clock ?? systemClock
   const storeDriver = config.store ?? postgresStore()
   const secrets = createSecrets(config.appKey, config.oldAppKeys)
-  const placements = { ...config.placements, main: { ...config.placements?.main, url: config.database.url } }
+  const placements = placementsOf(config)
   const storage = new Storage({
     drivers: config.isolation,
     defaultDriver: config.defaultIsolation,
@@ -133,15 +148,23 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     const cursors = new Cursors(secrets)
     const kernel: Kernel = { database, store, events, jobs: runner, secrets, cursors, clock, log }
 
-    const urls = new Map<string, PlacementUrls>()
+    const prepared = new Map<string, Placement>()
     for (const [name, placement] of Object.entries(placements)) {
-      urls.set(name, await preparePlacement(name, placement, database, secrets))
+      prepared.set(name, await preparePlacement(name, placement, database, secrets))
     }
-    await storage.start({ placements: urls, migrations, log })
+    await storage.start({ placements: prepared, migrations, log })
     stops.push(() => storage.stop())
 
-    const tenants = new Tenants(kernel, storage, {
+    const labels = new TenantLabels(config.metrics?.maxTenantSeries ?? 1_000)
+    const circuits = new Circuits(kernel, {
+      rule: config.circuit,
+      placements: [...prepared.keys()],
+      labels,
+      reach: (isolation) => storage.reach(isolation),
+    })
+    const tenants = new Tenants(kernel, storage, circuits, {
       plans: config.plans ?? NO_PLANS,
+      migrations,
       retentionDays: config.tenants?.retentionDays ?? 30,
       autoPurge: config.tenants?.autoPurge ?? true,
     })
@@ -160,14 +183,14 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       metrics.register(...(satellite.metrics?.(service) ?? []))
       stops.push(() => satellite.stop?.(service))
     }
-    for (const { series, stop } of [
-      tenantSeries(tenants.registry),
-      jobSeries(runner, config.metrics?.maxTenantSeries ?? 1_000),
-    ]) {
+    for (const { series, stop } of [tenantSeries(tenants.registry), jobSeries(runner, labels)]) {
       metrics.register(...series)
       stops.push(stop)
     }
+    metrics.register(...circuitSeries(circuits), ...connectionSeries(storage))
     await tenants.registry.start()
+    await circuits.start()
+    stops.push(() => circuits.stop())
     await runner.start(registeredJobs(parts), { work: config.role !== 'api' })
     stops.push(() => runner.stop(STOP_TIMEOUT_MS))
 
@@ -179,6 +202,8 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       operations: parts.flatMap(({ satellite, service }) => bind(satellite.operations, service)),
       commands: parts.flatMap(({ satellite, service }) => bind(satellite.commands, service)),
       tenant: (id) => tenants.handle(id),
+      ...createScope((id) => tenants.handle(id)),
+      guard: (options) => createGuard(tenants, options),
       transaction: (work) => database.transaction(work),
       on: (type, listener) => events.subscribe(type, 'after', listener),
       stop,
@@ -188,6 +213,15 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await stop()
     throw error
   }
+}
+
+function placementsOf({ placements = {}, database }: Pick<TenancyConfig, 'placements' | 'database'>) {
+  const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
+    const url = name === 'main' ? database.url : placement.url
+    if (!url) throw new Error(`the placement "${name}" has no url`)
+    return [name, { ...placement, url }] as const
+  })
+  return Object.fromEntries(all)
 }
 
 const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] =>
@@ -238,6 +272,9 @@ const TAKEN = [
   'operations',
   'commands',
   'tenant',
+  'run',
+  'current',
+  'guard',
   'transaction',
   'on',
   'stop',

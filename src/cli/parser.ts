@@ -82,9 +82,10 @@ function add<One extends Described>(
   run: (invocation: Invocation<One>) => Promise<void>,
 ): void {
   const parser = program.command(command.name).description(command.summary).helpGroup(heading)
-  const names = (command.arguments ?? []).map(({ name, summary, required }) => {
-    parser.argument(required ? `<${name}>` : `[${name}]`, summary)
-    return name
+  const names = (command.arguments ?? []).map(({ name, summary, required, isRepeatable }) => {
+    const shown = isRepeatable ? `${name}...` : name
+    parser.argument(required ? `<${shown}>` : `[${shown}]`, summary)
+    return { name, isRepeatable }
   })
   for (const option of command.options ?? []) parser.addOption(parserOption(option))
   parser.optionsGroup(COMMON_HEADING)
@@ -93,7 +94,10 @@ function add<One extends Described>(
   parser.action(async () => {
     const { json = false, yes = false, config, ...options } = parser.opts()
     const args = Object.fromEntries(
-      names.flatMap((name, index) => (parser.args[index] === undefined ? [] : [[name, parser.args[index]]])),
+      names.flatMap(({ name, isRepeatable }, index) => {
+        const given = parser.args.slice(index, isRepeatable ? undefined : index + 1)
+        return given.length === 0 ? [] : [[name, given.join(' ')]]
+      }),
     )
     await run({ command, args, options, common: { json, yes, config } })
   })

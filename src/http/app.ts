@@ -6,7 +6,6 @@
  *                               │ 401, whatever the path      │
  *                               └──────────────► problem+json ◄┘
  */
-import { randomUUID } from 'node:crypto'
 import { Hono } from 'hono'
 import type { RouterRoute } from 'hono/types'
 import { type Actor, runInContext } from '../kernel/context.ts'
@@ -20,6 +19,7 @@ import { AdminPages } from './pages/admin-pages.ts'
 import { normalizedPrefix } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
 import { asTenancyError, Forbidden, MethodNotAllowed, problemResponse, Unauthorized } from './problem.ts'
+import { requestIdOf } from './request-id.ts'
 import { OperationRunner } from './run-operation.ts'
 import { isSameOrigin, Sessions } from './sessions.ts'
 import { systemOperations } from './system-operations.ts'
@@ -62,8 +62,6 @@ interface Env {
 
 /** Who asks, before a token has told. */
 export const ANONYMOUS: Actor = { type: 'admin', id: 'anonymous', name: 'anonymous' }
-
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 export function createHttp(core: Core, options: HttpOptions): Http {
   const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
@@ -138,8 +136,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     handles: (pathname) => probes.handles(pathname) || isApi(pathname),
     routes: [...probes.paths, ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`])],
     fetch(request, { ip } = {}) {
-      const wished = request.headers.get('x-request-id')
-      const requestId = wished !== null && REQUEST_ID.test(wished) ? wished : randomUUID()
+      const requestId = requestIdOf(request.headers.get('x-request-id'))
       const pathname = pathOf(request.url)
       return runInContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
         answered(async () => {

@@ -5,7 +5,7 @@ import type { StreamReply } from '../kernel/operation.ts'
 
 type Headers = Readonly<Record<string, string>>
 
-const base = (): Record<string, string> => {
+export const baseHeaders = (): Record<string, string> => {
   const { requestId } = currentContext()
   return {
     'cache-control': 'no-store',
@@ -18,7 +18,7 @@ export const respond = (
   status: number,
   body: string | Uint8Array<ArrayBuffer> | null,
   headers: Headers = {},
-): Response => new Response(body, { status, headers: { ...base(), ...headers } })
+): Response => new Response(body, { status, headers: { ...baseHeaders(), ...headers } })
 
 export const respondJson = (status: number, body: unknown, headers: Headers = {}): Response =>
   respond(status, JSON.stringify(body), { 'content-type': 'application/json', ...headers })
@@ -63,7 +63,11 @@ export async function respondStream({ contentType, fileName, chunks }: StreamRep
     { highWaterMark: 0 },
   )
   const response = new Response(body, {
-    headers: { ...base(), 'content-type': contentType, 'content-disposition': `attachment; filename="${fileName}"` },
+    headers: {
+      ...baseHeaders(),
+      'content-type': contentType,
+      'content-disposition': `attachment; filename="${fileName}"`,
+    },
   })
   streams.add(response)
   return response

@@ -7,6 +7,8 @@ export interface Argument {
   readonly name: string
   readonly summary: string
   readonly required?: boolean
+  /** The last one of a command may be given several times; its value is all of them, with blanks between. */
+  readonly isRepeatable?: boolean
 }
 
 export interface Option {

@@ -15,9 +15,12 @@ export interface Context {
   readonly requestId: string | null
   readonly actor: Actor
   readonly ip: string | null
-  /** The tenant that the work is for, where it is for one. */
+  /** The tenant that the work is for, where it is for one; `NO_TENANT` where no tenant's storage may be used at all. */
   readonly tenantId?: string | null
 }
+
+/** Not an id: what is for no tenant agrees with none. */
+export const NO_TENANT = ''
 
 export const HOST: Actor = { type: 'host', id: 'host', name: 'host' }
 export const SYSTEM: Actor = { type: 'system', id: 'system', name: 'tenantry' }

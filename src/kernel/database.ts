@@ -137,6 +137,11 @@ export class Database {
     return this.#notifications.isConnected
   }
 
+  /** When notifications last ceased to arrive, as `performance.now()` tells time. */
+  get lostListeningAt(): number {
+    return this.#notifications.lostAt
+  }
+
   /** A client of its own for what must hold a session (advisory locks); destroyed afterwards, so nothing of it leaks. */
   async session<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect()
@@ -242,7 +247,7 @@ const UNREACHABLE = new Set([
 ])
 const UNREACHABLE_STATES = /^(08|58)|^57P0[1-5]$|^53300$/
 const UNREACHABLE_MESSAGES =
-  /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed)/
+  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed)/
 
 /** Whether the server, not the statement, is what failed: nobody listens, it restarts, it has no connection left. */
 export function isDatabaseUnavailable(error: unknown): boolean {

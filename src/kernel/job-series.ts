@@ -1,39 +1,23 @@
-/**
- * Jobs by tenant, queue and state. At most `maxTenantSeries` tenants get series of their own, first come, and keep them while
- * the process lives; the others are summed up under `_other`. Zeros are left out.
- */
+/** Jobs by tenant, queue and state; zeros are left out. Who has series of its own, and how many have not, `TenantLabels` says. */
 import type { Jobs, QueueCounts } from './jobs.ts'
 import type { Sample, Series } from './metrics.ts'
 import { refreshed } from './refreshed.ts'
+import type { TenantLabels } from './tenant-labels.ts'
 
 const STATES = ['waiting', 'active', 'completed', 'failed', 'delayed'] as const
-const OTHERS = '_other'
 
-export function jobSeries(jobs: Jobs, maxTenantSeries: number): { series: Series[]; stop: () => void } {
-  const named = new Set<string>()
-  const dropped = new Set<string>()
+export function jobSeries(jobs: Pick<Jobs, 'counts'>, labels: TenantLabels): { series: Series[]; stop: () => void } {
   const counts = refreshed(async () => samples(await jobs.counts()))
 
-  const nameOf = (tenantId: string): string => {
-    if (named.has(tenantId)) return tenantId
-    if (named.size < maxTenantSeries) {
-      named.add(tenantId)
-      return tenantId
-    }
-    dropped.add(tenantId)
-    return OTHERS
-  }
-
   const samples = (all: readonly QueueCounts[]): Sample[] => {
-    dropped.clear()
     const sums = new Map<string, Sample & { value: number }>()
     for (const count of all) {
-      const tenant = count.tenantId === null ? '' : nameOf(count.tenantId)
+      const tenant = count.tenantId === null ? '' : labels.of(count.tenantId)
       for (const state of STATES) {
         if (count[state] === 0) continue
         const key = `${tenant} ${count.queue} ${state}`
-        const labels = { tenant_id: tenant, queue: count.queue, state }
-        sums.set(key, { labels, value: (sums.get(key)?.value ?? 0) + count[state] })
+        const value = (sums.get(key)?.value ?? 0) + count[state]
+        sums.set(key, { labels: { tenant_id: tenant, queue: count.queue, state }, value })
       }
     }
     return [...sums.values()]
@@ -47,7 +31,7 @@ export function jobSeries(jobs: Jobs, maxTenantSeries: number): { series: Series
       type: 'gauge',
       collect: async () => {
         await counts.get()
-        return [{ value: dropped.size }]
+        return [{ value: labels.dropped }]
       },
     },
   ]

@@ -33,6 +33,7 @@ export class Notifications {
   #retry: NodeJS.Timeout | undefined
   #heartbeat: NodeJS.Timeout | undefined
   #delayMs = FIRST_DELAY_MS
+  #lostAt = 0
   #closed = false
 
   constructor(url: string, log: Logger) {
@@ -42,6 +43,11 @@ export class Notifications {
 
   get isConnected(): boolean {
     return this.#client !== undefined
+  }
+
+  /** When the connection was last lost, as `performance.now()` tells time; 0 if it never was. */
+  get lostAt(): number {
+    return this.#lostAt
   }
 
   /** Throws when nothing can be heard yet; then nothing is kept of it either. */
@@ -142,6 +148,7 @@ export class Notifications {
   #lost(client: pg.Client, error?: Error): void {
     if (client !== this.#client || this.#closed) return
     this.#client = undefined
+    this.#lostAt = performance.now()
     clearInterval(this.#heartbeat)
     client.end().catch(() => undefined)
     this.#log.warn({ err: error }, 'the notification connection was lost; connecting again')

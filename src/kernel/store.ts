@@ -19,6 +19,11 @@ import { isStorable } from './storable.ts'
 /** Whose key it is: a tenant's id, or null for the service's own. */
 export type Owner = string | null
 
+export interface Kept {
+  readonly tenantId: string
+  readonly value: string
+}
+
 export interface Store {
   readonly name: string
   get(owner: Owner, key: string): Promise<string | null>
@@ -29,6 +34,8 @@ export interface Store {
   delete(owner: Owner, key: string): Promise<void>
   /** Adds a whole number to a counter and answers its value after it; the expiry starts anew with each write. */
   increment(owner: Owner, key: string, amount: number, ttlSeconds?: number): Promise<number>
+  /** What all tenants keep under a key. It may read the whole store: for a start, not for a request. */
+  list(key: string): Promise<readonly Kept[]>
   /** Removes every key of a tenant. */
   purge(tenantId: string): Promise<void>
   ping(): Promise<void>

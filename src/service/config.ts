@@ -11,6 +11,7 @@ import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import type { Satellite } from '../satellite.ts'
+import { placementFaults } from './isolation-settings.ts'
 import { CHECKS, Environment, File } from './settings.ts'
 
 const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']
@@ -130,7 +131,7 @@ const tokenOf = (token: string | undefined): AdminToken[] => (token ? [{ name: '
 
 /** What no key can know alone. */
 function faultsBetween(
-  { adminTokens = [], health, satellites: switches = {} }: Partial<FileConfig>,
+  { adminTokens = [], placements = {}, health, satellites: switches = {} }: Partial<FileConfig>,
   givenToken: string | undefined,
   migrations: FileConfig['migrations'],
   satellites: readonly KnownSatellite[] | undefined,
@@ -150,7 +151,7 @@ function faultsBetween(
   for (const name of health?.critical ?? []) {
     if (!checks.includes(name)) faults.push(`health.critical: there is no check "${name}", only ${checks.join(', ')}`)
   }
-  return faults
+  return [...faults, ...placementFaults(placements)]
 }
 
 const repeated = (tokens: readonly AdminToken[], by: 'name' | 'token'): AdminToken[] =>

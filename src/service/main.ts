@@ -8,7 +8,6 @@
  * Help and the reference need the list of satellites and nothing that runs, so that is loaded later, while PostgreSQL starts.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import type { Http } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/logger.ts'
@@ -16,6 +15,7 @@ import type { Satellite } from '../satellite.ts'
 import type { Role, Tenancy } from '../tenancy.ts'
 import type { ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
+import { isolationDrivers } from './isolation-settings.ts'
 
 const DRAIN_MS = 10_000
 /** For closing connections, when requests took all the time there was. */
@@ -83,6 +83,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
   try {
     tenancy.health.register('backoffice', () => tenancy.kernel.database.ping())
     tenancy.health.register('store', () => tenancy.kernel.store.ping())
+    tenancy.health.register('circuits', () => tenancy.tenants.circuits.check())
     const { prefix, probes, exposition } = config
     const http = createHttp(tenancy, {
       prefix,
@@ -124,16 +125,17 @@ export async function openTenancy(
     import('../tenancy.ts'),
   ])
   try {
-    const { isolation, placements, plans, tenants, health, metrics } = config
+    const { isolation, placements, plans, tenants, circuit, health, metrics } = config
     const tenancy = await createTenancy({
       database: { url: database.url },
       appKey: secret(config.appKey, 'app-key'),
       oldAppKeys: config.oldAppKeys,
-      isolation: [schemaPg({ ...isolation.drivers?.['schema-pg'], extensionsSchema: isolation.extensionsSchema })],
+      isolation: isolationDrivers(isolation),
       defaultIsolation: isolation.default,
       placements,
       plans,
       tenants,
+      circuit,
       health,
       metrics,
       migrations: typeof config.migrations === 'function' ? await config.migrations() : config.migrations,

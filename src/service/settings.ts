@@ -9,10 +9,10 @@ import { isAppKey } from '../kernel/crypto.ts'
 import type { TenantMigration } from '../tenants/migrations.ts'
 import { PlanDefinition, type PlansConfig } from '../tenants/plans.ts'
 import { Placement } from '../tenants/tenant.ts'
+import { Isolation, PlacementSettings, PostgresUrl } from './isolation-settings.ts'
 
-/** The drivers that service/main.ts makes, and what it checks beside the satellites' own checks. */
-const ISOLATION_DRIVERS = ['schema-pg'] as const
-export const CHECKS = ['backoffice', 'store']
+/** What service/main.ts checks beside the satellites' own checks. */
+export const CHECKS = ['backoffice', 'store', 'circuits']
 
 const PathPrefix = z
   .string()
@@ -23,9 +23,6 @@ const Port = z
   .regex(/^\d{1,5}$/, 'not a port from 0 to 65535')
   .transform(Number)
   .refine((port) => port <= 65_535, 'not a port from 0 to 65535')
-const PostgresUrl = z
-  .string()
-  .regex(/^postgres(ql)?:\/\/.+/, 'not a URL like postgres://user:password@host:5432/database')
 const AppKey = z.string().refine(isAppKey, 'not 32 bytes in base64; make one with: openssl rand -base64 32')
 const Group = (what: string, paths: string) =>
   z
@@ -63,34 +60,6 @@ const EXAMPLE_PLANS: z.input<typeof Plans> = {
   definitions: { free: { limits: {} }, pro: { limits: {} }, enterprise: { limits: {} } },
 }
 
-const Isolation = z.strictObject({
-  default: z
-    .enum(ISOLATION_DRIVERS, `not one of ${ISOLATION_DRIVERS.join(', ')}`)
-    .optional()
-    .describe('The driver of a tenant that names none'),
-  drivers: z
-    .strictObject({
-      'schema-pg': z
-        .strictObject({
-          maxConnections: z
-            .number()
-            .int()
-            .min(1)
-            .optional()
-            .describe("Of one process, for tenants' queries; default 10"),
-        })
-        .optional(),
-    })
-    .optional()
-    .describe('Options of each driver'),
-  extensionsSchema: z
-    .string()
-    .min(1)
-    .max(63)
-    .optional()
-    .describe("A schema with extensions, on every tenant's search path"),
-})
-
 /** What the file may hold. */
 export const File = z.strictObject({
   prefix: PathPrefix.optional().describe(`Of the admin API; default \`${DEFAULT_PREFIX}\``),
@@ -109,15 +78,9 @@ export const File = z.strictObject({
   plans: Plans.default(EXAMPLE_PLANS).describe('What tenants may have'),
   isolation: Isolation.default({}).describe('Where tenants live'),
   placements: z
-    .record(
-      Placement,
-      z.strictObject({
-        url: PostgresUrl.describe("Owns the tenants' schemas"),
-        tenantUrl: PostgresUrl.optional().describe("The login of tenants' queries; absent: made at the first start"),
-      }),
-    )
+    .record(Placement, PlacementSettings)
     .default({})
-    .describe("Further servers by name; the backoffice's own is `main`"),
+    .describe("PostgreSQL servers by name; the backoffice's own is `main`"),
   migrations: z
     .union([
       z.string().min(1),
@@ -132,6 +95,15 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('Deleted tenants'),
+  circuit: z
+    .strictObject({
+      threshold: z.number().gt(0).lt(1).optional().describe('The share of calls that must fail; default 0.5'),
+      minimumCalls: z.number().int().min(1).optional().describe('With fewer in the window it stays closed; default 10'),
+      windowSeconds: z.number().min(1).optional().describe('Default 10'),
+      halfOpenAfterSeconds: z.number().min(1).optional().describe('How long it refuses; default 30'),
+    })
+    .optional()
+    .describe("When the circuit of a tenant's database opens"),
   health: z
     .strictObject({
       critical: z.array(z.string()).default([]).describe('Checks whose failure alone makes `/readyz` fail'),

@@ -7,7 +7,11 @@ import { Page } from '../kernel/page.ts'
 import { parsed } from '../kernel/parsed.ts'
 import { InstallationFailed, TenantNotReady } from './errors.ts'
 import type { Tenants } from './index.ts'
+import type { TenantHandle } from './isolation.ts'
 import { STATUSES } from './lifecycle.ts'
+import { migrationCommands } from './migration-commands.ts'
+import { count } from './numbers.ts'
+import { sqlStatements } from './sql-statements.ts'
 import type { Tenant } from './tenant.ts'
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
@@ -138,44 +142,19 @@ export const commands = [
       })
     },
   }),
-  command<Tenants>({
-    name: 'tenant:migrate',
-    summary: "Run the host's pending migrations for one tenant, or for all",
-    arguments: [{ name: 'id', summary: 'only this tenant' }],
-    run: async (tenants, { args, terminal, signal }) => {
-      const chosen = args.id ? [args.id] : await migratable(tenants)
-      await each(chosen, { terminal, signal }, async (id) => ({
-        migrations: (await tenants.installation.migrate(id)).join(', '),
-      }))
-    },
-  }),
-  command<Tenants>({
-    name: 'tenant:migrate:rollback',
-    summary: "Take back a tenant's last migrations",
-    arguments: [id],
-    options: [{ flags: '--steps <count>', summary: 'how many', parse: count, default: 1 }],
-    run: async ({ installation }, { args, options, terminal }) => {
-      const tenantId = args.id ?? ''
-      if (!(await terminal.confirm(`Take back the last ${options.steps} migration(s) of ${tenantId}?`))) return
-      terminal.table(
-        (await installation.rollback(tenantId, options.steps)).map((name) => ({ id: tenantId, rolledBack: name })),
-      )
-    },
-  }),
+  ...migrationCommands,
   command<Tenants>({
     name: 'tenant:exec',
-    summary: "Run SQL in a tenant's scope and print the rows",
+    summary: "Run SQL in a tenant's scope, all or nothing, and print the rows of the last statement",
     arguments: [id],
     options: [
-      { flags: '--sql <sql>', summary: 'one statement' },
-      { flags: '--file <path>', summary: 'a file with one statement' },
+      { flags: '--sql <sql>', summary: 'statements' },
+      { flags: '--file <path>', summary: 'a file with statements' },
     ],
     run: async (tenants, { args, options, terminal }) => {
       const text: string = options.sql ?? (options.file ? await readFile(options.file, 'utf8') : '')
       if (!text.trim()) throw invalid([{ path: 'sql', message: 'give a statement with --sql or --file' }])
-      const { db } = await tenants.handle(args.id ?? '')
-      const { rows } = await db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text))
-      terminal.table(rows)
+      terminal.table(await rowsOf(await tenants.handle(args.id ?? ''), sqlStatements(text)))
     },
   }),
   command<Tenants>({
@@ -187,6 +166,21 @@ export const commands = [
     },
   }),
 ]
+
+/** One statement is by itself, as some refuse to run in a transaction; several are one. */
+async function rowsOf(
+  { db, transaction }: TenantHandle,
+  [first = '', ...others]: readonly string[],
+): Promise<Record<string, unknown>[]> {
+  const run = async (on: TenantHandle['db'], text: string) =>
+    (await on.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text))).rows
+  if (others.length === 0) return run(db, first)
+  return transaction(async (inside) => {
+    let rows = await run(inside, first)
+    for (const text of others) rows = await run(inside, text)
+    return rows
+  })
+}
 
 /** Waits for the installation, shows the tenant as it then is, and fails the command when it is not active. */
 async function shown(
@@ -228,17 +222,6 @@ async function each<Result extends object>(
   if (failures.length > 0) throw failures[0]
 }
 
-async function migratable(tenants: Tenants): Promise<string[]> {
-  const ids: string[] = []
-  let cursor: string | undefined
-  do {
-    const page = await tenants.list({ limit: 200, cursor })
-    ids.push(...page.data.filter(({ status }) => status === 'active' || status === 'suspended').map(({ id }) => id))
-    cursor = page.nextCursor ?? undefined
-  } while (cursor)
-  return ids
-}
-
 const row = ({ id, name, status, isolation, placement, createdAt }: Tenant) => ({
   id,
   name,
@@ -247,13 +230,6 @@ const row = ({ id, name, status, isolation, placement, createdAt }: Tenant) => (
   placement,
   createdAt,
 })
-
-function count(text: string): number {
-  const value = Number(text)
-  if (!Number.isInteger(value) || value < 1)
-    throw invalid([{ path: '', message: `"${text}" is not a whole number above 0` }])
-  return value
-}
 
 function seconds(text: string): number {
   const value = Number(text)

@@ -20,7 +20,7 @@ export class Handles {
   of({ tenant, place }: Located): TenantHandle {
     const kept = this.#kept.get(tenant.id)
     if (kept?.locator === place.locator) return kept.handle
-    const driver = this.#parts.storage.driver(tenant.isolation)
+    const driver = this.#parts.storage.driver(place.isolation)
     const handle = handleOver(tenantSource(tenant.id, this.#parts), driver, place)
     this.#kept.set(tenant.id, { handle, locator: place.locator })
     return handle

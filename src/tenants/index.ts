@@ -10,18 +10,25 @@ import type { QueueCounts } from '../kernel/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { PageOf } from '../kernel/page.ts'
 import { parsed } from '../kernel/parsed.ts'
-import { assertUsable } from './access.ts'
+import type { Circuits } from './circuits.ts'
 import { Edits } from './edits.ts'
-import { PlanNotFound, PlanResolvedByHost, TenantExists, TenantNotFound } from './errors.ts'
+import { PlanNotFound, PlanResolvedByHost, TenantExists } from './errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './events.ts'
+import { Fences } from './fences.ts'
+import { Handles } from './handles.ts'
 import { Installation } from './installation.ts'
 import type { TenantHandle } from './isolation.ts'
 import { InstallTenant } from './jobs.ts'
+import { MigrationRuns } from './migration-runs.ts'
+import type { TenantMigration } from './migrations.ts'
 import { Plans, type PlansConfig } from './plans.ts'
 import { Registry, type TenantFilter } from './registry.ts'
+import { SchemaVersions } from './schema-versions.ts'
 import type { Storage } from './storage.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
 import { MaintenanceRequest, Metadata, mergePatch, NewTenant, type Tenant, TenantChange, toTenant } from './tenant.ts'
+import type { Located } from './tenant-cache.ts'
+import { usable } from './tenant-source.ts'
 import { type Transition, Transitions } from './transition.ts'
 
 const DAY_MS = 86_400_000
@@ -29,6 +36,8 @@ const FIRST_EPOCH = 1
 
 export interface TenantsConfig {
   readonly plans: PlansConfig
+  /** The host's, which every storage is brought up to. */
+  readonly migrations: readonly TenantMigration[]
   /** Days between deletion and purge; default 30. */
   readonly retentionDays: number
   /** Whether expired tenants are purged daily; else only by `tenant:purge`. */
@@ -39,21 +48,37 @@ export class Tenants {
   readonly registry: Registry
   readonly plans: Plans
   readonly installation: Installation
+  readonly migrations: MigrationRuns
+  readonly fences: Fences
+  readonly handles: Handles
+  readonly circuits: Circuits
   readonly #storage: Storage
   readonly #kernel: Kernel
   readonly #transitions: Transitions
   readonly #edits: Edits
   readonly #retentionMs: number
 
-  constructor(kernel: Kernel, storage: Storage, config: TenantsConfig) {
+  constructor(kernel: Kernel, storage: Storage, circuits: Circuits, config: TenantsConfig) {
     this.#kernel = kernel
     this.#storage = storage
     this.#retentionMs = config.retentionDays * DAY_MS
     this.registry = new Registry(kernel)
     this.plans = new Plans(config.plans, kernel)
-    this.#transitions = new Transitions(kernel, this.registry)
+    this.circuits = circuits
+    this.fences = new Fences(kernel, storage)
+    this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
+    this.#transitions = new Transitions(kernel, this.registry, this.fences)
     this.#edits = new Edits(kernel, this.registry)
-    this.installation = new Installation(kernel, this.registry, storage, this.#transitions, config.autoPurge)
+    const versions = new SchemaVersions(kernel.database, config.migrations)
+    this.migrations = new MigrationRuns(kernel, storage, versions)
+    this.installation = new Installation({
+      kernel,
+      registry: this.registry,
+      storage,
+      versions,
+      transitions: this.#transitions,
+      autoPurge: config.autoPurge,
+    })
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
@@ -78,6 +103,7 @@ export class Tenants {
         updatedAt: now,
       })
       await this.#edits.claimDomains(id, domains, false)
+      await this.registry.changed(id) // that there was no such tenant, and nobody with its domains, is remembered too
       await jobs.send(InstallTenant, { tenantId: id }, { tenantId: id, key: id })
       const tenant = toTenant(row)
       await recordChange(events, {
@@ -170,10 +196,12 @@ export class Tenants {
 
   /** The tenant's storage. Throws what a guarded route answers when the tenant cannot be used now. */
   async handle(id: string): Promise<TenantHandle> {
-    const located = await this.registry.find(id)
-    if (!located) throw TenantNotFound(`There is no tenant "${id}".`)
-    assertUsable(located.tenant)
-    return this.#storage.driver(located.tenant.isolation).handle(located.place)
+    return this.handles.of(usable(id, this.registry.peek(id) ?? (await this.registry.find(id))))
+  }
+
+  /** Throws `E_CIRCUIT_OPEN` while the tenant's storage is known not to answer. */
+  assertCircuitClosed({ place }: Located): void {
+    this.circuits.assertClosed(place)
   }
 
   /** Jobs by queue and state; of one tenant, or all. */

@@ -177,42 +177,6 @@ describe('an installation', () => {
 })
 
 describe('migrations', () => {
-  test('that are new are run for an active and a suspended tenant, and taken back again, newest first', async () => {
-    const { id } = await withWorker([NOTES], (worker) => installed(worker, { id: 'growing', name: 'Growing' }))
-    const later = await opened.open({ migrations: [NOTES, TAGS] })
-    const said = recorded(later)
-    const { installation } = later.tenants
-    expect(await installation.migrate(id)).toEqual(['0002_tags'])
-    expect(said.of(id)).toEqual(['tenants.migrate', 'TenantMigrated'])
-    await later.tenants.suspend(id)
-    said.of(id)
-    expect(await installation.migrate(id)).toEqual([])
-    expect(said.of(id)).toEqual([])
-
-    expect(await installation.rollback(id, 1)).toEqual(['0002_tags'])
-    expect(await tablesOf(id)).toEqual(['notes'])
-    expect(said.of(id)).toEqual(['tenants.rollback', 'TenantMigrated'])
-    expect(said.events.at(-1)).toMatchObject({ migrations: ['0002_tags'], direction: 'down' })
-    expect(await installation.migrate(id)).toEqual(['0002_tags'])
-    expect(await installation.rollback(id, 5)).toEqual(['0002_tags', '0001_notes'])
-    expect(await tablesOf(id)).toEqual([])
-    expect(await installation.rollback(id, 1)).toEqual([])
-    await later.stop()
-  })
-
-  test('that cannot be taken back are not, nor are those before them', async () => {
-    const forward: TenantMigration = { name: '0001_forward', checksum: '', up: 'create table kept ()' }
-    await withWorker([forward, TAGS], async (worker) => {
-      await installed(worker, { id: 'onwards', name: 'Onwards' })
-      const back = worker.tenants.installation.rollback('onwards', 2)
-      await expect(back).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED', status: 409 })
-    })
-    expect(await tablesOf('onwards')).toEqual(['kept', 'tags'])
-    expect(await migrationsOf('onwards')).toEqual(['0001_forward', '0002_tags'])
-    const unaware = host.tenants.installation.rollback('onwards', 1)
-    await expect(unaware).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
-  })
-
   test('are read from a folder, in the order of their numbers', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'tenantry-migrations-'))
     const write = (name: string, text: string) => writeFile(join(folder, name), text)

@@ -14,6 +14,8 @@ import { TenantNotFound, TenantState } from './errors.ts'
 import { TenantMigrated, TenantPurged } from './events.ts'
 import { InstallTenant, UninstallTenant } from './jobs.ts'
 import { type Registry, toPlace } from './registry.ts'
+import type { SchemaVersions } from './schema-versions.ts'
+import { lockVersions } from './shared-storage.ts'
 import type { Storage } from './storage.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
 import type { Transitions } from './transition.ts'
@@ -22,17 +24,28 @@ import type { Transitions } from './transition.ts'
 const LOST_AFTER_MS = 60_000
 const READ_AT_ONCE = 1_000
 
+export interface InstallationParts {
+  readonly kernel: Kernel
+  readonly registry: Registry
+  readonly storage: Storage
+  readonly versions: SchemaVersions
+  readonly transitions: Transitions
+  readonly autoPurge: boolean
+}
+
 export class Installation {
   readonly #kernel: Kernel
   readonly #registry: Registry
   readonly #storage: Storage
+  readonly #versions: SchemaVersions
   readonly #transitions: Transitions
   readonly #autoPurge: boolean
 
-  constructor(kernel: Kernel, registry: Registry, storage: Storage, transitions: Transitions, autoPurge: boolean) {
+  constructor({ kernel, registry, storage, versions, transitions, autoPurge }: InstallationParts) {
     this.#kernel = kernel
     this.#registry = registry
     this.#storage = storage
+    this.#versions = versions
     this.#transitions = transitions
     this.#autoPurge = autoPurge
   }
@@ -41,16 +54,8 @@ export class Installation {
   async install(id: string, attempt: Pick<Attempt, 'isLast'>): Promise<void> {
     const row = await this.#installing(id)
     if (!row) return
-    const { events } = this.#kernel
     try {
-      const migrations = await this.#storage.driver(row.isolation).provision(toPlace(row))
-      await this.#transitions.run(id, 'install', (_, now) => ({
-        set: { activatedAt: now, failure: null },
-        also: async () => {
-          if (migrations.length === 0) return
-          await events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction: 'up' })
-        },
-      }))
+      await this.#activate(row, await this.#storage.driver(row.isolation).provision(toPlace(row)))
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
       if (!attempt.isLast && isWorthRetrying(error)) throw error
@@ -76,16 +81,6 @@ export class Installation {
         message: 'The installation was interrupted at every attempt. Activate the tenant to install it again.',
       })
     }
-  }
-
-  /** Brings one tenant's storage up to date with the host's migrations. Answers what was run. */
-  async migrate(id: string): Promise<readonly string[]> {
-    return this.#changeSchema(id, 'up', (driver, row) => driver.migrate(toPlace(row)))
-  }
-
-  /** Takes back the last `steps` migrations of one tenant. */
-  async rollback(id: string, steps: number): Promise<readonly string[]> {
-    return this.#changeSchema(id, 'down', (driver, row) => driver.rollback(toPlace(row), steps))
   }
 
   /** Ids of deleted tenants past their purgeAt, the oldest first. */
@@ -141,13 +136,37 @@ export class Installation {
         .returning('id')
         .executeTakeFirst()
       if (!emptied) return
-      await database.query<TenantTables>().deleteFrom('tenantDomains').where('tenantId', '=', id).execute()
+      for (const table of ['tenantDomains', 'migrationItems'] as const) {
+        await database.query<TenantTables>().deleteFrom(table).where('tenantId', '=', id).execute()
+      }
       await jobs.forget(id)
       await this.#registry.changed(id)
       await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
       await events.publish(TenantPurged, { tenantId: id })
     })
     return true
+  }
+
+  async #activate(row: TenantRow, migrations: readonly string[]): Promise<void> {
+    const { database, events } = this.#kernel
+    const driver = this.#storage.driver(row.isolation)
+    const { capabilities } = driver
+    const activate = (schemaVersion: string) =>
+      this.#transitions.run(row.id, 'install', (_, now) => ({
+        set: { activatedAt: now, failure: null, schemaVersion },
+        also: async () => {
+          if (migrations.length === 0) return
+          await events.publish(TenantMigrated, { tenantId: row.id, migrations: [...migrations], direction: 'up' })
+        },
+      }))
+    if (capabilities.separateStorage) {
+      await activate(await this.#versions.ofStorage(capabilities, migrations))
+      return
+    }
+    await database.transaction(async () => {
+      await lockVersions(database, row, 'one')
+      await activate(await this.#versions.ofStorage(capabilities, await driver.applied(toPlace(row))))
+    })
   }
 
   async #installing(id: string): Promise<TenantRow | undefined> {
@@ -169,7 +188,9 @@ export class Installation {
       .where('id', '=', row.id)
       .where('purgeStartedAt', 'is not', null)
       .executeTakeFirst()
-    if (begun) await this.#storage.driver(row.isolation).drop(toPlace(row))
+    const driver = this.#storage.driver(row.isolation)
+    if (begun) await driver.drop(toPlace(row))
+    else await driver.fence(toPlace(row))
   }
 
   async #giveUp(id: string, failure: { code: string; message: string }): Promise<void> {
@@ -182,36 +203,6 @@ export class Installation {
     } catch (error) {
       if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // else it has moved on meanwhile
     }
-  }
-
-  async #changeSchema(
-    id: string,
-    direction: 'up' | 'down',
-    change: (driver: ReturnType<Storage['driver']>, row: TenantRow) => Promise<readonly string[]>,
-  ): Promise<readonly string[]> {
-    const { events, database, log } = this.#kernel
-    // In a transaction from the start: when the record cannot be written, it is known before anything is run.
-    return database.transaction(async () => {
-      const row = await this.#registry.row(id)
-      if (row.status !== 'active' && row.status !== 'suspended') {
-        throw TenantState(`The tenant "${id}" is ${row.status}; only active and suspended ones are migrated.`, {
-          extras: { from: row.status },
-        })
-      }
-      const migrations = await change(this.#storage.driver(row.isolation), row).catch((error) => {
-        log.error({ err: error, tenantId: id }, 'the migrations of a tenant could not be run')
-        throw error
-      })
-      if (migrations.length === 0) return []
-      await recordChange(events, {
-        action: direction === 'up' ? 'tenants.migrate' : 'tenants.rollback',
-        tenantId: id,
-        target: `tenant:${id}`,
-        after: { migrations },
-      })
-      await events.publish(TenantMigrated, { tenantId: id, migrations: [...migrations], direction })
-      return migrations
-    })
   }
 
   #claimForPurge(id: string): Promise<TenantRow | undefined> {

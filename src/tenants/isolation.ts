@@ -18,6 +18,8 @@ import type { TenantPool } from './tenant-pool.ts'
 
 export interface Place {
   readonly tenantId: string
+  /** Name of the driver. */
+  readonly isolation: string
   readonly placement: string
   readonly locator: string
   readonly epoch: number
@@ -76,6 +78,8 @@ export interface Capabilities {
   readonly separateStorage: boolean
   /** Whether other processes see the same storage, and find it again after a restart. */
   readonly durable: boolean
+  /** What a tenant's statements need: a server whose database others share, one with a database of their own, or none. */
+  readonly reach: 'shared database' | 'own database' | 'no server'
   /** Whether SQL of a tenant itself stays inside: only where the server's own login rights end at its storage. */
   readonly containsTenantSql: boolean
 }

@@ -82,7 +82,7 @@ describe('a deletion', () => {
       await expect(refused).rejects.toMatchObject({ ...REFUSED, extras: { from: 'deleted', to } })
     }
     await expect(tenants.enterMaintenance('still')).rejects.toMatchObject(REFUSED)
-    await expect(tenants.installation.migrate('still')).rejects.toMatchObject(REFUSED)
+    await expect(tenants.migrations.run({ ids: ['still'] })).rejects.toMatchObject(REFUSED)
   })
 })
 

@@ -30,7 +30,7 @@ export async function openRacer(url: string): Promise<Racer> {
     const tenancy = await createTenancy({
       database: { url },
       appKey: TEST_APP_KEY,
-      isolation: [schemaPg({ maxConnections: 2 })],
+      isolation: [schemaPg()],
       migrations,
       role: 'api',
       logger: createLogger({ level: 'silent' }),

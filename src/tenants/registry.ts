@@ -1,10 +1,10 @@
 /**
- * Reading tenants. `get` and `list` read the database; `find` answers from a cache for whatever runs on every request.
+ * Reading tenants. `get` and `list` read the database; `find` and `peek` answer from a cache (tenant-cache.ts) for whatever runs
+ * on every request.
  *
  * A cached tenant is dropped in every process when its row changes: the change sends a notification with its commit. While
- * this process cannot hear notifications, entries live five seconds; when it can again, all are dropped.
+ * this process cannot hear notifications, entries live five seconds; when it can again, all are asked for anew.
  */
-import { LRUCache } from 'lru-cache'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { PageOf } from '../kernel/page.ts'
 import { TenantNotFound } from './errors.ts'
@@ -12,10 +12,12 @@ import type { Place } from './isolation.ts'
 import type { Status } from './lifecycle.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
 import { type Tenant, toTenant } from './tenant.ts'
+import { type Located, TenantCache } from './tenant-cache.ts'
+
+export type { Located } from './tenant-cache.ts'
 
 export const CHANNEL = 'multitenancy_tenants'
-const CACHED_TENANTS = 10_000
-const DEAF_TTL_MS = 5_000
+const STALE_FOR_SECONDS = 300
 
 export interface TenantFilter {
   readonly status?: Status
@@ -26,22 +28,23 @@ export interface TenantFilter {
   readonly cursor?: string
 }
 
-/** A tenant with the place of its storage. */
-export interface Located {
-  readonly tenant: Tenant
-  readonly place: Place
+export interface RegistryOptions {
+  /** While the database is away, how long after it was last confirmed a tenant goes on being served; default 300. */
+  readonly staleForSeconds?: number
 }
 
 export class Registry {
   readonly #kernel: Kernel
-  readonly #cache = new LRUCache<string, { located: Located; at: number }>({ max: CACHED_TENANTS })
-  readonly #loading = new Map<string, Promise<Located | undefined>>()
+  readonly #cache: TenantCache
   readonly #watchers = new Map<string, Set<() => void>>()
-  /** Rises with every invalidation: what was read before one is not kept after it. */
-  #generation = 0
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, { staleForSeconds = STALE_FOR_SECONDS }: RegistryOptions = {}) {
     this.#kernel = kernel
+    const reads = {
+      byId: async (id: string) => toLocated(await this.#read(id)),
+      byDomain: async (domain: string) => toLocated(await this.#readOwner(domain)),
+    }
+    this.#cache = new TenantCache(kernel, reads, staleForSeconds * 1_000)
   }
 
   /** Begins to hear changes made by other processes. */
@@ -49,7 +52,7 @@ export class Registry {
     await this.#kernel.database.listen(
       CHANNEL,
       (id) => this.#forget(id),
-      () => this.#forgetAll(),
+      () => this.#doubtAll(),
     )
   }
 
@@ -70,16 +73,28 @@ export class Registry {
     return row
   }
 
-  /** From the cache, else from the database; undefined when there is none. */
-  async find(id: string): Promise<Located | undefined> {
-    if (this.#kernel.database.inTransaction) return toLocated(await this.#read(id)) // it sees what no one else may know
-    const kept = this.#cache.get(id)
-    if (kept && (this.#kernel.database.isListening || performance.now() - kept.at < DEAF_TTL_MS)) return kept.located
-    const loading = this.#loading.get(id)
-    if (loading) return loading
-    const load = this.#load(id).finally(() => this.#loading.delete(id))
-    this.#loading.set(id, load)
-    return load
+  /** From the cache, else from the database; undefined when there is none. `E_DEPENDENCY_UNAVAILABLE` when neither can tell. */
+  find(id: string): Promise<Located | undefined> {
+    return this.#cache.find(id)
+  }
+
+  /** The tenant that has a domain, which is given in its canonical form. */
+  findByDomain(domain: string): Promise<Located | undefined> {
+    return this.#cache.findByDomain(domain)
+  }
+
+  /** From the cache alone: undefined says that `find` has to be asked. */
+  peek(id: string): Located | undefined {
+    return this.#cache.peek(id)
+  }
+
+  peekDomain(domain: string): Located | undefined {
+    return this.#cache.peekDomain(domain)
+  }
+
+  /** From the database, whatever the cache says; for whoever has met proof that the cache is behind. */
+  refresh(id: string): Promise<Located | undefined> {
+    return this.#cache.refresh(id)
   }
 
   async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<Tenant>> {
@@ -141,40 +156,36 @@ export class Registry {
     })
   }
 
-  async #load(id: string): Promise<Located | undefined> {
-    const generation = this.#generation
-    const located = toLocated(await this.#read(id))
-    if (located && generation === this.#generation) this.#cache.set(id, { located, at: performance.now() })
-    return located
-  }
-
   async #read(id: string): Promise<TenantRow | undefined> {
     const { rows } = await this.#kernel.database.sql(SELECT_ONE, [id])
     return rows[0] && fromSql(rows[0])
   }
 
+  async #readOwner(domain: string): Promise<TenantRow | undefined> {
+    const { rows } = await this.#kernel.database.sql(SELECT_OWNER, [domain])
+    return rows[0] && fromSql(rows[0])
+  }
+
   #forget(id: string): void {
-    this.#generation++
-    this.#loading.delete(id)
-    this.#cache.delete(id)
+    this.#cache.forget(id)
     for (const watcher of [...(this.#watchers.get(id) ?? [])]) watcher()
   }
 
-  #forgetAll(): void {
-    this.#generation++
-    this.#loading.clear()
-    this.#cache.clear()
-    for (const id of [...this.#watchers.keys()]) this.#forget(id)
+  #doubtAll(): void {
+    this.#cache.doubtAll()
+    for (const watchers of [...this.#watchers.values()]) for (const watcher of [...watchers]) watcher()
   }
 }
 
 export const toPlace = ({
   id,
+  isolation,
   placement,
   locator,
   epoch,
-}: Pick<TenantRow, 'id' | 'placement' | 'locator' | 'epoch'>): Place => ({
+}: Pick<TenantRow, 'id' | 'isolation' | 'placement' | 'locator' | 'epoch'>): Place => ({
   tenantId: id,
+  isolation,
   placement,
   locator,
   epoch,
@@ -183,12 +194,19 @@ export const toPlace = ({
 const toLocated = (row: TenantRow | undefined): Located | undefined =>
   row && { tenant: toTenant(row), place: toPlace(row) }
 
+const COLUMNS = `id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,
+    status_before, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at`
+
 /** The read of every request: written by hand and prepared, as building it anew would cost more than running it. */
 const SELECT_ONE = {
   name: 'tenant',
-  text: `select id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,
-    status_before, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at
-    from multitenancy.tenants where id = $1 and purged_at is null`,
+  text: `select ${COLUMNS} from multitenancy.tenants where id = $1 and purged_at is null`,
+}
+
+const SELECT_OWNER = {
+  name: 'tenant of a domain',
+  text: `select ${COLUMNS} from multitenancy.tenants where purged_at is null
+    and id = (select tenant_id from multitenancy.tenant_domains where domain = $1)`,
 }
 
 const fromSql = (row: any): TenantRow => ({

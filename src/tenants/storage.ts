@@ -1,6 +1,6 @@
 /** The isolation drivers in use, by name, and the question which of them holds a tenant's rows. */
 import { DependencyUnavailable, invalid } from '../kernel/errors.ts'
-import type { DriverEnvironment, IsolationDriver } from './isolation.ts'
+import type { Capabilities, ConnectionCount, DriverEnvironment, IsolationDriver } from './isolation.ts'
 
 export interface StorageConfig {
   readonly drivers: readonly IsolationDriver[]
@@ -29,6 +29,17 @@ export class Storage {
 
   async stop(): Promise<void> {
     for (const driver of this.#drivers.values()) await driver.stop()
+  }
+
+  /** What statements of this driver's tenants depend on. */
+  reach(name: string | undefined): Capabilities['reach'] {
+    return this.#drivers.get(name ?? '')?.capabilities.reach ?? 'shared database'
+  }
+
+  /** Connections for tenants' queries by placement; drivers share them. */
+  connections(): ConnectionCount[] {
+    const counts = [...this.#drivers.values()].flatMap((driver) => driver.connections())
+    return [...new Map(counts.map((count) => [count.placement, count])).values()]
   }
 
   /** The driver by name. A tenant whose driver is no longer configured cannot be served, and says so. */

@@ -2,9 +2,16 @@
  * `tenants` is the registry and, at the same time, the directory of storage: `isolation`, `placement` and `locator` say where
  * a tenant's rows live, `epoch` rises whenever that changes. A purged tenant keeps its row, emptied, so that its id is never
  * given again.
+ *
+ * What a storage has migrated is kept there, beside the rows; `tenants.schema_version` is what the backoffice knows of it, so
+ * that what is pending among all tenants is one query. It never claims more than is true: it is written after the storage has
+ * been migrated, and emptied before one is taken back.
  */
+import type { ColumnType } from 'kysely'
 import type { Migration } from '../kernel/migrations.ts'
 import type { Status } from './lifecycle.ts'
+import type { ItemState, MigrationRun } from './migration-run.ts'
+import type { AppliedMigration } from './schema-version.ts'
 
 export interface TenantRow {
   id: string
@@ -27,10 +34,33 @@ export interface TenantRow {
   purgeAt: Date | null
   purgeStartedAt: Date | null
   purgedAt: Date | null
+  /** Names a row of `schema_versions`; empty: not known. Only in the answers of queries that ask for it. */
+  schemaVersion?: string
+}
+
+export interface MigrationItemRow {
+  runId: string
+  /** Of one tenant its id; of those that share their tables `isolation/placement`. */
+  storage: string
+  tenantId: string | null
+  isolation: string
+  placement: string
+  state: ItemState
+  attempts: number
+  dueAt: Date
+  worker: string | null
+  leaseUntil: Date | null
+  migrations: string[] | null
+  errorCode: string | null
+  errorMessage: string | null
+  durationMs: number | null
 }
 
 export interface TenantTables {
   tenants: TenantRow
+  schemaVersions: { version: string; migrations: ColumnType<AppliedMigration[], string, never> }
+  migrationRuns: MigrationRun & { workedUntil: Date }
+  migrationItems: MigrationItemRow
   tenantDomains: { domain: string; tenantId: string }
   placementLogins: { placement: string; login: string; scopeRole: string; password: string | null }
 }
@@ -69,6 +99,51 @@ export const tables: readonly Migration[] = [
       create index tenant_domains_tenant on tenant_domains (tenant_id);
       create table placement_logins (
         placement text primary key, login text not null, scope_role text not null, password text);
+    `,
+  },
+  {
+    name: '0002_migration_runs',
+    up: `
+      alter table tenants add schema_version text not null default '';
+      create index tenants_schema_version on tenants (schema_version, id) where status in ('active', 'suspended');
+      create table schema_versions (version text primary key, migrations jsonb not null);
+      create table migration_runs (
+        id uuid primary key,
+        direction text not null check (direction in ('up', 'down')),
+        steps integer check ((direction = 'down') = (steps is not null)),
+        scope text not null,
+        target text not null,
+        state text not null check (state in ('running', 'completed', 'failed', 'cancelled')),
+        is_cancelled boolean not null default false,
+        retries integer not null,
+        lock_timeout_ms integer not null,
+        stop_after_failures integer,
+        worked_until timestamptz(3) not null,
+        created_at timestamptz(3) not null,
+        finished_at timestamptz(3)
+      );
+      create unique index migration_runs_active on migration_runs ((true)) where state = 'running';
+      create index migration_runs_newest on migration_runs (created_at desc, id desc);
+      create table migration_items (
+        run_id uuid not null references migration_runs on delete cascade,
+        storage text not null,
+        tenant_id text,
+        isolation text not null,
+        placement text not null,
+        state text not null default 'pending' check (state in ('pending', 'running', 'done', 'failed', 'skipped')),
+        attempts integer not null default 0,
+        due_at timestamptz(3) not null default now(),
+        worker uuid,
+        lease_until timestamptz(3),
+        migrations text[],
+        error_code text,
+        error_message text,
+        duration_ms integer,
+        primary key (run_id, storage)
+      );
+      create index migration_items_pending on migration_items (run_id, attempts, storage) where state = 'pending';
+      create index migration_items_state on migration_items (run_id, state);
+      create index migration_items_tenant on migration_items (tenant_id);
     `,
   },
 ]

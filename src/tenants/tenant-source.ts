@@ -54,15 +54,15 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
   assertAgrees(id)
   const { registry, storage, circuits, fences } = parts
   const located = usable(id, registry.peek(id) ?? (await registry.find(id)))
-  const driver = storage.driver(located.tenant.isolation)
+  const driver = storage.driver(located.place.isolation)
   try {
     return await circuits.run(located.place, () => work(driver, located.place))
   } catch (error) {
     if (!driver.mayBeFence(error)) throw error
     const now = usable(id, await registry.refresh(id))
-    const hasMoved = now.place.locator !== located.place.locator || now.place.placement !== located.place.placement
+    const hasMoved = now.place.epoch !== located.place.epoch
     if (!hasMoved && !(await fences.mend(id))) throw error
-    return circuits.run(now.place, () => work(storage.driver(now.tenant.isolation), now.place))
+    return circuits.run(now.place, () => work(storage.driver(now.place.isolation), now.place))
   }
 }
 

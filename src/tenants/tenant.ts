@@ -8,9 +8,11 @@ import type { TenantRow } from './tables.ts'
 const NOT_STORABLE = 'holds NUL or half a character'
 const METADATA_BYTES = 16 * 1024
 
+export const TENANT_ID = /^[a-z0-9][a-z0-9_-]{0,47}$/
+
 export const TenantId = z
   .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,47}$/, 'lower case letters, digits, - and _; at most 48; starts with a letter or digit')
+  .regex(TENANT_ID, 'lower case letters, digits, - and _; at most 48; starts with a letter or digit')
   .meta({ description: 'Identifier of a tenant; a UUIDv7 unless given', example: 'acme' })
 
 export const TenantName = z.string().trim().min(1).max(200).refine(isStorable, NOT_STORABLE)
@@ -27,7 +29,7 @@ export const Metadata = JsonObject.refine(
   'at most 16 KiB as JSON',
 ).meta({ description: 'Any JSON object up to 16 KiB; `plan` is what the default plan resolver reads' })
 
-const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/
+export const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/
 
 /** A host name in its canonical form: lower case, punycode, no trailing dot. */
 export const Domain = z

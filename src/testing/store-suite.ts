@@ -220,6 +220,28 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         expect(await store.get(null, `${tenant}:x:y`)).toBeNull()
       })
 
+      test('a list has what each tenant keeps under exactly that key, while it lives', async () => {
+        const other = `${tenant}-2`
+        const key = `circuit of ${tenant}`
+        await store.set(tenant, key, 'mine')
+        await store.set(other, key, 'theirs', 60)
+        for (const [owner, near] of [
+          [null, key],
+          [`${tenant}-3`, `${key} `],
+          [`${tenant}-3`, key.toUpperCase()],
+        ] as const)
+          await store.set(owner, near, 'not this')
+        const listed = await store.list(key)
+        expect(listed.toSorted((a, b) => a.tenantId.length - b.tenantId.length)).toEqual([
+          { tenantId: tenant, value: 'mine' },
+          { tenantId: other, value: 'theirs' },
+        ])
+        await advanceSeconds(60)
+        expect(await store.list(key)).toEqual([{ tenantId: tenant, value: 'mine' }])
+        await store.purge(tenant)
+        expect(await store.list(key)).toEqual([])
+      })
+
       test('purge removes everything of exactly one tenant', async () => {
         const neighbours = [`${tenant}-2`, `${tenant}_`, tenant.slice(0, -1), tenant.toUpperCase(), null]
         for (const owner of [tenant, ...neighbours]) await store.set(owner, `key of ${tenant}`, 'x')
@@ -247,6 +269,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         await expect(store.take(tenant, key)).rejects.toEqual(refusal)
         await expect(store.delete(tenant, key)).rejects.toEqual(refusal)
         await expect(store.increment(tenant, key, 1)).rejects.toEqual(refusal)
+        await expect(store.list(key)).rejects.toEqual(refusal)
       })
 
       test.each([

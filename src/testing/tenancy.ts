@@ -40,7 +40,8 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
     const tenancy = await createTenancy<Satellites>({
       database: { url },
       appKey: TEST_APP_KEY,
-      isolation: [schemaPg({ maxConnections: 4 })],
+      isolation: [schemaPg()],
+      placements: { main: { connections: { max: 4, perTenant: 4 } } },
       logger: createLogger({ level: 'silent' }),
       ...options,
       ...more,

@@ -17,6 +17,8 @@ const log = createLogger({ level: 'silent' })
 const secrets = createSecrets(TEST_APP_KEY)
 
 export interface InstallationOptions extends SchemaPgOptions {
+  /** Default: schema-pg with these options. */
+  readonly driver?: () => IsolationDriver
   readonly connections?: Partial<ConnectionLimits>
   readonly migrations?: readonly TenantMigration[]
   /** Of the owner, when it is not who made the database. */
@@ -45,8 +47,8 @@ export async function createInstallation(serverUrl: string, options: Installatio
     database,
     prepare: (tenantUrl) =>
       preparePlacement('main', { url: ownerUrl, tenantUrl, connections: options.connections }, database, secrets),
-    async open(placement, { migrations = [], ...driverOptions } = options) {
-      const driver = schemaPg(driverOptions)
+    async open(placement, { migrations = [], driver: make, ...driverOptions } = options) {
+      const driver = make?.() ?? schemaPg(driverOptions)
       await driver.start({ placements: new Map([['main', placement]]), migrations, log })
       drivers.push(driver)
       return driver
@@ -61,6 +63,7 @@ export async function createInstallation(serverUrl: string, options: Installatio
 
 export const placeOf = (driver: IsolationDriver, tenantId: string): Place => ({
   tenantId,
+  isolation: driver.name,
   placement: 'main',
   locator: driver.locator(tenantId, 1),
   epoch: 1,

@@ -88,6 +88,11 @@ export class PostgresMigrator {
     return names
   }
 
+  /** @param applied as `applied` answered it. */
+  isUpToDate(applied: readonly string[]): boolean {
+    return this.#migrations.every(({ name }) => applied.includes(name))
+  }
+
   /** What has been run and not taken back, in order; what is known here no more comes last. */
   async applied(client: pg.ClientBase, locator: string): Promise<string[]> {
     const { rows } = await client.query('select name, checksum from tenantry.migrations where locator = $1', [locator])

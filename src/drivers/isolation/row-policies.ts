@@ -43,7 +43,7 @@ export async function protectRows(client: pg.ClientBase, schema: string, scopeRo
     return { facts, repairs: repairsOf(facts, scopeRole) }
   }
   if ((await isProtected()).repairs.length === 0) return
-  await client.query(`select pg_advisory_xact_lock(hashtextextended('tenantry rows ' || $1, 0))`, [schema])
+  //`(hashtextextended('tenantry rows ' || $1, 0))`, [schema])
   const { facts, repairs } = await isProtected() // somebody else may have done it meanwhile
   await repair(client, facts, repairs, [policyDefinition('tenant', scopeRole).prefix])
   refuse((await isProtected()).repairs)
@@ -70,13 +70,17 @@ export async function withoutForce<T>(client: pg.ClientBase, schema: string, wor
   if (transactionStatus(client) !== 'T') throw new Error('withoutForce needs an open transaction')
   const facts = await existing(client, schema)
   await repair(client, facts, ownerRepairsOf(facts), []) // of another version, it might admit nobody, in silence
-  await client.query(`select set_config('${ALL_TENANTS}', 'on', true)`)
+  const ask = (value: 'on' | 'off') => client.query(`select set_config('${ALL_TENANTS}', '${value}', true)`)
+  await ask('on')
+  let result: T
   try {
-    return await work()
-  } finally {
-    // One that failed or has ended takes the setting with it.
-    if (transactionStatus(client) === 'T') await client.query(`select set_config('${ALL_TENANTS}', 'off', true)`)
+    result = await work()
+  } catch (error) {
+    await ask('off').catch(() => undefined) // refused by a transaction that has failed, which takes the setting with it
+    throw error
   }
+  await ask('off')
+  return result
 }
 
 /**
@@ -113,6 +117,7 @@ async function repair(
   if (repairs.length === 0) return
   await queryPinned(
     client,
+    'set constraints all immediate', // rows that wait for their check keep a table from being altered
     ...repairs.map(({ statement }) => statement),
     sealPolicies(name, [...prefixes, policyDefinition('owner', owner).prefix]),
   )

@@ -44,7 +44,13 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
   return {
     name: 'schema-pg',
-    capabilities: { engine: 'postgres', separateStorage: true, durable: true, containsTenantSql: false },
+    capabilities: {
+      engine: 'postgres',
+      separateStorage: true,
+      durable: true,
+      reach: 'shared database',
+      containsTenantSql: false,
+    },
     ...(names === 'qualified' ? { schemaOf: ({ locator }: Place) => locator } : {}),
 
     async start(environment: DriverEnvironment) {

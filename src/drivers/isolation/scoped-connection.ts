@@ -111,7 +111,7 @@ export class ScopedConnection implements TenantConnection {
       return result
     } catch (error) {
       await ready(client)
-      throw error
+      throw fencedOr(error)
     }
   }
 
@@ -142,7 +142,7 @@ export class ScopedConnection implements TenantConnection {
         if (name) statements.delete(statement.text) // whether it was parsed is not known: another name is tried next time
         if (!query.isScoped) await this.#renewUnlessFenced(error)
         else if (name && UNPREPARED.has(sqlState(error) ?? '')) return this.#alone(statement, false)
-        else throw error
+        else throw fencedOr(error)
       }
     }
   }
@@ -165,6 +165,12 @@ export const isIdle = (client: pg.ClientBase): boolean => stateOf(client).getTra
 
 const isReusable = (client: pg.ClientBase): boolean =>
   isIdle(client) && stateOf(client).readyForQuery && isAlive(client)
+
+/** What policies raise for a tenant that is fenced. */
+const FENCED = 'TN001'
+
+const fencedOr = (error: unknown): unknown =>
+  sqlState(error) === FENCED ? StorageFenced('The storage of the tenant is closed.', { cause: error }) : error
 
 const endedBefore = () => new Error('a statement ended the transaction it ran in; that is for the handle to do')
 

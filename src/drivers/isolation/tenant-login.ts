@@ -21,8 +21,8 @@ const DUPLICATE_OBJECT = new Set(['42710', '23505'])
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 export interface PlacementConfig {
-  /** Owns the tenants' schemas and does DDL. */
-  readonly url: string
+  /** Owns the tenants' storage and does DDL. Of `main` it is that of the backoffice database, and not given here. */
+  readonly url?: string | undefined
   /** The login of tenants' queries; made at the first start when absent. */
   readonly tenantUrl?: string | undefined
   /** Set it when a pooler in transaction mode (PgBouncer) stands before `tenantUrl`. */
@@ -38,7 +38,7 @@ function limitsOf({ max = 10, perTenant, queuePerTenant = 100, waitMs = 5_000 }:
 /** Makes sure that the login and its role exist, and answers how to connect. Safe in any number of processes at once. */
 export function preparePlacement(
   name: string,
-  config: PlacementConfig,
+  config: PlacementConfig & { readonly url: string },
   database: Database,
   secrets: Secrets,
 ): Promise<Placement> {

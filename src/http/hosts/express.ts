@@ -1,6 +1,18 @@
-import type { Request, RequestHandler } from 'express'
+import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Http } from '../app.ts'
+import { loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
 import { answer, pathnameOf } from './listener.ts'
+
+declare global {
+  namespace Express {
+    interface Request {
+      /** The tenant that the guard has let through; undefined on central and ignored paths. */
+      tenant?: GuardedTenant
+    }
+  }
+}
 
 /**
  * Middleware for Express. Paths that are not ours go on to your routes. The API's prefix is the whole path, wherever this is
@@ -19,6 +31,48 @@ export function expressHandler(http: Http): RequestHandler {
     answer(http, request, response, { ip: request.ip })
   }
 }
+
+/**
+ * Middleware that guards the routes after it: they have `req.tenant`, and run in its context. A request that is not let through
+ * is answered here; errors that are not Tenantry's go to your error handling. Whom you authenticate comes before it, as does
+ * what answers CORS preflights. Whether `x-forwarded-host` counts is said by `trust proxy`.
+ *
+ *   app.use(guard(createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] })))
+ *   app.get('/orders', async (req, res) => res.json(await req.tenant?.db.selectFrom('orders').selectAll().execute()))
+ */
+export function guard(by: Guard): RequestHandler {
+  return (request, response, next) => {
+    const guarded = nodeRequest(request)
+    pass(by, guarded, request.ip, {
+      admitted({ tenant }, requestId) {
+        if (tenant) request.tenant = tenant
+        if (requestId !== null) response.setHeader('x-request-id', requestId)
+        next()
+      },
+      refused(error) {
+        const problem = problemAnswer(error)
+        if (problem) writeProblem(response, problem)
+        else next(error)
+      },
+    })
+  }
+}
+
+/**
+ * Error middleware for what your own routes throw: Tenantry's errors are answered as the guard's are, others go on to yours.
+ *
+ *   app.use(problemHandler(tenancy.kernel.log))
+ */
+export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
+  return (error, request, response, next) => {
+    const problem = response.headersSent ? undefined : loggedAnswer(error, log, nodeRequest(request))
+    if (problem) writeProblem(response, problem)
+    else next(error)
+  }
+}
+
+const nodeRequest = (request: Request): NodeRequest<Request> =>
+  new NodeRequest(request, request, request.originalUrl, () => request.host)
 
 const hasBody = ({ headers }: Request): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0

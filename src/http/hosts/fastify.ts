@@ -1,6 +1,17 @@
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
+import { type Context, currentContext, runInContext } from '../../kernel/context.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Http } from '../app.ts'
+import { loggedAnswer, NodeRequest, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
 import { answer } from './listener.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The tenant that the guard has let through; undefined on central and ignored paths. */
+    tenant?: GuardedTenant
+  }
+}
 
 /**
  * A plugin for Fastify: routes of every method for our paths, all others stay yours. They answer in `onRequest`, after the
@@ -33,3 +44,65 @@ export function fastifyHandler(http: Http): FastifyPluginCallback {
     done()
   }
 }
+
+/**
+ * A plugin that guards the routes of the instance it is registered on, and of those below it: they have `request.tenant`, and
+ * run in its context. A request that is not let through is answered in `onRequest`; errors that are not Tenantry's go to your
+ * error handler. Hooks that authenticate are added before it. Whether `x-forwarded-host` counts is said by `trustProxy`.
+ *
+ *   await app.register(guard(createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] })))
+ *   app.get('/orders', (request) => request.tenant?.db.selectFrom('orders').selectAll().execute())
+ */
+export function guard(by: Guard): FastifyPluginCallback {
+  const contexts = new WeakMap<FastifyRequest, Context>()
+  const plugin: FastifyPluginCallback = (app, _options, done) => {
+    if (!app.hasRequestDecorator('tenant')) app.decorateRequest('tenant', undefined)
+    app.addHook('onRequest', (request, reply, next) => {
+      pass(by, nodeRequest(request), request.ip, {
+        admitted({ tenant }, requestId) {
+          request.tenant = tenant
+          if (requestId !== null) {
+            reply.header('x-request-id', requestId)
+            contexts.set(request, currentContext())
+          }
+          next()
+        },
+        refused(error) {
+          const problem = problemAnswer(error)
+          if (problem) send(reply, problem)
+          else next(error as Error)
+        },
+      })
+    })
+    // Reading the body has gone through the socket's events, which are in no request's context.
+    app.addHook('preValidation', (request, _reply, next) => {
+      const context = contexts.get(request)
+      if (context) runInContext(context, next)
+      else next()
+    })
+    done()
+  }
+  return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // else it would guard an instance of its own only
+}
+
+/**
+ * For `setErrorHandler`: what your own routes throw of Tenantry's errors is answered as the guard's are, others are thrown on to
+ * the error handler above.
+ *
+ *   app.setErrorHandler(problemHandler(tenancy.kernel.log))
+ */
+export function problemHandler(
+  log: Pick<Logger, 'warn'>,
+): (error: unknown, request: FastifyRequest, reply: FastifyReply) => FastifyReply {
+  return (error, request, reply) => {
+    const problem = loggedAnswer(error, log, nodeRequest(request))
+    if (!problem) throw error
+    return send(reply, problem)
+  }
+}
+
+const nodeRequest = (request: FastifyRequest): NodeRequest<FastifyRequest> =>
+  new NodeRequest(request, request.raw, request.raw.url, () => request.host)
+
+const send = (reply: FastifyReply, { status, headers, body }: ProblemAnswer): FastifyReply =>
+  reply.code(status).headers(headers).send(body)

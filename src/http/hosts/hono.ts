@@ -1,6 +1,11 @@
-import type { Context, MiddlewareHandler } from 'hono'
+import type { Context, ErrorHandler, MiddlewareHandler } from 'hono'
 import { cloneRawRequest } from 'hono/request'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
+import { pathOfTarget } from '../../tenants/path-patterns.ts'
+import type { GuardedRequest } from '../../tenants/resolution.ts'
 import type { Http } from '../app.ts'
+import { loggedAnswer, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
 
 export interface HonoOptions {
   /** The address of the client; by default the connection's, where @hono/node-server tells it. */
@@ -24,3 +29,74 @@ export function honoHandler(http: Http, { ip = addressOf }: HonoOptions = {}): M
 }
 
 const addressOf = ({ env }: Context): string | undefined => env?.incoming?.socket?.remoteAddress
+
+/** What the guard adds to a context: undefined on central and ignored paths. */
+export interface GuardedEnv {
+  readonly Variables: { tenant?: GuardedTenant }
+}
+
+/**
+ * Middleware that guards the routes after it: they have `c.get('tenant')`, and run in its context. A request that is not let
+ * through is answered here; errors that are not Tenantry's go to `app.onError`. Whom you authenticate comes before it, as does
+ * what answers CORS preflights.
+ *
+ *   const app = new Hono<GuardedEnv>()
+ *   app.use(guard(createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] })))
+ *   app.get('/orders', async (c) => c.json(await c.get('tenant')?.db.selectFrom('orders').selectAll().execute()))
+ */
+export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler<GuardedEnv> {
+  return (context, next) =>
+    new Promise<Response | undefined>((resolve, reject) => {
+      pass(by, new HonoRequest(context), ip(context), {
+        admitted({ tenant }, requestId) {
+          context.set('tenant', tenant)
+          if (requestId !== null) context.header('x-request-id', requestId)
+          next().then(() => resolve(undefined), reject)
+        },
+        refused(error) {
+          const problem = problemAnswer(error)
+          if (problem) resolve(responseOf(problem))
+          else reject(error)
+        },
+      })
+    })
+}
+
+/**
+ * For `app.onError`: what your own routes throw of Tenantry's errors is answered as the guard's are, the rest by `otherwise`.
+ *
+ *   app.onError(problemHandler(tenancy.kernel.log, (error, c) => c.text('Something went wrong.', 500)))
+ */
+export function problemHandler(log: Pick<Logger, 'warn'>, otherwise: ErrorHandler<any>): ErrorHandler<any> {
+  return (error, context) => {
+    const problem = loggedAnswer(error, log, new HonoRequest(context))
+    return problem ? responseOf(problem) : otherwise(error, context)
+  }
+}
+
+class HonoRequest implements GuardedRequest<Context> {
+  readonly raw: Context
+
+  constructor(context: Context) {
+    this.raw = context
+  }
+
+  get method(): string {
+    return this.raw.req.method
+  }
+
+  get path(): string {
+    return pathOfTarget(this.raw.req.raw.url)
+  }
+
+  /** Two Host headers come joined by a comma, which is no host name. */
+  get host(): string | undefined {
+    return this.raw.req.header('host')
+  }
+
+  header(name: string): string | undefined {
+    return this.raw.req.header(name)
+  }
+}
+
+const responseOf = ({ status, headers, body }: ProblemAnswer): Response => new Response(body, { status, headers })

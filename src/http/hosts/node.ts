@@ -12,6 +12,8 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Http } from '../app.ts'
 import { answer, pathnameOf } from './listener.ts'
 
+export { guard, problemHandler } from './node-guard.ts'
+
 /** From the first byte of a request to the end of its headers. */
 const HEADERS_TIMEOUT_MS = 10_000
 /** To the end of its body: 1 MiB at 35 KB a second. */

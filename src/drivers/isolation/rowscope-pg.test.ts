@@ -1,0 +1,154 @@
+import { CompiledQuery, type Kysely } from 'kysely'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { IsolationDriver, TenantHandle } from '../../tenants/isolation.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { rowscopePg } from './rowscope-pg.ts'
+
+const NOTES = {
+  name: '0001_notes',
+  checksum: '',
+  up: `create table books (
+      tenant_id text not null default tenantry.current_tenant(), id int not null, title text not null, best int,
+      primary key (tenant_id, id));
+    create table notes (
+      tenant_id text not null default tenantry.current_tenant(), id int not null, book int not null, body text,
+      primary key (tenant_id, id), foreign key (tenant_id, book) references books (tenant_id, id));
+    alter table books add foreign key (tenant_id, best) references notes (tenant_id, id)`,
+}
+
+let installation: Installation
+let driver: IsolationDriver
+let a: TenantHandle
+let b: TenantHandle
+
+beforeAll(async () => {
+  installation = await createInstallation(inject('postgresUrl'), {
+    driver: () => rowscopePg(),
+    migrations: [NOTES],
+    connections: { max: 2, perTenant: 2 },
+  })
+  driver = await installation.open(await installation.prepare())
+  a = await provisioned(driver, 'a')
+  b = await provisioned(driver, 'b')
+})
+afterAll(() => installation.end())
+
+const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
+const all = async (text: string) => (await installation.database.sql(text)).rows
+const titles = async ({ db }: TenantHandle) =>
+  (await db.selectFrom('books').select('title').orderBy('id').execute()).map(({ title }) => title)
+
+/** A book and a note that point at each other. */
+async function write({ transaction }: TenantHandle, title: string): Promise<void> {
+  await transaction(async (db) => {
+    await db.insertInto('books').values({ id: 1, title }).execute()
+    await db.insertInto('notes').values({ id: 1, book: 1, body: title }).execute()
+    await db.updateTable('books').set({ best: 1 }).execute()
+  })
+}
+
+test('two tenants keep the same keys in the same tables, each its own', async () => {
+  await write(a, 'of a')
+  await write(b, 'of b')
+  expect([await titles(a), await titles(b)]).toEqual([['of a'], ['of b']])
+  expect(await all('select tenant_id, title from tenantry_rows.books order by tenant_id')).toEqual([
+    { tenant_id: 'a', title: 'of a' },
+    { tenant_id: 'b', title: 'of b' },
+  ])
+})
+
+test('a statement keeps its plan over tenants, and the plan keeps nothing of one', async () => {
+  for (let turn = 0; turn < 12; turn++) {
+    for (const handle of [a, b]) {
+      const { rows } = await handle.pool.query('select title from books where id = $1', [1])
+      expect(rows).toEqual([{ title: `of ${handle.id}` }])
+    }
+  }
+})
+
+test('nobody writes into another tenant, nor moves a row there', async () => {
+  for (const text of [
+    `insert into books (tenant_id, id, title) values ('b', 7, 'smuggled')`,
+    `update books set tenant_id = 'b' where id = 1`,
+    `insert into books (id, title) values (1, 'x') on conflict (tenant_id, id) do update set tenant_id = 'b'`,
+  ]) {
+    await expect(raw(a.db, text)).rejects.toMatchObject({ code: '42501' })
+  }
+  expect(await titles(b)).toEqual(['of b'])
+})
+
+test('a second tenant needs no migration of its own', async () => {
+  expect(await driver.provision(placeOf(driver, 'c'))).toEqual(['0001_notes'])
+  expect(await driver.migrate(placeOf(driver, 'c'))).toEqual([])
+  expect(await driver.applied(placeOf(driver, 'a'))).toEqual(['0001_notes'])
+})
+
+test('ten at once make the tables once', async () => {
+  const fresh = await createInstallation(inject('postgresUrl'), { driver: () => rowscopePg(), migrations: [NOTES] })
+  try {
+    const placement = await fresh.prepare()
+    const drivers = await Promise.all(Array.from({ length: 5 }, () => fresh.open(placement)))
+    const made = drivers.flatMap((one) => ['a', 'b'].map((id) => one.provision(placeOf(one, id))))
+    expect(await Promise.all(made)).toEqual(Array(10).fill(['0001_notes']))
+  } finally {
+    await fresh.end()
+  }
+})
+
+describe('a migration', () => {
+  test('changes the rows of all tenants, and the table it makes is protected', async () => {
+    const later = await installation.open(await installation.prepare(), {
+      driver: () => rowscopePg(),
+      migrations: [
+        NOTES,
+        {
+          name: '0002_tags',
+          checksum: '',
+          up: `update books set title = upper(title);
+            create table tags (tenant_id text not null default tenantry.current_tenant(), tag text, primary key (tenant_id, tag))`,
+          down: 'drop table tags; update books set title = lower(title)',
+        },
+      ],
+    })
+    expect(await later.migrate(placeOf(later, 'a'))).toEqual(['0002_tags'])
+    expect([await titles(a), await titles(b)]).toEqual([['OF A'], ['OF B']])
+    await raw(a.db, `insert into tags (tag) values ('red')`)
+    expect(await raw(b.db, 'select * from tags')).toEqual([])
+    expect(await later.rollback(placeOf(later, 'b'), 1)).toEqual(['0002_tags'])
+    expect([await titles(a), await titles(b)]).toEqual([['of a'], ['of b']])
+  })
+
+  test('that makes a table which cannot be protected is refused, naming it', async () => {
+    const wrong = await installation.open(await installation.prepare(), {
+      driver: () => rowscopePg(),
+      migrations: [NOTES, { name: '0002_open', checksum: '', up: 'create table open_to_all (id int primary key)' }],
+    })
+    await expect(wrong.migrate(placeOf(wrong, 'a'))).rejects.toThrow('open_to_all')
+    expect(await all(`select from pg_tables where tablename = 'open_to_all'`)).toEqual([])
+  })
+})
+
+describe('a fence', () => {
+  test('refuses every statement of that tenant, and of no other', async () => {
+    await driver.fence(placeOf(driver, 'a'))
+    expect(await driver.isFenced(placeOf(driver, 'a'))).toBe(true)
+    for (const text of [
+      'select title from books',
+      'delete from notes',
+      `insert into books (id, title) values (9, '')`,
+    ]) {
+      await expect(raw(a.db, text)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+      await expect(a.transaction((tx) => raw(tx, text))).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    }
+    expect(await titles(b)).toEqual(['of b'])
+    await driver.unfence(placeOf(driver, 'a'))
+    expect(await titles(a)).toEqual(['of a'])
+  })
+})
+
+test('a drop takes the rows of one tenant, whatever points at whatever, and may be repeated', async () => {
+  await driver.drop(placeOf(driver, 'a'))
+  await driver.drop(placeOf(driver, 'a'))
+  expect(await titles(b)).toEqual(['of b'])
+  expect(await all('select distinct tenant_id from tenantry_rows.notes')).toEqual([{ tenant_id: 'b' }])
+})

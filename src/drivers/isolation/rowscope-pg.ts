@@ -1,0 +1,168 @@
+/**
+ * Shared tables for all tenants of a placement, kept apart by row level security.
+ *
+ * The tables are in one schema, made by the host's migrations once for the placement; each row names its tenant in `tenant_id`,
+ * whose default is `tenantry.current_tenant()`. Policies are made here, never by the host, and what they cannot protect is
+ * refused (row-policies.ts). A tenant's rows carry its locator, which is its id until its storage is replaced.
+ */
+import pg from 'pg'
+import {
+  type DriverEnvironment,
+  type IsolationDriver,
+  type MigrateOptions,
+  type Place,
+  StorageFenced,
+} from '../../tenants/isolation.ts'
+import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
+import { PostgresMigrator } from './postgres-migrator.ts'
+import type { PostgresServer } from './postgres-server.ts'
+import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
+import { deleteTenantRows } from './row-removal.ts'
+import type { Scope } from './scoped-query.ts'
+
+/** The schema with the tables of all tenants. */
+export const ROWS_SCHEMA = 'tenantry_rows'
+
+export interface RowscopePgOptions extends ScopeOptions {
+  /** A schema with extensions' types, searched after the tables' own; tenants must not be able to write to it. */
+  readonly extensionsSchema?: string | undefined
+}
+
+/** The driver `rowscope-pg`. */
+export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions = {}): IsolationDriver {
+  const placements = new Placements('rowscopePg()')
+  const manner = mannerOf(options, true)
+  const prepared = new Map<PostgresServer, Promise<void>>()
+  let migrator: PostgresMigrator
+
+  const searchPath = [ROWS_SCHEMA, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
+    .map((name) => pg.escapeIdentifier(name))
+    .join(', ')
+  const scopeOf = ({ locator }: Place, { scopeRole }: PostgresServer): Scope => ({
+    tenantId: locator,
+    searchPath,
+    role: scopeRole,
+    openSchema: null,
+  })
+
+  /** What the placement's database needs before its first tenant; again after a failure. */
+  const prepare = (server: PostgresServer): Promise<void> => {
+    const preparing =
+      prepared.get(server) ??
+      server
+        .owned(async (client) => {
+          await client.query(rowObjects(server.scopeRole))
+          await client.query(
+            `create schema if not exists ${ROWS_SCHEMA};
+             grant usage on schema ${ROWS_SCHEMA} to ${pg.escapeIdentifier(server.scopeRole)}`,
+          )
+        })
+        .catch((error) => {
+          prepared.delete(server)
+          throw error
+        })
+    prepared.set(server, preparing)
+    return preparing
+  }
+
+  /** Changes the tables, and protects what is there afterwards, in one transaction. */
+  const change = async (
+    server: PostgresServer,
+    work: (client: pg.ClientBase) => Promise<string[]>,
+    migrateOptions?: MigrateOptions,
+  ): Promise<string[]> => {
+    await prepare(server)
+    return server.administer(
+      ROWS_SCHEMA,
+      async (client) => {
+        const names = await withoutForce(client, ROWS_SCHEMA, () => work(client))
+        await protectRows(client, ROWS_SCHEMA, server.scopeRole)
+        return names
+      },
+      migrateOptions,
+    )
+  }
+
+  return {
+    name: 'rowscope-pg',
+    capabilities: {
+      engine: 'postgres',
+      separateStorage: false,
+      durable: true,
+      reach: 'shared database',
+      containsTenantSql: false,
+    },
+
+    async start(environment: DriverEnvironment) {
+      placements.open(environment)
+      migrator = new PostgresMigrator(environment.migrations)
+    },
+
+    locator: (tenantId, epoch) => (epoch === 1 ? tenantId : `${tenantId}~${epoch}`),
+
+    async provision({ placement, locator }) {
+      const server = placements.server(placement)
+      await prepare(server)
+      const applied = await server.owned(async (client) => {
+        await unfence(client, locator)
+        return migrator.applied(client, ROWS_SCHEMA)
+      })
+      if (migrator.isUpToDate(applied)) return applied
+      return change(server, (client) => migrator.install(client, ROWS_SCHEMA, searchPath))
+    },
+
+    applied: ({ placement }) => placements.server(placement).owned((client) => migrator.applied(client, ROWS_SCHEMA)),
+
+    migrate: ({ placement }, options) =>
+      change(placements.server(placement), (client) => migrator.up(client, ROWS_SCHEMA, searchPath), options),
+
+    rollback: ({ placement }, steps, options) =>
+      change(placements.server(placement), (client) => migrator.down(client, ROWS_SCHEMA, searchPath, steps), options),
+
+    execute(place, statement) {
+      const server = placements.server(place.placement)
+      return server.execute(scopeOf(place, server), manner, statement)
+    },
+
+    connect(place) {
+      const server = placements.server(place.placement)
+      return server.connect(scopeOf(place, server), manner)
+    },
+
+    async fence({ placement, locator }) {
+      const server = placements.server(placement)
+      await prepare(server)
+      await server.owned((client) => fence(client, locator))
+    },
+
+    async unfence({ placement, locator }) {
+      const server = placements.server(placement)
+      await prepare(server)
+      await server.owned((client) => unfence(client, locator))
+    },
+
+    async isFenced({ placement, locator }) {
+      const server = placements.server(placement)
+      await prepare(server)
+      const { rowCount } = await server.owned((client) =>
+        client.query('select from tenantry.fenced where tenant = $1', [locator]),
+      )
+      return rowCount === 1
+    },
+
+    mayBeFence: (error) => StorageFenced.matches(error),
+
+    async drop({ placement, locator }) {
+      const server = placements.server(placement)
+      await prepare(server)
+      await server.administer(ROWS_SCHEMA, async (client) => {
+        await withoutForce(client, ROWS_SCHEMA, () => deleteTenantRows(client, ROWS_SCHEMA, locator))
+        await unfence(client, locator)
+      })
+    },
+
+    async *audit() {},
+    connections: () => placements.connections(),
+    stop: () => placements.close(),
+  }
+}

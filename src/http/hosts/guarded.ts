@@ -1,0 +1,128 @@
+/**
+ * What the guards of all hosts share: the request as a guard looks at it, the context that its handler runs in, and the answer
+ * to one that is not let through.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Context, currentContext, NO_TENANT, runInContext } from '../../kernel/context.ts'
+import { TenancyError } from '../../kernel/errors.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Admission, Guard } from '../../tenants/guard.ts'
+import { pathOfTarget } from '../../tenants/path-patterns.ts'
+import type { GuardedRequest } from '../../tenants/resolution.ts'
+import { problemOf } from '../problem.ts'
+import { requestIdOf } from '../request-id.ts'
+import { baseHeaders } from '../respond.ts'
+
+export interface Passage {
+  /** Called in the context that the handler is to run in; `requestId` is null on an ignored path. */
+  readonly admitted: (admission: Admission, requestId: string | null) => void
+  /** Called in the request's context, without a tenant. */
+  readonly refused: (error: unknown) => void
+}
+
+/** Asks the guard, and goes on at once unless it has to ask somebody itself. */
+export function pass(guard: Guard, request: GuardedRequest, ip: string | undefined, passage: Passage): void {
+  const outer = currentContext()
+  const requestId = outer.requestId ?? requestIdOf(request.header('x-request-id'))
+  const context: Context = { ...outer, requestId, ip: ip ?? outer.ip, tenantId: undefined }
+  const admitted = (admission: Admission) => {
+    if (admission.scope === 'ignored') runInContext(outer, () => passage.admitted(admission, null))
+    else runInContext({ ...context, tenantId: tenantOf(admission) }, () => passage.admitted(admission, requestId))
+  }
+  const refused = (error: unknown): void => runInContext(context, () => passage.refused(error))
+  let admission: Admission | Promise<Admission>
+  try {
+    admission = runInContext(context, () => guard.admit(request))
+  } catch (error) {
+    refused(error)
+    return
+  }
+  if (admission instanceof Promise) admission.then(admitted, refused)
+  else admitted(admission)
+}
+
+const tenantOf = ({ scope, tenant }: Admission): string | undefined => (scope === 'central' ? NO_TENANT : tenant?.id)
+
+/** A request of node:http, also beneath a framework. */
+export class NodeRequest<Raw> implements GuardedRequest<Raw> {
+  readonly raw: Raw
+  readonly #incoming: IncomingMessage
+  readonly #target: string
+  readonly #hostOf: () => string | undefined
+
+  /**
+   * @param target the request target before any mount point was taken off it
+   * @param hostOf the host in the framework's opinion
+   */
+  constructor(raw: Raw, incoming: IncomingMessage, target = incoming.url ?? '/', hostOf = () => incoming.headers.host) {
+    this.raw = raw
+    this.#incoming = incoming
+    this.#target = target
+    this.#hostOf = hostOf
+  }
+
+  get method(): string {
+    return this.#incoming.method ?? 'GET'
+  }
+
+  get path(): string {
+    return pathOfTarget(this.#target)
+  }
+
+  /** Of two Host headers, a proxy in front may have looked at the other one. */
+  get host(): string | undefined {
+    return isTwice(this.#incoming.rawHeaders, 'host') ? undefined : this.#hostOf()
+  }
+
+  /** Node joins several of one name by commas. */
+  header(name: string): string | readonly string[] | undefined {
+    return this.#incoming.headers[name]
+  }
+}
+
+function isTwice(rawHeaders: readonly string[], name: string): boolean {
+  let count = 0
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.toLowerCase() === name) count++
+  }
+  return count > 1
+}
+
+export interface ProblemAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** What an error of Tenantry's is answered; undefined for another, which is the host's to handle. */
+export function problemAnswer(error: unknown): ProblemAnswer | undefined {
+  const answer = problemOf(error)
+  return answer && { ...answer, headers: { ...baseHeaders(), ...answer.headers }, body: JSON.stringify(answer.body) }
+}
+
+/** The same for what the host's own routes throw. What is no caller's fault is logged, as its answer does not tell. */
+export function loggedAnswer(
+  error: unknown,
+  log: Pick<Logger, 'warn'>,
+  request: GuardedRequest,
+): ProblemAnswer | undefined {
+  const answer = inRequest(request, () => problemAnswer(error))
+  if (answer && answer.status >= 500) {
+    log.warn({ err: error }, error instanceof TenancyError ? error.message : 'a dependency is unavailable')
+  }
+  return answer
+}
+
+/** The answer names a request also where no guard has: on an ignored path, or when the context got lost on the way. */
+function inRequest<T>(request: GuardedRequest, work: () => T): T {
+  const context = currentContext()
+  if (context.requestId !== null) return work()
+  return runInContext({ ...context, requestId: requestIdOf(request.header('x-request-id')) }, work)
+}
+
+/** Headers that were set before stay, but for ours. */
+export function writeProblem(outgoing: ServerResponse, { status, headers, body }: ProblemAnswer): void {
+  outgoing.statusCode = status
+  for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value)
+  outgoing.end(body)
+}

@@ -1,0 +1,51 @@
+/** The guard of a node:http server. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
+import { loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
+
+type Listener<T> = (incoming: IncomingMessage, outgoing: ServerResponse, tenant: GuardedTenant | undefined) => T
+
+/**
+ * A listener that calls yours with the request's tenant, in its context; undefined on central and ignored paths. A request that
+ * is not let through is answered here. Its promise is that of your listener, and rejects with errors that are not Tenantry's:
+ * you answer those.
+ *
+ *   const guarded = guard(createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] }), orders)
+ *   const failed = problemHandler(tenancy.kernel.log)
+ *   createServer((req, res) => {
+ *     guarded(req, res).catch((error) => failed(error, req, res) || res.writeHead(500).end())
+ *   })
+ */
+export function guard<T>(
+  by: Guard,
+  listener: Listener<T | Promise<T>>,
+): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<T | undefined> {
+  const handle = async (...request: Parameters<Listener<T>>) => listener(...request)
+  return (incoming, outgoing) =>
+    new Promise((resolve, reject) => {
+      pass(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
+        admitted({ tenant }, requestId) {
+          if (requestId !== null) outgoing.setHeader('x-request-id', requestId)
+          handle(incoming, outgoing, tenant).then(resolve, reject)
+        },
+        refused(error) {
+          const problem = problemAnswer(error)
+          if (!problem) return reject(error)
+          writeProblem(outgoing, problem)
+          resolve(undefined)
+        },
+      })
+    })
+}
+
+/** Answers what your listener has thrown, if it is Tenantry's and nothing has been sent yet; false when that is left to you. */
+export function problemHandler(
+  log: Pick<Logger, 'warn'>,
+): (error: unknown, incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
+  return (error, incoming, outgoing) => {
+    const problem = outgoing.headersSent ? undefined : loggedAnswer(error, log, new NodeRequest(incoming, incoming))
+    if (problem) writeProblem(outgoing, problem)
+    return problem !== undefined
+  }
+}

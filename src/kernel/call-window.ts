@@ -1,0 +1,62 @@
+/**
+ * How many calls of the last seconds failed. Time is cut into ten slots, of which the oldest goes as a new one begins; so a
+ * window of 10 s holds what happened in the last 9 to 10. Twenty numbers, no timer: a window that nobody uses costs nothing.
+ *
+ * (cockatiel's own SamplingBreaker drops one slot at a time: after a quiet hour it still counts failures from before it.)
+ */
+const SLOTS = 10
+
+export class CallWindow {
+  readonly #slotMs: number
+  /** Successes of each slot, then failures of each slot. */
+  readonly #counts: number[] = new Array(2 * SLOTS).fill(0)
+  #newest = 0
+  #successes = 0
+  #failures = 0
+
+  constructor(windowMs: number) {
+    this.#slotMs = windowMs / SLOTS
+  }
+
+  succeeded(nowMs: number): void {
+    const slot = this.#slotAt(nowMs)
+    this.#counts[slot] = (this.#counts[slot] ?? 0) + 1
+    this.#successes++
+  }
+
+  failed(nowMs: number): void {
+    const slot = SLOTS + this.#slotAt(nowMs)
+    this.#counts[slot] = (this.#counts[slot] ?? 0) + 1
+    this.#failures++
+  }
+
+  /** Whether at least `minimumCalls` were counted, of which the share `threshold` failed. Ask it after a call is counted. */
+  isFailing(threshold: number, minimumCalls: number): boolean {
+    const calls = this.#successes + this.#failures
+    return calls >= minimumCalls && this.#failures >= threshold * calls
+  }
+
+  clear(): void {
+    this.#counts.fill(0)
+    this.#successes = 0
+    this.#failures = 0
+  }
+
+  #slotAt(nowMs: number): number {
+    const now = Math.floor(nowMs / this.#slotMs)
+    if (now !== this.#newest) this.#moveTo(now)
+    return now % SLOTS
+  }
+
+  /** A clock that was set back leaves nothing to compare with: counting begins anew. */
+  #moveTo(now: number): void {
+    if (now - this.#newest >= SLOTS || now < this.#newest) this.clear()
+    for (let slot = this.#newest + 1; slot <= now && this.#successes + this.#failures > 0; slot++) {
+      this.#successes -= this.#counts[slot % SLOTS] ?? 0
+      this.#failures -= this.#counts[SLOTS + (slot % SLOTS)] ?? 0
+      this.#counts[slot % SLOTS] = 0
+      this.#counts[SLOTS + (slot % SLOTS)] = 0
+    }
+    this.#newest = now
+  }
+}

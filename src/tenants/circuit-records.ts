@@ -1,0 +1,200 @@
+/**
+ * What processes tell one another of their circuits. An open one is a record in the store (a tenant's under its own name, a
+ * server's under the service's) with an expiry, so it outlives a restart; every change is also a notification, so that
+ * others need not run into the same failures. Who may probe takes a lease in the store.
+ *
+ * Nothing here throws, and nothing waits long: with the store away each process has its own circuits, and says so once. What
+ * could not be written is written with the next change: as long as somebody asks, that is after the next probe.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomUUID } from 'node:crypto'
+import { z } from 'zod'
+import { type CircuitRule, keptSeconds } from '../kernel/circuit.ts'
+import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import type { Listening } from '../kernel/notifications.ts'
+import { DependencyDegraded } from '../kernel/resilience.ts'
+import type { Owner } from '../kernel/store.ts'
+
+const CHANNEL = 'multitenancy_circuits'
+const STORE_TIMEOUT_MS = 2_000
+/** After a failure, callers do not wait for the store again before this. */
+const STORE_PAUSE_MS = 5_000
+
+export interface CircuitKey {
+  readonly kind: 'tenant' | 'server'
+  /** The tenant's id, the placement's name. */
+  readonly name: string
+}
+
+const Opening = z.object({ openedAt: z.number(), placement: z.string() })
+export type Opening = z.output<typeof Opening>
+
+const Message = z.object({
+  from: z.string(),
+  kind: z.enum(['tenant', 'server']),
+  name: z.string(),
+  opening: Opening.nullable(),
+})
+
+export interface Heard {
+  readonly key: CircuitKey
+  /** Null: it is closed. */
+  readonly opening: Opening | null
+}
+
+export class CircuitRecords {
+  readonly #kernel: Pick<Kernel, 'store' | 'database' | 'events' | 'log'>
+  readonly #rule: CircuitRule
+  readonly #id = randomUUID()
+  /** Changes are written outside of whatever transaction a call that failed was in. */
+  readonly #outside = AsyncLocalStorage.snapshot()
+  readonly #writing = new Map<string, Promise<void>>()
+  #listening: Listening | undefined
+  #isAway = false
+  #pausedUntilMs = 0
+
+  constructor(kernel: Pick<Kernel, 'store' | 'database' | 'events' | 'log'>, rule: CircuitRule) {
+    this.#kernel = kernel
+    this.#rule = rule
+  }
+
+  /** @param onGap what others said may have been missed. */
+  async start(onChange: (heard: Heard) => void, onGap: () => void): Promise<void> {
+    const hear = (payload: string) => {
+      const message = Message.parse(JSON.parse(payload))
+      if (message.from !== this.#id) onChange({ key: message, opening: message.opening })
+    }
+    this.#listening = await this.#kernel.database.listen(CHANNEL, hear, onGap)
+  }
+
+  async stop(): Promise<void> {
+    await this.#listening?.close()
+    await Promise.all(this.#writing.values())
+  }
+
+  /** One change of a circuit after another; `opening` is asked when it is written, so the last one stays. */
+  write(key: CircuitKey, opening: () => Opening | null): void {
+    const id = `${key.kind} ${key.name}`
+    const before = this.#writing.get(id) ?? Promise.resolve()
+    const written = before
+      .then(() => this.#outside(() => this.#put(key, opening())))
+      .finally(() => {
+        if (this.#writing.get(id) === written) this.#writing.delete(id)
+      })
+    this.#writing.set(id, written)
+  }
+
+  /** Null when there is none; undefined when the store cannot say. */
+  async opening(key: CircuitKey): Promise<Opening | null | undefined> {
+    if (this.#isPaused) return undefined
+    return this.#ask(key.name, async () => this.#parsed(await this.#kernel.store.get(...at(key))))
+  }
+
+  /** Every open circuit of tenants and of these servers; undefined when the store cannot say. */
+  openings(placements: readonly string[]): Promise<Heard[] | undefined> {
+    const { store } = this.#kernel
+    return this.#ask(null, async () => {
+      const tenants = (await store.list('circuit')).map(
+        ({ tenantId, value }) => [{ kind: 'tenant', name: tenantId }, value] as const,
+      )
+      const servers = await Promise.all(
+        placements.map(async (name) => {
+          const key = { kind: 'server', name } as const
+          return [key, await store.get(...at(key))] as const
+        }),
+      )
+      return [...servers, ...tenants].map(([key, value]) => ({ key, opening: this.#parsed(value) }))
+    })
+  }
+
+  /** Of all processes one may probe; the lease goes with its time. Without a store each has its own. */
+  async lease(key: CircuitKey): Promise<boolean> {
+    const { store } = this.#kernel
+    if (this.#isPaused) return true
+    const isMine = await this.#ask(key.name, async () => {
+      // Looked at before: every increment begins its expiry anew, and a lost holder's would never end.
+      if ((await store.get(...leaseAt(key))) !== null) return false
+      return (await store.increment(...leaseAt(key), 1, this.#rule.halfOpenAfterSeconds)) === 1
+    })
+    return isMine ?? true
+  }
+
+  /** Gives the lease back before its time: the probe told nothing. */
+  async release(key: CircuitKey): Promise<void> {
+    if (!this.#isPaused) await this.#ask(key.name, () => this.#kernel.store.delete(...leaseAt(key)))
+  }
+
+  get #isPaused(): boolean {
+    return performance.now() < this.#pausedUntilMs
+  }
+
+  async #put(key: CircuitKey, opening: Opening | null): Promise<void> {
+    const { store, database, log } = this.#kernel
+    await this.#ask(key.name, () =>
+      opening ? store.set(...at(key), JSON.stringify(opening), keptSeconds(this.#rule)) : store.delete(...at(key)),
+    )
+    try {
+      await within(STORE_TIMEOUT_MS, database.notify(CHANNEL, JSON.stringify({ from: this.#id, ...key, opening })))
+    } catch (error) {
+      log.warn({ err: error, circuit: key.name }, 'other processes could not be told of a circuit')
+    }
+  }
+
+  /** What is there and cannot be read is as good as nothing; the log says so. */
+  #parsed(value: string | null): Opening | null {
+    if (value === null) return null
+    try {
+      return Opening.parse(JSON.parse(value))
+    } catch (error) {
+      this.#kernel.log.warn({ err: error }, 'what the store keeps of a circuit cannot be read')
+      return null
+    }
+  }
+
+  async #ask<T>(name: string | null, question: () => Promise<T>): Promise<T | undefined> {
+    try {
+      const answer = await within(STORE_TIMEOUT_MS, question())
+      this.#isAway = false
+      this.#pausedUntilMs = 0
+      return answer
+    } catch (error) {
+      this.#pausedUntilMs = performance.now() + STORE_PAUSE_MS
+      this.#outside(() => this.#sayAway(name, error))
+      this.#isAway = true
+      return undefined
+    }
+  }
+
+  #sayAway(circuit: string | null, error: unknown): void {
+    const { events, log } = this.#kernel
+    log.warn({ err: error, circuit }, 'the store is away: circuits work for this process alone')
+    events
+      .publish(DependencyDegraded, {
+        dependency: 'redis', // the store's name in policies, whichever driver
+        operation: 'circuit.persist',
+        tenantId: null,
+        policy: 'fail-open',
+        errorCode: error instanceof TenancyError ? error.code : DependencyUnavailable.code,
+      })
+      .catch((failure) => log.error({ err: failure }, 'that a dependency is degraded could not be said'))
+  }
+}
+
+const at = ({ kind, name }: CircuitKey): [Owner, string] =>
+  kind === 'tenant' ? [name, 'circuit'] : [null, `circuit:${name}`]
+
+const leaseAt = ({ kind, name }: CircuitKey): [Owner, string] =>
+  kind === 'tenant' ? [name, 'circuit-probe'] : [null, `circuit-probe:${name}`]
+
+async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(DependencyUnavailable('no answer in time')), timeoutMs)
+  })
+  try {
+    return await Promise.race([work, deadline])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * Circuits of several processes on one real store, reached by a way that a test can close, and calls that meet what servers
+ * do. Time is one clock for the processes and the store.
+ */
+import { postgresStore } from '../drivers/store/postgres.ts'
+import { Database } from '../kernel/database.ts'
+import { type EventOf, Events } from '../kernel/events.ts'
+import { createLogger } from '../kernel/logger.ts'
+import { migrate } from '../kernel/migrations.ts'
+import { DependencyDegraded } from '../kernel/resilience.ts'
+import type { Store } from '../kernel/store.ts'
+import { TenantLabels } from '../kernel/tenant-labels.ts'
+import { type FakeClock, fakeClock } from '../testing/clock.ts'
+import { createTestDatabase } from '../testing/database.ts'
+import { startProxy } from '../testing/proxy.ts'
+import { type CircuitPlace, Circuits, type CircuitsConfig } from './circuits.ts'
+
+export interface CircuitProcess {
+  readonly circuits: Circuits
+  readonly store: Store
+  readonly degraded: EventOf<typeof DependencyDegraded>[]
+  /** As if killed: nothing is awaited, nothing is heard any more. */
+  end(): Promise<void>
+}
+
+export interface CircuitStage {
+  readonly clock: FakeClock
+  /** By a connection that is always there. */
+  readonly database: Database
+  open(config?: Partial<CircuitsConfig> & { deaf?: boolean }): Promise<CircuitProcess>
+  readonly wayToStore: { close(): Promise<void>; open(): Promise<void> }
+  /** Calls with the outcome of their name; `times` of one after another, their errors as they came. */
+  readonly work: Readonly<Record<'healthy' | 'serverDown' | 'databaseMissing' | 'wrongSql', () => Promise<unknown>>>
+  end(): Promise<void>
+}
+
+export async function circuitStage(serverUrl: string): Promise<CircuitStage> {
+  const log = createLogger({ level: 'silent' })
+  const { url, drop } = await createTestDatabase(serverUrl)
+  const clock = fakeClock()
+  const startMs = clock.now().getTime()
+  const database = new Database({ url, max: 4 }, log)
+  const nobody = new Database({ url: 'postgres://x@127.0.0.1:1/x' }, log)
+  const missing = new Database({ url: `${url}_missing` }, log)
+  const driver = postgresStore({ clockOffsetMs: () => clock.now().getTime() - startMs })
+  await migrate(database, [{ part: 'store', migrations: driver.tables ?? [] }])
+  const proxy = await startProxy(url)
+  const processes: CircuitProcess[] = []
+  return {
+    clock,
+    database,
+    wayToStore: proxy,
+    work: {
+      healthy: () => database.sql('select 1'),
+      wrongSql: () => database.sql('select 1/0'),
+      serverDown: () => nobody.sql('select 1'),
+      databaseMissing: () => missing.sql('select 1'),
+    },
+    async open(config = {}) {
+      const own = new Database({ url, max: 2 }, log)
+      const byProxy = new Database({ url: proxy.url, max: 1 }, log)
+      const store = driver.open({ database: byProxy, clock })
+      const events = new Events(own, clock)
+      const degraded: EventOf<typeof DependencyDegraded>[] = []
+      events.subscribe(DependencyDegraded, 'after', (event) => void degraded.push(event))
+      const circuits = new Circuits(
+        { store, database: own, events, clock, log },
+        {
+          placements: ['main', 'second'],
+          labels: new TenantLabels(1_000),
+          reach: (isolation) => (isolation === 'own' ? 'own database' : 'shared database'),
+          ...config,
+        },
+      )
+      if (!config.deaf) await circuits.start()
+      const process: CircuitProcess = {
+        circuits,
+        store,
+        degraded,
+        async end() {
+          await own.close()
+          await store.close()
+          await byProxy.close()
+        },
+      }
+      processes.push(process)
+      return process
+    },
+    async end() {
+      for (const { circuits } of processes) await circuits.stop()
+      for (const process of processes) await process.end()
+      await Promise.all([database, nobody, missing].map((one) => one.close()))
+      await proxy.close()
+      await drop()
+    },
+  }
+}
+
+/** The error codes of `times` calls, one after another; `ok` for a call that was answered. */
+export async function codesOf(
+  circuits: Circuits,
+  place: CircuitPlace,
+  work: () => Promise<unknown>,
+  times = 1,
+): Promise<string[]> {
+  const codes: string[] = []
+  for (let n = 0; n < times; n++) {
+    codes.push(
+      await circuits.run(place, work).then(
+        () => 'ok',
+        (error: { code?: string }) => error.code ?? String(error),
+      ),
+    )
+  }
+  return codes
+}

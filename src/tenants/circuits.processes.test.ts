@@ -1,0 +1,217 @@
+/** Circuits of several processes: what one learns, all know; one probes for all; a restart forgets nothing. */
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { eventually } from '../testing/tenancy.ts'
+import { type CircuitProcess, type CircuitStage, circuitStage, codesOf } from './circuits.fixture.ts'
+
+const acme = { tenantId: 'acme', placement: 'main', isolation: 'own' }
+const globex = { tenantId: 'globex', placement: 'main', isolation: 'own' }
+
+let stage: CircuitStage
+let one: CircuitProcess
+let work: CircuitStage['work']
+beforeEach(async () => {
+  stage = await circuitStage(inject('postgresUrl'))
+  one = await stage.open()
+  work = stage.work
+})
+afterEach(() => stage.end())
+
+const stateIn = ({ circuits }: CircuitProcess, tenantId: string) =>
+  circuits.snapshot().tenants.find((tenant) => tenant.tenantId === tenantId)?.state
+const untilStateIn = (process: CircuitProcess, tenantId: string, state: string) =>
+  eventually(() => expect(stateIn(process, tenantId)).toBe(state))
+const kept = async () => {
+  const { rows } = await stage.database.sql(
+    `select owner, key, value::json ->> 'placement' as placement from multitenancy.store
+     where key like 'circuit%' and key not like 'circuit-probe%' order by owner, key`,
+  )
+  return rows
+}
+const untilKept = (records: unknown[]) => eventually(async () => expect(await kept()).toEqual(records))
+
+const OF_ACME = { owner: 'acme', key: 'circuit', placement: 'main' }
+const OF_SERVER = { owner: '', key: 'circuit:main', placement: 'main' }
+
+describe('a restart', () => {
+  test('finds open circuits of tenants and servers, and refuses before the first call', async () => {
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await codesOf(one.circuits, globex, work.serverDown, 10)
+    await untilKept([OF_SERVER, OF_ACME])
+    await one.end()
+    stage.clock.advance(10_000)
+    const { circuits } = await stage.open()
+    expect(circuits.snapshot()).toMatchObject({
+      servers: [{ placement: 'main', state: 'OPEN' }],
+      tenants: [{ tenantId: 'acme', state: 'OPEN', successes: 0, failures: 0 }],
+    })
+    expect(() => circuits.check()).toThrow('2 circuits open')
+    expect(() => circuits.assertClosed(acme)).toThrow(expect.objectContaining({ retryAfterSeconds: 20 }))
+    expect(await codesOf(circuits, globex, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(20_000)
+    expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])
+    await untilKept([])
+  })
+
+  test('long afterwards finds nothing', async () => {
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilKept([OF_ACME])
+    await one.end()
+    stage.clock.advance(300_000)
+    expect((await stage.open()).circuits.snapshot().tenants).toEqual([])
+  })
+
+  test('cannot read what is not a record, and starts', async () => {
+    await one.store.set('acme', 'circuit', 'open, I think')
+    await one.store.set('globex', 'circuit', '{"openedAt":"yesterday"}')
+    expect((await stage.open()).circuits.snapshot().tenants).toEqual([])
+  })
+})
+
+describe('two processes', () => {
+  test('open and close together', async () => {
+    const other = await stage.open()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(30_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
+    await untilStateIn(one, 'acme', 'CLOSED')
+    await untilKept([])
+    expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
+  })
+
+  test('a change inside a transaction that is rolled back, or already broken, is told all the same', async () => {
+    const other = await stage.open()
+    const broken = stage.database.transaction(async () => {
+      await codesOf(one.circuits, acme, work.wrongSql)
+      await codesOf(one.circuits, acme, work.databaseMissing, 10)
+      throw new Error('the change is refused')
+    })
+    await expect(broken).rejects.toThrow('the change is refused')
+    await untilStateIn(other, 'acme', 'OPEN')
+    await untilKept([OF_ACME])
+  })
+
+  test.each(['heard of each other', 'deaf'])('of twenty calls at half-open, one goes: %s', async (how) => {
+    const deaf = how === 'deaf'
+    const others = await Promise.all(Array.from({ length: 4 }, () => stage.open({ deaf })))
+    for (const { circuits } of others) await codesOf(circuits, acme, work.databaseMissing, deaf ? 10 : 0)
+    if (!deaf) await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    for (const other of others) await untilStateIn(other, 'acme', 'OPEN')
+    await untilKept([OF_ACME])
+    stage.clock.advance(30_000)
+    let calls = 0
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const call = () => {
+      calls++
+      return promise
+    }
+    const all = Array.from({ length: 20 }, (_, n) => others[n % 4]?.circuits.run(acme, call))
+    const refused = Promise.allSettled(all).then((results) => results.filter(({ status }) => status === 'rejected'))
+    await eventually(() => expect(calls).toBe(1))
+    // While the probe runs, those without the lease go on refusing, also when they look at it again.
+    for (let seconds = 0; seconds < 3; seconds++) {
+      stage.clock.advance(1_000)
+      for (const { circuits } of others) expect(await codesOf(circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    }
+    resolve()
+    expect(await refused).toHaveLength(19)
+    expect(calls).toBe(1)
+  })
+
+  test('when the one that probes is killed, another does when the lease has run out', async () => {
+    const other = await stage.open()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    stage.clock.advance(30_000)
+    let isProbing = false
+    void one.circuits.run(acme, () => {
+      isProbing = true
+      return new Promise(() => undefined)
+    })
+    await eventually(() => expect(isProbing).toBe(true))
+    await one.end()
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(29_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(1_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
+  })
+
+  test('one that heard nothing adopts what opened later, before it probes', async () => {
+    const deaf = await stage.open({ deaf: true })
+    await codesOf(deaf.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(one, 'acme', 'OPEN')
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
+    const openedAt = String(stage.clock.now().getTime())
+    await eventually(async () => expect(await one.store.get('acme', 'circuit')).toContain(openedAt))
+    stage.clock.advance(5_000)
+    await expect(deaf.circuits.run(acme, work.healthy)).rejects.toMatchObject({ retryAfterSeconds: 25 })
+    stage.clock.advance(25_000)
+    expect(await codesOf(deaf.circuits, acme, work.healthy)).toEqual(['ok'])
+  })
+})
+
+describe('with the store away', () => {
+  test('a process has its own circuits, says so once, and what is open is kept again after the next probe', async () => {
+    await stage.wayToStore.close()
+    expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
+      ...Array(10).fill('3D000'),
+      'E_CIRCUIT_OPEN',
+    ])
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
+    await codesOf(one.circuits, globex, work.databaseMissing, 10)
+    await eventually(() => expect(one.degraded).toHaveLength(1))
+    expect(one.degraded).toMatchObject([
+      {
+        dependency: 'redis',
+        operation: 'circuit.persist',
+        tenantId: null,
+        policy: 'fail-open',
+        errorCode: 'E_DEPENDENCY_UNAVAILABLE',
+      },
+    ])
+    expect(await kept()).toEqual([])
+    await stage.wayToStore.open()
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
+    await untilKept([OF_ACME])
+    await one.circuits.stop()
+    expect(one.degraded).toHaveLength(1)
+  })
+
+  test('others still hear of it', async () => {
+    const other = await stage.open()
+    await stage.wayToStore.close()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    await stage.wayToStore.open()
+  })
+
+  test('it starts, and takes over what was open once the store is back', async () => {
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilKept([OF_ACME])
+    await stage.wayToStore.close()
+    const late = await stage.open()
+    expect(late.circuits.snapshot().tenants).toEqual([])
+    await stage.wayToStore.open()
+    await codesOf(late.circuits, globex, work.healthy)
+    expect(stateIn(late, 'acme')).toBeUndefined()
+    stage.clock.advance(5_000)
+    await codesOf(late.circuits, globex, work.healthy)
+    await untilStateIn(late, 'acme', 'OPEN')
+  })
+
+  test('a table that is gone is a store that is away', async () => {
+    await stage.database.sql('drop table multitenancy.store')
+    expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
+      ...Array(10).fill('3D000'),
+      'E_CIRCUIT_OPEN',
+    ])
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
+    await eventually(() => expect(one.degraded).toMatchObject([{ operation: 'circuit.persist' }]))
+  })
+})

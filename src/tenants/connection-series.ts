@@ -1,0 +1,17 @@
+/** Connections for tenants' queries, by server and state. */
+import type { Series } from '../kernel/metrics.ts'
+import type { Storage } from './storage.ts'
+
+export const connectionSeries = (storage: Pick<Storage, 'connections'>): Series[] => [
+  {
+    name: 'multitenancy_tenant_pool_connections',
+    help: "Connections of this process for tenants' queries: idle, busy, and requests that wait for one",
+    type: 'gauge',
+    collect: () =>
+      storage.connections().flatMap(({ placement, idle, busy, waiting }) => [
+        { labels: { placement, state: 'idle' }, value: idle },
+        { labels: { placement, state: 'busy' }, value: busy },
+        { labels: { placement, state: 'waiting' }, value: waiting },
+      ]),
+  },
+]

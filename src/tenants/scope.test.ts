@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { currentContext, NO_TENANT, runInContext, SYSTEM } from '../kernel/context.ts'
+import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { assertAgrees, createScope, type Scope } from './scope.ts'
+
+const MISMATCH = { code: 'E_TENANT_MISMATCH', status: 500 }
+
+let opened: TestTenancy<[]>
+let scope: Scope
+beforeAll(async () => {
+  opened = await testTenancy(inject('postgresUrl'))
+  scope = createScope((id) => opened.tenancy.tenant(id))
+  for (const id of ['acme', 'globex']) await installed(opened.tenancy, { id, name: id })
+})
+afterAll(() => opened.end())
+
+const inContextOf = <T>(tenantId: string | null | undefined, work: () => T): T =>
+  runInContext({ requestId: 'r', actor: SYSTEM, ip: null, tenantId }, work)
+
+test('work is run in the context of its tenant, with its handle, and keeps the rest of the context', async () => {
+  const seen = await inContextOf(undefined, () =>
+    scope.run('acme', async (tenant) => {
+      await Promise.resolve()
+      return { id: tenant.id, current: (await scope.current()).id, context: currentContext() }
+    }),
+  )
+  expect(seen).toEqual({
+    id: 'acme',
+    current: 'acme',
+    context: { requestId: 'r', actor: SYSTEM, ip: null, tenantId: 'acme' },
+  })
+  expect(currentContext().tenantId).toBeUndefined()
+  expect(await scope.run('acme', () => 7)).toBe(7)
+  await expect(scope.run('acme', () => Promise.reject(new Error('mine')))).rejects.toThrow('mine')
+})
+
+test('a tenant that cannot be used is refused, and its work is not begun', async () => {
+  const begun: string[] = []
+  await expect(scope.run('nobody', () => begun.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  await opened.tenancy.tenants.suspend('globex')
+  await expect(scope.run('globex', () => begun.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
+  await inContextOf('globex', () => expect(scope.current()).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' }))
+  await opened.tenancy.tenants.activate('globex')
+  expect(begun).toEqual([])
+})
+
+test('the context and an explicit handle agree, or the handle is refused', async () => {
+  for (const open of [undefined, null, 'acme']) inContextOf(open, () => assertAgrees('acme'))
+  for (const other of ['globex', NO_TENANT]) {
+    inContextOf(other, () => expect(() => assertAgrees('acme')).toThrow(expect.objectContaining(MISMATCH)))
+    await inContextOf(other, () => expect(scope.run('acme', () => 'x')).rejects.toMatchObject(MISMATCH))
+  }
+  await scope.run('acme', async () => {
+    await expect(scope.run('globex', () => 'x')).rejects.toMatchObject(MISMATCH)
+    expect(await scope.run('acme', ({ id }) => id)).toBe('acme')
+  })
+})
+
+test('what is answered of a mismatch names no tenant; the log does', () => {
+  const error = inContextOf('globex', () => {
+    try {
+      assertAgrees('acme')
+    } catch (thrown) {
+      return thrown as Error
+    }
+  })
+  expect(error?.message).not.toMatch(/acme|globex/)
+  expect(String(error?.cause)).toContain('the context is of "globex", not of "acme"')
+})
+
+test('who asks for the tenant where there is none is told what to do', async () => {
+  for (const none of [undefined, null, NO_TENANT]) {
+    await inContextOf(none, () =>
+      expect(scope.current()).rejects.toMatchObject({ ...MISMATCH, message: expect.stringContaining('tenancy.run') }),
+    )
+  }
+})

@@ -1,0 +1,126 @@
+/**
+ * One storage is migrated, or rolled back, and what came of it is a value.
+ *
+ * The way up may be gone twice: the driver runs what is pending, under a lock of the storage. The way down may not: what is to
+ * be taken back is written down before, and the item stays locked while it is, so that who takes over after a crash takes back
+ * the rest, and nobody who was only slow takes back more.
+ */
+import type { Kernel } from '../kernel/kernel.ts'
+import type { IsolationDriver, Place } from './isolation.ts'
+import { type MigrationFailure, MigrationRunning, migrationFailure } from './migration-errors.ts'
+import type { Claimed, MigrationItems } from './migration-items.ts'
+import { type MigrationRun, retryDelayMs } from './migration-run.ts'
+import { toPlace } from './registry.ts'
+import { type AppliedMigration, lastOf, UNKNOWN_VERSION, upToDate, withChecksums } from './schema-version.ts'
+import type { SchemaVersions } from './schema-versions.ts'
+import { sharingTenants, unversion } from './shared-storage.ts'
+import type { Storage } from './storage.ts'
+
+export interface Outcome {
+  readonly item: Claimed
+  readonly state: 'pending' | 'done' | 'failed' | 'skipped'
+  /** What the driver has run or taken back. */
+  readonly ran: readonly string[]
+  /** What a storage of one tenant has now; absent: as before. */
+  readonly version?: string
+  readonly failure?: MigrationFailure
+  readonly delayMs: number
+  readonly durationMs: number
+}
+
+interface Change {
+  readonly ran: readonly string[]
+  readonly version?: string
+}
+
+export interface StorageMigrationParts {
+  readonly kernel: Kernel
+  readonly storage: Storage
+  readonly versions: SchemaVersions
+  readonly run: MigrationRun
+  readonly items: MigrationItems
+}
+
+/** The item was taken over by another process. */
+class TakenOver extends Error {
+  override readonly name = 'TakenOver'
+}
+
+export class StorageMigration {
+  readonly #parts: StorageMigrationParts
+
+  constructor(parts: StorageMigrationParts) {
+    this.#parts = parts
+  }
+
+  async run(item: Claimed): Promise<Outcome> {
+    const startedAt = performance.now()
+    const settled = (outcome: Pick<Outcome, 'state' | 'ran'> & Partial<Outcome>): Outcome => ({
+      item,
+      delayMs: 0,
+      durationMs: Math.round(performance.now() - startedAt),
+      ...outcome,
+    })
+    const { kernel, run } = this.#parts
+    const tenant = item.tenantId === null ? (await sharingTenants(kernel.database, item, 1))[0] : item.tenant
+    if (!tenant) return settled({ state: 'skipped', ran: [] })
+    const place = toPlace({ ...item, ...tenant })
+    try {
+      const change = run.direction === 'up' ? await this.#up(item, place) : await this.#down(item, place)
+      return settled({ state: 'done', ...change })
+    } catch (error) {
+      if (error instanceof TakenOver) return settled({ state: 'pending', ran: [] })
+      const failure = migrationFailure(error, run.lockTimeoutMs)
+      kernel.log.warn({ err: error, tenantId: tenant.id, runId: run.id }, 'the storage of a tenant was not migrated')
+      if (failure.isPassing && item.attempts <= run.retries) {
+        return settled({ state: 'pending', ran: [], failure, delayMs: retryDelayMs(item.attempts) })
+      }
+      // Refused by the driver, the storage is as it was; of any other end of a rollback nobody knows.
+      const isAsBefore = run.direction === 'down' && !failure.isPassing && item.tenant
+      return settled({ state: 'failed', ran: [], failure, ...(isAsBefore ? { version: item.tenant.version } : {}) })
+    }
+  }
+
+  async #up(item: Claimed, place: Place): Promise<Change> {
+    const { storage, versions, run } = this.#parts
+    const driver = storage.driver(item.isolation)
+    const ran = await driver.migrate(place, { lockTimeoutMs: run.lockTimeoutMs })
+    if (!item.tenant) return { ran }
+    const before = await versions.of(item.tenant.version)
+    if (before) return { ran, version: await this.#versionOf(driver, upToDate(versions.folder, before)) }
+    const names = await driver.applied(place)
+    return { ran, version: await this.#versionOf(driver, withChecksums(names, versions.folder)) }
+  }
+
+  async #down(item: Claimed, place: Place): Promise<Change> {
+    const { kernel, storage, versions, run, items } = this.#parts
+    const driver = storage.driver(item.isolation)
+    if (!item.tenant) await unversion(kernel.database, item)
+    const atFirst = withChecksums(await driver.applied(place), versions.folder)
+    const targets = item.migrations ?? lastOf(atFirst, run.steps ?? 0)
+    if (!item.migrations) await items.intend(item.storage, targets)
+    return kernel.database.transaction(async () => {
+      if (!(await items.hold(item.storage))) throw new TakenOver()
+      const applied = await driver.applied(place)
+      const left = targets.filter((name) => applied.includes(name))
+      const newest = lastOf(withChecksums(applied, versions.folder), left.length)
+      if (newest.some((name) => !left.includes(name))) {
+        throw MigrationRunning(
+          'The storage was migrated meanwhile; what was to be taken back is not the last any more.',
+        )
+      }
+      if (left.length > 0) await driver.rollback(place, left.length, { lockTimeoutMs: run.lockTimeoutMs })
+      if (!item.tenant) return { ran: targets }
+      const before = await versions.of(item.tenant.version)
+      const names = applied.filter((name) => !left.includes(name))
+      return {
+        ran: targets,
+        version: await this.#versionOf(driver, withChecksums(names, versions.folder, before)),
+      }
+    })
+  }
+
+  async #versionOf({ capabilities }: IsolationDriver, applied: readonly AppliedMigration[]): Promise<string> {
+    return capabilities.durable ? this.#parts.versions.keep(applied) : UNKNOWN_VERSION
+  }
+}

@@ -1,0 +1,316 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import type { EventOf } from '../kernel/events.ts'
+import { DependencyDegraded } from '../kernel/resilience.ts'
+import type { Tenancy } from '../tenancy.ts'
+import { startProxy } from '../testing/proxy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import type { Registry } from './registry.ts'
+
+const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 5 }
+
+let opened: TestTenancy<[]>
+let here: Tenancy
+/** As in another process, which reaches the backoffice by a way that can be closed. */
+let there: Tenancy
+let registry: Registry
+let proxy: Awaited<ReturnType<typeof startProxy>>
+const degraded: EventOf<typeof DependencyDegraded>[] = []
+const heard = new Set<string>()
+
+beforeAll(async () => {
+  opened = await testTenancy(inject('postgresUrl'))
+  here = opened.tenancy
+  proxy = await startProxy(opened.url)
+  there = await opened.open({ database: { url: proxy.url }, role: 'api' })
+  registry = there.tenants.registry
+  there.on(DependencyDegraded, (event) => void degraded.push(event))
+  await there.kernel.database.listen(
+    'the end',
+    (word) => heard.add(word),
+    () => undefined,
+  )
+  vi.useFakeTimers({ toFake: ['performance'] }) // time stands still: what is known does not grow old by itself
+})
+afterAll(async () => {
+  vi.useRealTimers()
+  await opened.end()
+  await proxy.close()
+})
+
+const sql = (text: string, values: readonly unknown[] = []) => here.kernel.database.sql(text, values)
+/** Changes that nobody is told of: who answers from a cache does not see them. */
+const renameInSecret = (id: string, name: string) =>
+  sql('update multitenancy.tenants set name = $2 where id = $1', [id, name])
+const createInSecret = (id: string, of: string) =>
+  sql(
+    `insert into multitenancy.tenants select (jsonb_populate_record(t, jsonb_build_object('id', $1::text, 'locator', $1::text))).*
+     from multitenancy.tenants t where id = $2`,
+    [id, of],
+  )
+
+/** Waits until the other process has heard all there was to hear: PostgreSQL delivers in the order of commits. */
+async function allIsHeard(): Promise<void> {
+  const word = randomUUID()
+  await here.kernel.database.notify('the end', word)
+  await eventually(() => expect(heard.has(word)).toBe(true))
+}
+
+const nameOf = async (id: string) => (await registry.find(id))?.tenant.name
+const ownerOf = async (domain: string) => (await registry.findByDomain(domain))?.tenant.id
+
+describe('what is known', () => {
+  let id: string
+  beforeEach(async () => {
+    ;({ id } = await installed(here, { name: 'Acme' }))
+    await allIsHeard()
+  })
+
+  test('is told at once, without a promise', async () => {
+    expect(registry.peek(id)).toBeUndefined()
+    const located = await registry.find(id)
+    expect(registry.peek(id)).toBe(located)
+    await here.tenants.update(id, { name: 'Globex' })
+    await allIsHeard()
+    expect(registry.peek(id)).toBeUndefined()
+    expect(await nameOf(id)).toBe('Globex')
+  })
+
+  test('is read anew for whoever has reason to doubt it', async () => {
+    await registry.find(id)
+    await renameInSecret(id, 'Globex')
+    expect(await nameOf(id)).toBe('Acme')
+    expect((await registry.refresh(id))?.tenant.name).toBe('Globex')
+    expect(await nameOf(id)).toBe('Globex')
+  })
+
+  test('cannot be changed by one of those who share it', async () => {
+    const located = await registry.find(id)
+    for (const part of [located, located?.tenant, located?.place, located?.tenant.metadata, located?.tenant.domains]) {
+      expect(() => Object.assign(part as object, { plan: 'enterprise' })).toThrow(TypeError)
+    }
+  })
+})
+
+describe('a domain', () => {
+  const name = () => `${randomUUID()}.example`
+
+  test('is its tenant’s, and known from memory', async () => {
+    const domain = name()
+    expect(registry.peekDomain(domain)).toBeUndefined()
+    expect(await ownerOf(domain)).toBeUndefined()
+    const { id } = await installed(here, { name: 'Acme', domains: [name(), domain] })
+    await allIsHeard()
+    expect(await ownerOf(domain)).toBe(id)
+    await renameInSecret(id, 'Globex')
+    expect(registry.peekDomain(domain)?.tenant.name).toBe('Acme')
+    expect(await nameOf(id)).toBe('Acme')
+  })
+
+  test('that becomes known, moves, or is given up, is seen at once in every process', async () => {
+    const domain = name()
+    const { id: a } = await here.tenants.create({ name: 'a' })
+    const { id: b } = await here.tenants.create({ name: 'b' })
+    const owners = async () => {
+      await allIsHeard()
+      return [await ownerOf(domain), (await here.tenants.registry.findByDomain(domain))?.tenant.id]
+    }
+    expect(await owners()).toEqual([undefined, undefined])
+    await here.tenants.update(a, { domains: [domain] })
+    expect(await owners()).toEqual([a, a])
+    await here.tenants.update(a, { domains: [] })
+    expect(await owners()).toEqual([undefined, undefined])
+    await here.tenants.update(b, { domains: [domain] })
+    expect(await owners()).toEqual([b, b])
+    await here.tenants.delete(b)
+    expect(await owners()).toEqual([b, b])
+    await sql(`update multitenancy.tenants set purge_at = now() - interval '1 day' where id = $1`, [b])
+    await here.tenants.installation.purge(b)
+    expect(await owners()).toEqual([undefined, undefined])
+  })
+
+  test('of a tenant that is being created is known inside the transaction, and to nobody else', async () => {
+    const domain = name()
+    await here.transaction(async () => {
+      const { id } = await here.tenants.create({ name: 'Acme', domains: [domain] })
+      expect((await here.tenants.registry.findByDomain(domain))?.tenant.id).toBe(id)
+      expect(here.tenants.registry.peekDomain(domain)).toBeUndefined()
+      expect(await ownerOf(domain)).toBeUndefined()
+    })
+    expect((await here.tenants.registry.findByDomain(domain))?.tenant.name).toBe('Acme')
+  })
+
+  test('that nobody has is remembered for a second, or until something changes', async () => {
+    const domain = name()
+    const { id } = await installed(here, { name: 'Acme' })
+    await allIsHeard()
+    const claimInSecret = () => sql('insert into multitenancy.tenant_domains values ($1, $2)', [domain, id])
+    expect(await ownerOf(domain)).toBeUndefined()
+    await claimInSecret()
+    expect(await ownerOf(domain)).toBeUndefined()
+    vi.advanceTimersByTime(1_001)
+    expect(await ownerOf(domain)).toBe(id)
+  })
+})
+
+describe('a tenant that is not there', () => {
+  test('is remembered for a second', async () => {
+    const { id } = await installed(here, { name: 'Acme' })
+    const ghost = `ghost-${randomUUID().slice(0, 8)}`
+    await allIsHeard()
+    expect(await nameOf(ghost)).toBeUndefined()
+    await createInSecret(ghost, id)
+    expect(await nameOf(ghost)).toBeUndefined()
+    vi.advanceTimersByTime(1_001)
+    expect(await nameOf(ghost)).toBe('Acme')
+  })
+
+  test('is known at once in every process when it is created', async () => {
+    const id = `new-${randomUUID()}`
+    for (const one of [here, there]) expect(await one.tenants.registry.find(id)).toBeUndefined()
+    await here.tenants.create({ id, name: 'New' })
+    expect((await here.tenants.registry.find(id))?.tenant.name).toBe('New')
+    await allIsHeard()
+    expect(await nameOf(id)).toBe('New')
+  })
+
+  test('drives none out that is: however many are made up', async () => {
+    const { id } = await installed(here, { name: 'Warm' })
+    await allIsHeard()
+    expect(await nameOf(id)).toBe('Warm')
+    await renameInSecret(id, 'Read again')
+    for (let batch = 0; batch < 21; batch++) {
+      await Promise.all(Array.from({ length: 500 }, (_, n) => registry.find(`made-up-${batch}-${n}`)))
+    }
+    expect(registry.peek(id)?.tenant.name).toBe('Warm')
+  })
+})
+
+describe('while the database is away', () => {
+  let id: string
+  const domain = () => `${id}.example`
+  beforeEach(async () => {
+    id = randomUUID()
+    await installed(here, { id, name: 'Acme', domains: [domain()] })
+    await allIsHeard()
+    await registry.findByDomain(domain())
+    degraded.splice(0)
+    vi.advanceTimersByTime(3_600_000) // however long it was only heard that nothing changes
+    await proxy.close()
+    await eventually(() => expect(there.kernel.database.isListening).toBe(false))
+  })
+  afterEach(async () => {
+    await proxy.open()
+    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+  })
+
+  test('what was known is served, at once after the first failure', async () => {
+    vi.advanceTimersByTime(5_001)
+    expect(registry.peek(id)).toBeUndefined()
+    expect(await nameOf(id)).toBe('Acme')
+    expect(registry.peek(id)?.tenant.name).toBe('Acme')
+    expect(registry.peekDomain(domain())?.tenant.id).toBe(id)
+    expect(await ownerOf(domain())).toBe(id)
+  })
+
+  test('what is not known is unavailable, and not thought absent', async () => {
+    await expect(registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
+    await expect(registry.findByDomain('never.example')).rejects.toMatchObject(UNAVAILABLE)
+    vi.advanceTimersByTime(1_001)
+    await expect(registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
+  })
+
+  test('one attempt a second is made for all, and nobody waits for it', async () => {
+    vi.advanceTimersByTime(5_001)
+    await registry.find(id)
+    const { database } = there.kernel
+    const reads = vi.spyOn(database, 'sql')
+    for (let round = 0; round < 100; round++) {
+      expect(registry.peek(id)).toBeDefined()
+      await expect(registry.find(`other-${round}`)).rejects.toMatchObject(UNAVAILABLE)
+    }
+    expect(reads).toHaveBeenCalledTimes(0)
+    vi.advanceTimersByTime(1_001)
+    for (let round = 0; round < 100; round++) expect(registry.peek(id)).toBeDefined()
+    expect(reads).toHaveBeenCalledTimes(1)
+  })
+
+  test('it is told once a second, and not on every request', async () => {
+    vi.advanceTimersByTime(5_001)
+    for (let round = 0; round < 100; round++) await registry.find(id)
+    await eventually(() => expect(degraded).toHaveLength(1))
+    expect(degraded[0]).toMatchObject({
+      dependency: 'database',
+      operation: 'tenants.find',
+      tenantId: id,
+      policy: 'fail-open',
+      errorCode: 'E_DEPENDENCY_UNAVAILABLE',
+    })
+    vi.advanceTimersByTime(1_001)
+    for (let round = 0; round < 100; round++) registry.peek(id)
+    await eventually(() => expect(degraded).toHaveLength(2))
+  })
+
+  test('a tenant is served for 300 seconds after it was last confirmed', async () => {
+    vi.advanceTimersByTime(299_000)
+    expect(await nameOf(id)).toBe('Acme')
+    vi.advanceTimersByTime(1_001)
+    expect(registry.peek(id)).toBeUndefined()
+    await expect(registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
+    await expect(registry.findByDomain(domain())).rejects.toMatchObject(UNAVAILABLE)
+  })
+
+  test('that the database was back for a moment, and gone again, confirms nothing', async () => {
+    vi.advanceTimersByTime(200_000)
+    await proxy.open()
+    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+    expect(registry.peek(id)).toBeUndefined()
+    await proxy.close()
+    await eventually(() => expect(there.kernel.database.isListening).toBe(false))
+    expect(await nameOf(id)).toBe('Acme')
+    vi.advanceTimersByTime(100_001)
+    await expect(registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
+  })
+
+  test('a change made meanwhile counts as soon as it is back', async () => {
+    vi.advanceTimersByTime(5_001)
+    expect(await nameOf(id)).toBe('Acme')
+    await here.tenants.update(id, { name: 'Globex' })
+    expect(await nameOf(id)).toBe('Acme')
+    await proxy.open()
+    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+    expect(registry.peek(id)).toBeUndefined()
+    expect(await nameOf(id)).toBe('Globex')
+    await proxy.close()
+  })
+})
+
+test('a change that was heard is never taken back by an outage', async () => {
+  const { id } = await installed(here, { name: 'Acme' })
+  await allIsHeard()
+  await registry.find(id)
+  await here.tenants.delete(id)
+  await allIsHeard()
+  await proxy.close()
+  await expect(registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
+  await proxy.open()
+  await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+  expect((await registry.find(id))?.tenant.status).toBe('deleted')
+})
+
+test('a database that has gone silent counts as away', async () => {
+  const { id } = await installed(here, { name: 'Acme' })
+  await allIsHeard()
+  await there.kernel.database.ping()
+  await here.transaction(async () => {
+    await sql('lock table multitenancy.tenants in access exclusive mode')
+    vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
+    const asked = Promise.allSettled([registry.find(id), registry.find(id)])
+    vi.advanceTimersByTime(5_001)
+    vi.useRealTimers()
+    const [first, second] = await asked
+    expect(first).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
+    expect(second).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
+  })
+  await eventually(async () => expect(await nameOf(id)).toBe('Acme'))
+})
