@@ -2,6 +2,7 @@
  * The front door. A host composes a tenancy, embeds its admin API, and writes satellites and drivers of its own with what is
  * exported here; satellites of ours come from `tenantry/satellites/<name>`, hosts' adapters from `tenantry/<framework>`.
  */
+export { type RowscopePgOptions, rowscopePg } from './drivers/isolation/rowscope-pg.ts'
 export { type SchemaPgOptions, schemaPg } from './drivers/isolation/schema-pg.ts'
 export type { PlacementConfig } from './drivers/isolation/tenant-login.ts'
 export { memoryStore } from './drivers/store/memory.ts'
@@ -36,7 +37,30 @@ export { createTenancy, type Tenancy, type TenancyConfig } from './tenancy.ts'
 export * from './tenants/errors.ts'
 export * from './tenants/events.ts'
 export { assertTenantExists, lockTenant } from './tenants/existing.ts'
-export type { Capabilities, IsolationDriver, Place, TenantHandle } from './tenants/isolation.ts'
+export type { Admission, Guard, GuardedTenant, GuardOptions } from './tenants/guard.ts'
+export {
+  type Capabilities,
+  ConnectionLimitReached,
+  type ConnectionLimits,
+  type IsolationDriver,
+  type Place,
+  type Placement,
+  type Statement,
+  type StatementResult,
+  StorageFenced,
+  type TenantConnection,
+  type TenantHandle,
+} from './tenants/isolation.ts'
 export { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'
 export type { PlansConfig } from './tenants/plans.ts'
+export {
+  firstOf,
+  fromCustomDomain,
+  fromFunction,
+  fromHeader,
+  fromPath,
+  fromSubdomain,
+  type GuardedRequest,
+  type Strategy,
+} from './tenants/resolution.ts'
 export { type Tenant, TenantId } from './tenants/tenant.ts'

@@ -7,6 +7,7 @@
  * (in a worker). 6. it is stopped, after its jobs.
  */
 import type { Command } from './kernel/commands.ts'
+import type { Diagnosis } from './kernel/doctor.ts'
 import type { EventType, Listener } from './kernel/events.ts'
 import type { Job, Recurring } from './kernel/jobs.ts'
 import type { Kernel } from './kernel/kernel.ts'
@@ -31,6 +32,8 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly schedule?: readonly Recurring[]
   readonly commands?: readonly Command<Service>[]
   readonly checks?: Readonly<Record<string, (service: Service) => unknown>>
+  /** What the doctor examines of it. */
+  readonly doctor?: readonly Diagnosis<Service>[]
   readonly metrics?: (service: Service) => readonly Series[]
   readonly stop?: (service: Service) => Awaitable<void>
 }

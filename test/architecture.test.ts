@@ -26,7 +26,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** A package that talks to the outside has one place; everything else speaks to our port. */
 const ONLY_IN: Readonly<Record<string, RegExp>> = {
-  pg: /^(kernel\/(database|notifications|migrations)|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
+  pg: /^(kernel\/(database|notifications|migrations)|tenants\/(isolation|tenant-pool)|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
+  'node:sqlite': /^(drivers\/isolation\/sqlite-.*|service\/data-directory)\.ts$/,
   'pg-boss': /^drivers\/jobs\/pg-boss\.ts$/,
   express: /^http\/hosts\/express\.ts$/,
   fastify: /^http\/hosts\/fastify\.ts$/,

@@ -72,7 +72,7 @@ describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name
 
   test('refuses a tenant it does not know, and a request that names none', async () => {
     expect(await notes('initech')).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
-    expect(await notes()).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
+    expect(await notes()).toMatchObject({ status: 400, body: { code: 'E_TENANT_NOT_IDENTIFIED' } })
   })
 
   test('refuses a suspended tenant from the moment the suspension is answered', async () => {

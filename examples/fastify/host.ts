@@ -1,7 +1,7 @@
-/** A host on Fastify: the admin API, the probes and the metrics, beside a route of its own. */
+/** A host on Fastify with raw SQL: the admin API, the probes and the metrics, beside guarded routes of its own. */
 import fastify from 'fastify'
-import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
-import { fastifyHandler } from 'tenantry/fastify'
+import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
+import { fastifyHandler, guard, problemHandler } from 'tenantry/fastify'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -13,17 +13,15 @@ const tenancy = await createTenancy({
 })
 
 const app = fastify()
+app.setErrorHandler(problemHandler(tenancy.kernel.log))
 await app.register(fastifyHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
 
-app.get('/notes', async ({ headers }) => {
-  const { db } = await tenancy.tenant(String(headers['x-tenant'] ?? ''))
-  return db.selectFrom('notes').selectAll().orderBy('id').execute()
-})
-
-app.setErrorHandler((error, _request, reply) => {
-  const problem = problemOf(error)
-  if (!problem) throw error
-  return reply.code(problem.status).headers(problem.headers).send(problem.body)
+await app.register(async (routes) => {
+  await routes.register(guard(tenancy.guard({ resolve: fromHeader('x-tenant') })))
+  routes.get('/notes', async ({ tenant }) => {
+    const result = await tenant?.pool.query('select * from notes where id >= $1 order by id', [1])
+    return result?.rows
+  })
 })
 
 app.addHook('onClose', () => tenancy.stop())

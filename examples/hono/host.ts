@@ -1,8 +1,10 @@
-/** A host on Hono: the admin API, the probes and the metrics, beside a route of its own. */
+/** A host on Hono with Drizzle: the admin API, the probes and the metrics, beside guarded routes of its own. */
 import { serve } from '@hono/node-server'
+import { drizzle } from 'drizzle-orm/node-postgres'
+import { integer, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
 import { Hono } from 'hono'
-import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
-import { honoHandler } from 'tenantry/hono'
+import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
+import { type GuardedEnv, guard, honoHandler, problemHandler } from 'tenantry/hono'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -13,19 +15,21 @@ const tenancy = await createTenancy({
   migrations: `${import.meta.dirname}/../migrations`,
 })
 
-const app = new Hono()
+const notes = pgTable('notes', {
+  id: integer().primaryKey().generatedAlwaysAsIdentity(),
+  title: text().notNull(),
+  created_at: timestamp({ withTimezone: true }).notNull().defaultNow(),
+})
+
+const app = new Hono<GuardedEnv>()
 app.use(honoHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
+app.use('/notes', guard(tenancy.guard({ resolve: fromHeader('x-tenant') })))
 
 app.get('/notes', async (context) => {
-  const { db } = await tenancy.tenant(context.req.header('x-tenant') ?? '')
-  return context.json(await db.selectFrom('notes').selectAll().orderBy('id').execute())
+  const { pool } = await tenancy.current()
+  return context.json(await drizzle({ client: pool }).select().from(notes).orderBy(notes.id))
 })
-
-app.onError((error) => {
-  const problem = problemOf(error)
-  if (!problem) throw error
-  return new Response(JSON.stringify(problem.body), problem)
-})
+app.onError(problemHandler(tenancy.kernel.log, (_error, context) => context.text('Something went wrong.', 500)))
 
 const server = serve({ fetch: app.fetch, port: Number(PORT), hostname: '127.0.0.1' }, ({ port }) => {
   console.log(`http://127.0.0.1:${port}`)

@@ -1,8 +1,8 @@
-/** A host on node:http alone: the admin API, the probes and the metrics, beside a route of its own. */
-import { createServer, type ServerResponse } from 'node:http'
+/** A host on node:http alone: the admin API, the probes and the metrics, beside a guarded route of its own. */
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createHttp, createTenancy, problemOf, schemaPg } from 'tenantry'
-import { nodeHandler } from 'tenantry/node'
+import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
+import { guard, nodeHandler, problemHandler } from 'tenantry/node'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -14,27 +14,16 @@ const tenancy = await createTenancy({
 })
 const admin = nodeHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] }))
 
-const json = (
-  response: ServerResponse,
-  status: number,
-  body: unknown,
-  headers: Readonly<Record<string, string>> = {},
-) => response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
-
-async function notes(tenantId: string, response: ServerResponse): Promise<void> {
-  try {
-    const { db } = await tenancy.tenant(tenantId)
-    json(response, 200, await db.selectFrom('notes').selectAll().orderBy('id').execute())
-  } catch (error) {
-    const { status, headers, body } = problemOf(error) ?? { status: 500, headers: {}, body: { code: 'E_INTERNAL' } }
-    json(response, status, body, headers)
-  }
-}
+const notes = guard(tenancy.guard({ resolve: fromHeader('x-tenant') }), async (_request, response, tenant) => {
+  const rows = await tenant?.db.selectFrom('notes').selectAll().orderBy('id').execute()
+  response.setHeader('content-type', 'application/json').end(JSON.stringify(rows))
+})
+const isAnswered = problemHandler(tenancy.kernel.log)
 
 const server = createServer((request, response) =>
   admin(request, response, () => {
-    if (request.url === '/notes') notes(String(request.headers['x-tenant'] ?? ''), response)
-    else json(response, 404, { code: 'E_NOT_FOUND' })
+    if (request.url !== '/notes') return response.writeHead(404).end()
+    notes(request, response).catch((error) => isAnswered(error, request, response) || response.writeHead(500).end())
   }),
 )
 server.listen(Number(PORT), '127.0.0.1', () => {

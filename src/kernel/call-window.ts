@@ -50,7 +50,7 @@ export class CallWindow {
 
   /** A clock that was set back leaves nothing to compare with: counting begins anew. */
   #moveTo(now: number): void {
-    if (now - this.#newest >= SLOTS || now < this.#newest) this.clear()
+    if (now < this.#newest) this.clear()
     for (let slot = this.#newest + 1; slot <= now && this.#successes + this.#failures > 0; slot++) {
       this.#successes -= this.#counts[slot % SLOTS] ?? 0
       this.#failures -= this.#counts[SLOTS + (slot % SLOTS)] ?? 0

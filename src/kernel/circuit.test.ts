@@ -80,8 +80,13 @@ describe('an open circuit', () => {
     expect(await circuit.settle(before, 'success', at(31))).toBeUndefined()
     expect(stateAt(31)).toBe('HALF_OPEN')
     expect(await circuit.settle(circuit.era, 'success', at(32))).toBe('closed')
-    for (let n = 0; n < 20; n++) await circuit.settle(before, 'failure', at(33))
+    for (let n = 0; n < 20; n++) {
+      await circuit.settle(before, 'failure', at(33))
+      circuit.succeeded(before, at(33))
+    }
     expect(stateAt(33)).toBe('CLOSED')
+    for (let n = 0; n < 10; n++) await circuit.settle(circuit.era, 'failure', at(33))
+    expect(stateAt(33)).toBe('OPEN')
   })
 })
 

@@ -86,7 +86,8 @@ const WORDS = new Map(
   }),
 )
 
-function plainWords(error: unknown): string {
+/** An error in words that name no host, tenant or credential. */
+export function plainWords(error: unknown): string {
   if (error instanceof CheckFailure) return error.message
   if (error instanceof AggregateError) return plainWords(error.errors[0])
   if (DependencyUnavailable.matches(error) && error.cause) return plainWords(error.cause)

@@ -1,10 +1,5 @@
-/** The part of the configuration that says where tenants live, and the drivers that are made from it. */
+/** The part of the configuration that says where tenants live; isolation-drivers.ts makes the drivers from it. */
 import { z } from 'zod'
-import { databasePg } from '../drivers/isolation/database-pg.ts'
-import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
-import { schemaPg } from '../drivers/isolation/schema-pg.ts'
-import { sqliteMemory } from '../drivers/isolation/sqlite-memory.ts'
-import type { IsolationDriver } from '../tenants/isolation.ts'
 
 export const PostgresUrl = z
   .string()
@@ -70,15 +65,4 @@ export function placementFaults(placements: Readonly<Record<string, z.output<typ
     if (name === 'main') return url ? ['placements.main.url: it is that of the backoffice: set DATABASE_URL'] : []
     return url ? [] : [`placements.${name}.url: required`]
   })
-}
-
-/** The drivers of the service, that of new tenants first. */
-export function isolationDrivers({ drivers = {}, extensionsSchema }: z.output<typeof Isolation>): IsolationDriver[] {
-  const sqlite = drivers['sqlite-memory']
-  return [
-    schemaPg({ ...drivers['schema-pg'], extensionsSchema }),
-    rowscopePg({ ...drivers['rowscope-pg'], extensionsSchema }),
-    databasePg({ ...drivers['database-pg'], extensionsSchema }),
-    ...(sqlite ? [sqliteMemory(sqlite)] : []),
-  ]
 }

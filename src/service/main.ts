@@ -15,7 +15,6 @@ import type { Satellite } from '../satellite.ts'
 import type { Role, Tenancy } from '../tenancy.ts'
 import type { ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
-import { isolationDrivers } from './isolation-settings.ts'
 
 const DRAIN_MS = 10_000
 /** For closing connections, when requests took all the time there was. */
@@ -120,9 +119,10 @@ export async function openTenancy(
     given ?? keptSecret(openDataDirectory(config.dataDirectory), name)
   const adminTokens =
     config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: secret(undefined, 'admin-token') }]
-  const [database, { createTenancy }] = await Promise.all([
+  const [database, { createTenancy }, { isolationDrivers }] = await Promise.all([
     config.databaseUrl ? given(config.databaseUrl) : embedded(config, { exclusive, signal, log }),
     import('../tenancy.ts'),
+    import('./isolation-drivers.ts'),
   ])
   try {
     const { isolation, placements, plans, tenants, circuit, health, metrics } = config

@@ -160,7 +160,7 @@ export class CircuitRecords {
       return answer
     } catch (error) {
       this.#pausedUntilMs = performance.now() + STORE_PAUSE_MS
-      this.#outside(() => this.#sayAway(name, error))
+      if (!this.#isAway) this.#outside(() => this.#sayAway(name, error))
       this.#isAway = true
       return undefined
     }

@@ -17,6 +17,7 @@ import { type CircuitPlace, Circuits, type CircuitsConfig } from './circuits.ts'
 
 export interface CircuitProcess {
   readonly circuits: Circuits
+  readonly database: Database
   readonly store: Store
   readonly degraded: EventOf<typeof DependencyDegraded>[]
   /** As if killed: nothing is awaited, nothing is heard any more. */
@@ -75,6 +76,7 @@ export async function circuitStage(serverUrl: string): Promise<CircuitStage> {
       if (!config.deaf) await circuits.start()
       const process: CircuitProcess = {
         circuits,
+        database: own,
         store,
         degraded,
         async end() {

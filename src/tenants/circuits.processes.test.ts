@@ -80,16 +80,17 @@ describe('two processes', () => {
     expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
-  test('a change inside a transaction that is rolled back, or already broken, is told all the same', async () => {
+  test('a change inside a transaction that is rolled back, or broken already, is told all the same', async () => {
     const other = await stage.open()
-    const broken = stage.database.transaction(async () => {
-      await codesOf(one.circuits, acme, work.wrongSql)
-      await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    const { database, circuits } = one
+    const refused = database.transaction(async () => {
+      await database.sql('select 1/0').catch(() => undefined)
+      await codesOf(circuits, acme, work.databaseMissing, 10)
+      await untilKept([OF_ACME])
       throw new Error('the change is refused')
     })
-    await expect(broken).rejects.toThrow('the change is refused')
+    await expect(refused).rejects.toThrow('the change is refused')
     await untilStateIn(other, 'acme', 'OPEN')
-    await untilKept([OF_ACME])
   })
 
   test.each(['heard of each other', 'deaf'])('of twenty calls at half-open, one goes: %s', async (how) => {
@@ -133,6 +134,26 @@ describe('two processes', () => {
     await one.end()
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
     stage.clock.advance(29_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(1_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
+  })
+
+  test('who did not get the lease looks at it again a second later, not at every call', async () => {
+    const other = await stage.open()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    stage.clock.advance(30_000)
+    const begun = Promise.withResolvers<void>()
+    const { promise, reject } = Promise.withResolvers<void>()
+    const probe = one.circuits.run(acme, () => {
+      begun.resolve()
+      return promise
+    })
+    await begun.promise
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    reject(new Error('of the host'))
+    await expect(probe).rejects.toThrow('of the host')
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
     stage.clock.advance(1_000)
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])

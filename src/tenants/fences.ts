@@ -53,7 +53,7 @@ export class Fences {
     })
   }
 
-  /** Lifts a fence that stands before an active tenant. Answers whether there was one. */
+  /** Sees to it that no fence stands before the tenant, if it is active. Answers whether it is. */
   mend(id: string): Promise<boolean> {
     const mending = this.#mending.get(id) ?? this.#mend(id).finally(() => this.#mending.delete(id))
     this.#mending.set(id, mending)
@@ -63,7 +63,8 @@ export class Fences {
   #mend(id: string): Promise<boolean> {
     return this.#locked(id, async (row) => {
       const driver = this.#storage.driver(row.isolation)
-      if (row.status !== 'active' || !(await driver.isFenced(toPlace(row)))) return false
+      if (row.status !== 'active') return false
+      if (!(await driver.isFenced(toPlace(row)))) return true // somebody was here before
       await driver.unfence(toPlace(row))
       this.#kernel.log.warn({ tenantId: id }, 'an active tenant had been left closed; its storage is open again')
       return true

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import type { IsolationDriver, Place, TenantHandle } from './isolation.ts'
 import type { Located } from './registry.ts'
 import { tenantDb } from './tenant-db.ts'
-import { TenantPool } from './tenant-pool.ts'
+import { tenantPool } from './tenant-pool.ts'
 import { type SourceParts, type TenantSource, tenantSource } from './tenant-source.ts'
 
 const KEPT_HANDLES = 10_000
@@ -37,7 +37,7 @@ export function handleOver(
   return {
     id: place.tenantId,
     db,
-    pool: new TenantPool(source),
+    pool: tenantPool(source),
     transaction: (work) => db.transaction().execute(work),
   }
 }

@@ -52,7 +52,8 @@ export class Tenants {
   readonly fences: Fences
   readonly handles: Handles
   readonly circuits: Circuits
-  readonly #storage: Storage
+  /** The isolation drivers in use. */
+  readonly storage: Storage
   readonly #kernel: Kernel
   readonly #transitions: Transitions
   readonly #edits: Edits
@@ -60,7 +61,7 @@ export class Tenants {
 
   constructor(kernel: Kernel, storage: Storage, circuits: Circuits, config: TenantsConfig) {
     this.#kernel = kernel
-    this.#storage = storage
+    this.storage = storage
     this.#retentionMs = config.retentionDays * DAY_MS
     this.registry = new Registry(kernel)
     this.plans = new Plans(config.plans, kernel)
@@ -85,7 +86,7 @@ export class Tenants {
   async create(request: z.input<typeof NewTenant>): Promise<Tenant> {
     const { id = uuidv7(), name, metadata, domains, ...wish } = parsed(NewTenant, request)
     this.plans.check(metadata)
-    const { driver, placement } = this.#storage.choose(wish.isolation, wish.placement)
+    const { driver, placement } = this.storage.choose(wish.isolation, wish.placement)
     const { database, jobs, events, clock } = this.#kernel
     const now = clock.now()
     return database.transaction(async () => {

@@ -11,10 +11,11 @@
  * Every method is safe to repeat: a job that is killed half-way runs again from the start.
  */
 import type { Kysely } from 'kysely'
+import type { Finding } from '../kernel/doctor.ts'
+import type { Pool } from 'pg'
 import { defineError } from '../kernel/errors.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { TenantMigration } from './migrations.ts'
-import type { TenantPool } from './tenant-pool.ts'
 
 export interface Place {
   readonly tenantId: string
@@ -30,8 +31,8 @@ export interface TenantHandle<Tables = any> {
   readonly id: string
   /** Kysely over the tenant's storage; table names are those of the host's migrations. */
   readonly db: Kysely<Tables>
-  /** The same storage in the shape of node-postgres' Pool, for raw SQL and for other libraries (Drizzle). */
-  readonly pool: TenantPool
+  /** The same storage in the shape of node-postgres' Pool, for raw SQL and other libraries; see tenant-pool.ts. */
+  readonly pool: Pool
   /** One transaction in the tenant's storage. */
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
 }
@@ -118,6 +119,11 @@ export interface IsolationDriver {
   readonly schemaOf?: (place: Place) => string
   /** Removes the storage and everything in it. */
   drop(place: Place): Promise<void>
+  /**
+   * What a server has, whoever it belongs to: every storage that is a tenant's alone, and every fence. Absent where it would not
+   * be the same for other processes.
+   */
+  inventory?(placement: string): Promise<readonly StoredPlace[]>
   /** What the server's catalog says about isolation, for `doctor --prove`; nothing when all is as it should be. */
   audit(places: AsyncIterable<Place>): AsyncIterable<Finding>
   /** Connections for tenants' queries, by placement. */
@@ -125,15 +131,9 @@ export interface IsolationDriver {
   stop(): Promise<void>
 }
 
-export interface Finding {
-  readonly severity: 'info' | 'warn' | 'error'
-  /** Stable, of the form `isolation.table-without-policy`. */
-  readonly code: string
-  /** What is wrong, naming the object. */
-  readonly message: string
-  /** What to do about it. */
-  readonly remedy: string
-  readonly tenantId?: string
+export interface StoredPlace {
+  readonly locator: string
+  readonly isFenced: boolean
 }
 
 export interface ConnectionCount {

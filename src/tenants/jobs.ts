@@ -24,8 +24,8 @@ export const FenceTenant = jobType({
   name: 'FenceTenant',
   summary: "Closes a suspended or deleted tenant's storage once its server can be reached again",
   data: ofTenant,
-  retries: 50,
-  retryDelaySeconds: 5,
+  retries: 14, // some four hours
+  retryDelaySeconds: 1,
 })
 
 export const PurgeTenants = jobType({

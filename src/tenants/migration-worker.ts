@@ -58,11 +58,9 @@ export class MigrationWorker {
       while (!this.#isStopping) {
         await this.#migrateAll()
         if (this.#isStopping) break
-        const waitMs = await items.reclaim()
-        if (waitMs === undefined || waitMs > 0) {
-          if (await items.finish(kernel.clock.now())) break
-          await this.#pause(Math.min(waitMs ?? LONGEST_WAIT_MS, LONGEST_WAIT_MS))
-        }
+        console.error('lanes over'); const waitMs = await items.reclaim(); console.error('wait', waitMs, await items.counts())
+        if (await items.finish(kernel.clock.now())) break
+        await this.#pause(Math.min(waitMs ?? 0, LONGEST_WAIT_MS))
       }
     } finally {
       done.abort()

@@ -42,6 +42,14 @@ export class Storage {
     return [...new Map(counts.map((count) => [count.placement, count])).values()]
   }
 
+  get drivers(): readonly IsolationDriver[] {
+    return [...this.#drivers.values()]
+  }
+
+  get placements(): readonly string[] {
+    return this.#placements
+  }
+
   /** The driver by name. A tenant whose driver is no longer configured cannot be served, and says so. */
   driver(name: string): IsolationDriver {
     const driver = this.#drivers.get(name)

@@ -56,6 +56,19 @@ async function allIsHeard(): Promise<void> {
   await eventually(() => expect(heard.has(word)).toBe(true))
 }
 
+let isCut = false
+const cut = async () => {
+  await proxy.close()
+  isCut = true
+  await eventually(() => expect(there.kernel.database.isListening).toBe(false))
+}
+const restore = async () => {
+  if (isCut) await proxy.open()
+  isCut = false
+  await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+}
+afterEach(restore)
+
 const nameOf = async (id: string) => (await registry.find(id))?.tenant.name
 const ownerOf = async (domain: string) => (await registry.findByDomain(domain))?.tenant.id
 
@@ -196,12 +209,7 @@ describe('while the database is away', () => {
     await registry.findByDomain(domain())
     degraded.splice(0)
     vi.advanceTimersByTime(3_600_000) // however long it was only heard that nothing changes
-    await proxy.close()
-    await eventually(() => expect(there.kernel.database.isListening).toBe(false))
-  })
-  afterEach(async () => {
-    await proxy.open()
-    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+    await cut()
   })
 
   test('what was known is served, at once after the first failure', async () => {
@@ -262,11 +270,9 @@ describe('while the database is away', () => {
 
   test('that the database was back for a moment, and gone again, confirms nothing', async () => {
     vi.advanceTimersByTime(200_000)
-    await proxy.open()
-    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+    await restore()
     expect(registry.peek(id)).toBeUndefined()
-    await proxy.close()
-    await eventually(() => expect(there.kernel.database.isListening).toBe(false))
+    await cut()
     expect(await nameOf(id)).toBe('Acme')
     vi.advanceTimersByTime(100_001)
     await expect(registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
@@ -277,11 +283,9 @@ describe('while the database is away', () => {
     expect(await nameOf(id)).toBe('Acme')
     await here.tenants.update(id, { name: 'Globex' })
     expect(await nameOf(id)).toBe('Acme')
-    await proxy.open()
-    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+    await restore()
     expect(registry.peek(id)).toBeUndefined()
     expect(await nameOf(id)).toBe('Globex')
-    await proxy.close()
   })
 })
 
@@ -291,10 +295,9 @@ test('a change that was heard is never taken back by an outage', async () => {
   await registry.find(id)
   await here.tenants.delete(id)
   await allIsHeard()
-  await proxy.close()
+  await cut()
   await expect(registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
-  await proxy.open()
-  await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+  await restore()
   expect((await registry.find(id))?.tenant.status).toBe('deleted')
 })
 

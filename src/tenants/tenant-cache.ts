@@ -247,6 +247,7 @@ export class TenantCache {
         this.#outage = undefined
         throw error
       }
+      if (!this.#outage) this.#kernel.log.warn({ err: error }, 'tenants cannot be read; those that are known are served')
       this.#outage = { retryAt: performance.now() + RETRY_MS, isTrying: false }
       const entry = before()
       if (!entry || !this.#isServable(entry)) throw unavailable(error)
@@ -261,7 +262,6 @@ export class TenantCache {
     if (now - this.#toldAt < RETRY_MS) return
     this.#toldAt = now
     const { events, log } = this.#kernel
-    log.warn('the database is away; tenants are served as they were known')
     events
       .publish(DependencyDegraded, {
         dependency: 'database',

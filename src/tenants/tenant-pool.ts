@@ -6,13 +6,15 @@
  *   const db = drizzle({ client: tenant.pool })
  *
  * A client of `connect()` stays the same connection until its `release()`; `begin`, `commit` and `rollback` are sent as
- * statements, as with any client. Cursors and COPY are not available: they need a transaction of their own kind.
+ * statements, as with any client. Cursors and COPY are refused: one statement at a time cannot keep them inside a scope. Names
+ * of prepared statements are not needed, what can be prepared is; and there are no events: lost connections are the tenancy's.
  */
+import type { Pool } from 'pg'
 import { invalid } from '../kernel/errors.ts'
 import type { Statement, StatementResult, TenantConnection, TransactionModes } from './isolation.ts'
 import type { TenantSource } from './tenant-source.ts'
 
-export interface QueryConfig {
+interface QueryConfig {
   readonly text: string
   readonly values?: readonly unknown[] | undefined
   readonly rowMode?: string | undefined
@@ -27,7 +29,10 @@ interface Queryable {
   query(text: string | QueryConfig, values: Values | undefined, callback: Callback<StatementResult>): void
 }
 
-export class TenantPool implements Queryable {
+/** Typed as the pool that it stands for, so that whatever takes one takes it. */
+export const tenantPool = (source: TenantSource): Pool => new TenantPool(source) as unknown as Pool
+
+class TenantPool implements Queryable {
   readonly #source: TenantSource
 
   constructor(source: TenantSource) {
@@ -62,7 +67,7 @@ export class TenantPool implements Queryable {
   }
 }
 
-export class TenantClient implements Queryable {
+class TenantClient implements Queryable {
   readonly #connection: TenantConnection
 
   constructor(connection: TenantConnection) {

@@ -5,18 +5,21 @@
  *
  * A process whose cache is behind meets a fence at the storage that the tenant has left. Then the registry is read again, and
  * the work is tried once more at the place that it names now. Nothing had been run: a scope comes before anything of the host.
+ * Of what only looks like a fence (a session that was ended) that is not known: then the registry may have a better answer than
+ * the error, and else the error stands.
  */
 import { assertUsable } from './access.ts'
 import type { Circuits } from './circuits.ts'
 import { TenantNotFound } from './errors.ts'
 import type { Fences } from './fences.ts'
-import type {
-  IsolationDriver,
-  Place,
-  Statement,
-  StatementResult,
-  TenantConnection,
-  TransactionModes,
+import {
+  type IsolationDriver,
+  type Place,
+  type Statement,
+  type StatementResult,
+  StorageFenced,
+  type TenantConnection,
+  type TransactionModes,
 } from './isolation.ts'
 import type { Located, Registry } from './registry.ts'
 import { assertAgrees } from './scope.ts'
@@ -60,6 +63,7 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
   } catch (error) {
     if (!driver.mayBeFence(error)) throw error
     const now = usable(id, await registry.refresh(id))
+    if (!StorageFenced.matches(error)) throw error // it may have run
     const hasMoved = now.place.epoch !== located.place.epoch
     if (!hasMoved && !(await fences.mend(id))) throw error
     return circuits.run(now.place, () => work(storage.driver(now.place.isolation), now.place))

@@ -225,17 +225,10 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         const key = `circuit of ${tenant}`
         await store.set(tenant, key, 'mine')
         await store.set(other, key, 'theirs', 60)
-        for (const [owner, near] of [
-          [null, key],
-          [`${tenant}-3`, `${key} `],
-          [`${tenant}-3`, key.toUpperCase()],
-        ] as const)
-          await store.set(owner, near, 'not this')
-        const listed = await store.list(key)
-        expect(listed.toSorted((a, b) => a.tenantId.length - b.tenantId.length)).toEqual([
-          { tenantId: tenant, value: 'mine' },
-          { tenantId: other, value: 'theirs' },
-        ])
+        await store.set(null, key, 'of the service')
+        for (const near of [`${key} `, key.toUpperCase()]) await store.set(tenant, near, 'not this')
+        const listed = (await store.list(key)).map(({ tenantId, value }) => `${value} by ${tenantId}`)
+        expect(listed.toSorted()).toEqual([`mine by ${tenant}`, `theirs by ${other}`])
         await advanceSeconds(60)
         expect(await store.list(key)).toEqual([{ tenantId: tenant, value: 'mine' }])
         await store.purge(tenant)

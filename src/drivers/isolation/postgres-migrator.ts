@@ -4,12 +4,10 @@
  */
 import pg from 'pg'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
-import { defineError } from '../../kernel/errors.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { kyselyOn } from './migration-client.ts'
+import { appliedOf, lastOf, MigrationFailed, pendingOf } from './migration-set.ts'
 import { isIdle } from './scoped-connection.ts'
-
-export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
 
 /** What every placement's database needs once; ten processes may do it at the same moment. */
 export const prepareStatements = (scopeRole: string): string => `begin;
@@ -62,7 +60,7 @@ export class PostgresMigrator {
     searchPath: string,
     applied: readonly string[],
   ): Promise<string[]> {
-    const pending = this.#migrations.filter(({ name }) => !applied.includes(name))
+    const pending = pendingOf(this.#migrations, applied)
     if (pending.length === 0) return []
     for (const { name, up } of pending) await run(client, searchPath, name, 'up', up)
     const names = pending.map(({ name }) => name)
@@ -76,41 +74,25 @@ export class PostgresMigrator {
 
   /** Takes back the last `steps`, newest first. */
   async down(client: pg.ClientBase, locator: string, searchPath: string, steps: number): Promise<string[]> {
-    const names = (await this.applied(client, locator)).reverse().slice(0, steps)
+    const applied = await this.applied(client, locator)
     await refuseMissing(client, locator)
-    for (const name of names) {
-      const migration = this.#migrations.find((one) => one.name === name)
-      if (!migration) throw MigrationFailed(`The migration ${name} is not known here; run what knows it.`)
-      if (!migration.down) throw MigrationFailed(`The migration ${name} cannot be taken back: it has no "down".`)
-      await run(client, searchPath, name, 'down', migration.down)
+    const last = lastOf(this.#migrations, applied, steps)
+    for (const { name, down } of last) {
+      await run(client, searchPath, name, 'down', down)
       await client.query('delete from tenantry.migrations where locator = $1 and name = $2', [locator, name])
     }
-    return names
+    return last.map(({ name }) => name)
   }
 
   /** @param applied as `applied` answered it. */
   isUpToDate(applied: readonly string[]): boolean {
-    return this.#migrations.every(({ name }) => applied.includes(name))
+    return pendingOf(this.#migrations, applied).length === 0
   }
 
   /** What has been run and not taken back, in order; what is known here no more comes last. */
   async applied(client: pg.ClientBase, locator: string): Promise<string[]> {
     const { rows } = await client.query('select name, checksum from tenantry.migrations where locator = $1', [locator])
-    this.#refuseEdited(rows)
-    const applied = new Set<string>(rows.map(({ name }) => name))
-    const known = this.#migrations.map(({ name }) => name)
-    return [...known.filter((name) => applied.delete(name)), ...applied]
-  }
-
-  #refuseEdited(kept: readonly { name: string; checksum: string }[]): void {
-    const edited = kept.find(({ name, checksum }) =>
-      this.#migrations.some((one) => one.name === name && one.checksum !== checksum),
-    )
-    if (edited) {
-      throw MigrationFailed(
-        `The migration ${edited.name} was changed after it had been run; put it back and add a new one.`,
-      )
-    }
+    return appliedOf(this.#migrations, rows)
   }
 
   async forget(client: pg.ClientBase, locator: string): Promise<void> {

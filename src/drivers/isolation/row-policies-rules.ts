@@ -217,7 +217,7 @@ function policyRepairs(
   audience: Audience,
   role: string | undefined,
 ): Repair[] {
-  const wanted = policyDefinition(audience, role ?? 'x')
+  const wanted = role === undefined ? undefined : policyDefinition(audience, role)
   const isRight = ({ name, kept }: Policy) => name === `${wanted?.prefix}_${kept}`
   const there = relation.policies.filter(({ name }) => name.startsWith(`tenantry_${audience}_`))
   const name = shownName(schema.name, relation.name)

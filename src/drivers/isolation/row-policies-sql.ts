@@ -27,7 +27,7 @@ export const ALL_TENANTS = 'tenantry.all_tenants'
 export const rowObjects = (scopeRole: string): string => {
   const role = pg.escapeIdentifier(scopeRole)
   return `begin;
-  
+  select pg_advisory_xact_lock(7367228003);
   create table if not exists tenantry.fenced (tenant text primary key);
   do $do$ begin
     if not (select relrowsecurity from pg_class where oid = 'tenantry.fenced'::regclass) then

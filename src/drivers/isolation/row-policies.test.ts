@@ -339,6 +339,18 @@ describe('what cannot be protected is refused, with its name and what to do', ()
       /the foreign key "u_owner_id_fkey" tells/,
     ],
     [
+      'a foreign key from tenant_id to something else',
+      `${t}); create table u (${TENANT_ID}, owner text, constraint odd
+       foreign key (tenant_id, owner) references v (id, tenant_id))`,
+      /the foreign key "odd" tells, past the policies, whether/,
+    ],
+    [
+      'a unique index whose collation confuses ids',
+      `create collation loose (provider = icu, locale = 'und-u-ka-shifted', deterministic = false);
+       ${t}); create unique index odd on t (tenant_id collate loose, id)`,
+      /the key "odd" tells/,
+    ],
+    [
       'a foreign key to another schema',
       `create table public.secrets (id int primary key); ${t}, secret int references public.secrets)`,
       /"t_secret_fkey" tells, past the policies, what is in public\.secrets/,
@@ -481,6 +493,18 @@ describe('drift', () => {
     }
     expect(await audit()).toEqual([])
     expect((await host.query(`select from pg_policy where polrelid = 'more'::regclass`)).rowCount).toBe(2)
+  })
+
+  test('ten at once make what a database needs', async () => {
+    await host.query('drop schema tenantry cascade')
+    await host.query(prepareStatements(scope))
+    const clients = await Promise.all(Array.from({ length: 10 }, () => connect(as(owner))))
+    try {
+      await Promise.all(clients.map((client) => client.query(rowObjects(scope))))
+    } finally {
+      await Promise.all(clients.map((client) => client.end()))
+    }
+    expect(await scoped('a', 'select tenantry.admitted_tenant() as tenant')).toEqual([{ tenant: 'a' }])
   })
 
   test('a schema or a role that is not there is told', async () => {

@@ -18,7 +18,7 @@
  * LIKE and other operators that are not leakproof are tried after the policy, never as an index condition: slower, not unsafe.
  */
 import type pg from 'pg'
-import { MigrationFailed } from './postgres-migrator.ts'
+import { MigrationFailed } from './migration-set.ts'
 import { type Finding, faultsOf, ownerRepairsOf, type Repair, repairsOf } from './row-policies-rules.ts'
 import {
   ALL_TENANTS,
@@ -43,7 +43,7 @@ export async function protectRows(client: pg.ClientBase, schema: string, scopeRo
     return { facts, repairs: repairsOf(facts, scopeRole) }
   }
   if ((await isProtected()).repairs.length === 0) return
-  //`(hashtextextended('tenantry rows ' || $1, 0))`, [schema])
+  await client.query(`select pg_advisory_xact_lock(hashtextextended('tenantry rows ' || $1, 0))`, [schema])
   const { facts, repairs } = await isProtected() // somebody else may have done it meanwhile
   await repair(client, facts, repairs, [policyDefinition('tenant', scopeRole).prefix])
   refuse((await isProtected()).repairs)

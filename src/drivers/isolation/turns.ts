@@ -30,8 +30,8 @@ export class Turns<Wish extends { readonly tenantId: string }, Given> {
   }
 
   /** Rejects with `E_TENANT_CONNECTION_LIMIT` at once when the queue is full, or when the time is up. */
-  async wait(wish: Wish): Promise<Given> {
-    const { queuePerTenant, waitMs } = this.#limits
+  async wait(wish: Wish, waitMs = this.#limits.waitMs): Promise<Given> {
+    const { queuePerTenant } = this.#limits
     const queue = this.#queues.get(wish.tenantId) ?? []
     if (queue.length >= queuePerTenant) {
       throw limitReached(`Too many statements of this tenant wait for a connection (${queuePerTenant}).`)

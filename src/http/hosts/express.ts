@@ -37,7 +37,7 @@ export function expressHandler(http: Http): RequestHandler {
  * is answered here; errors that are not Tenantry's go to your error handling. Whom you authenticate comes before it, as does
  * what answers CORS preflights. Whether `x-forwarded-host` counts is said by `trust proxy`.
  *
- *   app.use(guard(createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] })))
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })))
  *   app.get('/orders', async (req, res) => res.json(await req.tenant?.db.selectFrom('orders').selectAll().execute()))
  */
 export function guard(by: Guard): RequestHandler {

@@ -50,7 +50,7 @@ export function fastifyHandler(http: Http): FastifyPluginCallback {
  * run in its context. A request that is not let through is answered in `onRequest`; errors that are not Tenantry's go to your
  * error handler. Hooks that authenticate are added before it. Whether `x-forwarded-host` counts is said by `trustProxy`.
  *
- *   await app.register(guard(createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] })))
+ *   await app.register(guard(tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })))
  *   app.get('/orders', (request) => request.tenant?.db.selectFrom('orders').selectAll().execute())
  */
 export function guard(by: Guard): FastifyPluginCallback {

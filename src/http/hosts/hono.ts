@@ -41,7 +41,7 @@ export interface GuardedEnv {
  * what answers CORS preflights.
  *
  *   const app = new Hono<GuardedEnv>()
- *   app.use(guard(createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] })))
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })))
  *   app.get('/orders', async (c) => c.json(await c.get('tenant')?.db.selectFrom('orders').selectAll().execute()))
  */
 export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler<GuardedEnv> {

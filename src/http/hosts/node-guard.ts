@@ -11,7 +11,7 @@ type Listener<T> = (incoming: IncomingMessage, outgoing: ServerResponse, tenant:
  * is not let through is answered here. Its promise is that of your listener, and rejects with errors that are not Tenantry's:
  * you answer those.
  *
- *   const guarded = guard(createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] }), orders)
+ *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] }), orders)
  *   const failed = problemHandler(tenancy.kernel.log)
  *   createServer((req, res) => {
  *     guarded(req, res).catch((error) => failed(error, req, res) || res.writeHead(500).end())

@@ -1,0 +1,19 @@
+/** The isolation drivers of the service, as its configuration has them. */
+import type { z } from 'zod'
+import { databasePg } from '../drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { sqliteMemory } from '../drivers/isolation/sqlite-memory.ts'
+import type { IsolationDriver } from '../tenants/isolation.ts'
+import type { Isolation } from './isolation-settings.ts'
+
+/** That of new tenants first, unless the configuration names another. */
+export function isolationDrivers({ drivers = {}, extensionsSchema }: z.output<typeof Isolation>): IsolationDriver[] {
+  const sqlite = drivers['sqlite-memory']
+  return [
+    schemaPg({ ...drivers['schema-pg'], extensionsSchema }),
+    rowscopePg({ ...drivers['rowscope-pg'], extensionsSchema }),
+    databasePg({ ...drivers['database-pg'], extensionsSchema }),
+    ...(sqlite ? [sqliteMemory(sqlite)] : []),
+  ]
+}

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { type Proxy, startProxy } from '../testing/proxy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import type { TenantHandle } from './isolation.ts'
+import { toPlace } from './registry.ts'
+
+const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
+
+let world: TestTenancy<[]>
+let elsewhere: TestDatabase
+let way: Proxy
+let acme: TenantHandle
+
+beforeAll(async () => {
+  elsewhere = await createTestDatabase(inject('postgresUrl'))
+  way = await startProxy(elsewhere.url)
+  world = await testTenancy(inject('postgresUrl'), {
+    migrations: [NOTES],
+    placements: { main: { connections: { max: 4 } }, elsewhere: { url: way.url } },
+  })
+  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+  acme = await world.tenancy.tenant('acme')
+})
+afterAll(async () => {
+  await elsewhere.drop() // before the roles that have rights in it
+  await world.end()
+  await way.close()
+})
+
+const notes = ({ db }: TenantHandle) => db.selectFrom('notes').selectAll().execute()
+const placeOf = async (id: string) => toPlace(await world.tenancy.tenants.registry.row(id))
+/** What a process does that has not heard of anything: straight to the driver. */
+const unheard = async (id: string) => {
+  const place = await placeOf(id)
+  return world.tenancy.tenants.storage.driver(place.isolation).execute(place, { text: 'select * from notes' })
+}
+
+describe('the storage of a tenant', () => {
+  test('is closed at its server when the tenant is suspended, and open when it is active again', async () => {
+    await world.tenancy.tenants.suspend('acme')
+    await expect(unheard('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await expect(notes(acme)).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
+    await world.tenancy.tenants.activate('acme')
+    expect((await unheard('acme')).rows).toEqual([])
+    expect(await notes(acme)).toEqual([])
+  })
+
+  test('is closed when the tenant is deleted, and as it was when the tenant is restored', async () => {
+    await world.tenancy.tenants.suspend('acme')
+    await world.tenancy.tenants.delete('acme')
+    await expect(unheard('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await world.tenancy.tenants.restore('acme')
+    await expect(unheard('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await world.tenancy.tenants.activate('acme')
+    expect(await notes(acme)).toEqual([])
+  })
+
+  test('stays open when the suspension is rolled back', async () => {
+    const doubted = world.tenancy.transaction(async () => {
+      await world.tenancy.tenants.suspend('acme')
+      throw new Error('no')
+    })
+    await expect(doubted).rejects.toThrow('no')
+    expect(await notes(acme)).toEqual([])
+  })
+
+  test('is opened by who finds an active tenant before a fence, as a process leaves it that dies before its commit', async () => {
+    const place = await placeOf('acme')
+    await world.tenancy.tenants.storage.driver(place.isolation).fence(place)
+    const several = await Promise.all([notes(acme), notes(acme), acme.transaction((db) => notes({ ...acme, db }))])
+    expect(several).toEqual([[], [], []])
+  })
+
+  test('whose server is away does not keep a tenant from being suspended, and is closed when the server is back', async () => {
+    await installed(world.tenancy, { id: 'far', name: 'Far', placement: 'elsewhere' })
+    await way.close()
+    expect((await world.tenancy.tenants.suspend('far')).tenant.status).toBe('suspended')
+    await expect(world.tenancy.tenants.activate('far')).rejects.toSatisfy((error: any) => error.code === 'ECONNREFUSED')
+    expect((await world.tenancy.tenants.get('far')).status).toBe('suspended')
+    await way.open()
+    await eventually(
+      async () => expect(unheard('far')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }),
+      20_000,
+    )
+    await world.tenancy.tenants.activate('far')
+    expect((await unheard('far')).rows).toEqual([])
+  })
+})

@@ -1,0 +1,348 @@
+/** A host's own routes behind the guard, on each framework, over real sockets. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import express from 'express'
+import { fastify } from 'fastify'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import * as onExpress from '../../src/http/hosts/express.ts'
+import * as onFastify from '../../src/http/hosts/fastify.ts'
+import { currentContext } from '../../src/kernel/context.ts'
+import { DependencyUnavailable } from '../../src/kernel/errors.ts'
+import { createLogger } from '../../src/kernel/logger.ts'
+import { TenantIsSuspended } from '../../src/tenants/errors.ts'
+import { createGuard, type GuardOptions } from '../../src/tenants/guard.ts'
+import { firstOf, fromCustomDomain, fromHeader, fromPath, fromSubdomain } from '../../src/tenants/resolution.ts'
+import { assertAgrees } from '../../src/tenants/scope.ts'
+import { installed } from '../../src/testing/tenancy.ts'
+import { type Called, guardedHosts } from './guarded-hosts.ts'
+import { type Host, listening } from './hosts.ts'
+import { type Answer, type Served, send, served } from './served.ts'
+
+const PROBLEM = 'application/problem+json'
+
+let opened: Served
+let host: Host
+const reached: string[] = []
+const logged: string[] = []
+const log = createLogger({ level: 'warn', write: (line) => void logged.push(line) })
+
+beforeAll(async () => {
+  opened = await served(inject('postgresUrl'))
+  const domains = { acme: ['shop.example'], globex: [], gone: ['gone.example'] }
+  for (const [id, names] of Object.entries(domains)) await installed(opened.tenancy, { id, name: id, domains: names })
+  await opened.tenancy.tenants.delete('gone')
+})
+afterAll(() => opened.stop())
+beforeEach(() => {
+  reached.splice(0)
+  logged.splice(0)
+})
+afterEach(() => host.close())
+
+const seen = ({ tenant, body }: Called) => {
+  const { tenantId, requestId, ip } = currentContext()
+  reached.push(tenant?.id ?? 'none')
+  return { tenant: tenant?.id, name: tenant?.record.name, tenantId, requestId, hasAddress: ip !== null, body }
+}
+const routes = {
+  'GET /seen': seen,
+  'GET /t/acme/orders': seen,
+  'POST /echo': seen,
+  'GET /health': seen,
+  'GET /central/seen': seen,
+  'GET /home': seen,
+  'GET /slow': async (called: Called) => {
+    for (let turn = 0; turn < 20; turn++) await nextTurn()
+    return seen(called)
+  },
+  'GET /central/handle': () => assertAgrees('acme'),
+  'GET /mine': () => {
+    throw new Error('mine')
+  },
+  'GET /suspended': async () => {
+    await nextTurn()
+    throw TenantIsSuspended('The tenant is suspended.')
+  },
+  'GET /unavailable': () => {
+    throw DependencyUnavailable('No database.', { retryAfterSeconds: 9 })
+  },
+}
+const guardOf = (options: Partial<GuardOptions> = {}) =>
+  createGuard(opened.tenancy.tenants, {
+    resolve: firstOf(fromHeader(), fromSubdomain('app.example.com'), fromPath()),
+    ignore: ['/health', '/assets/*'],
+    central: ['/central/*'],
+    universal: ['/home'],
+    ...options,
+  })
+
+const get = (path: string, headers: Record<string, string | string[]> = {}) =>
+  send(host.origin, `GET ${path}`, { headers })
+const of = (id: string | string[], more: Record<string, string> = {}) => ({ 'x-tenant-id': id, ...more })
+
+/** Bytes as they are written here; node's own client would mend some of them. */
+async function raw(lines: string[]): Promise<{ status: number; body: string }> {
+  const { hostname, port } = new URL(host.origin)
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  socket.end([...lines, 'connection: close', '', ''].join('\r\n'))
+  const answer = await text(socket)
+  return { status: Number(answer.split(' ')[1]), body: answer.slice(answer.indexOf('\r\n\r\n') + 4) }
+}
+
+const refused = (answer: Answer, status: number, code: string) => {
+  expect(answer.status).toBe(status)
+  expect(answer.headers['content-type']).toMatch(PROBLEM)
+  expect(answer.headers['cache-control']).toBe('no-store')
+  expect(answer.json).toMatchObject({ status, code, requestId: answer.headers['x-request-id'] })
+  expect(answer.json.requestId).toMatch(/^[\w.-]{1,128}$/)
+  expect(reached).toEqual([])
+}
+
+describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
+  const serve = async (options: Partial<GuardOptions> = {}) => {
+    host = await open({ guard: guardOf(options), routes, log })
+  }
+
+  describe('as it is', () => {
+    beforeEach(() => serve())
+
+    test('a route has its tenant, and runs in its context', async () => {
+      const answer = await get('/seen?x=1', of('acme', { 'x-request-id': 'mine-1' }))
+      expect(answer.status).toBe(200)
+      expect(answer.json).toEqual({
+        ...{ tenant: 'acme', name: 'acme', tenantId: 'acme', requestId: 'mine-1', hasAddress: true },
+      })
+      expect(answer.headers['x-request-id']).toBe('mine-1')
+      const { headers, json } = await get('/seen', of('acme', { 'x-request-id': 'not an id!' }))
+      expect(json.requestId).toMatch(/^[0-9a-f-]{36}$/)
+      expect(headers['x-request-id']).toBe(json.requestId)
+    })
+
+    test('also after it has read a body', async () => {
+      const body = { text: 'x'.repeat(100_000) }
+      const { json } = await send(host.origin, 'POST /echo', { headers: of('globex'), body })
+      expect(json).toMatchObject({ tenant: 'globex', tenantId: 'globex', body })
+    })
+
+    test('however many run at once', async () => {
+      const ids = Array.from({ length: 40 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
+      const answers = await Promise.all(ids.map((id) => get('/slow', of(id))))
+      expect(answers.map(({ json }) => [json.tenant, json.tenantId])).toEqual(ids.map((id) => [id, id]))
+    })
+
+    test.each([
+      ['no header', {}],
+      ['an empty header', of('')],
+      ['two headers', of(['acme', 'globex'])],
+      ['the same header twice', of(['acme', 'acme'])],
+      ['a list', of('acme,globex')],
+      ['the bare domain', { host: 'app.example.com' }],
+      ['a subdomain of a subdomain', { host: 'a.acme.app.example.com' }],
+      ['an address', { host: '[::1]:80' }],
+      ['a forwarded host', { host: 'app.example.com', 'x-forwarded-host': 'acme.app.example.com' }],
+    ] as [string, Record<string, string | string[]>][])('%s names no tenant', async (_, headers) => {
+      refused(await get('/seen', headers), 400, 'E_TENANT_NOT_IDENTIFIED')
+    })
+
+    test.each(['never', 'gone', 'ACME', '__proto__', 'x'.repeat(10_240), Buffer.from('ñ').toString('latin1')])(
+      'there is no tenant %s',
+      async (id) => refused(await get('/seen', of(id)), 404, 'E_TENANT_NOT_FOUND'),
+    )
+
+    test('an id that never was and a deleted one are answered the same, byte for byte', async () => {
+      const [never, deleted] = await Promise.all(
+        ['never', 'gone'].map((id) => get('/seen', of(id, { 'x-request-id': 'r-1' }))),
+      )
+      const { date: _, ...headers } = never?.headers ?? {}
+      expect(deleted?.headers).toMatchObject(headers)
+      expect(deleted?.body).toBe(never?.body)
+      expect(never?.body).not.toContain('never')
+    })
+
+    test('a host names the tenant, with its port, a trailing dot and capitals', async () => {
+      for (const name of ['acme.app.example.com', 'ACME.App.Example.com.:8080']) {
+        expect((await get('/seen', { host: name })).json.tenant).toBe('acme')
+      }
+    })
+
+    test.each([
+      ['two hosts', ['host: acme.app.example.com', 'host: globex.app.example.com']],
+      ['the same host twice', ['host: acme.app.example.com', 'Host: acme.app.example.com']],
+      ['user information', ['host: me@acme.app.example.com']],
+      ['a list', ['host: acme.app.example.com, globex.app.example.com']],
+      ['bytes beyond ASCII', ['host: acm\u00e9.app.example.com']],
+    ])('%s in place of a host are refused', async (_, hosts) => {
+      const { status, body } = await raw(['GET /seen HTTP/1.1', ...hosts])
+      expect(status).toBe(400)
+      expect(body).not.toContain('"tenant"')
+      expect(reached).toEqual([])
+    })
+
+    test('a path names the tenant', async () => {
+      expect((await get('/t/acme/orders')).json).toMatchObject({ tenant: 'acme', tenantId: 'acme' })
+      reached.splice(0)
+      refused(await get('/t/never/orders'), 404, 'E_TENANT_NOT_FOUND')
+      expect((await get('/t/%zz/orders')).status).toBe(400) // Fastify's own, before any hook
+      expect(reached).toEqual([])
+    })
+
+    test.each(['/t/globex/../acme/orders', '/t/globex/%2e%2e/acme/orders', '/t/%2E%2E/t/acme/orders'])(
+      '%s reaches no route as globex',
+      async (path) => {
+        await get(path)
+        expect(reached).not.toContain('globex')
+      },
+    )
+
+    test('an ignored path is as if there were no guard', async () => {
+      const { json, headers } = await get('/health', of('never'))
+      expect(json).toEqual({ requestId: null, hasAddress: false })
+      expect(headers['x-request-id']).toBeUndefined()
+    })
+
+    test('a central path has no tenant and may use none', async () => {
+      expect((await get('/central/seen', of('acme'))).json).toMatchObject({ tenantId: '', hasAddress: true })
+      const { status, json, body } = await get('/central/handle', of('acme'))
+      expect([status, json.code]).toEqual([500, 'E_TENANT_MISMATCH'])
+      expect(body).not.toContain('acme')
+      expect(logged.join()).toContain('the context is of a central route, not of \\"acme\\"')
+    })
+
+    test('a universal path goes with and without', async () => {
+      expect((await get('/home')).json.tenant).toBeUndefined()
+      expect((await get('/home', of('acme'))).json.tenant).toBe('acme')
+      reached.splice(0)
+      refused(await get('/home', of('gone')), 404, 'E_TENANT_NOT_FOUND')
+    })
+
+    test.each([
+      '/assets/../seen',
+      '/assets/%2e%2e/seen',
+      '/assets/..%2fseen',
+      '/assets//seen',
+      '/assets\\..\\seen',
+      '//health/../seen',
+      '/HEALTH',
+      '/health/',
+    ])('%s slips past no guard', async (path) => {
+      const { status } = await raw([`GET ${path} HTTP/1.1`, 'host: x'])
+      expect(status).toBe(400)
+      expect(reached).toEqual([])
+    })
+
+    test('HEAD and OPTIONS are guarded too', async () => {
+      const head = await send(host.origin, 'HEAD /seen', { headers: of('gone') })
+      expect([head.status, head.body]).toEqual([404, ''])
+      refused(await send(host.origin, 'OPTIONS /seen'), 400, 'E_TENANT_NOT_IDENTIFIED')
+      expect((await send(host.origin, 'HEAD /seen', { headers: of('acme') })).status).toBe(200)
+    })
+
+    test('what is suspended, deleted and restored between two requests is seen by the next', async () => {
+      const { tenants } = opened.tenancy
+      await installed(opened.tenancy, { id: 'moody', name: 'Moody' }).catch(() => tenants.restore('moody'))
+      const codes = []
+      for (const change of [
+        'suspend',
+        'activate',
+        'delete',
+        'restore',
+        'enterMaintenance',
+        'exitMaintenance',
+      ] as const) {
+        await tenants[change]('moody')
+        const { status, json, headers } = await get('/seen', of('moody'))
+        codes.push(status === 200 ? json.tenant : `${json.code} ${headers['retry-after'] ?? ''}`.trim())
+      }
+      const maintenance = 'E_TENANT_MAINTENANCE 60'
+      expect(codes).toEqual(['E_TENANT_SUSPENDED', 'moody', 'E_TENANT_NOT_FOUND', 'moody', maintenance, 'moody'])
+      await tenants.delete('moody')
+    })
+
+    test('what a route throws is the host’s, unless it is Tenantry’s', async () => {
+      const mine = await get('/mine', of('acme'))
+      expect([mine.status, mine.body]).toEqual([500, 'host: mine'])
+      const suspended = await get('/suspended', of('acme', { 'x-request-id': 'r-2' }))
+      refused(suspended, 403, 'E_TENANT_SUSPENDED')
+      expect(suspended.json.requestId).toBe('r-2')
+      expect(logged).toEqual([])
+      const unavailable = await get('/unavailable', of('acme'))
+      refused(unavailable, 503, 'E_DEPENDENCY_UNAVAILABLE')
+      expect(unavailable.headers['retry-after']).toBe('9')
+      expect(logged).toHaveLength(1)
+    })
+  })
+
+  test('a stranger is refused, and a failing hook lets nobody in', async () => {
+    await serve({
+      authorize: async (request, { id }) => {
+        await nextTurn()
+        if (request.header('x-user') === 'broken') throw new Error('no session store')
+        return request.header('x-user') === `of ${id}`
+      },
+    })
+    expect((await get('/seen', of('acme', { 'x-user': 'of acme' }))).json).toMatchObject({ tenantId: 'acme' })
+    reached.splice(0)
+    refused(await get('/seen', of('globex', { 'x-user': 'of acme' })), 403, 'E_TENANT_ACCESS_DENIED')
+    refused(await get('/seen', of('gone', { 'x-user': 'of gone' })), 404, 'E_TENANT_NOT_FOUND')
+    const failed = await get('/seen', of('acme', { 'x-user': 'broken' }))
+    expect([failed.status, failed.body]).toEqual([500, 'host: no session store'])
+    expect(reached).toEqual([])
+  })
+
+  test('a custom domain names its tenant', async () => {
+    await serve({ resolve: fromCustomDomain({ ignore: ['app.example.com'] }) })
+    expect((await get('/seen', { host: 'Shop.Example:8080' })).json.tenant).toBe('acme')
+    reached.splice(0)
+    refused(await get('/seen', { host: 'gone.example' }), 404, 'E_TENANT_NOT_FOUND')
+    refused(await get('/seen', { host: 'never.example' }), 404, 'E_TENANT_NOT_FOUND')
+    refused(await get('/seen', { host: 'app.example.com' }), 400, 'E_TENANT_NOT_IDENTIFIED')
+    refused(
+      await get('/seen', { host: 'app.example.com', 'x-forwarded-host': 'shop.example' }),
+      400,
+      'E_TENANT_NOT_IDENTIFIED',
+    )
+  })
+})
+
+describe('in a framework’s own way', () => {
+  const forwarded = { host: 'proxy.internal', 'x-forwarded-host': 'acme.app.example.com' }
+
+  test('Express: below a mount point, the path is the whole one', async () => {
+    const app = express()
+    app.use('/t', onExpress.guard(guardOf()))
+    app.get(
+      '/t/:id/orders',
+      (request, response) => void response.json(seen({ tenant: request.tenant, body: undefined })),
+    )
+    host = await listening(createServer(app))
+    expect((await get('/t/acme/orders')).json).toMatchObject({ tenant: 'acme', tenantId: 'acme' })
+  })
+
+  test('Express: a proxy that is trusted says the host', async () => {
+    const app = express()
+    app.set('trust proxy', 'loopback')
+    app.use(onExpress.guard(guardOf()))
+    app.get('/seen', (request, response) => void response.json(seen({ tenant: request.tenant, body: undefined })))
+    host = await listening(createServer(app))
+    expect((await get('/seen', forwarded)).json.tenant).toBe('acme')
+  })
+
+  test('Fastify: a proxy that is trusted says the host, and instances beside the guarded one are open', async () => {
+    const app = fastify({ trustProxy: 'loopback' })
+    await app.register(async (mine) => {
+      await mine.register(onFastify.guard(guardOf()))
+      mine.get('/seen', async ({ tenant, body }) => seen({ tenant, body }))
+      await mine.register(async (below) => void below.get('/below', async () => 'below'))
+    })
+    app.get('/beside', async () => 'beside')
+    host = { origin: await app.listen({ port: 0, host: '127.0.0.1' }), close: () => app.close() }
+    expect((await get('/seen', forwarded)).json.tenant).toBe('acme')
+    expect((await get('/below')).status).toBe(400)
+    expect((await get('/below', of('acme'))).body).toBe('below')
+    expect((await get('/beside')).body).toBe('beside')
+  })
+})
