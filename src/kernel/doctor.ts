@@ -41,6 +41,7 @@ export interface Examination {
   readonly prove: boolean
   /** Aborts when the time is up, or when nobody waits for the answer any more. */
   readonly signal: AbortSignal
+  readonly log: Logger
 }
 
 export interface Diagnosis<Service = any> {
@@ -78,7 +79,7 @@ export class Doctor {
   }
 
   /** All diagnoses at once. Throws nothing but the reason of `signal`. */
-  async examine({ prove = false, signal }: Partial<Examination> = {}): Promise<DoctorReport> {
+  async examine({ prove = false, signal }: Partial<Pick<Examination, 'prove' | 'signal'>> = {}): Promise<DoctorReport> {
     const all = await Promise.all(
       this.#diagnoses.map(({ diagnosis, service }) => this.#carryOut(diagnosis, service, prove, signal)),
     )
@@ -100,15 +101,13 @@ export class Doctor {
     const limit = signal ? AbortSignal.any([signal, time.signal]) : time.signal
     const findings: Finding[] = []
     try {
-      for await (const finding of untilAborted(() => diagnosis.examine(service, { prove, signal: limit }), limit)) {
+      const examination = { prove, signal: limit, log: this.#log }
+      for await (const finding of untilAborted(() => diagnosis.examine(service, examination), limit)) {
         findings.push(finding)
       }
     } catch (error) {
       if (error instanceof TimeIsUp) findings.push(tookTooLong(name, timeoutMs))
-      else if (!signal?.aborted) {
-        this.#log.warn({ err: error, diagnosis: name }, 'a diagnosis failed')
-        findings.push(notExamined(name, error))
-      }
+      else if (!signal?.aborted) findings.push(notExamined(`"${name}"`, error, this.#log))
     } finally {
       clearTimeout(timer)
     }
@@ -116,20 +115,23 @@ export class Doctor {
   }
 }
 
-/** That something could not be looked at, for whoever goes on with the rest. The error's own words are for the log. */
-export const notExamined = (what: string, error: unknown): Finding => ({
-  severity: 'error',
-  code: 'doctor.not-examined',
-  message: `${what} could not be examined: ${error instanceof TenancyError ? error.message : plainWords(error)}`,
-  remedy: 'Nothing is known of it until this is put right; the log has the full text.',
-})
+/** That something could not be looked at, for whoever goes on with the rest. The error's own words go into the log. */
+export function notExamined(what: string, error: unknown, log: Logger): Finding {
+  log.warn({ err: error, what }, 'something could not be examined')
+  return {
+    severity: 'error',
+    code: 'doctor.not-examined',
+    message: `${what} could not be examined: ${error instanceof TenancyError ? error.message : plainWords(error)}`,
+    remedy: 'Nothing is known of it until this is put right; the log has the full text.',
+  }
+}
 
 class TimeIsUp extends Error {}
 
 const tookTooLong = (name: string, timeoutMs: number): Finding => ({
   severity: 'error',
   code: 'doctor.timed-out',
-  message: `${name} was not examined within ${timeoutMs} ms; what it had found until then is told`,
+  message: `"${name}" was not examined within ${timeoutMs} ms; what it had found until then is told`,
   remedy: 'See whether its database answers slowly, and ask again.',
 })
 

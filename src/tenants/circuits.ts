@@ -112,6 +112,13 @@ export class Circuits {
     }
   }
 
+  isClosed({ tenantId, placement, isolation }: CircuitPlace): boolean {
+    const { circuit } = this.#table.find({ kind: 'tenant', name: tenantId }) ?? {}
+    if (circuit && !circuit.isClosed) return false
+    if (this.#reach(isolation) === 'no server') return true
+    return this.#table.find({ kind: 'server', name: placement })?.circuit.isClosed ?? true
+  }
+
   snapshot(): CircuitSnapshot {
     return this.#table.snapshot(this.#nowMs)
   }

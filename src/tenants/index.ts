@@ -17,6 +17,7 @@ import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, Tenan
 import { Fences } from './fences.ts'
 import { Handles } from './handles.ts'
 import { Installation } from './installation.ts'
+import { Inventory } from './inventory.ts'
 import type { TenantHandle } from './isolation.ts'
 import { InstallTenant } from './jobs.ts'
 import { MigrationRuns } from './migration-runs.ts'
@@ -52,6 +53,7 @@ export class Tenants {
   readonly fences: Fences
   readonly handles: Handles
   readonly circuits: Circuits
+  readonly inventory: Inventory
   /** The isolation drivers in use. */
   readonly storage: Storage
   readonly #kernel: Kernel
@@ -66,6 +68,7 @@ export class Tenants {
     this.registry = new Registry(kernel)
     this.plans = new Plans(config.plans, kernel)
     this.circuits = circuits
+    this.inventory = new Inventory(kernel, storage)
     this.fences = new Fences(kernel, storage)
     this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
     this.#transitions = new Transitions(kernel, this.registry, this.fences)

@@ -11,8 +11,8 @@
  * Every method is safe to repeat: a job that is killed half-way runs again from the start.
  */
 import type { Kysely } from 'kysely'
-import type { Finding } from '../kernel/doctor.ts'
 import type { Pool } from 'pg'
+import type { Finding } from '../kernel/doctor.ts'
 import { defineError } from '../kernel/errors.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { TenantMigration } from './migrations.ts'

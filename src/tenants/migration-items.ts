@@ -121,14 +121,14 @@ export class MigrationItems {
     return rows.length > 0
   }
 
-  /** Items whose process does not answer any more can be claimed again. Answers how long until one can, at the least. */
-  async reclaim(): Promise<number | undefined> {
+  /** Items whose process does not answer any more can be claimed again. Answers how long until one can be, at the least. */
+  async reclaim(): Promise<number> {
     const { rows } = await this.#database.sql(RECLAIM, [
       this.#run.id,
       this.#run.retries + LEASES_LOST_AT_MOST,
       MigrationInterrupted.code,
     ])
-    return rows[0].wait_ms ?? undefined
+    return rows[0].wait_ms
   }
 
   /** Ends the run when nothing is left to do. Answers whether it has ended. */

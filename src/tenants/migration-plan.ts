@@ -56,7 +56,7 @@ function condition(
   const isOther = '(tenant.schema_version < $2 or tenant.schema_version > $2)' // <> would use no index
   const isAhead = `exists (select from multitenancy.schema_versions
     where version = tenant.schema_version and migrations @> $3::jsonb)`
-  if (verify) return { where: `${chosen} and $2 is not null and $3::jsonb is not null`, values }
+  if (verify) return { where: `${chosen} and $2::text is not null and $3::jsonb is not null`, values }
   if (direction === 'down') return { where: `${chosen} and ${isOther} and $3::jsonb is not null`, values }
   return { where: `${chosen} and ${isOther} and not ${isAhead}`, values }
 }

@@ -17,7 +17,7 @@ import type { Outcome, StorageMigration } from './storage-migration.ts'
 const CLAIMED_PER_LANE = 8
 const UPKEEP_MS = 1_000
 const SHORTEST_WAIT_MS = 20
-const LONGEST_WAIT_MS = 1_000
+const LONGEST_WAIT_MS = 250
 
 export interface WorkerOptions {
   readonly concurrency: number
@@ -42,6 +42,7 @@ export class MigrationWorker {
   #claiming: Promise<void> | undefined
   #settling: Promise<void> | undefined
   #samples: Sample[] = []
+  #failures = 0
   #hasFailed = false
 
   constructor(parts: WorkerParts, options: WorkerOptions) {
@@ -58,9 +59,9 @@ export class MigrationWorker {
       while (!this.#isStopping) {
         await this.#migrateAll()
         if (this.#isStopping) break
-        console.error('lanes over'); const waitMs = await items.reclaim(); console.error('wait', waitMs, await items.counts())
+        const waitMs = await items.reclaim()
         if (await items.finish(kernel.clock.now())) break
-        await this.#pause(Math.min(waitMs ?? 0, LONGEST_WAIT_MS))
+        await this.#pause(Math.min(waitMs, LONGEST_WAIT_MS))
       }
     } finally {
       done.abort()
@@ -86,7 +87,9 @@ export class MigrationWorker {
     const mostUnsettled = this.#options.concurrency * CLAIMED_PER_LANE
     try {
       for (let item = await this.#take(); item; item = await this.#take()) {
-        this.#outcomes.push(await this.#parts.migration.run(item))
+        const outcome = await this.#parts.migration.run(item)
+        this.#outcomes.push(outcome)
+        if (outcome.state === 'failed') await this.#countFailure()
         const settled = this.#settle()
         if (this.#outcomes.length >= mostUnsettled) await settled
         else settled.catch(() => undefined) // it is tried again with the next, and in the end its failure is thrown
@@ -95,6 +98,13 @@ export class MigrationWorker {
       this.#hasFailed = true
       throw error
     }
+  }
+
+  /** What is claimed already must not add to failures that are enough. */
+  async #countFailure(): Promise<void> {
+    const { run } = this.#parts
+    this.#failures++
+    if (run.stopAfterFailures !== null && this.#failures >= run.stopAfterFailures) await this.#giveBack()
   }
 
   async #take(): Promise<Claimed | undefined> {
@@ -133,10 +143,15 @@ export class MigrationWorker {
     }
   }
 
+  async #giveBack(): Promise<void> {
+    const storages = this.#claimed.splice(0).map(({ storage }) => storage)
+    if (storages.length > 0) await this.#parts.items.giveBack(storages)
+  }
+
   async #leave(): Promise<void> {
     const { items, kernel } = this.#parts
     try {
-      await items.giveBack(this.#claimed.splice(0).map(({ storage }) => storage))
+      await this.#giveBack()
       await items.leave()
     } catch (error) {
       kernel.log.warn({ err: error }, 'claimed tenants could not be given back; their lease runs out by itself')

@@ -124,16 +124,19 @@ function statementOf(query: unknown, values: Values | undefined): Statement {
 
 type Control = { what: 'begin'; modes: TransactionModes } | { what: 'commit' | 'rollback' }
 
-const BEGIN = /^\s*(?:begin|start\s+transaction)(?:\s+(?:work|transaction))?\b(?<modes>[^;]*);?\s*$/i
-const END = /^\s*(?<word>commit|end|rollback|abort)(?:\s+(?:work|transaction))?\s*;?\s*$/i
+/** Comments before a statement, as tracing tools write them. */
+const COMMENTS = /^(?:\s+|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)+/
+const BEGIN = /^(?:begin|start\s+transaction)(?:\s+(?:work|transaction))?\b(?<modes>[^;]*);?\s*$/i
+const END = /^(?<word>commit|end|rollback|abort)(?:\s+(?:work|transaction))?\s*;?\s*$/i
 const MODE =
   /^(?:isolation\s+level\s+(?<level>serializable|repeatable\s+read|read\s+committed|read\s+uncommitted)|(?<access>read\s+(?:only|write)))$/i
 
 /** What a text does to the transaction; undefined for a statement like any other. */
-export function transactionControl(text: string): Control | undefined {
-  const { modes } = BEGIN.exec(text)?.groups ?? {}
+function transactionControl(text: string): Control | undefined {
+  const bare = text.replace(COMMENTS, '')
+  const { modes } = BEGIN.exec(bare)?.groups ?? {}
   if (modes !== undefined) return { what: 'begin', modes: modesOf(modes) }
-  const { word } = END.exec(text)?.groups ?? {}
+  const { word } = END.exec(bare)?.groups ?? {}
   if (word === undefined) return undefined
   return { what: /^(commit|end)$/i.test(word) ? 'commit' : 'rollback' }
 }

@@ -49,7 +49,7 @@ export function tenantSource(id: string, parts: SourceParts): TenantSource {
     id,
     execute: (statement) => at((driver, place) => driver.execute(place, statement)),
     begin: (modes) => at((driver, place) => begun(driver, place, modes)),
-    connect: () => at((driver, place) => driver.connect(place)),
+    connect: () => at((driver, place) => tried(parts.circuits, driver, place)),
   }
 }
 
@@ -75,6 +75,19 @@ export function usable(id: string, located: Located | undefined): Located {
   if (!located) throw TenantNotFound(`There is no tenant "${id}".`)
   assertUsable(located.tenant)
   return located
+}
+
+/** While a circuit is not closed, a connection that was idle is no sign of life: then it is asked something. */
+async function tried(circuits: Circuits, driver: IsolationDriver, place: Place): Promise<TenantConnection> {
+  const connection = await driver.connect(place)
+  if (circuits.isClosed(place)) return connection
+  try {
+    await connection.query({ text: 'select 1' })
+    return connection
+  } catch (error) {
+    connection.release(true)
+    throw error
+  }
 }
 
 /** A connection of that storage with a transaction open on it. */

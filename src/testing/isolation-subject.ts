@@ -105,7 +105,11 @@ export const placeIn = ({ placement }: Subject, driver: IsolationDriver, tenantI
 })
 
 /** Makes a tenant's storage and answers the handle to it. */
-export async function provisionedIn(subject: Subject, driver: IsolationDriver, tenantId: string): Promise<TenantHandle> {
+export async function provisionedIn(
+  subject: Subject,
+  driver: IsolationDriver,
+  tenantId: string,
+): Promise<TenantHandle> {
   const place = placeIn(subject, driver, tenantId)
   await driver.provision(place)
   return directHandle(driver, place)

@@ -16,7 +16,7 @@ import { markOf, type StorageView } from './isolation-subject.ts'
 import { COMMON_OPERATIONS, type LeakOperation, raw } from './leak-operations.ts'
 import { ALL_ITEMS, POSTGRES_OPERATIONS } from './leak-operations-postgres.ts'
 import { inspectedInside, itemsOf, Outside, serverOperations } from './leak-operations-server.ts'
-import { type FuzzedTenant, told, Turn, type Violation } from './leak-turn.ts'
+import { type FuzzedTenant, Turn, told, type Violation } from './leak-turn.ts'
 import { seededRandom } from './seeded-random.ts'
 
 const OPERATIONS_PER_ROUND = 1_000
@@ -107,9 +107,11 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
 async function compare(turn: Turn, outside: Outside): Promise<void> {
   const { view, rows, handle, place } = turn.tenant
   const known = rows.flatMap((own) => [...own].map(([id, value]) => line({ owner: markOf(place.tenantId), id, value })))
-  const held = view ? await held_(view, outside) : await raw(handle.db, ALL_ITEMS)
-  const [expected, found] = [known.sort().join(), held.map(line).sort().join()]
-  if (expected !== found) turn.violate(`the storage holds ${found}, should hold ${expected}`)
+  const held = view ? await heldRows(view, outside) : await raw(handle.db, ALL_ITEMS)
+  const found = held.map(line)
+  const [extra, missing] = [found.filter((one) => !known.includes(one)), known.filter((one) => !found.includes(one))]
+  if (extra.length > 0) turn.violate(`the storage holds, and should not: ${extra.slice(0, 5).join(', ')}`)
+  if (missing.length > 0) turn.violate(`the storage should hold, and does not: ${missing.slice(0, 5).join(', ')}`)
   if (!view?.tenantColumn) return
   const [{ count }] = (await outside.all(
     view,
@@ -120,7 +122,7 @@ async function compare(turn: Turn, outside: Outside): Promise<void> {
 
 const line = ({ owner, id, value }: any): string => `${owner} ${id}=${value}`
 
-function held_(view: StorageView, outside: Outside): Promise<any[]> {
+function heldRows(view: StorageView, outside: Outside): Promise<any[]> {
   const text = `select owner, id, value from ${itemsOf(view)}`
   return view.tenantColumn === undefined
     ? outside.all(view, text)
@@ -158,6 +160,7 @@ async function inspectAll(
   for (const { busy, waiting } of driver.connections()) {
     if (busy === 0 && waiting === 0) continue
     const [tenant] = tenants
-    if (tenant) turnOf('connections', 0, tenant).violate(`${busy} connections are in use, ${waiting} wait; nobody works`)
+    if (tenant)
+      turnOf('connections', 0, tenant).violate(`${busy} connections are in use, ${waiting} wait; nobody works`)
   }
 }

@@ -2,12 +2,16 @@
  * What the leak fuzzer does on PostgreSQL besides: everything by which a tenant could leave something in a session, or end its
  * own scope, or find what another one has left.
  */
-import type { TenantClient } from '../tenants/tenant-pool.ts'
+import type { StatementResult } from '../tenants/isolation.ts'
 import { ENDED, type LeakOperation, raw, writing } from './leak-operations.ts'
-import type { OwnRows, Turn } from './leak-turn.ts'
+import type { Turn } from './leak-turn.ts'
 
 export const ALL_ITEMS = 'select owner, id, value from items'
 const SYNTAX_ERROR = '42601'
+
+interface Client {
+  query(text: string): Promise<StatementResult>
+}
 
 /** Kept, where a plan is prepared, over tenants. */
 async function readsByParameter(turn: Turn): Promise<void> {
@@ -78,7 +82,7 @@ async function endsItself(turn: Turn): Promise<void> {
   })
   await turn.refused(work)
   if (/^(commit|end)/.test(word)) turn.rows.set(id, value)
-  await turn.refused(raw(turn.handle.db, word))
+  if (word !== 'commit and chain') await turn.refused(raw(turn.handle.db, word), ENDED)
 }
 
 /** As the login, or as whoever the session was: neither may read a row. */
@@ -96,6 +100,7 @@ async function leavesItsRole(turn: Turn): Promise<void> {
       return raw(db, ALL_ITEMS)
     }),
     '42501',
+    '42P01', // a schema that it may not use is skipped in the path
   )
 }
 
@@ -209,7 +214,7 @@ async function crowdsOneClient(turn: Turn): Promise<void> {
   await Promise.all(asked)
 }
 
-const see = (turn: Turn, client: TenantClient, text: string): Promise<void> =>
+const see = (turn: Turn, client: Client, text: string): Promise<void> =>
   client.query(text).then(
     ({ rows }) => {
       if (text === ALL_ITEMS) turn.see(rows)
@@ -217,26 +222,25 @@ const see = (turn: Turn, client: TenantClient, text: string): Promise<void> =>
     () => undefined, // which of them succeed depends on their order
   )
 
-/** Given back while a statement of it is still on its way. */
+/** Given back while a statement of it is still on its way: whether that was kept is known when its backend is gone. */
 async function releasesWhileBusy(turn: Turn): Promise<void> {
   const client = await turn.handle.pool.connect()
-  const [id, value]: [number, number] = [turn.id(), turn.value()]
+  const pid = (await client.query('select pg_backend_pid() as pid')).rows[0].pid
+  const [id, value] = [turn.id(), turn.value()]
   const writes = turn.random.below(2) === 0
-  const before: OwnRows = new Map(turn.rows)
   const asked = client.query(writes ? writing(turn, id, value) : ALL_ITEMS)
   client.release()
-  await asked.then(
-    ({ rows }) => {
-      turn.see(rows)
-      if (writes) turn.rows.set(id, value)
-    },
-    async () => {
-      if (!writes) return
-      const now = turn.see(await raw(turn.handle.db, `${ALL_ITEMS} where id = ${id}`))[0]?.value
-      if (now !== value && now !== before.get(id)) turn.violate(`row ${id} is ${now} after a lost write of ${value}`)
-      if (now !== undefined) turn.rows.set(id, now)
-    },
-  )
+  try {
+    turn.see((await asked).rows)
+    if (writes) turn.rows.set(id, value)
+  } catch {
+    const { db } = turn.handle
+    while ((await raw(db, `select from pg_stat_activity where pid = ${pid}`)).length > 0)
+      await raw(db, 'select pg_sleep(0.001)')
+    const now = turn.see(await raw(db, `${ALL_ITEMS} where id = ${id}`))[0]?.value
+    if (now !== value && now !== turn.rows.get(id)) turn.violate(`row ${id} is ${now} after a lost write of ${value}`)
+    if (now !== undefined) turn.rows.set(id, now)
+  }
 }
 
 export const POSTGRES_OPERATIONS: readonly LeakOperation[] = [

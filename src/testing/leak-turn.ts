@@ -5,7 +5,7 @@
 import { sqlState } from '../kernel/database.ts'
 import { TenancyError } from '../kernel/errors.ts'
 import type { Place, TenantHandle } from '../tenants/isolation.ts'
-import { type StorageView, markOf } from './isolation-subject.ts'
+import { markOf, type StorageView } from './isolation-subject.ts'
 import type { Random } from './seeded-random.ts'
 
 /** Rows of one worker in one tenant's `items`: their value by id. */

@@ -16,7 +16,7 @@ export const prepareStatements = (scopeRole: string): string => `begin;
   create table if not exists tenantry.migrations (
     locator text not null, name text not null, checksum text not null,
     applied_at timestamptz(3) not null default now(), primary key (locator, name));
-  create or replace function tenantry.current_tenant() returns text stable language plpgsql as $function$
+  create or replace function tenantry.current_tenant() returns text stable parallel safe language plpgsql as $function$
     declare tenant text := current_setting('app.tenant_id', true);
     begin
       if coalesce(tenant, '') = '' then

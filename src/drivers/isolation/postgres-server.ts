@@ -72,6 +72,14 @@ export class PostgresServer {
     })
   }
 
+  get placement(): Placement {
+    return this.#placement
+  }
+
+  get log(): Logger {
+    return this.#log
+  }
+
   /** One statement of a tenant, on a connection that it holds for no longer. */
   async execute(scope: Scope, manner: Manner, statement: Statement, database = OWN_DATABASE): Promise<StatementResult> {
     const connection = await this.connect(scope, manner, database)

@@ -473,7 +473,7 @@ describe('drift', () => {
         await host.query(`set local search_path = ${path}`)
         await protectRows(host, ROWS, scope)
         const { rows } = await host.query(
-          `select mode from pg_locks where pid = pg_backend_pid() and mode not in ('AccessShareLock', 'ExclusiveLock')
+          `select mode from pg_locks where pid = pg_backend_pid() and mode <> 'AccessShareLock' and locktype <> 'virtualxid'
            union all select 'a transaction id' where pg_current_xact_id_if_assigned() is not null`,
         )
         expect(rows).toEqual([])
@@ -530,22 +530,24 @@ describe('a migration of the owner', () => {
     expect((await everything()).rowCount).toBe(0)
   })
 
-  test('is checked against all rows when it adds a foreign key, also one that is checked at the end', async () => {
+  test('is checked against all rows when it adds a foreign key', async () => {
     const add = (name: string) => `create table if not exists tags (${TENANT_ID}, note int);
       insert into tags (tenant_id, note) values ('a', -1);
       alter table tags add constraint ${name} foreign key (tenant_id, note) references notes (tenant_id, id)`
     await migrate(`create table tags (${TENANT_ID}, note int)`)
     const adding = inTransaction(host, () => withoutForce(host, ROWS, () => host.query(add('one'))))
     await expect(adding).rejects.toMatchObject({ code: '23503' })
-    const deferred = inTransaction(host, async () => {
-      await withoutForce(host, ROWS, () =>
-        host.query(`alter table tags add foreign key (tenant_id, note)
-        references notes (tenant_id, id) deferrable initially deferred; insert into tags (tenant_id, note) values ('a', -1)`),
-      )
-      await host.query('alter table notes no force row level security')
-      await protectRows(host, ROWS, scope)
-    })
-    await expect(deferred).rejects.toMatchObject({ code: '23503' })
+  })
+
+  test('may leave rows to be checked at its end, in a table that is then protected', async () => {
+    const writing = (note: string) =>
+      migrate(`create table tags (${TENANT_ID}, note int,
+          foreign key (tenant_id, note) references notes (tenant_id, id) deferrable initially deferred);
+        insert into tags (tenant_id, note) values ('a', ${note})`)
+    await expect(writing('-1')).rejects.toMatchObject({ code: '23503' })
+    const [{ id }] = await scoped('a', 'select id from notes')
+    await writing(id)
+    expect(await scoped('a', 'select note from tags')).toEqual([{ note: id }])
   })
 
   test('takes no lock that tenants’ queries wait for, and lets go when it fails', async () => {

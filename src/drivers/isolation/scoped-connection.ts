@@ -21,8 +21,8 @@ import {
 import type { Connections, PooledClient } from './connections.ts'
 import {
   BeginQuery,
+  HostQuery,
   isAlive,
-  ready,
   type Scope,
   type ScopedConfig,
   ScopedQuery,
@@ -52,6 +52,7 @@ export class ScopedConnection implements TenantConnection {
   readonly #manner: Manner
   readonly #form: ScopeForm
   #pooled: PooledClient
+  #last: Promise<unknown> | undefined
   #isReleased = false
   #isClean = true
 
@@ -68,12 +69,41 @@ export class ScopedConnection implements TenantConnection {
   }
 
   query(statement: Statement): Promise<StatementResult> {
+    return this.#inTurn(() => this.#query(statement))
+  }
+
+  begin(modes: TransactionModes = {}): Promise<void> {
+    return this.#inTurn(() => this.#begin(modes))
+  }
+
+  end(how: 'commit' | 'rollback'): Promise<void> {
+    return this.#inTurn(() => this.#end(how))
+  }
+
+  release(destroy = false): void {
+    if (this.#isReleased) return
+    this.#isReleased = true
+    this.#connections.release(this.#pooled, destroy || !this.#isClean || !isReusable(this.#pooled.client))
+  }
+
+  /** One after the other: which scope a statement needs is known when the one before it has been answered. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const held = async () => {
+      if (this.#isReleased) throw new Error('the connection was given back; it may be another tenant’s now')
+      return work()
+    }
+    const result = this.#last ? this.#last.then(held, held) : held()
+    this.#last = result
+    return result
+  }
+
+  #query(statement: Statement): Promise<StatementResult> {
     if (this.inTransaction) return this.#inside(statement)
     const alone = this.#manner.path === 'batch' && leavesNothing(statement.text)
     return alone ? this.#alone(statement, this.#manner.prepares && this.#form === 'named') : this.#wrapped(statement)
   }
 
-  async begin({ isolationLevel, accessMode }: TransactionModes = {}): Promise<void> {
+  async #begin({ isolationLevel, accessMode }: TransactionModes): Promise<void> {
     const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode].filter(Boolean).join(', ')
     for (;;) {
       try {
@@ -86,7 +116,7 @@ export class ScopedConnection implements TenantConnection {
     }
   }
 
-  async end(how: 'commit' | 'rollback'): Promise<void> {
+  async #end(how: 'commit' | 'rollback'): Promise<void> {
     if (how === 'commit' && !this.inTransaction) throw endedBefore()
     const wasClean = this.#isClean
     this.#isClean = false
@@ -97,37 +127,30 @@ export class ScopedConnection implements TenantConnection {
     }
   }
 
-  release(destroy = false): void {
-    if (this.#isReleased) return
-    this.#isReleased = true
-    this.#connections.release(this.#pooled, destroy || !this.#isClean || !isReusable(this.#pooled.client))
-  }
-
   async #inside(statement: Statement): Promise<StatementResult> {
-    const { client } = this.#pooled
     try {
-      const result = await client.query(configOf(statement) as pg.QueryConfig)
+      const result = await send(this.#pooled.client, new HostQuery(configOf(statement)))
       if (spoils(result.command)) this.#isClean = false
+      if (result.command === 'COPY') throw new Error('COPY is not available on a tenant handle')
       return result
     } catch (error) {
-      await ready(client)
       throw fencedOr(error)
     }
   }
 
   /** BEGIN and COMMIT around one statement, and the session cleaned after it. */
   async #wrapped(statement: Statement): Promise<StatementResult> {
-    await this.begin()
+    await this.#begin({})
     let result: StatementResult
     try {
       result = await this.#inside(statement)
     } catch (error) {
-      await this.end('rollback').catch(() => {
+      await this.#end('rollback').catch(() => {
         this.#isClean = false
       })
       throw error
     }
-    await this.end('commit')
+    await this.#end('commit')
     return result
   }
 
@@ -151,7 +174,7 @@ export class ScopedConnection implements TenantConnection {
   async #renewUnlessFenced(error: unknown): Promise<void> {
     const fault = scopeFault(error)
     if (fault === 'fenced') throw StorageFenced('The storage of the tenant is closed at its server.', { cause: error })
-    if (fault === undefined) throw error
+    if (fault === undefined || this.#isReleased) throw error
     const { lastTenant: tenantId, database } = this.#pooled
     this.#connections.release(this.#pooled, true)
     this.#isReleased = true

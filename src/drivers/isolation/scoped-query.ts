@@ -53,6 +53,7 @@ interface Connection {
   bind(config: { portal: string; statement: string; values: readonly unknown[] }): void
   execute(config: { portal: string; rows: number }): void
   close(config: { type: 'S'; name: string }): void
+  sendCopyFail(reason: string): void
   sync(): void
   readonly parsedStatements: Record<string, string>
 }
@@ -64,6 +65,7 @@ interface QueryBase {
   _getRows(connection: Connection): void
   handleDataRow(message: unknown): void
   handleCommandComplete(message: unknown, connection: Connection): void
+  handleCopyInResponse(connection: Connection): void
 }
 const QueryBase = (pg as unknown as { Query: new (config: object) => QueryBase }).Query
 
@@ -95,8 +97,17 @@ function writeScope(connection: Connection, scope: Scope, form: ScopeForm): void
   connection.execute({ portal: '', rows: 0 })
 }
 
+/** A statement of the host, one in its text. */
+export class HostQuery extends QueryBase {
+  /** The server has passed over the Sync that was sent with the statement: without another it would answer no more. */
+  override handleCopyInResponse(connection: Connection): void {
+    connection.sendCopyFail('COPY is not available on a tenant handle')
+    connection.sync()
+  }
+}
+
 /** One statement of a tenant, outside of a transaction. */
-export class ScopedQuery extends QueryBase {
+export class ScopedQuery extends HostQuery {
   readonly #scope: Scope
   readonly #form: ScopeForm
   readonly #unneeded: string | undefined

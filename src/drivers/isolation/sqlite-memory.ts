@@ -1,0 +1,171 @@
+/**
+ * A database for each tenant, in the memory of this process: for tests and development without a PostgreSQL server for tenants.
+ *
+ * It is made for a host that is to run on PostgreSQL: transactions fail as they do there, `$1` is a parameter, errors have
+ * SQLSTATEs. What differs: SQL is SQLite's; values are those of sqlite-values.ts; statements run one after the other and block
+ * the event loop; a transaction has the tenant's database for itself, so a statement that goes around it, and is awaited in
+ * it, waits until its time is up. Nothing is durable: a tenant whose storage was in another process, or before a restart, is
+ * answered with `E_TENANT_NOT_READY`, never with an empty database. A fence holds in the process that has the storage.
+ */
+import type { DriverEnvironment, IsolationDriver, Place } from '../../tenants/isolation.ts'
+import { StorageFenced } from '../../tenants/isolation.ts'
+import { alone, SqliteConnection } from './sqlite-connection.ts'
+import type { Sqlite } from './sqlite-database.ts'
+import { SqliteMigrator } from './sqlite-migrator.ts'
+import { SqliteStorage, storageMissing } from './sqlite-storage.ts'
+
+interface Running {
+  readonly sqlite: Sqlite
+  readonly environment: DriverEnvironment
+  readonly migrator: SqliteMigrator
+  readonly storages: Map<string, SqliteStorage>
+}
+
+/** The driver `sqlite-memory`. */
+export function sqliteMemory(): IsolationDriver {
+  let running: Running | undefined
+
+  const started = (): Running => {
+    if (!running) throw new Error('the driver sqlite-memory is not started')
+    return running
+  }
+  const storageOf = (place: Place): SqliteStorage => {
+    const storage = started().storages.get(keyOf(place))
+    if (!storage) throw storageMissing()
+    return storage
+  }
+
+  return {
+    name: 'sqlite-memory',
+    capabilities: { engine: 'sqlite', separateStorage: true, durable: false, containsTenantSql: false },
+
+    async start(environment) {
+      if (running) throw new Error('a driver serves one tenancy: make another with sqliteMemory()')
+      refuseProduction(process.env.NODE_ENV)
+      const sqlite = await import('node:sqlite')
+      refuseWithoutAuthorizer(sqlite.DatabaseSync.prototype)
+      running = { sqlite, environment, migrator: new SqliteMigrator(environment.migrations), storages: new Map() }
+    },
+
+    locator: (tenantId, epoch) => `t${epoch}_${tenantId}`,
+
+    async provision(place) {
+      const { sqlite, environment, migrator, storages } = started()
+      migrator.refuseSql()
+      const key = keyOf(place)
+      const known = storages.get(key)
+      const storage = known ?? new SqliteStorage(sqlite, place, limitsOf(environment, place))
+      if (known) {
+        const applied = await migrator.install(known)
+        known.isFenced = false
+        return applied
+      }
+      // Until it is complete nobody finds it; of two that are made at once, the first one is kept.
+      try {
+        const applied = await migrator.install(storage)
+        if (running?.storages !== storages) throw new Error('the driver was stopped')
+        if (storages.has(key)) {
+          await storage.close()
+          return this.provision(place)
+        }
+        storages.set(key, storage)
+        return applied
+      } catch (error) {
+        await storage.close()
+        throw error
+      }
+    },
+
+    async applied(place) {
+      return started().migrator.applied(storageOf(place))
+    },
+
+    async migrate(place, options) {
+      const { migrator } = started()
+      migrator.refuseSql()
+      return migrator.up(storageOf(place), options)
+    },
+
+    async rollback(place, steps, options) {
+      return started().migrator.down(storageOf(place), steps, options)
+    },
+
+    async execute(place, statement) {
+      return alone(storageOf(place), statement)
+    },
+
+    async connect(place) {
+      const storage = storageOf(place)
+      storage.refuseIfFenced()
+      return new SqliteConnection(storage)
+    },
+
+    /** Storage that is not there needs no fence: nothing can be asked of it. */
+    async fence(place) {
+      const storage = started().storages.get(keyOf(place))
+      if (storage) storage.isFenced = true
+    },
+
+    async unfence(place) {
+      storageOf(place).isFenced = false
+    },
+
+    async isFenced(place) {
+      return started().storages.get(keyOf(place))?.isFenced ?? false
+    },
+
+    mayBeFence: (error) => StorageFenced.matches(error),
+
+    async drop(place) {
+      const { storages } = started()
+      const storage = storages.get(keyOf(place))
+      await storage?.drop()
+      if (storages.get(keyOf(place)) === storage) storages.delete(keyOf(place))
+    },
+
+    /** No server, no catalog. */
+    async *audit() {},
+
+    /** Of each tenant's database one: busy while a statement or a transaction has it. */
+    connections() {
+      const { environment, storages } = started()
+      return [...environment.placements.keys()].map((placement) => {
+        const all = [...storages.values()].filter((storage) => storage.placement === placement)
+        const busy = all.filter(({ isTaken }) => isTaken).length
+        const waiting = all.reduce((sum, storage) => sum + storage.waiting, 0)
+        return { placement, idle: all.length - busy, busy, waiting }
+      })
+    },
+
+    async stop() {
+      const storages = running?.storages
+      running = undefined
+      await Promise.all([...(storages?.values() ?? [])].map((storage) => storage.close()))
+    },
+  }
+}
+
+/** A locator is unique on its placement. */
+const keyOf = ({ placement, locator }: Place): string => JSON.stringify([placement, locator])
+
+function limitsOf({ placements }: DriverEnvironment, { placement }: Place) {
+  const found = placements.get(placement)
+  if (!found) throw new Error(`the placement "${placement}" is not configured in this process`)
+  return found.connections
+}
+
+function refuseProduction(nodeEnv: string | undefined): void {
+  if (nodeEnv !== 'production') return
+  throw new Error(
+    'sqlite-memory keeps tenants in the memory of one process, which loses them when it ends: it does not start with ' +
+      'NODE_ENV=production; use schema-pg, rowscope-pg or database-pg',
+  )
+}
+
+/** Without one, SQL could attach files. @param prototype that of DatabaseSync. */
+export function refuseWithoutAuthorizer(prototype: object, version = process.version): void {
+  if ('setAuthorizer' in prototype) return
+  throw new Error(
+    `sqlite-memory needs Node 24.10 or later, this is ${version}: node:sqlite cannot refuse ATTACH there (setAuthorizer)`,
+  )
+}

@@ -1,0 +1,172 @@
+/**
+ * What the registry says that tenants have, against what their servers have, for the doctor. Nothing is asked once per tenant.
+ *
+ * Tenants go on changing while they are compared, and a transition sets a fence before it commits. So what disagrees is looked at
+ * a second time with its rows locked, when nothing of it is on its way any more.
+ */
+import type { Kernel } from '../kernel/kernel.ts'
+import type { IsolationDriver, Place, StoredPlace } from './isolation.ts'
+import type { Status } from './lifecycle.ts'
+import { toPlace } from './registry.ts'
+import type { Storage } from './storage.ts'
+
+const READ_AT_ONCE = 1_000
+/** An installation or a purge that takes longer is not on its way any more. */
+const STUCK_MS = 10 * 60_000
+
+export interface Registered {
+  readonly id: string
+  readonly locator: string
+  readonly status: Status
+  readonly statusBefore: Status | null
+  readonly isBeingPurged: boolean
+}
+
+export type Mismatch =
+  | { readonly kind: 'missing' | 'open' | 'closed'; readonly locator: string; readonly tenantId: string }
+  | { readonly kind: 'left over'; readonly locator: string }
+
+export interface TenantsOn {
+  readonly isolation: string
+  readonly placement: string
+  readonly tenants: number
+}
+
+export interface StuckTenant {
+  readonly id: string
+  readonly what: 'provisioning' | 'purge'
+  readonly since: Date
+}
+
+export interface FailedTenant {
+  readonly id: string
+  readonly failure: { readonly code: string; readonly message: string } | null
+}
+
+export class Inventory {
+  readonly #kernel: Pick<Kernel, 'database' | 'clock'>
+  readonly #storage: Storage
+
+  constructor(kernel: Pick<Kernel, 'database' | 'clock'>, storage: Storage) {
+    this.#kernel = kernel
+    this.#storage = storage
+  }
+
+  get drivers(): readonly IsolationDriver[] {
+    return this.#storage.drivers
+  }
+
+  get placements(): readonly string[] {
+    return this.#storage.placements
+  }
+
+  /** Of a driver or a placement that this process does not have. */
+  async unserved(): Promise<TenantsOn[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select isolation, placement, count(*) as tenants from multitenancy.tenants
+       where purged_at is null group by isolation, placement order by isolation, placement`,
+    )
+    const drivers = this.drivers.map(({ name }) => name)
+    return (rows as TenantsOn[]).filter(
+      ({ isolation, placement }) => !drivers.includes(isolation) || !this.placements.includes(placement),
+    )
+  }
+
+  async failed(): Promise<FailedTenant[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select id, failure from multitenancy.tenants where status = 'failed' and purged_at is null order by id`,
+    )
+    return rows
+  }
+
+  /** Installations and purges that began long ago. */
+  async stuck(): Promise<StuckTenant[]> {
+    const before = new Date(this.#kernel.clock.now().getTime() - STUCK_MS)
+    const { rows } = await this.#kernel.database.sql(
+      `select id, 'provisioning' as what, updated_at as since from multitenancy.tenants
+       where status = 'provisioning' and purged_at is null and updated_at < $1
+       union all
+       select id, 'purge', purge_started_at from multitenancy.tenants
+       where status = 'deleted' and purged_at is null and purge_started_at < $1 order by id`,
+      [before],
+    )
+    return rows
+  }
+
+  /** How many tenants name which plan, whatever their metadata hold there. */
+  async plans(): Promise<{ plan: unknown; tenants: number }[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select metadata->'plan' as plan, count(*) as tenants from multitenancy.tenants
+       where purged_at is null and status <> 'deleted' and metadata ? 'plan' group by 1 order by 1`,
+    )
+    return rows
+  }
+
+  /** Where the registry and a server disagree about the storage of tenants. */
+  async mismatches(driver: IsolationDriver, placement: string): Promise<Mismatch[]> {
+    const look = async () =>
+      compared(await this.#registered(driver.name, placement), (await driver.inventory?.(placement)) ?? [], {
+        isSeparate: driver.capabilities.separateStorage,
+      })
+    const suspected = new Set((await look()).map(identity))
+    if (suspected.size === 0) return []
+    const { database } = this.#kernel
+    return database.transaction(async () => {
+      await database.sql(
+        `select from multitenancy.tenants where isolation = $1 and placement = $2 and locator = any($3) order by id for share`,
+        [driver.name, placement, [...suspected].map((one) => one.slice(one.indexOf(' ') + 1))],
+      )
+      return (await look()).filter((mismatch) => suspected.has(identity(mismatch)))
+    })
+  }
+
+  /** The places of all tenants of a driver that have not been purged. */
+  async *places(isolation: string): AsyncIterable<Place> {
+    let last = ''
+    for (;;) {
+      const { rows } = await this.#kernel.database.sql(
+        `select id, isolation, placement, locator, epoch from multitenancy.tenants
+         where isolation = $1 and purged_at is null and id > $2 order by id limit $3`,
+        [isolation, last, READ_AT_ONCE],
+      )
+      if (rows.length === 0) return
+      for (const row of rows) yield toPlace(row)
+      last = rows.at(-1).id
+    }
+  }
+
+  async #registered(isolation: string, placement: string): Promise<Registered[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select id, locator, status, status_before as "statusBefore", purge_started_at is not null as "isBeingPurged"
+       from multitenancy.tenants where isolation = $1 and placement = $2 and purged_at is null order by id`,
+      [isolation, placement],
+    )
+    return rows
+  }
+}
+
+/** @param isSeparate whether each tenant has storage of its own; else what is stored are fences alone. */
+export function compared(
+  registered: readonly Registered[],
+  stored: readonly StoredPlace[],
+  { isSeparate }: { isSeparate: boolean },
+): Mismatch[] {
+  const places = new Map(stored.map((place) => [place.locator, place]))
+  const found: Mismatch[] = []
+  for (const { id: tenantId, locator, status, statusBefore, isBeingPurged } of registered) {
+    const place = places.get(locator)
+    places.delete(locator)
+    if (isBeingPurged) continue
+    const lived = status === 'deleted' ? statusBefore : status // what a tenant has that was never active, nobody promised
+    const isInstalled = lived === 'active' || lived === 'suspended'
+    if (!isInstalled) continue
+    const isFenced = place?.isFenced ?? false
+    if (isSeparate && !place) found.push({ kind: 'missing', locator, tenantId })
+    else if (status !== 'active' && !isFenced) found.push({ kind: 'open', locator, tenantId })
+    else if (status === 'active' && isFenced) found.push({ kind: 'closed', locator, tenantId })
+  }
+  if (isSeparate) for (const locator of places.keys()) found.push({ kind: 'left over', locator })
+  return found
+}
+
+const identity = ({ kind, locator }: Mismatch): string => `${kind.replace(' ', '-')} ${locator}`

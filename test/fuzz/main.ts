@@ -1,0 +1,69 @@
+/**
+ * `npm run test:fuzz [-- --operations 100000 --driver <part of a name> --seed <n>]`: the leak fuzzer at length, on each driver and
+ * each of its manners. Prints what was run, and the seed; exits with 1 when anything was seen that should not have been.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { KINDS, openSubject } from '../../src/drivers/isolation/subject.fixture.ts'
+import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
+import { placeIn, proofMigrations } from '../../src/testing/isolation-subject.ts'
+import { leakFuzz } from '../../src/testing/leak-fuzzer.ts'
+
+const TENANTS = ['a', 'b', 'c', 'a-b', 'select', '0']
+
+const { values } = parseArgs({
+  options: {
+    operations: { type: 'string', default: '100000' },
+    workers: { type: 'string', default: '12' },
+    driver: { type: 'string', default: 'all' },
+    seed: { type: 'string' },
+  },
+})
+const kinds = Object.keys(KINDS).filter((kind) => values.driver === 'all' || kind.startsWith(values.driver))
+if (kinds.length === 0) throw new Error(`--driver: all, or the beginning of one of ${Object.keys(KINDS).join('; ')}`)
+
+const given = process.env.TENANTRY_TEST_POSTGRES_URL
+const directory = mkdtempSync(join(tmpdir(), 'tenantry-fuzz-'))
+const server = given
+  ? undefined
+  : await startEmbeddedPostgres({
+      directory: join(directory, 'postgres'),
+      password: 'fuzz',
+      settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' },
+    })
+try {
+  for (const kind of kinds) await fuzz(kind, given ?? server?.url ?? '')
+} finally {
+  await server?.stop()
+  rmSync(directory, { recursive: true, force: true })
+}
+
+async function fuzz(kind: string, serverUrl: string): Promise<void> {
+  const subject = await openSubject(serverUrl, kind)
+  try {
+    const driver = await subject.open(proofMigrations('postgres'))
+    const places = TENANTS.map((id) => placeIn(subject, driver, id))
+    for (const place of places) await driver.provision(place)
+    const report = await leakFuzz({
+      ...subject,
+      driver,
+      places,
+      operations: Number(values.operations),
+      workers: Number(values.workers),
+      seed: values.seed === undefined ? undefined : Number(values.seed),
+    })
+    const { operations, violations, seed, elapsedMs } = report
+    const total = Object.values(operations).reduce((sum, count) => sum + count, 0)
+    console.log(
+      `${kind}: ${total} operations in ${Math.round(elapsedMs / 1_000)} s, ${violations.length} violations, seed ${seed}`,
+    )
+    for (const [name, count] of Object.entries(operations).sort()) console.log(`  ${String(count).padStart(7)} ${name}`)
+    for (const { operation, tenantId, what } of violations)
+      console.log(`  VIOLATION ${operation} (${tenantId}): ${what}`)
+    if (violations.length > 0) process.exitCode = 1
+  } finally {
+    await subject.close()
+  }
+}
