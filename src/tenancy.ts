@@ -15,6 +15,7 @@ import { type Clock, systemClock } from './kernel/clock.ts'
 import type { Command } from './kernel/commands.ts'
 import { createSecrets } from './kernel/crypto.ts'
 import { Database, type DatabaseOptions } from './kernel/database.ts'
+import { Doctor } from './kernel/doctor.ts'
 import { type EventOf, Events, type EventType } from './kernel/events.ts'
 import { createHealth, type Health } from './kernel/health.ts'
 import { idempotencyTables } from './kernel/idempotency.ts'
@@ -31,6 +32,7 @@ import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
 import { circuitSeries } from './tenants/circuit-series.ts'
 import { Circuits } from './tenants/circuits.ts'
 import { commands } from './tenants/commands.ts'
+import { diagnoses } from './tenants/diagnoses.ts'
 import { connectionSeries } from './tenants/connection-series.ts'
 import { createGuard, type Guard, type GuardOptions } from './tenants/guard.ts'
 import { Tenants } from './tenants/index.ts'
@@ -87,6 +89,7 @@ export interface Core {
   readonly kernel: Kernel
   readonly tenants: Tenants
   readonly health: Health
+  readonly doctor: Doctor
   readonly metrics: Metrics
   readonly operations: readonly Bound<AnyOperation>[]
   readonly commands: readonly Bound<Command>[]
@@ -170,16 +173,18 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     })
     const services = new Map(satellites.map((satellite) => [satellite.name, satellite.service(kernel)]))
     const parts: { satellite: Omit<Satellite, 'service' | 'summary'>; service: any }[] = [
-      { satellite: { name: 'tenants', operations, commands, jobs, schedule }, service: tenants },
+      { satellite: { name: 'tenants', operations, commands, jobs, schedule, doctor: diagnoses }, service: tenants },
       ...satellites.map((satellite) => ({ satellite, service: services.get(satellite.name) })),
     ]
     const health = createHealth(config.health?.critical)
+    const doctor = new Doctor(log)
     const metrics = new Metrics()
     for (const { satellite, service } of parts) {
       for (const { type, when, handle } of satellite.listeners ?? []) {
         events.subscribe(type, when, (event) => handle(service, event))
       }
       for (const [name, check] of Object.entries(satellite.checks ?? {})) health.register(name, () => check(service))
+      for (const diagnosis of satellite.doctor ?? []) doctor.register(diagnosis, service)
       metrics.register(...(satellite.metrics?.(service) ?? []))
       stops.push(() => satellite.stop?.(service))
     }
@@ -198,6 +203,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       kernel,
       tenants,
       health,
+      doctor,
       metrics,
       operations: parts.flatMap(({ satellite, service }) => bind(satellite.operations, service)),
       commands: parts.flatMap(({ satellite, service }) => bind(satellite.commands, service)),

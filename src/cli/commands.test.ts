@@ -103,21 +103,79 @@ describe('a tenant, from the first command to the last', () => {
     const file = join(directory, 'question.sql')
     await writeFile(file, 'select count(*)::int as notes from notes')
     expect(await json('tenant:exec', 'globex', '--file', file)).toEqual([{ notes: 0 }])
+    await writeFile(
+      file,
+      `insert into notes values ('a;b'); -- two\nselect body from notes; insert into nowhere values (1)`,
+    )
+    expect((await tenantry.run('tenant:exec', 'globex', '--file', file)).code).toBe(1)
+    await writeFile(file, `insert into notes values ('a;b'); -- two\nselect body from notes;`)
+    expect(await json('tenant:exec', 'globex', '--file', file)).toEqual([{ body: 'a;b' }])
   })
 
   test('tenant:migrate and tenant:migrate:rollback', async () => {
     await writeMigration('0002_dates', 'alter table notes add day date', 'alter table notes drop day')
-    expect(await json('tenant:migrate', 'acme')).toEqual([{ id: 'acme', migrations: '0002_dates' }])
-    expect(await json('tenant:migrate')).toEqual(
-      expect.arrayContaining([
-        { id: 'acme', migrations: '' },
-        { id: 'globex', migrations: '0002_dates' },
-      ]),
-    )
-    expect(await json('tenant:migrate:rollback', 'acme', '--steps', '2', '--yes')).toEqual([
-      { id: 'acme', rolledBack: '0002_dates' },
-      { id: 'acme', rolledBack: '0001_notes' },
+    expect(await json('tenant:migrate', '--dry-run')).toEqual([
+      { tenantId: 'acme', migrations: ['0002_dates'], error: null },
+      { tenantId: 'globex', migrations: ['0002_dates'], error: null },
     ])
+    expect((await tenantry.run('tenant:migrate', 'acme', 'globex')).stdout).toMatch(
+      /^id +state +migrations +attempts +error\nacme +done +0002_dates +1 +-\nglobex +done +0002_dates +1 +-\n$/,
+    )
+    expect(await json('tenant:migrate')).toMatchObject({ runId: null, total: 0, items: [] })
+    const { versions } = JSON.parse((await tenantry.run('tenant:migrate:status', '--json')).stdout)
+    expect(versions).toMatchObject([{ last: '0002_dates', tenants: 2, pending: [] }])
+    expect(await json('tenant:migrate:rollback', 'acme', '--steps', '2', '--yes')).toMatchObject({
+      direction: 'down',
+      state: 'completed',
+      items: [{ tenantId: 'acme', migrations: ['0002_dates', '0001_notes'] }],
+    })
+    expect(await json('tenant:migrate:status', 'acme', '--verify')).toEqual([
+      { migration: '0001_notes', state: 'pending' },
+      { migration: '0002_dates', state: 'pending' },
+    ])
+  })
+
+  test('tenant:migrate that fails says for whom and why, and goes on once it is mended', async () => {
+    await writeMigration('0003_wrong', 'select 1 / 0', 'select 1')
+    const { code, stdout, stderr } = await tenantry.run('tenant:migrate', 'acme', 'globex', '--json')
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout)).toMatchObject({ state: 'failed', total: 2, failed: 2 })
+    expect(stderr).toContain('"code": "E_MIGRATIONS_INCOMPLETE"')
+    expect(stderr).toMatch(/"detail": "2 of 2 failed; the first is acme: .*0003_wrong \(up\) failed/)
+    expect(stderr).toContain('division by zero') // in the log, for who runs it
+    await writeMigration('0003_wrong', 'select 1', 'select 1')
+    expect(await json('tenant:migrate', '--concurrency', '1')).toMatchObject({ state: 'completed', done: 2 })
+    expect(await json('tenant:migrate:rollback', '--all', '--dry-run')).toMatchObject([
+      { tenantId: 'acme', migrations: ['0003_wrong'] },
+      { tenantId: 'globex', migrations: ['0003_wrong'] },
+    ])
+    expect((await tenantry.run('tenant:migrate', '--cancel')).stderr).toBe('there is no unfinished run\n')
+  })
+
+  test('tenant:seed, from SQL and from a program, all or nothing for each tenant', async () => {
+    const file = join(directory, 'seed.sql')
+    await writeFile(file, `insert into notes (body) values ('one; two');\ninsert into notes (body) values ('three');`)
+    expect(await json('tenant:seed', 'acme', '--file', file)).toEqual([{ id: 'acme', isSeeded: true }])
+    const program = join(directory, 'seed.ts')
+    await writeFile(
+      program,
+      `export async function seed(db: any, { id }: { id: string }) {
+        await db.insertInto('notes').values({ body: id }).execute()
+        if (id === 'globex') throw new Error('not globex')
+      }`,
+    )
+    const { code, stdout } = await tenantry.run('tenant:seed', '--all', '--file', program, '--json')
+    expect({ code, results: JSON.parse(stdout) }).toEqual({
+      code: 1,
+      results: expect.arrayContaining([
+        { id: 'acme', isSeeded: true },
+        { id: 'globex', isSeeded: false, error: 'not globex' },
+      ]),
+    })
+    const bodies = async (id: string) =>
+      (await json('tenant:exec', id, '--sql', 'select body from notes')).map(({ body }: any) => body)
+    expect(await bodies('acme')).toEqual(['one; two', 'three', 'acme'])
+    expect(await bodies('globex')).not.toContain('globex')
   })
 
   test('tenant:suspend, tenant:activate and tenant:maintenance', async () => {
@@ -177,6 +235,12 @@ describe.concurrent('what is refused', () => {
     [2, ['tenant:purge', 'globex', '--yes'], /"globex" is not a deleted tenant/],
     [3, ['tenant:migrate', 'nobody'], /nobody/],
     [2, ['tenant:migrate:rollback', 'globex'], /--yes/],
+    [2, ['tenant:migrate:rollback', '--yes'], /name the tenants, or give --all/],
+    [2, ['tenant:migrate', '--concurrency', '100'], /concurrency/],
+    [3, ['tenant:migrate:status', 'nobody'], /nobody/],
+    [2, ['tenant:seed', 'globex', '--file', 'missing.sql'], /missing\.sql: there is no such file/],
+    [2, ['tenant:seed', 'globex', '--file', 'seed.txt'], /a seed is a \.sql, \.ts or \.js file/],
+    [2, ['tenant:seed', '--file', 'seed.sql'], /name the tenants, or give --all/],
     [3, ['tenant:migrate:rollback', 'nobody', '--yes'], /nobody/],
     [2, ['tenant:exec', 'globex'], /--sql or --file/],
     [3, ['tenant:exec', 'nobody', '--sql', 'select 1'], /nobody/],

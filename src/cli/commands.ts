@@ -39,6 +39,12 @@ export const ownCommands: readonly OwnCommand[] = [
     run: async (input) => (await import('./status.ts')).status(input),
   },
   {
+    name: 'doctor',
+    summary: 'Say what is wrong, and what to do about it',
+    options: [{ flags: '--prove', summary: 'prove the isolation of tenants from the catalogs of their servers too' }],
+    run: async (input) => (await import('./doctor.ts')).doctor(input),
+  },
+  {
     name: 'api',
     summary: 'Call the running service with the admin token',
     arguments: [

@@ -1,5 +1,6 @@
 /** Operations that belong to no part: the service speaking of itself. */
 import { z } from 'zod'
+import { SEVERITIES } from '../kernel/doctor.ts'
 import { operation, Reply } from '../kernel/operation.ts'
 import type { Core } from '../tenancy.ts'
 import { VERSION } from '../version.ts'
@@ -15,6 +16,25 @@ const Health = z
     ),
   })
   .meta({ id: 'Health' })
+
+const Doctor = z
+  .object({
+    status: z.enum(['ok', 'warn', 'error']),
+    checks: z
+      .array(
+        z.object({
+          name: z.string().meta({ description: 'Of the diagnosis' }),
+          severity: z.enum(SEVERITIES),
+          code: z.string().meta({ description: 'Stable; of the form `storage.missing`' }),
+          message: z.string(),
+          remedy: z.string(),
+          fixable: z.boolean().meta({ description: 'Whether it can be put right without harm, by itself' }),
+          tenantId: z.string().optional(),
+        }),
+      )
+      .meta({ description: 'What was found, the worst first; empty when nothing was' }),
+  })
+  .meta({ id: 'Doctor' })
 
 export const systemOperations = [
   operation({
@@ -32,6 +52,19 @@ export const systemOperations = [
         uptimeSeconds: process.uptime(),
         checks: { ...checks },
       })
+    },
+  }),
+  operation({
+    name: 'doctor.get',
+    method: 'GET',
+    path: '/doctor',
+    summary: 'What is wrong with the installation, and what to do about it',
+    description: 'Answers 503 while an error stands. The proof of isolation takes longer: `tenantry doctor --prove`.',
+    reply: Doctor,
+    alsoStatus: [503],
+    handle: async ({ doctor }: Core, { signal }) => {
+      const { status, checks } = await doctor.examine({ signal })
+      return new Reply(status === 'error' ? 503 : 200, { status, checks: [...checks] })
     },
   }),
 ]

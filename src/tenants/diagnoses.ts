@@ -7,12 +7,20 @@ import type { Mismatch } from './inventory.ts'
 const PROOF_TIMEOUT_MS = 300_000
 
 export const diagnoses: readonly Diagnosis<Tenants>[] = [
-  { name: 'tenants', summary: 'Installations and purges that failed or do not come to an end', examine: examineTenants },
+  {
+    name: 'tenants',
+    summary: 'Installations and purges that failed or do not come to an end',
+    examine: examineTenants,
+  },
   { name: 'directory', summary: 'Tenants of a driver or placement that is not configured', examine: examineDirectory },
   { name: 'plans', summary: 'Tenants with a plan that is not defined', examine: examinePlans },
   { name: 'circuits', summary: 'Databases that are not called at present', examine: examineCircuits },
   { name: 'migrations', summary: 'Storage that lacks migrations, or has others', examine: examineMigrations },
-  { name: 'storage', summary: 'Storage that is missing or left over; fences that do not stand', examine: examineStorage },
+  {
+    name: 'storage',
+    summary: 'Storage that is missing or left over; fences that do not stand',
+    examine: examineStorage,
+  },
   {
     name: 'isolation',
     summary: "What servers' catalogs say about the isolation of tenants; only with prove",
@@ -149,7 +157,9 @@ async function* examineStorage({ inventory }: Tenants, { log }: Examination): As
   }
 }
 
-const MISMATCHES: Readonly<Record<Mismatch['kind'], { severity: Severity; code: string; fault: string; remedy: string }>> = {
+const MISMATCHES: Readonly<
+  Record<Mismatch['kind'], { severity: Severity; code: string; fault: string; remedy: string }>
+> = {
   missing: {
     severity: 'error',
     code: 'storage.missing',
@@ -160,7 +170,8 @@ const MISMATCHES: Readonly<Record<Mismatch['kind'], { severity: Severity; code: 
     severity: 'error',
     code: 'storage.open',
     fault: 'is open, though its tenant is suspended or deleted',
-    remedy: 'See whether a worker runs, which carries out the job FenceTenant; or activate and suspend the tenant again.',
+    remedy:
+      'See whether a worker runs, which carries out the job FenceTenant; or activate and suspend the tenant again.',
   },
   closed: {
     severity: 'warn',

@@ -81,6 +81,7 @@ export class Tenants {
       storage,
       versions,
       transitions: this.#transitions,
+      fences: this.fences,
       autoPurge: config.autoPurge,
     })
   }

@@ -12,6 +12,7 @@ import type { Attempt } from '../kernel/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { TenantNotFound, TenantState } from './errors.ts'
 import { TenantMigrated, TenantPurged } from './events.ts'
+import type { Fences } from './fences.ts'
 import { InstallTenant, UninstallTenant } from './jobs.ts'
 import { type Registry, toPlace } from './registry.ts'
 import type { SchemaVersions } from './schema-versions.ts'
@@ -30,6 +31,7 @@ export interface InstallationParts {
   readonly storage: Storage
   readonly versions: SchemaVersions
   readonly transitions: Transitions
+  readonly fences: Fences
   readonly autoPurge: boolean
 }
 
@@ -39,14 +41,16 @@ export class Installation {
   readonly #storage: Storage
   readonly #versions: SchemaVersions
   readonly #transitions: Transitions
+  readonly #fences: Fences
   readonly #autoPurge: boolean
 
-  constructor({ kernel, registry, storage, versions, transitions, autoPurge }: InstallationParts) {
+  constructor({ kernel, registry, storage, versions, transitions, fences, autoPurge }: InstallationParts) {
     this.#kernel = kernel
     this.#registry = registry
     this.#storage = storage
     this.#versions = versions
     this.#transitions = transitions
+    this.#fences = fences
     this.#autoPurge = autoPurge
   }
 
@@ -179,7 +183,7 @@ export class Installation {
     }
   }
 
-  /** Deleted meanwhile. A purge yet to come removes the storage; one that had begun may have looked before it was made. */
+  /** Installed by another run, or deleted meanwhile. A purge yet to come removes the storage; one that had begun may have looked before it was made. */
   async #leaveToPurge(row: TenantRow): Promise<void> {
     const begun = await this.#kernel.database
       .query<TenantTables>()
@@ -188,9 +192,8 @@ export class Installation {
       .where('id', '=', row.id)
       .where('purgeStartedAt', 'is not', null)
       .executeTakeFirst()
-    const driver = this.#storage.driver(row.isolation)
-    if (begun) await driver.drop(toPlace(row))
-    else await driver.fence(toPlace(row))
+    if (begun) await this.#storage.driver(row.isolation).drop(toPlace(row))
+    else await this.#fences.close(row.id)
   }
 
   async #giveUp(id: string, failure: { code: string; message: string }): Promise<void> {

@@ -6,6 +6,7 @@ import type { Tenancy } from '../tenancy.ts'
 import { startProxy } from '../testing/proxy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import type { Registry } from './registry.ts'
+import { TenantCache } from './tenant-cache.ts'
 
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 5 }
 
@@ -126,6 +127,7 @@ describe('a domain', () => {
     const { id: b } = await here.tenants.create({ name: 'b' })
     const owners = async () => {
       await allIsHeard()
+      await Promise.all([nameOf(a), nameOf(b)]) // who it was is known again before it is asked whose it is
       return [await ownerOf(domain), (await here.tenants.registry.findByDomain(domain))?.tenant.id]
     }
     expect(await owners()).toEqual([undefined, undefined])
@@ -155,11 +157,15 @@ describe('a domain', () => {
 
   test('that nobody has is remembered for a second, or until something changes', async () => {
     const domain = name()
-    const { id } = await installed(here, { name: 'Acme' })
+    const { id } = await installed(here, { name: 'Acme', domains: [domain] })
+    await allIsHeard()
+    expect(await ownerOf(domain)).toBe(id)
+    await here.tenants.update(id, { domains: [] })
     await allIsHeard()
     const claimInSecret = () => sql('insert into multitenancy.tenant_domains values ($1, $2)', [domain, id])
     expect(await ownerOf(domain)).toBeUndefined()
     await claimInSecret()
+    await sql('update multitenancy.tenants set domains = array[$2] where id = $1', [id, domain])
     expect(await ownerOf(domain)).toBeUndefined()
     vi.advanceTimersByTime(1_001)
     expect(await ownerOf(domain)).toBe(id)
@@ -278,6 +284,16 @@ describe('while the database is away', () => {
     await expect(registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
   })
 
+  test('who is created meanwhile is known as soon as it is back', async () => {
+    await restore()
+    const late = `late-${id}`
+    expect(await nameOf(late)).toBeUndefined()
+    await cut()
+    await here.tenants.create({ id: late, name: 'Late' })
+    await restore()
+    expect(await nameOf(late)).toBe('Late')
+  })
+
   test('a change made meanwhile counts as soon as it is back', async () => {
     vi.advanceTimersByTime(5_001)
     expect(await nameOf(id)).toBe('Acme')
@@ -301,6 +317,59 @@ test('a change that was heard is never taken back by an outage', async () => {
   expect((await registry.find(id))?.tenant.status).toBe('deleted')
 })
 
+describe('a read that takes its time', () => {
+  let id: string
+  let cache: TenantCache
+  let reads: number
+  let gate: PromiseWithResolvers<void>
+  beforeEach(async () => {
+    ;({ id } = await installed(here, { name: 'Acme' }))
+    await allIsHeard()
+    const read = async (id: string) => {
+      reads++
+      const located = await registry.refresh(id)
+      await gate.promise
+      return located
+    }
+    cache = new TenantCache(there.kernel, { byId: read, byDomain: () => read(id) }, 300_000)
+    reads = 0
+    gate = Promise.withResolvers()
+  })
+
+  test.each(['forget', 'doubtAll'] as const)('is not kept, nor shared, once it may be old: %s', async (word) => {
+    const asked = () => [cache.find(id), cache.findByDomain('some.example')]
+    const early = [...asked(), ...asked()]
+    expect(reads).toBe(2)
+    cache[word](id)
+    const late = asked()
+    expect(reads).toBe(4)
+    cache[word](id)
+    gate.resolve()
+    for (const located of await Promise.all([...early, ...late])) expect(located?.tenant.id).toBe(id)
+    expect([cache.peek(id), cache.peekDomain('some.example')]).toEqual([undefined, undefined])
+    await cache.find(id)
+    expect(cache.peek(id)?.tenant.id).toBe(id)
+  })
+
+  test('is the only one, while the database is away, however long it takes', async () => {
+    gate.resolve()
+    await cache.find(id)
+    await cut()
+    vi.advanceTimersByTime(5_001)
+    await cache.find(id)
+    gate = Promise.withResolvers()
+    vi.advanceTimersByTime(1_001)
+    reads = 0
+    for (let round = 0; round < 5; round++) {
+      expect(cache.peek(id)).toBeDefined()
+      await expect(cache.find('another')).rejects.toMatchObject(UNAVAILABLE)
+      vi.advanceTimersByTime(1_001)
+    }
+    expect(reads).toBe(1)
+    gate.resolve()
+  })
+})
+
 test('a database that has gone silent counts as away', async () => {
   const { id } = await installed(here, { name: 'Acme' })
   await allIsHeard()
@@ -309,6 +378,10 @@ test('a database that has gone silent counts as away', async () => {
     await sql('lock table multitenancy.tenants in access exclusive mode')
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
     const asked = Promise.allSettled([registry.find(id), registry.find(id)])
+    for (let waiting = 0; waiting === 0; ) {
+      const { rows } = await sql('select count(*) as count from pg_locks where not granted')
+      waiting = rows[0].count
+    }
     vi.advanceTimersByTime(5_001)
     vi.useRealTimers()
     const [first, second] = await asked

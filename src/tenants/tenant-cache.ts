@@ -247,7 +247,7 @@ export class TenantCache {
         this.#outage = undefined
         throw error
       }
-      if (!this.#outage) this.#kernel.log.warn({ err: error }, 'tenants cannot be read; those that are known are served')
+      if (!this.#outage) this.#kernel.log.warn({ err: error }, 'tenants cannot be read; who is known is served')
       this.#outage = { retryAt: performance.now() + RETRY_MS, isTrying: false }
       const entry = before()
       if (!entry || !this.#isServable(entry)) throw unavailable(error)

@@ -1,4 +1,5 @@
 /** The cases of the tenants themselves, and of what the service says of itself. */
+import { join } from 'node:path'
 import type { Case, Part } from './row.ts'
 
 const absent = { tenant: 'none' } as const
@@ -73,6 +74,7 @@ export const tenants: Part = {
     'tenants.queue': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
     'plans.list': { success: {}, wrong: wrongQuery },
     'health.get': { success: {}, wrong: wrongQuery },
+    'doctor.get': { success: {}, wrong: wrongQuery },
   },
   commands: {
     'tenant:list': { line: ['--limit', '5', '--status', 'active'] },
@@ -86,6 +88,8 @@ export const tenants: Part = {
     'tenant:purge': { ...deleted, line: ['{id}'] },
     'tenant:migrate': { line: ['{id}'] },
     'tenant:migrate:rollback': { line: ['{id}', '--steps', '2'] },
+    'tenant:migrate:status': { line: ['{id}'] },
+    'tenant:seed': { line: ['{id}', '--file', join(import.meta.dirname, 'seed.sql')] },
     'tenant:exec': { line: ['{id}', '--sql', 'select count(*) from notes'] },
     'tenant:queue:stats': { line: ['{id}'] },
   },

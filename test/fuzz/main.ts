@@ -43,7 +43,7 @@ try {
 async function fuzz(kind: string, serverUrl: string): Promise<void> {
   const subject = await openSubject(serverUrl, kind)
   try {
-    const driver = await subject.open(proofMigrations('postgres'))
+    const driver = await subject.open(proofMigrations(KINDS[kind]?.engine ?? 'postgres'))
     const places = TENANTS.map((id) => placeIn(subject, driver, id))
     for (const place of places) await driver.provision(place)
     const report = await leakFuzz({

@@ -9,8 +9,8 @@ import { kyselyOn } from './migration-client.ts'
 import { appliedOf, lastOf, MigrationFailed, pendingOf } from './migration-set.ts'
 import { isIdle } from './scoped-connection.ts'
 
-/** What every placement's database needs once; ten processes may do it at the same moment. */
-export const prepareStatements = (scopeRole: string): string => `begin;
+/** What a database with tenants' rows needs once; in a transaction, ten processes may do it at the same moment. */
+export const baseObjects = (scopeRole: string): string => `
   select pg_advisory_xact_lock(7367228002);
   create schema if not exists tenantry;
   create table if not exists tenantry.migrations (
@@ -24,8 +24,10 @@ export const prepareStatements = (scopeRole: string): string => `begin;
       end if;
       return tenant;
     end $function$;
-  grant usage on schema tenantry to ${pg.escapeIdentifier(scopeRole)};
-  commit`
+  grant usage on schema tenantry to ${pg.escapeIdentifier(scopeRole)}`
+
+/** The same by itself. */
+export const prepareStatements = (scopeRole: string): string => `begin; ${baseObjects(scopeRole)}; commit`
 
 type Direction = 'up' | 'down'
 

@@ -5,6 +5,7 @@
 import pg from 'pg'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
+import { closedOr } from './closed-database.ts'
 import { Connections } from './connections.ts'
 import { prepareStatements } from './postgres-migrator.ts'
 import { type Manner, ScopedConnection } from './scoped-connection.ts'
@@ -24,6 +25,8 @@ export const OWN_DATABASE = ''
 export interface AdministerOptions {
   /** How long a statement may wait for a lock; default 10,000. */
   readonly lockTimeoutMs?: number | undefined
+  /** The database that it is done in, and that has the lock; default the placement's own. */
+  readonly database?: string | undefined
 }
 
 export class PostgresServer {
@@ -80,6 +83,11 @@ export class PostgresServer {
     return this.#log
   }
 
+  /** The role of tenants' queries. */
+  get login(): string {
+    return decodeURIComponent(new URL(this.#placement.tenantUrl).username)
+  }
+
   /** One statement of a tenant, on a connection that it holds for no longer. */
   async execute(scope: Scope, manner: Manner, statement: Statement, database = OWN_DATABASE): Promise<StatementResult> {
     const connection = await this.connect(scope, manner, database)
@@ -103,16 +111,16 @@ export class PostgresServer {
   async administer<T>(
     locator: string,
     work: (client: pg.ClientBase) => Promise<T>,
-    { lockTimeoutMs = LOCK_TIMEOUT_MS }: AdministerOptions = {},
+    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE }: AdministerOptions = {},
   ): Promise<T> {
-    return this.owned((client) =>
+    const alone = (client: pg.ClientBase) =>
       inTransaction(client, work, async () => {
         await client.query(
           `begin; select pg_advisory_xact_lock(hashtextextended(${pg.escapeLiteral(locator)}, 1));
            set local lock_timeout = ${Number(lockTimeoutMs)}`, // after the first: who waits for another run finds it done
         )
-      }),
-    )
+      })
+    return database === OWN_DATABASE ? this.owned(alone) : this.ownedIn(database, alone)
   }
 
   /** A connection of the owner to the placement's database, outside of any transaction. */
@@ -142,6 +150,16 @@ export class PostgresServer {
     })
     client.on('error', () => undefined)
     await client.connect()
+    try {
+      return await work(client)
+    } finally {
+      await client.end()
+    }
+  }
+
+  /** A connection of the tenant login beside those of its budget, closed afterwards. */
+  async asLogin<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+    const client = await this.#open(OWN_DATABASE)
     try {
       return await work(client)
     } finally {
@@ -189,7 +207,7 @@ export class PostgresServer {
       await client
         .end()
         .catch((failure) => this.#log.debug({ err: failure }, 'a failed connection was not ended in order'))
-      throw error
+      throw database === OWN_DATABASE ? error : closedOr(error)
     }
   }
 }

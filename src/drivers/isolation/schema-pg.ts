@@ -8,9 +8,11 @@
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
+import { auditSchemas } from './catalog-audit.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
+import { rightsIn } from './schema-rights.ts'
 import type { Scope } from './scoped-query.ts'
 
 export interface SchemaPgOptions extends ScopeOptions {
@@ -24,6 +26,9 @@ export interface SchemaPgOptions extends ScopeOptions {
 }
 
 const INVALID_SCHEMA = '3F000'
+/** Two changed the rights of one schema at the same moment; PostgreSQL has no lock for that, and refuses one. */
+const CONCURRENTLY_UPDATED = 'XX000'
+const ATTEMPTS = 5
 
 /** The driver `schema-pg`. */
 export function schemaPg({ extensionsSchema, names = 'path', ...options }: SchemaPgOptions = {}): IsolationDriver {
@@ -65,7 +70,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
       const schema = pg.escapeIdentifier(locator)
       return server.administer(locator, async (client) => {
         await client.query(
-          `create schema if not exists ${schema}; ${grants(schema, pg.escapeIdentifier(server.scopeRole))}`,
+          `create schema if not exists ${schema}; ${rightsIn(schema, pg.escapeIdentifier(server.scopeRole))}`,
         )
         return migrator.install(client, locator, searchPath(locator))
       })
@@ -122,25 +127,35 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
       })
     },
 
-    async *audit() {},
+    async inventory(placement) {
+      const server = placements.server(placement)
+      const { rows } = await server.owned((client) => client.query(MADE_HERE, [server.scopeRole]))
+      return rows
+    },
+
+    audit: (places) => auditSchemas(placements, places, { extensionsSchema }),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }
 }
 
-/** Rights by default privileges: `GRANT … ON ALL TABLES` would read the whole catalog for every tenant. */
-const grants = (schema: string, role: string): string =>
-  `grant usage on schema ${schema} to ${role};
-   alter default privileges in schema ${schema} grant select, insert, update, delete on tables to ${role};
-   alter default privileges in schema ${schema} grant usage, select on sequences to ${role};
-   alter default privileges in schema ${schema} grant execute on functions to ${role};`
+/** The schemas with those rights, whether they are fenced or not. */
+const MADE_HERE = `
+  select nspname as locator, not has_schema_privilege(scope.oid, n.oid, 'usage') as "isFenced"
+  from pg_namespace n, (select oid from pg_roles where rolname = $1) scope
+  where n.oid in (select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = scope.oid)
+  order by nspname`
 
 /** A schema that is not there needs no fence, and gets its rights when it is made. */
 async function changeUsage(server: PostgresServer, locator: string, what: 'grant' | 'revoke', word: string) {
   const [schema, role] = [locator, server.scopeRole].map((name) => pg.escapeIdentifier(name))
-  try {
-    await server.owned((client) => client.query(`${what} usage on schema ${schema} ${word} ${role}`))
-  } catch (error) {
-    if (sqlState(error) !== INVALID_SCHEMA) throw error
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await server.owned((client) => client.query(`${what} usage on schema ${schema} ${word} ${role}`))
+      return
+    } catch (error) {
+      if (sqlState(error) === INVALID_SCHEMA) return
+      if (sqlState(error) !== CONCURRENTLY_UPDATED || attempt === ATTEMPTS) throw error
+    }
   }
 }

@@ -35,9 +35,41 @@ export function sqliteMemory(): IsolationDriver {
     return storage
   }
 
+  /** Until it is complete nobody finds it; of two that are made at once, the first to be complete is kept. */
+  const provision = async (place: Place): Promise<readonly string[]> => {
+    const { sqlite, environment, migrator, storages } = started()
+    migrator.refuseSql()
+    const known = storages.get(keyOf(place))
+    if (known) {
+      const applied = await migrator.install(known)
+      known.isFenced = false
+      return applied
+    }
+    const made = new SqliteStorage(sqlite, place, limitsOf(environment, place))
+    try {
+      const applied = await migrator.install(made)
+      if (started().storages !== storages) throw new Error('the driver was stopped meanwhile')
+      if (!storages.has(keyOf(place))) {
+        storages.set(keyOf(place), made)
+        return applied
+      }
+    } catch (error) {
+      await made.close()
+      throw error
+    }
+    await made.close()
+    return provision(place)
+  }
+
   return {
     name: 'sqlite-memory',
-    capabilities: { engine: 'sqlite', separateStorage: true, durable: false, containsTenantSql: false },
+    capabilities: {
+      engine: 'sqlite',
+      separateStorage: true,
+      durable: false,
+      containsTenantSql: false,
+      reach: 'no server',
+    },
 
     async start(environment) {
       if (running) throw new Error('a driver serves one tenancy: make another with sqliteMemory()')
@@ -49,32 +81,7 @@ export function sqliteMemory(): IsolationDriver {
 
     locator: (tenantId, epoch) => `t${epoch}_${tenantId}`,
 
-    async provision(place) {
-      const { sqlite, environment, migrator, storages } = started()
-      migrator.refuseSql()
-      const key = keyOf(place)
-      const known = storages.get(key)
-      const storage = known ?? new SqliteStorage(sqlite, place, limitsOf(environment, place))
-      if (known) {
-        const applied = await migrator.install(known)
-        known.isFenced = false
-        return applied
-      }
-      // Until it is complete nobody finds it; of two that are made at once, the first one is kept.
-      try {
-        const applied = await migrator.install(storage)
-        if (running?.storages !== storages) throw new Error('the driver was stopped')
-        if (storages.has(key)) {
-          await storage.close()
-          return this.provision(place)
-        }
-        storages.set(key, storage)
-        return applied
-      } catch (error) {
-        await storage.close()
-        throw error
-      }
-    },
+    provision,
 
     async applied(place) {
       return started().migrator.applied(storageOf(place))
@@ -128,7 +135,8 @@ export function sqliteMemory(): IsolationDriver {
 
     /** Of each tenant's database one: busy while a statement or a transaction has it. */
     connections() {
-      const { environment, storages } = started()
+      if (!running) return []
+      const { environment, storages } = running
       return [...environment.placements.keys()].map((placement) => {
         const all = [...storages.values()].filter((storage) => storage.placement === placement)
         const busy = all.filter(({ isTaken }) => isTaken).length

@@ -49,7 +49,7 @@ export class SqliteMigrator {
       async (connection) => {
         const last = lastOf(this.#migrations, this.#applied(storage), steps)
         for (const { name, down } of last) {
-          await run(storage, connection, name, 'down', down)
+          await run(connection, name, 'down', down)
           storage.database.own(`delete from ${MIGRATIONS_TABLE} where name = ?`, [name])
         }
         return last.map(({ name }) => name)
@@ -66,7 +66,7 @@ export class SqliteMigrator {
   async #run(storage: SqliteStorage, connection: SqliteConnection, applied: readonly string[]): Promise<string[]> {
     const pending = pendingOf(this.#migrations, applied)
     for (const { name, checksum, up } of pending) {
-      await run(storage, connection, name, 'up', up)
+      await run(connection, name, 'up', up)
       storage.database.own(`insert into ${MIGRATIONS_TABLE} (name, checksum) values (?, ?)`, [name, checksum])
     }
     return pending.map(({ name }) => name)
@@ -96,13 +96,7 @@ export class SqliteMigrator {
   }
 }
 
-async function run(
-  { database }: SqliteStorage,
-  connection: SqliteConnection,
-  name: string,
-  direction: 'up' | 'down',
-  step: Step,
-): Promise<void> {
+async function run(connection: SqliteConnection, name: string, direction: 'up' | 'down', step: Step): Promise<void> {
   if (isSql(step)) throw sqlRefused(name)
   try {
     await step(inside(connection))
@@ -115,7 +109,6 @@ async function run(
   if (connection.hasFailed) {
     throw MigrationFailed(`The migration ${name} (${direction}) goes on after a statement in it has failed.`)
   }
-  database.own('pragma defer_foreign_keys = off') // for the next; the commit checks what is left
 }
 
 /** Kysely over the transaction of the migrations, which is theirs to end. */

@@ -15,13 +15,15 @@ export interface SqliteText {
 /** SQLite's own tokens; what is not closed goes on to the end of the text. */
 const TOKEN = new RegExp(
   [
-    String.raw`(?<blank>[ \t\n\f\r]+|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))`,
-    String.raw`(?<quoted>'(?:[^']+|'')*(?:'|$)|"(?:[^"]+|"")*(?:"|$)|\`(?:[^\`]+|\`\`)*(?:\`|$)|\[[^\]]*(?:\]|$))`,
-    String.raw`(?<word>[A-Za-z_\u{80}-\u{10ffff}][\w$\u{80}-\u{10ffff}]*)`,
-    String.raw`(?<number>\d[\w.]*)`,
-    String.raw`(?<parameter>\?\d*|[$:@#][\w$:\u{80}-\u{10ffff}]*)`,
-    String.raw`[\s\S]`,
-  ].join('|'),
+    /(?<blank>[ \t\n\f\r]+|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))/u,
+    /(?<quoted>'(?:[^']+|'')*(?:'|$)|"(?:[^"]+|"")*(?:"|$)|`(?:[^`]+|``)*(?:`|$)|\[[^\]]*(?:\]|$))/u,
+    /(?<word>[A-Za-z_\u{80}-\u{10ffff}][\w$\u{80}-\u{10ffff}]*)/u,
+    /(?<number>\d[\w.]*)/u,
+    /(?<parameter>\?\d*|[$:@#][\w$:\u{80}-\u{10ffff}]*)/u,
+    /[\s\S]/u,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
   'gu',
 )
 

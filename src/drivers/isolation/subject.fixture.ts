@@ -1,4 +1,4 @@
-/** The PostgreSQL drivers as the proof of isolation takes them: on an installation of their own, with few connections. */
+/** The drivers as the proof of isolation takes them: on an installation of their own, with few connections. */
 import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
 import type { StorageView, Subject } from '../../testing/isolation-subject.ts'
 import { createInstallation, type Installation } from './installation.fixture.ts'
@@ -9,13 +9,17 @@ import { schemaPg } from './schema-pg.ts'
 export const CONNECTIONS = 3
 const WAIT_MS = 60_000
 
+type Look = (place: Place, installation: Installation, tenantUrl: string) => StorageView
+
 interface Kind {
+  readonly engine: IsolationDriver['capabilities']['engine']
   readonly make: () => IsolationDriver
-  readonly viewOf: (place: Place, installation: Installation, tenantUrl: string) => StorageView
+  /** Absent for a driver without a server. */
+  readonly look?: Look
 }
 
-const ofSchema: Kind['viewOf'] = ({ locator }, { url }, tenantUrl) => ({ url, tenantUrl, schema: locator })
-const ofRows: Kind['viewOf'] = ({ locator }, { url }, tenantUrl) => ({
+const ofSchema: Look = ({ locator }, { url }, tenantUrl) => ({ url, tenantUrl, schema: locator })
+const ofRows: Look = ({ locator }, { url }, tenantUrl) => ({
   url,
   tenantUrl,
   schema: ROWS_SCHEMA,
@@ -24,16 +28,16 @@ const ofRows: Kind['viewOf'] = ({ locator }, { url }, tenantUrl) => ({
 
 /** Each driver in each of its manners. */
 export const KINDS: Readonly<Record<string, Kind>> = {
-  'schema-pg, batch': { make: () => schemaPg(), viewOf: ofSchema },
-  'schema-pg, transaction': { make: () => schemaPg({ scope: 'transaction' }), viewOf: ofSchema },
-  'schema-pg, qualified': { make: () => schemaPg({ names: 'qualified' }), viewOf: ofSchema },
-  'rowscope-pg, batch': { make: () => rowscopePg(), viewOf: ofRows },
-  'rowscope-pg, transaction': { make: () => rowscopePg({ scope: 'transaction' }), viewOf: ofRows },
+  'schema-pg, batch': { engine: 'postgres', make: () => schemaPg(), look: ofSchema },
+  'schema-pg, transaction': { engine: 'postgres', make: () => schemaPg({ scope: 'transaction' }), look: ofSchema },
+  'schema-pg, qualified': { engine: 'postgres', make: () => schemaPg({ names: 'qualified' }), look: ofSchema },
+  'rowscope-pg, batch': { engine: 'postgres', make: () => rowscopePg(), look: ofRows },
+  'rowscope-pg, transaction': { engine: 'postgres', make: () => rowscopePg({ scope: 'transaction' }), look: ofRows },
 }
 
 /** @param kind one of `KINDS` */
 export async function openSubject(serverUrl: string, kind: string): Promise<Subject> {
-  const { make, viewOf } = KINDS[kind] ?? unknownKind(kind)
+  const { make, look } = KINDS[kind] ?? unknownKind(kind)
   const installation = await createInstallation(serverUrl, {
     connections: { max: CONNECTIONS, perTenant: CONNECTIONS, waitMs: WAIT_MS, queuePerTenant: 1_000 },
   })
@@ -42,7 +46,7 @@ export async function openSubject(serverUrl: string, kind: string): Promise<Subj
     placement: placement.name,
     maxConnections: CONNECTIONS,
     open: (migrations) => installation.open(placement, { driver: make, migrations }),
-    viewOf: (place) => viewOf(place, installation, placement.tenantUrl),
+    viewOf: look && ((place) => look(place, installation, placement.tenantUrl)),
     close: () => installation.end(),
   }
 }

@@ -1,5 +1,4 @@
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
-import { type Context, currentContext, runInContext } from '../../kernel/context.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Http } from '../app.ts'
@@ -54,17 +53,13 @@ export function fastifyHandler(http: Http): FastifyPluginCallback {
  *   app.get('/orders', (request) => request.tenant?.db.selectFrom('orders').selectAll().execute())
  */
 export function guard(by: Guard): FastifyPluginCallback {
-  const contexts = new WeakMap<FastifyRequest, Context>()
   const plugin: FastifyPluginCallback = (app, _options, done) => {
     if (!app.hasRequestDecorator('tenant')) app.decorateRequest('tenant', undefined)
     app.addHook('onRequest', (request, reply, next) => {
       pass(by, nodeRequest(request), request.ip, {
         admitted({ tenant }, requestId) {
           request.tenant = tenant
-          if (requestId !== null) {
-            reply.header('x-request-id', requestId)
-            contexts.set(request, currentContext())
-          }
+          if (requestId !== null) reply.header('x-request-id', requestId)
           next()
         },
         refused(error) {
@@ -73,12 +68,6 @@ export function guard(by: Guard): FastifyPluginCallback {
           else next(error as Error)
         },
       })
-    })
-    // Reading the body has gone through the socket's events, which are in no request's context.
-    app.addHook('preValidation', (request, _reply, next) => {
-      const context = contexts.get(request)
-      if (context) runInContext(context, next)
-      else next()
     })
     done()
   }

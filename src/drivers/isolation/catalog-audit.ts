@@ -1,0 +1,121 @@
+/**
+ * `doctor --prove` for the PostgreSQL drivers: what a server's catalog says about isolation, asked for all tenants at once, and
+ * one attempt to break out. Only reads.
+ *
+ *   auditRoles       the login, the scope role, and what they may do apart from tenants' rows; for every driver
+ *   auditSchemas     + a schema for each tenant
+ *   auditRowTables   + the shared tables and their policies
+ *   auditDatabases   + a database for each tenant
+ *
+ * A server that cannot be asked is a finding; the others are asked all the same.
+ */
+import type pg from 'pg'
+import { type Finding, notExamined } from '../../kernel/doctor.ts'
+import type { Place } from '../../tenants/isolation.ts'
+import { type Bait, canary } from './catalog-canary.ts'
+import { DATABASE_RULES } from './catalog-database-rules.ts'
+import { ROLE_RULES } from './catalog-role-rules.ts'
+import { askCatalog, type CatalogSubject, reading } from './catalog-rules.ts'
+import { SCHEMA_RULES } from './catalog-schema-rules.ts'
+import { TENANT_DATABASE_RULES } from './catalog-tenant-database-rules.ts'
+import type { Placements } from './placements.ts'
+import type { PostgresServer } from './postgres-server.ts'
+import { auditRows } from './row-policies.ts'
+
+const BAITS = 5
+
+/** What holds on every server, whichever drivers use it. */
+export const auditRoles = (server: PostgresServer): Promise<Finding[]> =>
+  askCatalog({ server }, [...ROLE_RULES, ...DATABASE_RULES])
+
+export const auditSchemas = (
+  placements: Placements,
+  places: AsyncIterable<Place>,
+  { extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> = {},
+): AsyncIterable<Finding> =>
+  onEachServer(placements, places, async function* (server, tenantOf) {
+    const rules = [...ROLE_RULES, ...DATABASE_RULES, ...SCHEMA_RULES]
+    yield* await askCatalog({ server, tenantOf, extensionsSchema }, rules)
+    yield* canary(server, await reading(server, (client) => baitsIn(client, [...tenantOf.keys()])))
+  })
+
+/** @param schema with the tables that all tenants share. */
+export const auditRowTables = (
+  placements: Placements,
+  places: AsyncIterable<Place>,
+  { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
+): AsyncIterable<Finding> =>
+  onEachServer(placements, places, async function* (server) {
+    yield* await askCatalog({ server, extensionsSchema }, [...ROLE_RULES, ...DATABASE_RULES])
+    yield* await server.owned((client) => auditSharedTables(server, client, schema))
+    const baits = await reading(server, (client) => baitsIn(client, [schema], 'tenant_id'))
+    yield* canary(server, baits, { takesRole: true })
+  })
+
+/** @param schema with the tables, in each tenant's database. */
+export const auditDatabases = (
+  placements: Placements,
+  places: AsyncIterable<Place>,
+  { schema }: { readonly schema: string },
+): AsyncIterable<Finding> =>
+  onEachServer(placements, places, async function* (server, tenantOf) {
+    yield* await auditRoles(server)
+    yield* await askCatalog({ server, tenantOf }, TENANT_DATABASE_RULES)
+    const database = await openDatabase(server, [...tenantOf.keys()])
+    if (database === undefined) return
+    const baits = await server.ownedIn(database, (client) => baitsIn(client, [schema]))
+    yield* canary(server, baits, { database })
+  })
+
+/** @param audit is given the tenants of its server, by their locators. */
+async function* onEachServer(
+  placements: Placements,
+  places: AsyncIterable<Place>,
+  audit: (server: PostgresServer, tenantOf: ReadonlyMap<string, string>) => AsyncIterable<Finding>,
+): AsyncIterable<Finding> {
+  const tenants = new Map<string, Map<string, string>>()
+  for await (const { placement, locator, tenantId } of places) {
+    const here = tenants.get(placement) ?? new Map<string, string>()
+    tenants.set(placement, here.set(locator, tenantId))
+  }
+  for (const server of placements.all()) {
+    try {
+      yield* audit(server, tenants.get(server.name) ?? new Map())
+    } catch (error) {
+      yield notExamined(`The isolation on "${server.name}"`, error, server.log)
+    }
+  }
+}
+
+async function auditSharedTables(server: PostgresServer, client: pg.ClientBase, schema: string): Promise<Finding[]> {
+  const { rowCount } = await client.query('select from pg_namespace where nspname = $1', [schema])
+  if (rowCount === 0) return [] // no tenant has been put there
+  const faults = await auditRows(client, schema, server.scopeRole)
+  return faults.map(({ object, fault, remedy }) => ({
+    severity: 'error',
+    code: 'isolation.rows-unprotected',
+    message: `${server.name}: ${object}: ${fault}`,
+    remedy,
+  }))
+}
+
+/** A few tables with tenants' rows. */
+async function baitsIn(client: pg.ClientBase, schemas: readonly string[], column?: string): Promise<Bait[]> {
+  const { rows } = await client.query(
+    `select nspname as schema, relname as table from pg_class join pg_namespace n on n.oid = relnamespace
+     where nspname = any($1) and relkind in ('r', 'p')
+       and ($2::text is null or exists (select from pg_attribute where attrelid = pg_class.oid and attname = $2))
+     order by pg_class.oid limit $3`,
+    [schemas, column ?? null, BAITS],
+  )
+  return rows
+}
+
+async function openDatabase(server: PostgresServer, databases: readonly string[]): Promise<string | undefined> {
+  const { rows } = await server.owned((client) =>
+    client.query('select datname from pg_database where datname = any($1) and datallowconn order by oid limit 1', [
+      databases,
+    ]),
+  )
+  return rows[0]?.datname
+}

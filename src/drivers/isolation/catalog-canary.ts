@@ -1,0 +1,77 @@
+/**
+ * The proof beside the catalog: logs in as tenants' queries do and asks for rows of a tenant without taking a scope. It must be
+ * refused, whatever the catalog seems to say.
+ */
+import pg from 'pg'
+import { sqlState } from '../../kernel/database.ts'
+import { type Finding, notExamined } from '../../kernel/doctor.ts'
+import { loginOf } from './catalog-rules.ts'
+import { type PostgresServer, withDatabase } from './postgres-server.ts'
+
+const TIMEOUT_MS = 5_000
+const REFUSED = '42501'
+/** A table or its schema went meanwhile. */
+const GONE = new Set(['42P01', '3F000'])
+
+export interface Bait {
+  readonly schema: string
+  readonly table: string
+}
+
+export interface CanaryOptions {
+  /** A tenant's own; default the placement's. */
+  readonly database?: string
+  /** Where policies guard the rows: the scope role is taken too, and no tenant is set. */
+  readonly takesRole?: boolean
+}
+
+export async function* canary(
+  server: PostgresServer,
+  baits: readonly Bait[],
+  { database, takesRole = false }: CanaryOptions = {},
+): AsyncIterable<Finding> {
+  if (baits.length === 0) return
+  const { placement, scopeRole } = server
+  const client = new pg.Client({
+    connectionString: database === undefined ? placement.tenantUrl : withDatabase(placement.tenantUrl, database),
+    connectionTimeoutMillis: TIMEOUT_MS,
+    application_name: 'tenantry doctor',
+  })
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    for (const bait of baits) {
+      for (const role of takesRole ? [undefined, scopeRole] : [undefined]) {
+        if (await answers(client, bait, role)) yield unscopedRead(server, bait, role)
+      }
+    }
+  } catch (error) {
+    yield notExamined(`What an unscoped statement may read on "${server.name}"`, error, server.log)
+  } finally {
+    await client.end().catch((error) => server.log.debug({ err: error }, 'a connection was not ended in order'))
+  }
+}
+
+async function answers(client: pg.Client, { schema, table }: Bait, role: string | undefined): Promise<boolean> {
+  const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`
+  await client.query(`begin read only; set local statement_timeout = ${TIMEOUT_MS}`)
+  try {
+    if (role !== undefined) await client.query(`set local role ${pg.escapeIdentifier(role)}`)
+    await client.query(`select from ${name} limit 1`)
+    return true
+  } catch (error) {
+    const state = sqlState(error) ?? ''
+    if (state === REFUSED || GONE.has(state)) return false
+    throw error
+  } finally {
+    await client.query('rollback')
+  }
+}
+
+const unscopedRead = (server: PostgresServer, { schema, table }: Bait, role: string | undefined): Finding => ({
+  severity: 'error',
+  code: 'isolation.unscoped-read',
+  message: `${server.name}: table ${schema}.${table} answers the role ${role ?? loginOf(server)} outside of a tenant's scope`,
+  remedy:
+    'See what else is found about that role and that table; until it is put right, do not serve tenants from this server.',
+})

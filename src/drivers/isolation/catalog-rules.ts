@@ -1,0 +1,92 @@
+/**
+ * A rule about isolation that a server's catalog can answer: one query, whose rows are what breaks it. Each is asked once for a
+ * whole database, however many tenants are in it.
+ */
+import type pg from 'pg'
+import type { Finding, Severity } from '../../kernel/doctor.ts'
+import type { PostgresServer } from './postgres-server.ts'
+import { inTransaction } from './postgres-server.ts'
+
+const STATEMENT_TIMEOUT_MS = 120_000
+
+export interface Broken {
+  /** As `pg_describe_object` calls it: `table t1_acme.notes`. */
+  readonly object: string
+  /** Whatever else the query answers, for the words. */
+  readonly other: string
+  /** That of a tenant, when the object is in one. */
+  readonly schema: string | null
+}
+
+export interface CatalogRule {
+  readonly code: string
+  readonly severity: Severity
+  /** Answers `object`, and `other` and `schema` where it has them; the names of `PRELUDE` stand before it. */
+  readonly query: string
+  /** What is wrong, after the object's name. */
+  readonly fault: (broken: Broken) => string
+  readonly remedy: (broken: Broken) => string
+}
+
+export interface CatalogSubject {
+  readonly server: PostgresServer
+  /** Of a driver that gives each tenant a schema: whose it is. */
+  readonly tenantOf?: ReadonlyMap<string, string>
+  readonly extensionsSchema?: string | undefined
+}
+
+/**
+ * `tenants` are the schemas of single tenants: those of the registry, and those that were made for one and left over.
+ * `others` are the schemas that are neither theirs nor the system's. The shared tables of rowscope-pg have rules of their own.
+ */
+const PRELUDE = `
+  with input as (
+    select (select oid from pg_roles where rolname = $1) as login, (select oid from pg_roles where rolname = $2) as scope,
+      (select oid from pg_roles where rolname = current_user) as owner, $3::text[] as locators, $4::text as extensions),
+  tenants as (
+    select n.* from pg_namespace n
+    where nspname <> 'tenantry_rows' and (nspname in (select unnest(locators) from input) or oid in (
+      select defaclnamespace from pg_default_acl, input, aclexplode(defaclacl) where grantee = scope))),
+  others as (
+    select n.* from pg_namespace n
+    where nspname !~ '^pg_' and nspname not in ('information_schema', 'tenantry_rows')
+      and oid not in (select oid from tenants)),
+  extended as (
+    select classid, objid from pg_depend where deptype = 'e' and refclassid = 'pg_extension'::regclass),
+  granted as (
+    select c.oid, c.relnamespace, c.relkind, a.grantee, a.privilege_type, a.is_grantable
+    from pg_class c, aclexplode(c.relacl) a
+    union all
+    select c.oid, c.relnamespace, c.relkind, a.grantee, a.privilege_type, a.is_grantable
+    from pg_attribute join pg_class c on c.oid = attrelid, aclexplode(attacl) a)`
+
+/** Asks every rule, in a transaction that only reads. */
+export async function askCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {
+  const { server, tenantOf = new Map<string, string>(), extensionsSchema = null } = subject
+  const values = [loginOf(server), server.scopeRole, [...tenantOf.keys()], extensionsSchema]
+  return reading(server, async (client) => {
+    const findings: Finding[] = []
+    for (const { code, severity, query, fault, remedy } of rules) {
+      const { rows } = await client.query<Broken>(`${PRELUDE}\n${query}`, values)
+      for (const broken of rows) {
+        const tenantId = tenantOf.get(broken.schema ?? '')
+        const words = { message: `${server.name}: ${broken.object} ${fault(broken)}`, remedy: remedy(broken) }
+        findings.push({ severity, code, ...words, ...(tenantId === undefined ? {} : { tenantId }) })
+      }
+    }
+    return findings
+  })
+}
+
+/** With nothing but the catalog in the search path, so that every other name is told with its schema. */
+export const reading = <T>(server: PostgresServer, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
+  server.owned((client) =>
+    inTransaction(client, work, () =>
+      client.query(
+        `begin read only; set local search_path = pg_catalog; set local statement_timeout = ${STATEMENT_TIMEOUT_MS}`,
+      ),
+    ),
+  )
+
+export const loginOf = ({ placement }: PostgresServer): string =>
+  decodeURIComponent(new URL(placement.tenantUrl).username)

@@ -1,0 +1,185 @@
+/**
+ * One database that belongs to one tenant: made, opened to the tenant login, closed, and dropped.
+ *
+ *   make ──► a copy of the template, for nobody but its owner ──open──► the login may connect ──close──► nobody again
+ *
+ * CREATE DATABASE is no part of a transaction. What makes a copy a tenant's storage is the login's right to connect, which is
+ * given when everything is in it; a run that was killed before that left a copy which the next one goes on with. Rights on a
+ * database are kept in a catalog that all databases of a server share, so they are changed from the placement's own.
+ *
+ * `close` takes that right away and ends the login's sessions. Its owner may still connect: a suspended tenant is migrated like
+ * any other.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { sqlState } from '../../kernel/database.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import type { StoredPlace } from '../../tenants/isolation.ts'
+import type { PostgresServer } from './postgres-server.ts'
+
+/** The mark of a drop that was interrupted: such a database can only be dropped. */
+const INVALID = -2
+const NO_SUCH_DATABASE = '3D000'
+const INSUFFICIENT_PRIVILEGE = '42501'
+const IN_USE = '55006'
+/** The server itself waits 5 s for others to leave the template, each time. */
+const ATTEMPTS = 5
+const SESSIONS_END_WITHIN_MS = 10_000
+const POLL_MS = 10
+
+/** Copies `template` unless the database is there already. Others that copy it wait, in all processes. */
+export async function makeDatabase(server: PostgresServer, name: string, template: string): Promise<void> {
+  const database = pg.escapeIdentifier(name)
+  await server.owned(async (client) => {
+    const lock = `hashtextextended(${pg.escapeLiteral(template)}, 2)`
+    await client.query(`select pg_advisory_lock(${lock})`)
+    try {
+      const { rows } = await client.query('select datconnlimit from pg_database where datname = $1', [name])
+      if (rows[0]?.datconnlimit === INVALID) await client.query(`drop database ${database}`)
+      else if (rows[0]) return
+      await copy(client, database, template)
+    } finally {
+      await client.query(`select pg_advisory_unlock(${lock})`)
+    }
+  })
+  await server.administer(name, async (client) => {
+    const role = pg.escapeIdentifier(server.scopeRole)
+    await client.query(`revoke all on database ${database} from public; grant temporary on database ${database} to ${role}`)
+  })
+}
+
+/** Lets the tenant login connect. A database that is not there is opened when it is made. */
+export async function openDatabase(server: PostgresServer, name: string): Promise<void> {
+  const database = pg.escapeIdentifier(name)
+  await server.administer(name, async (client) => {
+    const { rows } = await client.query('select datallowconn from pg_database where datname = $1', [name])
+    if (!rows[0]) return
+    if (!rows[0].datallowconn) await client.query(`alter database ${database} allow_connections true`)
+    await client.query(`grant connect on database ${database} to ${pg.escapeIdentifier(server.login)}`)
+  })
+}
+
+/** Lets nobody but the owner connect, and ends the sessions of tenants' queries. */
+export async function closeDatabase(server: PostgresServer, name: string): Promise<void> {
+  await server.administer(name, async (client) => {
+    const { rows } = await client.query(
+      `select distinct case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end as grantee
+       from pg_database, aclexplode(coalesce(datacl, acldefault('d', datdba)))
+       where datname = $1 and privilege_type = 'CONNECT' and grantee <> datdba`,
+      [name],
+    )
+    const grantees = rows.map(({ grantee }) => grantee)
+    if (grantees.length === 0) return
+    await client.query(`revoke connect on database ${pg.escapeIdentifier(name)} from ${grantees.join(', ')}`)
+    if (await isOpen(server, client, name)) {
+      throw new Error(`"${server.login}" may connect to every database: it is a member of a role that may`)
+    }
+  })
+  await endSessions(server, name)
+}
+
+export const isClosed = (server: PostgresServer, name: string): Promise<boolean> =>
+  server.owned(async (client) => !(await isOpen(server, client, name)))
+
+/** Whoever is connected to it loses the connection. */
+export async function dropDatabase(server: PostgresServer, name: string): Promise<void> {
+  const drop = `drop database if exists ${pg.escapeIdentifier(name)}`
+  await closeDatabase(server, name)
+  await server.owned(async (client) => {
+    try {
+      await client.query(`${drop} with (force)`)
+    } catch (error) {
+      if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
+      await client.query(drop) // not by force, of which a background process may be no object, the server sends it away
+    }
+  })
+}
+
+/** The databases made for this installation, opened or not: its scope role has a right on each. */
+export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]> {
+  const { rows } = await server.owned((client) =>
+    client.query(
+      `select datname as locator, not (datallowconn and has_database_privilege($2, oid, 'connect')) as "isFenced"
+       from pg_database where datname <> current_database() and exists (
+         select from aclexplode(datacl) where grantee = (select oid from pg_roles where rolname = $1))
+       order by datname`,
+      [server.scopeRole, server.login],
+    ),
+  )
+  return rows
+}
+
+async function copy(client: pg.ClientBase, database: string, template: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await client.query(
+        `create database ${database} template ${pg.escapeIdentifier(template)} strategy wal_log is_template false`,
+      )
+      return
+    } catch (error) {
+      if (sqlState(error) === INSUFFICIENT_PRIVILEGE) throw await refusal(client, template, error)
+      if (sqlState(error) !== IN_USE || attempt === ATTEMPTS) throw error
+    }
+  }
+}
+
+async function refusal(client: pg.ClientBase, template: string, cause: unknown): Promise<Error> {
+  const { rows } = await client.query('select quote_ident(rolname) as role, rolcreatedb from pg_roles where rolname = current_user')
+  const { role, rolcreatedb } = rows[0]
+  const remedy = rolcreatedb
+    ? `alter database ${pg.escapeIdentifier(template)} is_template true`
+    : `alter role ${role} createdb`
+  return new Error(
+    `The database role of \`url\` may not make databases for tenants. Let an administrator run this statement:\n  ${remedy};`,
+    { cause },
+  )
+}
+
+async function isOpen(server: PostgresServer, client: pg.ClientBase, name: string): Promise<boolean> {
+  const { rows } = await client.query(
+    `select datallowconn and has_database_privilege($2, oid, 'connect') as open from pg_database where datname = $1`,
+    [name, server.login],
+  )
+  return rows[0]?.open === true
+}
+
+/** Of the installation's logins, that of an earlier configuration too; an administrator's own are left alone. */
+const SESSIONS = `
+  from pg_stat_activity join pg_database on pg_database.oid = datid join pg_roles on pg_roles.oid = usesysid
+  where pg_database.datname = $1 and usesysid <> datdba and not rolsuper and pg_has_role(usesysid, $2::name, 'member')`
+
+/**
+ * One that was let in before the door was closed may not be in the list of sessions yet; until it is, it holds a lock on the
+ * database. So the locks are looked at first.
+ */
+async function endSessions(server: PostgresServer, name: string): Promise<void> {
+  const deadline = performance.now() + SESSIONS_END_WITHIN_MS
+  const isEmpty = (): Promise<boolean> =>
+    server.owned(async (client) => {
+      const starting = await client.query(
+        `select from pg_locks where locktype = 'object' and classid = 'pg_database'::regclass and mode = 'RowExclusiveLock'
+           and objid = (select oid from pg_database where datname = $1)`,
+        [name],
+      )
+      const { rows } = await client.query(`select pg_has_role(usesysid, 'usage') as "isOurs", pid ${SESSIONS}`, [
+        name,
+        server.scopeRole,
+      ])
+      const ours = rows.filter(({ isOurs }) => isOurs).map(({ pid }) => pid)
+      if (ours.length > 0) await client.query('select pg_terminate_backend(pid) from unnest($1::int[]) as pid', [ours])
+      return rows.length === 0 && starting.rowCount === 0
+    })
+  while (!(await isEmpty())) {
+    if (performance.now() > deadline) {
+      throw DependencyUnavailable('Sessions in the database of the tenant could not be ended in time.')
+    }
+    // The owner need not have the rights of the login: a role may always end its own.
+    await server.asLogin((client) =>
+      client.query(
+        'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = session_user',
+        [name],
+      ),
+    )
+    await sleep(POLL_MS)
+  }
+}
