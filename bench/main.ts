@@ -10,12 +10,13 @@ import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
 import { adminApi } from './cases/admin-api.ts'
 import { paging } from './cases/paging.ts'
 import { provisioning } from './cases/provisioning.ts'
+import { scopedReads } from './cases/scoped-reads.ts'
 import { scrape } from './cases/scrape.ts'
 import { start } from './cases/start.ts'
 import type { Case, Result } from './measure.ts'
 import { printed, write } from './report.ts'
 
-const cases: readonly Case[] = [start, adminApi, provisioning, paging, scrape]
+const cases: readonly Case[] = [start, adminApi, provisioning, paging, scrape, scopedReads]
 
 const { values } = parseArgs({
   options: {

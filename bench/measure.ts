@@ -12,7 +12,8 @@ export interface Comparison {
   readonly reference: number
   /** ours / reference, or reference / ours where less is better: above 1 is better than the reference. */
   readonly ratio: number
-  readonly goal: number
+  /** Absent: reported for information. */
+  readonly goal?: number
 }
 
 export interface Report {
@@ -40,19 +41,29 @@ export interface Bench {
 
 export const RUNS = 5
 
-export async function compare(
+export function compare(
   runs: number,
   ours: () => Promise<number>,
   reference: () => Promise<number>,
 ): Promise<{ ours: number; reference: number }> {
-  const measured = { ours: [] as number[], reference: [] as number[] }
+  return alternate(runs, { reference, ours })
+}
+
+/** Medians of several sides that take turns. */
+export async function alternate<Side extends string>(
+  runs: number,
+  sides: Readonly<Record<Side, () => Promise<number>>>,
+): Promise<Record<Side, number>> {
+  const turns = Object.entries(sides).map(([side, measure]) => ({
+    side,
+    measure: measure as () => Promise<number>,
+    measured: [] as number[],
+  }))
   for (let run = 0; run < runs; run++) {
-    const first = run % 2 === 0 // who goes first changes, so that a warm cache helps both
-    if (first) measured.reference.push(await reference())
-    measured.ours.push(await ours())
-    if (!first) measured.reference.push(await reference())
+    // Who goes first changes, so that a warm cache helps all of them.
+    for (const { measure, measured } of run % 2 === 0 ? turns : turns.toReversed()) measured.push(await measure())
   }
-  return { ours: median(measured.ours), reference: median(measured.reference) }
+  return Object.fromEntries(turns.map(({ side, measured }) => [side, median(measured)])) as Record<Side, number>
 }
 
 export function median(values: readonly number[]): number {
@@ -67,4 +78,18 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
   const started = performance.now()
   await work()
   return performance.now() - started
+}
+
+/** Of so many calls of `work` in flight at a time, how many end in a second. */
+export async function perSecond(inFlight: number, ms: number, work: () => Promise<unknown>): Promise<number> {
+  const started = performance.now()
+  let done = 0
+  const lane = async () => {
+    while (performance.now() - started < ms) {
+      await work()
+      done++
+    }
+  }
+  await Promise.all(Array.from({ length: inFlight }, lane))
+  return (done / (performance.now() - started)) * 1_000
 }

@@ -10,7 +10,7 @@ const END = '<!-- /figures -->'
 
 export const printed = (result: Result): string =>
   isComparison(result)
-    ? `${verdict(result)} ${result.name}: ${figure(result.ratio)} of ${result.against} (goal ${figure(result.goal)}); ` +
+    ? `${verdict(result)} ${result.name}: ${figure(result.ratio)} of ${result.against}${result.goal === undefined ? '' : ` (goal ${figure(result.goal)})`}; ` +
       `${figure(result.ours)} against ${figure(result.reference)} ${result.unit}`
     : `    ${result.name}: ${result.value}${result.goal ? ` (${result.goal})` : ''}`
 
@@ -26,7 +26,7 @@ export function write(results: readonly Result[]): void {
     '|---|---|---|---|---|---|---|',
     ...comparisons.map(
       (one) =>
-        `| ${one.name} | ${one.against} | **${figure(one.ratio)}** | ${figure(one.goal)} | ${figure(one.ours)} | ${figure(one.reference)} | ${one.unit} |`,
+        `| ${one.name} | ${one.against} | **${figure(one.ratio)}** | ${one.goal === undefined ? '' : figure(one.goal)} | ${figure(one.ours)} | ${figure(one.reference)} | ${one.unit} |`,
     ),
     '',
     '| reported | figure | goal |',
@@ -43,7 +43,7 @@ export function write(results: readonly Result[]): void {
 
 const isComparison = (result: Result): result is Comparison => 'ratio' in result
 
-const verdict = ({ ratio, goal }: Comparison): string => (ratio >= goal ? ' ok ' : 'MISS')
+const verdict = ({ ratio, goal }: Comparison): string => (goal === undefined ? '    ' : ratio >= goal ? ' ok ' : 'MISS')
 
 const figure = (value: number): string =>
   value >= 100 ? String(Math.round(value)) : value >= 10 ? value.toFixed(1) : value.toFixed(2)

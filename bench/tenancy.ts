@@ -1,6 +1,7 @@
-/** A tenancy on a database of its own, as every case needs one. */
-import { createTenancy, schemaPg, type Tenancy, type TenantMigration } from '../src/index.ts'
+/** A tenancy on a database of its own, and tenants in it. */
+import { createTenancy, schemaPg, type Tenancy, type TenancyConfig, type TenantMigration } from '../src/index.ts'
 import { createLogger } from '../src/kernel/logger.ts'
+import { inLanes } from '../src/tenants/in-lanes.ts'
 import { createTestDatabase } from '../src/testing/database.ts'
 
 export const TOKEN = 'a-token-for-the-benchmark'
@@ -17,26 +18,43 @@ export const FIVE_TABLES = ['accounts', 'projects', 'tasks', 'comments', 'files'
   )
   .join('\n')
 
-const migrations: readonly TenantMigration[] = [{ name: '0001_five_tables', checksum: 'bench', up: FIVE_TABLES }]
+export const migrations: readonly TenantMigration[] = [{ name: '0001_five_tables', checksum: 'bench', up: FIVE_TABLES }]
 
-export async function withTenancy<T>(
-  postgresUrl: string,
-  work: (tenancy: Tenancy, url: string) => Promise<T>,
-): Promise<T> {
-  const { url, drop } = await createTestDatabase(postgresUrl)
-  const tenancy = await createTenancy({
+const INSTALLED_AT_ONCE = 8
+
+/** A tenancy as every case needs one: schema-pg with five tables, unless it says otherwise. */
+export const openTenancy = (url: string, options: Partial<TenancyConfig> = {}): Promise<Tenancy> =>
+  createTenancy({
     database: { url },
     appKey: APP_KEY,
     isolation: [schemaPg()],
     migrations,
     logger: createLogger({ level: 'error' }),
+    ...options,
   })
+
+export async function withTenancy<T>(
+  postgresUrl: string,
+  work: (tenancy: Tenancy, url: string) => Promise<T>,
+  options: Partial<TenancyConfig> = {},
+): Promise<T> {
+  const { url, drop } = await createTestDatabase(postgresUrl)
+  const tenancy = await openTenancy(url, options)
   try {
     return await work(tenancy, url)
   } finally {
     await tenancy.stop()
     await drop()
   }
+}
+
+/** Creates tenants and waits until they are active. */
+export async function installAll({ tenants }: Tenancy, ids: readonly string[]): Promise<void> {
+  await inLanes(ids, INSTALLED_AT_ONCE, async (id) => {
+    await tenants.create({ id, name: id })
+    const { status, failure } = await tenants.settled(id, AbortSignal.timeout(120_000))
+    if (status !== 'active') throw new Error(`${id} is ${status}: ${failure?.message ?? 'it takes too long'}`)
+  })
 }
 
 /** Rows in the registry without storage: what listing, reading and counting need. */

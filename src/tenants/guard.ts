@@ -69,7 +69,7 @@ const CENTRAL: Admission = { scope: 'central' }
 const IGNORED: Admission = { scope: 'ignored' }
 
 /**
- *   const guard = createGuard(tenancy.tenants, { resolve: fromHeader(), ignore: ['/health'] })
+ *   const guard = tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })
  */
 export function createGuard(tenants: GuardedTenants, options: GuardOptions): Guard {
   const { resolve, authorize, denial = 'forbidden' } = options

@@ -15,6 +15,10 @@ import type { Outcome, StorageMigration } from './storage-migration.ts'
 
 /** Claimed in one statement, for each storage that is migrated at a time. */
 const CLAIMED_PER_LANE = 8
+/** Recorded in one transaction, for each of them. */
+const SETTLED_PER_LANE = 4
+/** So many times as much, and no lane goes on before it is recorded. */
+const MOST_UNSETTLED = 4
 const UPKEEP_MS = 1_000
 const SHORTEST_WAIT_MS = 20
 const LONGEST_WAIT_MS = 250
@@ -84,20 +88,24 @@ export class MigrationWorker {
   }
 
   async #lane(): Promise<void> {
-    const mostUnsettled = this.#options.concurrency * CLAIMED_PER_LANE
+    const together = this.#options.concurrency * SETTLED_PER_LANE
     try {
       for (let item = await this.#take(); item; item = await this.#take()) {
         const outcome = await this.#parts.migration.run(item)
         this.#outcomes.push(outcome)
         if (outcome.state === 'failed') await this.#countFailure()
-        const settled = this.#settle()
-        if (this.#outcomes.length >= mostUnsettled) await settled
-        else settled.catch(() => undefined) // it is tried again with the next, and in the end its failure is thrown
+        if (this.#outcomes.length >= together * MOST_UNSETTLED) await this.#settle()
+        else if (this.#outcomes.length >= together) this.#settleMeanwhile()
       }
     } catch (error) {
       this.#hasFailed = true
       throw error
     }
+  }
+
+  /** Its failure is not lost: what is not settled is tried again with the next, and in the end thrown. */
+  #settleMeanwhile(): void {
+    this.#settle().catch((error) => this.#parts.kernel.log.warn({ err: error }, 'migrations are yet to be recorded'))
   }
 
   /** What is claimed already must not add to failures that are enough. */
@@ -170,6 +178,7 @@ export class MigrationWorker {
           await this.#parts.items.renew()
           renewedAt = performance.now()
         }
+        this.#settleMeanwhile()
         await this.#tell()
       } catch (error) {
         this.#parts.kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed')

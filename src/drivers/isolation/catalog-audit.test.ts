@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Finding } from '../../kernel/doctor.ts'
+import { createLogger } from '../../kernel/logger.ts'
 import type { IsolationDriver, Place, Placement } from '../../tenants/isolation.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
 import { withDatabase } from './postgres-server.ts'
@@ -14,6 +15,7 @@ const NOTES = {
     create view mine as select * from notes;
     create function count_notes() returns bigint language sql begin atomic select count(*) from notes; end`,
 }
+const log = createLogger({ level: 'silent' })
 const TENANTS = ['acme', 'globex']
 
 let installation: Installation
@@ -372,7 +374,7 @@ const schemas: readonly Broken[] = [
     words: "table t1_acme.notes answers the role $login outside of a tenant's scope",
     by: 'grant usage on schema t1_acme to public; grant select on t1_acme.notes to public',
     mended: 'revoke usage on schema t1_acme from public; revoke select on t1_acme.notes from public',
-    also: ['isolation.public-rights', 'isolation.public-rights'],
+    also: ['isolation.public-rights'],
   },
 ]
 
@@ -413,11 +415,32 @@ async function run(text: string): Promise<void> {
   await other.end()
 }
 
-test('a server that cannot be asked is a finding, and a login that cannot log in is another', async () => {
-  await sql(named('alter role $login nologin'))
-  const locked = await faults()
-  await sql(named('alter role $login login'))
-  expect(locked).toMatchObject([
-    { code: 'doctor.not-examined', message: expect.stringContaining('What an unscoped statement may read on "main"') },
-  ])
+describe('what cannot be asked is a finding', () => {
+  test('a server that does not answer', async () => {
+    const away = { ...placement, name: 'away', url: 'postgres://nobody@127.0.0.1:1/nothing' }
+    const both = await installation.open(placement)
+    await both.stop()
+    await both.start({ placements: new Map([away, placement].map((one) => [one.name, one])), migrations: [], log })
+    const found = await Array.fromAsync(both.audit(places()))
+    expect(found).toMatchObject([
+      {
+        severity: 'error',
+        code: 'doctor.not-examined',
+        message: 'The isolation on "away" could not be examined: connection refused',
+      },
+      { code: 'isolation.public-temporary' }, // the other one was asked
+    ])
+  })
+
+  test('a login that cannot log in', async () => {
+    await sql(named('alter role $login nologin'))
+    const found = await faults()
+    await sql(named('alter role $login login'))
+    expect(found).toMatchObject([
+      {
+        code: 'doctor.not-examined',
+        message: expect.stringContaining('What an unscoped statement may read on "main"'),
+      },
+    ])
+  })
 })

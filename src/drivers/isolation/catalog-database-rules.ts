@@ -47,7 +47,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
     severity: 'error',
     query: `select ${RELATION} as object, ${RIGHTS} as other from granted join others on others.oid = relnamespace, input
       where grantee = scope and ${notExtended('pg_class', 'granted.oid')}
-        and not (granted.oid = to_regclass('tenantry.fenced') and privilege_type = 'SELECT' and not is_grantable)
+        and (granted.oid is distinct from to_regclass('tenantry.fenced') or privilege_type <> 'SELECT' or is_grantable)
       group by granted.oid
       union all
       select 'schema ' || quote_ident(nspname), ${RIGHTS} from others, input, aclexplode(nspacl)

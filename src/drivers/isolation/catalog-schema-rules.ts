@@ -15,7 +15,7 @@ const LOCATED = `located as materialized (
   union all select 'pg_attrdef'::regclass, pg_attrdef.oid, nspname
     from pg_attrdef join pg_class on pg_class.oid = adrelid ${IN_TENANTS} = relnamespace
   union all select 'pg_trigger'::regclass, pg_trigger.oid, nspname
-    from pg_trigger join pg_class on pg_class.oid = tgrelid ${IN_TENANTS} = relnamespace
+    from pg_trigger join pg_class on pg_class.oid = tgrelid ${IN_TENANTS} = relnamespace where not tgisinternal
   union all select 'pg_policy'::regclass, pg_policy.oid, nspname
     from pg_policy join pg_class on pg_class.oid = polrelid ${IN_TENANTS} = relnamespace)`
 
@@ -27,7 +27,7 @@ export const SCHEMA_RULES: readonly CatalogRule[] = [
       from tenants, input where nspowner <> owner
       union all
       select pg_describe_object('pg_class'::regclass, pg_class.oid, 0), quote_ident(pg_get_userbyid(relowner)), nspname
-      from pg_class ${IN_TENANTS} = relnamespace, input where relkind in ('r', 'p', 'v', 'm', 'f', 'S') and relowner <> owner
+      from pg_class ${IN_TENANTS} = relnamespace, input where relkind in ${ROWS} and relowner <> owner
       union all
       select pg_describe_object('pg_proc'::regclass, pg_proc.oid, 0), quote_ident(pg_get_userbyid(proowner)), nspname
       from pg_proc ${IN_TENANTS} = pronamespace, input where proowner <> owner`,

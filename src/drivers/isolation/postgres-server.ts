@@ -116,7 +116,7 @@ export class PostgresServer {
     const alone = (client: pg.ClientBase) =>
       inTransaction(client, work, async () => {
         await client.query(
-          `begin; select pg_advisory_xact_lock(hashtextextended(${pg.escapeLiteral(locator)}, 1));
+          `begin; select pg_advisory_xact_lock(${lockOf(locator)});
            set local lock_timeout = ${Number(lockTimeoutMs)}`, // after the first: who waits for another run finds it done
         )
       })
@@ -211,6 +211,9 @@ export class PostgresServer {
     }
   }
 }
+
+/** The key of the lock of one storage, as SQL. */
+export const lockOf = (locator: string): string => `hashtextextended(${pg.escapeLiteral(locator)}, 1)`
 
 const servers = new WeakMap<Placement, PostgresServer>()
 

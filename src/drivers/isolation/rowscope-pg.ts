@@ -43,6 +43,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     searchPath,
     role: scopeRole,
     openSchema: null,
+    probe: 'select tenantry.admitted_tenant()',
   })
 
   /** What the placement's database needs before its first tenant; again after a failure. */

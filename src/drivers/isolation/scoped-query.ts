@@ -20,6 +20,8 @@ export interface Scope {
   readonly role: string
   /** A schema that the role must have the right to use: storage that is fenced has lost it. */
   readonly openSchema: string | null
+  /** Asked at the beginning of a transaction: fails when the storage is fenced. */
+  readonly probe?: string
 }
 
 /** Outside of any tenant: what a new connection is tried with. */
@@ -36,13 +38,15 @@ const SCOPE_TEXT = `select set_config('app.tenant_id', $1, true), set_config('se
   case when $4::text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end, current_database() as database`
 
 /** Why a scope could not be set. */
-export type ScopeFault = 'temporary tables' | 'fenced' | 'not prepared'
+export type ScopeFault = 'temporary tables' | 'fenced' | 'not prepared' | 'session ended'
 
 const FAULTS: Readonly<Record<string, ScopeFault>> = {
   '22012': 'temporary tables',
   '2201E': 'fenced',
   '3F000': 'fenced', // the schema is not there at all
   '26000': 'not prepared',
+  '57P01': 'session ended', // while it was idle; of what ran on it, the scope would have been answered
+  '57P05': 'session ended',
 }
 
 export const scopeFault = (error: unknown): ScopeFault | undefined => FAULTS[sqlState(error) ?? '']
@@ -161,9 +165,11 @@ export class BeginQuery extends QueryBase {
   override _getRows(connection: Connection): void {
     connection.execute({ portal: '', rows: 0 })
     writeScope(connection, this.#scope, this.#form)
-    connection.parse({ name: '', text: 'discard sequences' })
-    connection.bind({ portal: '', statement: '', values: [] })
-    connection.execute({ portal: '', rows: 0 })
+    for (const text of ['discard sequences', ...(this.#scope.probe ? [this.#scope.probe] : [])]) {
+      connection.parse({ name: '', text })
+      connection.bind({ portal: '', statement: '', values: [] })
+      connection.execute({ portal: '', rows: 0 })
+    }
     connection.sync()
   }
 

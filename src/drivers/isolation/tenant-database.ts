@@ -15,7 +15,7 @@ import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { StoredPlace } from '../../tenants/isolation.ts'
-import type { PostgresServer } from './postgres-server.ts'
+import { lockOf, type PostgresServer } from './postgres-server.ts'
 
 /** The mark of a drop that was interrupted: such a database can only be dropped. */
 const INVALID = -2
@@ -27,25 +27,31 @@ const ATTEMPTS = 5
 const SESSIONS_END_WITHIN_MS = 10_000
 const POLL_MS = 10
 
+/** Copies of one process, one after the other: who waits holds no connection. */
+const copying = new WeakMap<PostgresServer, Promise<unknown>>()
+
 /** Copies `template` unless the database is there already. Others that copy it wait, in all processes. */
 export async function makeDatabase(server: PostgresServer, name: string, template: string): Promise<void> {
   const database = pg.escapeIdentifier(name)
-  await server.owned(async (client) => {
-    const lock = `hashtextextended(${pg.escapeLiteral(template)}, 2)`
-    await client.query(`select pg_advisory_lock(${lock})`)
-    try {
-      const { rows } = await client.query('select datconnlimit from pg_database where datname = $1', [name])
-      if (rows[0]?.datconnlimit === INVALID) await client.query(`drop database ${database}`)
-      else if (rows[0]) return
-      await copy(client, database, template)
-    } finally {
-      await client.query(`select pg_advisory_unlock(${lock})`)
-    }
-  })
-  await server.administer(name, async (client) => {
-    const role = pg.escapeIdentifier(server.scopeRole)
-    await client.query(`revoke all on database ${database} from public; grant temporary on database ${database} to ${role}`)
-  })
+  const copyOnce = () =>
+    server.owned((client) =>
+      locked(client, `hashtextextended(${pg.escapeLiteral(template)}, 2)`, async () => {
+        const { rows } = await client.query('select datconnlimit from pg_database where datname = $1', [name])
+        if (rows[0]?.datconnlimit === INVALID) await client.query(`drop database ${database}`)
+        else if (rows[0]) return
+        await copy(client, database, template)
+      }),
+    )
+  const copied = (copying.get(server) ?? Promise.resolve()).then(copyOnce)
+  copying.set(
+    server,
+    copied.catch(() => undefined), // heard by its own caller
+  )
+  await copied
+  const role = pg.escapeIdentifier(server.scopeRole)
+  await server.administer(name, (client) =>
+    client.query(`revoke all on database ${database} from public; grant temporary on database ${database} to ${role}`),
+  )
 }
 
 /** Lets the tenant login connect. A database that is not there is opened when it is made. */
@@ -85,14 +91,16 @@ export const isClosed = (server: PostgresServer, name: string): Promise<boolean>
 export async function dropDatabase(server: PostgresServer, name: string): Promise<void> {
   const drop = `drop database if exists ${pg.escapeIdentifier(name)}`
   await closeDatabase(server, name)
-  await server.owned(async (client) => {
-    try {
-      await client.query(`${drop} with (force)`)
-    } catch (error) {
-      if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
-      await client.query(drop) // not by force, of which a background process may be no object, the server sends it away
-    }
-  })
+  await server.owned((client) =>
+    locked(client, lockOf(name), async () => {
+      try {
+        await client.query(`${drop} with (force)`)
+      } catch (error) {
+        if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
+        await client.query(drop) // the server's own processes, which it sends away, are not the owner's to end by force
+      }
+    }),
+  )
 }
 
 /** The databases made for this installation, opened or not: its scope role has a right on each. */
@@ -109,12 +117,20 @@ export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]
   return rows
 }
 
+/** Of a session: what is no part of a transaction cannot be done under a lock that ends with one. */
+async function locked<T>(client: pg.ClientBase, lock: string, work: () => Promise<T>): Promise<T> {
+  await client.query(`select pg_advisory_lock(${lock})`)
+  try {
+    return await work()
+  } finally {
+    await client.query(`select pg_advisory_unlock(${lock})`)
+  }
+}
+
 async function copy(client: pg.ClientBase, database: string, template: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await client.query(
-        `create database ${database} template ${pg.escapeIdentifier(template)} strategy wal_log is_template false`,
-      )
+      await client.query(`create database ${database} template ${pg.escapeIdentifier(template)} strategy wal_log`)
       return
     } catch (error) {
       if (sqlState(error) === INSUFFICIENT_PRIVILEGE) throw await refusal(client, template, error)
@@ -124,7 +140,9 @@ async function copy(client: pg.ClientBase, database: string, template: string): 
 }
 
 async function refusal(client: pg.ClientBase, template: string, cause: unknown): Promise<Error> {
-  const { rows } = await client.query('select quote_ident(rolname) as role, rolcreatedb from pg_roles where rolname = current_user')
+  const { rows } = await client.query(
+    'select quote_ident(rolname) as role, rolcreatedb from pg_roles where rolname = current_user',
+  )
   const { role, rolcreatedb } = rows[0]
   const remedy = rolcreatedb
     ? `alter database ${pg.escapeIdentifier(template)} is_template true`
@@ -143,6 +161,13 @@ async function isOpen(server: PostgresServer, client: pg.ClientBase, name: strin
   return rows[0]?.open === true
 }
 
+/** A session that is about to be one: its lock goes when it is in the list. */
+const STARTING = `select from pg_locks where locktype = 'object' and classid = 'pg_database'::regclass
+  and mode = 'RowExclusiveLock' and objid = (select oid from pg_database where datname = $1)`
+
+/** The owner need not have the rights of the login. A role may always end its own sessions. */
+const END_OWN = `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = session_user`
+
 /** Of the installation's logins, that of an earlier configuration too; an administrator's own are left alone. */
 const SESSIONS = `
   from pg_stat_activity join pg_database on pg_database.oid = datid join pg_roles on pg_roles.oid = usesysid
@@ -154,32 +179,22 @@ const SESSIONS = `
  */
 async function endSessions(server: PostgresServer, name: string): Promise<void> {
   const deadline = performance.now() + SESSIONS_END_WITHIN_MS
-  const isEmpty = (): Promise<boolean> =>
-    server.owned(async (client) => {
-      const starting = await client.query(
-        `select from pg_locks where locktype = 'object' and classid = 'pg_database'::regclass and mode = 'RowExclusiveLock'
-           and objid = (select oid from pg_database where datname = $1)`,
-        [name],
-      )
-      const { rows } = await client.query(`select pg_has_role(usesysid, 'usage') as "isOurs", pid ${SESSIONS}`, [
+  for (;;) {
+    const [starting, sessions] = await server.owned(async (client) => {
+      const starting = await client.query(STARTING, [name])
+      const sessions = await client.query(`select pid, pg_has_role(usesysid, 'usage') as "mayEnd" ${SESSIONS}`, [
         name,
         server.scopeRole,
       ])
-      const ours = rows.filter(({ isOurs }) => isOurs).map(({ pid }) => pid)
-      if (ours.length > 0) await client.query('select pg_terminate_backend(pid) from unnest($1::int[]) as pid', [ours])
-      return rows.length === 0 && starting.rowCount === 0
+      const pids = sessions.rows.filter(({ mayEnd }) => mayEnd).map(({ pid }) => pid)
+      if (pids.length > 0) await client.query('select pg_terminate_backend(unnest($1::int[]))', [pids])
+      return [starting.rows, sessions.rows]
     })
-  while (!(await isEmpty())) {
+    if (starting.length === 0 && sessions.length === 0) return
     if (performance.now() > deadline) {
       throw DependencyUnavailable('Sessions in the database of the tenant could not be ended in time.')
     }
-    // The owner need not have the rights of the login: a role may always end its own.
-    await server.asLogin((client) =>
-      client.query(
-        'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = session_user',
-        [name],
-      ),
-    )
+    if (sessions.some(({ mayEnd }) => !mayEnd)) await server.asLogin((client) => client.query(END_OWN, [name]))
     await sleep(POLL_MS)
   }
 }

@@ -1,0 +1,120 @@
+/**
+ * What is read in the benchmarks: 50 tenants with 200 notes each, in ten folders; one read is a folder, 20 rows by an index.
+ * The same rows are in one table of the host's without any protection, where each statement names the tenant itself.
+ */
+import pg from 'pg'
+import { type IsolationDriver, rowscopePg, schemaPg, type Tenancy, type TenantMigration } from '../src/index.ts'
+import { installAll } from './tenancy.ts'
+
+export const TENANTS = 50
+const NOTES = 200
+const FOLDERS = 10
+
+/** A way to keep tenants apart, and how a host writes its statement for it. */
+export interface Way {
+  readonly name: string
+  readonly isolation: () => IsolationDriver
+  /** The same with BEGIN and COMMIT around each statement. */
+  readonly inTransactions?: () => IsolationDriver
+  readonly migrations: readonly TenantMigration[]
+  readonly statement: (locator: string) => string
+  /** Connections for tenants' queries, where the default does not do: a database of its own takes one at least. */
+  readonly connections: number
+}
+
+const ofSchema: readonly TenantMigration[] = [
+  {
+    name: '0001_notes',
+    checksum: 'bench',
+    up: `create table notes (
+        id bigint generated always as identity primary key, folder int not null,
+        title text not null, body text not null, created_at timestamptz not null default now());
+      create index on notes (folder, id)`,
+  },
+]
+
+const ofRows: readonly TenantMigration[] = [
+  {
+    name: '0001_notes',
+    checksum: 'bench',
+    up: `create table notes (
+        tenant_id text not null default tenantry.current_tenant(), id bigint generated always as identity,
+        folder int not null, title text not null, body text not null, created_at timestamptz not null default now(),
+        primary key (tenant_id, id));
+      create index on notes (tenant_id, folder, id)`,
+  },
+]
+
+const select = (table: string): string =>
+  `select id, title, body, created_at from ${table} where folder = $1 order by id limit 20`
+
+export const ROWSCOPE: Way = {
+  name: 'rowscope-pg',
+  isolation: () => rowscopePg(),
+  inTransactions: () => rowscopePg({ scope: 'transaction' }),
+  migrations: ofRows,
+  statement: () => select('notes'),
+  connections: 10,
+}
+
+export const SCHEMA: Way = {
+  name: 'schema-pg',
+  isolation: () => schemaPg(),
+  inTransactions: () => schemaPg({ scope: 'transaction' }),
+  migrations: ofSchema,
+  statement: () => select('notes'),
+  connections: 10,
+}
+
+export const SCHEMA_QUALIFIED: Way = {
+  name: 'schema-pg, qualified',
+  isolation: () => schemaPg({ names: 'qualified' }),
+  migrations: ofSchema,
+  statement: (locator) => select(`${pg.escapeIdentifier(locator)}.notes`),
+  connections: 10,
+}
+
+export const WAYS: readonly Way[] = [ROWSCOPE, SCHEMA, SCHEMA_QUALIFIED]
+
+/** What a host writes that keeps tenants apart by itself. */
+export const UNPROTECTED = `select id, title, body, created_at from plain.notes
+  where tenant_id = $1 and folder = $2 order by id limit 20`
+
+export const tenantId = (n: number): string => `tenant-${n}`
+export const anyTenant = (count = TENANTS): string => tenantId(Math.floor(Math.random() * count))
+export const anyFolder = (): number => Math.floor(Math.random() * FOLDERS)
+
+const NOTE = `n % ${FOLDERS}, 'Note ' || n, repeat('A line of text. ', 4) from generate_series(1, ${NOTES}) n`
+
+/** Makes the tenants with their notes, and the unprotected table with the same ones. */
+export async function fillNotes(tenancy: Tenancy, url: string, count = TENANTS): Promise<void> {
+  const ids = Array.from({ length: count }, (_, n) => tenantId(n))
+  await installAll(tenancy, ids)
+  for (const id of ids) {
+    const { pool } = await tenancy.tenant(id)
+    await pool.query(`insert into notes (folder, title, body) select ${NOTE}`)
+  }
+  const owner = new pg.Client({ connectionString: url })
+  await owner.connect()
+  try {
+    await owner.query(`create schema plain;
+      create table plain.notes (
+        tenant_id text not null, id bigint generated always as identity, folder int not null,
+        title text not null, body text not null, created_at timestamptz not null default now(),
+        primary key (tenant_id, id));
+      create index on plain.notes (tenant_id, folder, id)`)
+    for (const id of ids) {
+      await owner.query(
+        `insert into plain.notes (tenant_id, folder, title, body) select ${pg.escapeLiteral(id)}, ${NOTE}`,
+      )
+    }
+    await owner.query('vacuum analyze')
+  } finally {
+    await owner.end()
+  }
+}
+
+/** The connections of a way's tenancy, all of which one tenant may have. */
+export const placementsFor = ({ connections }: Pick<Way, 'connections'>) => ({
+  main: { connections: { max: connections, perTenant: connections } },
+})

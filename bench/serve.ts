@@ -1,0 +1,46 @@
+/** Servers of ../bench/servers, each in a process of its own; one prints its URL once it listens. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const TICKS_PER_SECOND = 100
+
+export interface Served {
+  readonly url: string
+  /** Of processor time so far. */
+  cpuMs(): number
+  close(): Promise<void>
+}
+
+export async function serve(name: string, environment: Readonly<Record<string, string>>): Promise<Served> {
+  const child = spawn(
+    process.execPath,
+    ['--conditions=tenantry-source', join(import.meta.dirname, `servers/${name}.ts`)],
+    {
+      env: { ...process.env, ...environment, NODE_ENV: 'production' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
+  const ended = once(child, 'exit').then(() => {
+    throw new Error(`the server ${name} ended before it listened`)
+  })
+  ended.catch(() => undefined)
+  const [line] = (await Promise.race([once(child.stdout, 'data'), ended])) as [Buffer]
+  return {
+    url: String(line).trim(),
+    cpuMs: () => cpuMsOf(child.pid ?? 0),
+    async close() {
+      child.kill('SIGTERM')
+      await once(child, 'exit')
+    },
+  }
+}
+
+/** What the system says a process has used: in its own code and on its behalf. */
+export function cpuMsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1_000
+}

@@ -1,0 +1,164 @@
+/**
+ * A database for each tenant, on the placement's server.
+ *
+ * The host's tables are in its schema `tenant` and belong to the role of `url`. The tenant login may connect to it, takes the
+ * scope role for one transaction as everywhere (scoped-connection.ts), and has no way from there into another database. How the
+ * database is made, closed and dropped is in tenant-database.ts; what a process does about many of them, each with connections
+ * of its own, in connections.ts.
+ *
+ * Names of databases belong to a whole server, where other installations may have tenants with the same ids. So a name has a tag,
+ * of what the placements of this one are: on a server that two share, their own databases differ.
+ */
+import { createHash } from 'node:crypto'
+import pg from 'pg'
+import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
+import {
+  type DriverEnvironment,
+  type IsolationDriver,
+  type MigrateOptions,
+  type Place,
+  type Placement,
+  StorageFenced,
+} from '../../tenants/isolation.ts'
+import { auditDatabases } from './catalog-audit.ts'
+import { MigrationFailed } from './migration-set.ts'
+import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
+import { baseObjects, PostgresMigrator } from './postgres-migrator.ts'
+import type { PostgresServer } from './postgres-server.ts'
+import { rightsIn } from './schema-rights.ts'
+import type { Scope } from './scoped-query.ts'
+import { closeDatabase, databasesOf, dropDatabase, isClosed, makeDatabase, openDatabase } from './tenant-database.ts'
+
+export interface DatabasePgOptions extends ScopeOptions {
+  /** A schema of the template with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */
+  readonly extensionsSchema?: string | undefined
+  /**
+   * What databases are copied from; default `template0`, as which nobody can be connected. Another one is where extensions are put
+   * that every tenant is to have.
+   */
+  readonly template?: string | undefined
+}
+
+/** With the tables, in each tenant's database. */
+export const TENANT_SCHEMA = 'tenant'
+
+const NO_SUCH_DATABASE = '3D000'
+
+/** The driver `database-pg`. */
+export function databasePg({
+  extensionsSchema,
+  template = 'template0',
+  ...options
+}: DatabasePgOptions = {}): IsolationDriver {
+  const placements = new Placements('databasePg()')
+  const manner = mannerOf(options, true)
+  let migrator: PostgresMigrator
+  let tag = tagOf([])
+
+  const searchPath = [TENANT_SCHEMA, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
+    .map((name) => pg.escapeIdentifier(name))
+    .join(', ')
+  const scopeOf = ({ tenantId }: Place, { scopeRole }: PostgresServer): Scope => ({
+    tenantId,
+    searchPath,
+    role: scopeRole,
+    openSchema: null,
+  })
+  const administer = <T>(
+    { placement, locator }: Place,
+    work: (client: pg.ClientBase) => Promise<T>,
+    options?: MigrateOptions,
+  ): Promise<T> => placements.server(placement).administer(TENANT_SCHEMA, work, { ...options, database: locator })
+
+  return {
+    name: 'database-pg',
+    capabilities: {
+      engine: 'postgres',
+      separateStorage: true,
+      durable: true,
+      reach: 'own database',
+      containsTenantSql: true,
+    },
+
+    async start(environment: DriverEnvironment) {
+      placements.open(environment)
+      tag = tagOf([...environment.placements.values()])
+      migrator = new PostgresMigrator(environment.migrations)
+    },
+
+    locator: (tenantId, epoch) => `t${epoch.toString(36)}_${tag}_${tenantId}`,
+
+    async provision(place) {
+      const server = placements.server(place.placement)
+      await makeDatabase(server, place.locator, template)
+      const role = pg.escapeIdentifier(server.scopeRole)
+      const ran = await administer(place, async (client) => {
+        await client.query(
+          `${baseObjects(server.scopeRole)}; create schema if not exists ${TENANT_SCHEMA}; ${rightsIn(TENANT_SCHEMA, role)}`,
+        )
+        return migrator.install(client, TENANT_SCHEMA, searchPath)
+      })
+      await openDatabase(server, place.locator)
+      return ran
+    },
+
+    applied: (place) =>
+      administer(place, (client) => migrator.applied(client, TENANT_SCHEMA)).catch((error) => {
+        if (isMissing(error)) return []
+        throw error
+      }),
+
+    migrate: (place, options) =>
+      administer(place, (client) => migrator.up(client, TENANT_SCHEMA, searchPath), options).catch(refuseMissing),
+
+    rollback: (place, steps, options) =>
+      administer(place, (client) => migrator.down(client, TENANT_SCHEMA, searchPath, steps), options).catch(
+        refuseMissing,
+      ),
+
+    execute(place, statement) {
+      const server = placements.server(place.placement)
+      return server.execute(scopeOf(place, server), manner, statement, place.locator)
+    },
+
+    connect(place) {
+      const server = placements.server(place.placement)
+      return server.connect(scopeOf(place, server), manner, place.locator)
+    },
+
+    fence: ({ placement, locator }) => closeDatabase(placements.server(placement), locator),
+    unfence: ({ placement, locator }) => openDatabase(placements.server(placement), locator),
+    isFenced: ({ placement, locator }) => isClosed(placements.server(placement), locator),
+    /** A fence ends sessions, whatever they are doing. */
+    mayBeFence: (error) => StorageFenced.matches(error) || isDatabaseUnavailable(error),
+
+    async drop({ placement, locator }) {
+      const server = placements.server(placement)
+      await dropDatabase(server, locator)
+      server.connections.forget(locator)
+    },
+
+    inventory: (placement) => databasesOf(placements.server(placement)),
+    audit: (places) => auditDatabases(placements, places, { schema: TENANT_SCHEMA }),
+    connections: () => placements.connections(),
+    stop: () => placements.close(),
+  }
+}
+
+/** Six letters or digits: with an epoch of six and an id of 48 they fill the 63 bytes that a name may have. */
+function tagOf(placements: readonly Placement[]): string {
+  const identity = placements.map(({ name, url, scopeRole }) => {
+    const { host, pathname } = new URL(url)
+    return [name, host, pathname, scopeRole]
+  })
+  const hash = createHash('sha256').update(JSON.stringify(identity.sort())).digest()
+  return (hash.readUIntBE(0, 6) % 36 ** 6).toString(36).padStart(6, '0')
+}
+
+const isMissing = (error: unknown): boolean => sqlState(error) === NO_SUCH_DATABASE
+
+function refuseMissing(error: unknown): never {
+  if (isMissing(error))
+    throw MigrationFailed('The storage of the tenant is not there; nothing was run.', { cause: error })
+  throw error
+}
