@@ -8,6 +8,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
 import { adminApi } from './cases/admin-api.ts'
+import { guardAlone } from './cases/guard.ts'
+import { guardedReads } from './cases/guarded-reads.ts'
 import { paging } from './cases/paging.ts'
 import { provisioning } from './cases/provisioning.ts'
 import { scopedReads } from './cases/scoped-reads.ts'
@@ -16,7 +18,7 @@ import { start } from './cases/start.ts'
 import type { Case, Result } from './measure.ts'
 import { printed, write } from './report.ts'
 
-const cases: readonly Case[] = [start, adminApi, provisioning, paging, scrape, scopedReads]
+const cases: readonly Case[] = [start, adminApi, provisioning, paging, scrape, guardedReads, scopedReads, guardAlone]
 
 const { values } = parseArgs({
   options: {

@@ -45,7 +45,7 @@ const ofRows: readonly TenantMigration[] = [
   },
 ]
 
-const select = (table: string): string =>
+export const select = (table: string): string =>
   `select id, title, body, created_at from ${table} where folder = $1 order by id limit 20`
 
 export const ROWSCOPE: Way = {
@@ -83,6 +83,8 @@ export const UNPROTECTED = `select id, title, body, created_at from plain.notes
 export const tenantId = (n: number): string => `tenant-${n}`
 export const anyTenant = (count = TENANTS): string => tenantId(Math.floor(Math.random() * count))
 export const anyFolder = (): number => Math.floor(Math.random() * FOLDERS)
+
+export const folderOf = (url = '/'): number => Number(new URL(url, 'http://localhost').searchParams.get('folder'))
 
 const NOTE = `n % ${FOLDERS}, 'Note ' || n, repeat('A line of text. ', 4) from generate_series(1, ${NOTES}) n`
 

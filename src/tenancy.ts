@@ -32,8 +32,8 @@ import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
 import { circuitSeries } from './tenants/circuit-series.ts'
 import { Circuits } from './tenants/circuits.ts'
 import { commands } from './tenants/commands.ts'
-import { diagnoses } from './tenants/diagnoses.ts'
 import { connectionSeries } from './tenants/connection-series.ts'
+import { diagnoses } from './tenants/diagnoses.ts'
 import { createGuard, type Guard, type GuardOptions } from './tenants/guard.ts'
 import { Tenants } from './tenants/index.ts'
 import type { IsolationDriver, Placement, TenantHandle } from './tenants/isolation.ts'
@@ -68,7 +68,11 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   /** The host's migrations: a folder, or what `readTenantMigrations` answers. */
   readonly migrations?: string | readonly TenantMigration[]
   readonly plans?: PlansConfig
-  readonly tenants?: { readonly retentionDays?: number; readonly autoPurge?: boolean }
+  readonly tenants?: {
+    readonly retentionDays?: number
+    readonly autoPurge?: boolean
+    readonly staleForSeconds?: number | undefined
+  }
   readonly satellites?: Satellites
   /** When the circuit of a tenant's database opens, and for how long. */
   readonly circuit?: Partial<CircuitRule>
@@ -170,6 +174,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       migrations,
       retentionDays: config.tenants?.retentionDays ?? 30,
       autoPurge: config.tenants?.autoPurge ?? true,
+      staleForSeconds: config.tenants?.staleForSeconds,
     })
     const services = new Map(satellites.map((satellite) => [satellite.name, satellite.service(kernel)]))
     const parts: { satellite: Omit<Satellite, 'service' | 'summary'>; service: any }[] = [

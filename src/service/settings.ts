@@ -92,9 +92,14 @@ export const File = z.strictObject({
     .strictObject({
       retentionDays: z.number().min(0).default(30).describe('How long a deleted tenant can be restored'),
       autoPurge: z.boolean().default(true).describe('Whether it is removed for good when that is over'),
+      staleForSeconds: z
+        .number()
+        .min(0)
+        .optional()
+        .describe('How long known tenants are served while the backoffice cannot be reached; default 300'),
     })
     .prefault({})
-    .describe('Deleted tenants'),
+    .describe('Tenants that are deleted, and while the backoffice is away'),
   circuit: z
     .strictObject({
       threshold: z.number().gt(0).lt(1).optional().describe('The share of calls that must fail; default 0.5'),

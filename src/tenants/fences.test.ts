@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
-import { type Proxy, startProxy } from '../testing/proxy.ts'
+import { startProxy, type Proxy as Way } from '../testing/proxy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import type { TenantHandle } from './isolation.ts'
 import { toPlace } from './registry.ts'
@@ -9,7 +9,7 @@ const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id in
 
 let world: TestTenancy<[]>
 let elsewhere: TestDatabase
-let way: Proxy
+let way: Way
 let acme: TenantHandle
 
 beforeAll(async () => {

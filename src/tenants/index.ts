@@ -25,6 +25,7 @@ import type { TenantMigration } from './migrations.ts'
 import { Plans, type PlansConfig } from './plans.ts'
 import { Registry, type TenantFilter } from './registry.ts'
 import { SchemaVersions } from './schema-versions.ts'
+import { assertAgrees } from './scope.ts'
 import type { Storage } from './storage.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
 import { MaintenanceRequest, Metadata, mergePatch, NewTenant, type Tenant, TenantChange, toTenant } from './tenant.ts'
@@ -43,6 +44,8 @@ export interface TenantsConfig {
   readonly retentionDays: number
   /** Whether expired tenants are purged daily; else only by `tenant:purge`. */
   readonly autoPurge: boolean
+  /** How long known tenants are served while the backoffice cannot be reached; default 300. */
+  readonly staleForSeconds?: number | undefined
 }
 
 export class Tenants {
@@ -65,7 +68,7 @@ export class Tenants {
     this.#kernel = kernel
     this.storage = storage
     this.#retentionMs = config.retentionDays * DAY_MS
-    this.registry = new Registry(kernel)
+    this.registry = new Registry(kernel, { staleForSeconds: config.staleForSeconds })
     this.plans = new Plans(config.plans, kernel)
     this.circuits = circuits
     this.inventory = new Inventory(kernel, storage)
@@ -201,6 +204,7 @@ export class Tenants {
 
   /** The tenant's storage. Throws what a guarded route answers when the tenant cannot be used now. */
   async handle(id: string): Promise<TenantHandle> {
+    assertAgrees(id)
     return this.handles.of(usable(id, this.registry.peek(id) ?? (await this.registry.find(id))))
   }
 

@@ -84,7 +84,7 @@ export class MigrationWorker {
     const lanes = await Promise.allSettled(Array.from({ length: this.#options.concurrency }, () => this.#lane()))
     const failed = lanes.find((lane) => lane.status === 'rejected')
     if (failed) throw failed.reason
-    await this.#settle()
+    await this.#settleAll()
   }
 
   async #lane(): Promise<void> {
@@ -130,15 +130,17 @@ export class MigrationWorker {
     this.#claimed.push(...(await this.#parts.items.claim(this.#options.concurrency * CLAIMED_PER_LANE)))
   }
 
-  /** One settlement at a time: what becomes ready meanwhile goes into the next. */
-  async #settle(): Promise<void> {
-    while (this.#outcomes.length > 0) {
-      this.#settling ??= this.#settleReady().finally(() => {
-        this.#settling = undefined
-      })
-      await this.#settling
-    }
+  async #settleAll(): Promise<void> {
+    while (this.#outcomes.length > 0) await this.#settle()
     await this.#settling
+  }
+
+  /** One settlement at a time: what becomes ready meanwhile goes into the next. */
+  #settle(): Promise<void> {
+    this.#settling ??= this.#settleReady().finally(() => {
+      this.#settling = undefined
+    })
+    return this.#settling
   }
 
   async #settleReady(): Promise<void> {

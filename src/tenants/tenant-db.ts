@@ -26,7 +26,8 @@ const ENGINES = {
     createIntrospector: (db: Kysely<any>) => new PostgresIntrospector(db),
   },
   sqlite: {
-    createAdapter: () => new SqliteAdapter(),
+    // Else Kysely itself lets one statement wait for another, without an end; the driver has the turns.
+    createAdapter: () => Object.defineProperty(new SqliteAdapter(), 'supportsMultipleConnections', { value: true }),
     createQueryCompiler: () => new SqliteQueryCompiler(),
     createIntrospector: (db: Kysely<any>) => new SqliteIntrospector(db),
   },

@@ -30,7 +30,9 @@ describe('a statement', () => {
     await pool.query('insert into notes values ($1, $2)', [1, 'text'])
     await pool.query({ text: 'insert into notes values ($1, $2)', values: [2, 'object'] })
     const called = await new Promise<any>((resolve, reject) => {
-      pool.query('select body from notes where id = $1', [2], (error, result) => (error ? reject(error) : resolve(result)))
+      pool.query('select body from notes where id = $1', [2], (error, result) =>
+        error ? reject(error) : resolve(result),
+      )
     })
     expect(called.rows).toEqual([{ body: 'object' }])
     const failed = await new Promise<any>((resolve) => pool.query('selekt', (error: any) => resolve(error)))

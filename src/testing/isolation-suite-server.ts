@@ -74,7 +74,6 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
         'create table mine (id int)',
         'drop table items',
         'create policy open on items using (true)',
-        'grant select on items to public',
         'create trigger t before insert on items execute function suppress_redundant_updates_trigger()',
       ]) {
         await expect(raw(db, text), text).rejects.toMatchObject({ code: '42501' })

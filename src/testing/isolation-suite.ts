@@ -77,7 +77,7 @@ export async function isolationSuite(
       test('are never shared by two ids or two epochs, and have at most 63 bytes', () => {
         const { driver } = proof
         const names = new Map<string, string>()
-        for (const id of [...TRICKY_IDS, 'a', 'b', '1_a', 'a~2', 'a_1', 'a-1', '1', '11', 't1_a']) {
+        for (const id of [...TRICKY_IDS, 'a', 'b', '1_a', 'a_1', 'a-1', '1', '11', 't1_a']) {
           for (const epoch of [1, 2, 3, 10, 11, 12, 21, 111, 2 ** 31 - 1]) {
             const name = driver.locator(id, epoch)
             expect(Buffer.byteLength(name)).toBeLessThanOrEqual(63)

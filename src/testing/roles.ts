@@ -1,4 +1,4 @@
-/** The roles of an installation belong to the server and outlive its database: a test that drops one drops both. */
+/** The roles of an installation and its tenants' databases belong to the server: a test that drops one drops all. */
 import { Database } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { TestDatabase } from './database.ts'
@@ -14,6 +14,11 @@ export async function dropWithRoles(serverUrl: string, { url, drop }: TestDataba
   await database.close()
   await drop()
   const server = new Database({ url: serverUrl, max: 1 }, log)
+  const ofTenants = await server.sql(
+    `select distinct quote_ident(datname) as name from pg_database, aclexplode(datacl) where quote_ident(grantee::regrole::text) = any($1)`,
+    [rows.map(({ role }) => role)],
+  )
+  for (const { name } of ofTenants.rows) await server.sql(`drop database if exists ${name} with (force)`)
   for (const { role } of rows) await server.sql(`drop role if exists ${role}`)
   await server.close()
 }

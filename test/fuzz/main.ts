@@ -52,6 +52,7 @@ async function fuzz(kind: string, serverUrl: string): Promise<void> {
       places,
       operations: Number(values.operations),
       workers: Number(values.workers),
+      onRound: (done) => process.stderr.write(`${kind}: ${done}\r`),
       seed: values.seed === undefined ? undefined : Number(values.seed),
     })
     const { operations, violations, seed, elapsedMs } = report

@@ -111,11 +111,14 @@ async function baitsIn(client: pg.ClientBase, schemas: readonly string[], column
   return rows
 }
 
+/** The first that the login may connect to. */
 async function openDatabase(server: PostgresServer, databases: readonly string[]): Promise<string | undefined> {
   const { rows } = await server.owned((client) =>
-    client.query('select datname from pg_database where datname = any($1) and datallowconn order by oid limit 1', [
-      databases,
-    ]),
+    client.query(
+      `select datname from pg_database
+       where datname = any($1) and datallowconn and has_database_privilege($2, oid, 'connect') order by oid limit 1`,
+      [databases, server.login],
+    ),
   )
   return rows[0]?.datname
 }

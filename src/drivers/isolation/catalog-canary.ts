@@ -5,7 +5,6 @@
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { type Finding, notExamined } from '../../kernel/doctor.ts'
-import { loginOf } from './catalog-rules.ts'
 import { type PostgresServer, withDatabase } from './postgres-server.ts'
 
 const TIMEOUT_MS = 5_000
@@ -68,10 +67,10 @@ async function answers(client: pg.Client, { schema, table }: Bait, role: string 
   }
 }
 
-const unscopedRead = (server: PostgresServer, { schema, table }: Bait, role: string | undefined): Finding => ({
+const unscopedRead = ({ name, login }: PostgresServer, { schema, table }: Bait, role = login): Finding => ({
   severity: 'error',
   code: 'isolation.unscoped-read',
-  message: `${server.name}: table ${schema}.${table} answers the role ${role ?? loginOf(server)} outside of a tenant's scope`,
+  message: `${name}: table ${schema}.${table} answers the role ${role} outside of a tenant's scope`,
   remedy:
     'See what else is found about that role and that table; until it is put right, do not serve tenants from this server.',
 })

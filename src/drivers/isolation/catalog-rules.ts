@@ -63,7 +63,7 @@ const PRELUDE = `
 /** Asks every rule, in a transaction that only reads. */
 export async function askCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {
   const { server, tenantOf = new Map<string, string>(), extensionsSchema = null } = subject
-  const values = [loginOf(server), server.scopeRole, [...tenantOf.keys()], extensionsSchema]
+  const values = [server.login, server.scopeRole, [...tenantOf.keys()], extensionsSchema]
   return reading(server, async (client) => {
     const findings: Finding[] = []
     for (const { code, severity, query, fault, remedy } of rules) {
@@ -87,6 +87,3 @@ export const reading = <T>(server: PostgresServer, work: (client: pg.ClientBase)
       ),
     ),
   )
-
-export const loginOf = ({ placement }: PostgresServer): string =>
-  decodeURIComponent(new URL(placement.tenantUrl).username)

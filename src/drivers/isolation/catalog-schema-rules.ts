@@ -75,11 +75,12 @@ export const SCHEMA_RULES: readonly CatalogRule[] = [
     code: 'isolation.bound-to-another-tenant',
     severity: 'error',
     query: `, ${LOCATED}
-      select distinct pg_describe_object(bound.classid, bound.objid, 0) as object,
-        pg_describe_object(target.classid, target.objid, 0) as other, bound.nspname as schema
+      select pg_describe_object(bound.classid, bound.objid, 0) as object, bound.nspname as schema,
+        string_agg(distinct pg_describe_object(target.classid, target.objid, 0), ', ') as other
       from pg_depend join located bound using (classid, objid)
       join located target on target.classid = refclassid and target.objid = refobjid
-      where bound.nspname <> target.nspname`,
+      where bound.nspname <> target.nspname
+      group by bound.classid, bound.objid, bound.nspname`,
     fault: ({ other }) => `reaches into another tenant's schema: ${other}`,
     remedy: () => "Drop it and make it again with the tenant's own schema first in the search path.",
   },

@@ -1,4 +1,4 @@
-/** What a connection meets at a database that lets the tenant login in no more: it is closed, or not there at all. */
+/** What statements meet at a database that lets the tenant login in no more: it is closed, or not there at all. */
 import { sqlState } from '../../kernel/database.ts'
 import { StorageFenced } from '../../tenants/isolation.ts'
 
@@ -12,4 +12,14 @@ export function closedOr(error: unknown): unknown {
   const { routine } = error as { routine?: string }
   const isClosed = CLOSED.has(sqlState(error) ?? '') && WHERE_CONNECTIONS_ARE_CHECKED.has(routine ?? '')
   return isClosed ? StorageFenced('The database of the tenant is closed.', { cause: error }) : error
+}
+
+const LOST = /^(08...|57P0[15]|ECONNRESET|EPIPE)$/
+const LOST_MESSAGES = /^(Connection terminated|Client has encountered a connection error|Client was closed)/
+
+/** Whether a session was lost that had begun: a fence ends them, whatever they are doing. Restarts and networks do so too. */
+export function isSessionLost(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const { code } = error as { code?: string }
+  return LOST.test(code ?? '') || LOST_MESSAGES.test(error.message)
 }

@@ -6,8 +6,9 @@
  *          ─► all room taken, another database's client idle ─► closed ─► connect ─► taken
  *          ─► else, or the tenant has its share already ─► waits ─► taken | E_TENANT_CONNECTION_LIMIT
  *
- * A tenant waits behind itself: each has a queue of its own, bounded in length and time, and those who wait take turns. The
- * budget holds a connection until its socket is closed, so the server never sees more of them than `max`.
+ * A tenant waits behind itself: each has a queue of its own, bounded in length and time, and those who wait take turns. A turn
+ * that another database has to make room for is worth what the connection costs: until it is over, its client goes on with whoever
+ * waits for that database. The budget holds a connection until the server has closed it, so the server never sees more than `max`.
  */
 import type { Socket } from 'node:net'
 import type pg from 'pg'
@@ -16,6 +17,8 @@ import type { ConnectionLimits } from '../../tenants/isolation.ts'
 import { Turns } from './turns.ts'
 
 const IDLE_MS = 30_000
+/** A few times what a connection costs. */
+const TURN_MS = 25
 /** For the server to answer a goodbye, before the socket is closed all the same. */
 const END_MS = 5_000
 
@@ -28,6 +31,8 @@ export interface PooledClient {
   /** How many times it changed hands: each tenant's tables stay in the backend's cache. */
   tenants: number
   idleSince: number
+  /** Until then it is not closed for another database while somebody waits for this one. */
+  turnEndsAt: number
   /** Statements that have a name on this connection, by text; the oldest first. */
   readonly statements: Map<string, string>
 }
@@ -59,10 +64,17 @@ export class Connections {
   #total = 0
   #busy = 0
   #ending = 0
+  #hits = 0
+  #misses = 0
   #isClosed = false
   #sweep: NodeJS.Timeout | undefined
   #drained: (() => void) | undefined
-  readonly #mayHave = (tenantId: string): boolean => (this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant
+  readonly #mayHave = ({ tenantId }: Wish): boolean =>
+    (this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant
+  readonly #mayGoOn = (wish: Wish): boolean => {
+    const clients = this.#mayHave(wish) ? this.#idle.get(wish.database) : undefined
+    return clients?.some(({ turnEndsAt }) => turnEndsAt > performance.now()) ?? false
+  }
 
   constructor(options: ConnectionsOptions) {
     this.#options = options
@@ -76,7 +88,7 @@ export class Connections {
   /** At once when one is idle. */
   acquire(wish: Wish): PooledClient | Promise<PooledClient> {
     if (this.#isClosed) throw new Error('the connections are closed')
-    if (this.#mayHave(wish.tenantId)) {
+    if (this.#mayHave(wish)) {
       const idle = this.#takeIdle(wish)
       if (idle) return this.#lend(idle, wish.tenantId)
       if (this.#total < this.#options.limits.max) return this.#connect(wish)
@@ -98,6 +110,11 @@ export class Connections {
     let idle = 0
     for (const clients of this.#idle.values()) idle += clients.length
     return { idle, busy: this.#busy, waiting: this.#turns.size }
+  }
+
+  /** How often a connection was there, and how often one had to be made. */
+  get uses(): { readonly hits: number; readonly misses: number } {
+    return { hits: this.#hits, misses: this.#misses }
   }
 
   /** Closes what is idle of one database. */
@@ -128,6 +145,7 @@ export class Connections {
   }
 
   #lend(pooled: PooledClient, tenantId: string): PooledClient {
+    this.#hits++
     this.#take(tenantId)
     if (pooled.lastTenant !== tenantId) pooled.tenants++
     pooled.lastTenant = tenantId
@@ -135,12 +153,14 @@ export class Connections {
   }
 
   async #connect({ tenantId, database }: Wish): Promise<PooledClient> {
+    this.#misses++
     this.#total++
     this.#take(tenantId)
     try {
       const client = await this.#options.open(database)
       const statements = new Map<string, string>()
-      const pooled = { client, database, lastTenant: tenantId, tenants: 1, idleSince: 0, statements }
+      const turnEndsAt = performance.now() + TURN_MS
+      const pooled = { client, database, lastTenant: tenantId, tenants: 1, idleSince: 0, turnEndsAt, statements }
       client.on('error', (error) => this.#lost(pooled, error))
       return pooled
     } catch (error) {
@@ -168,16 +188,18 @@ export class Connections {
     for (;;) {
       const hasRoom = this.#total < this.#options.limits.max
       if (!hasRoom && this.#idle.size === 0) return
-      const waiter = this.#turns.first(this.#mayHave)
-      if (!waiter) return
-      const idle = this.#takeIdle(waiter.wish)
-      if (!idle && !hasRoom) {
-        this.#evict()
-        return
-      }
+      const first = this.#turns.first(this.#mayHave)
+      if (!first) return
+      const isServed = hasRoom || this.#idle.has(first.wish.database)
+      const waiter = isServed ? first : this.#turns.first(this.#mayGoOn)
+      if (!waiter) return this.#evict()
       this.#turns.take(waiter)
-      if (idle) waiter.resolve(this.#lend(idle, waiter.wish.tenantId))
-      else this.#connect(waiter.wish).then(waiter.resolve, waiter.reject)
+      const idle = this.#takeIdle(waiter.wish)
+      if (!idle) this.#connect(waiter.wish).then(waiter.resolve, waiter.reject)
+      else {
+        if (isServed) idle.turnEndsAt = performance.now() + TURN_MS
+        waiter.resolve(this.#lend(idle, waiter.wish.tenantId))
+      }
     }
   }
 

@@ -11,7 +11,7 @@
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
-import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
+import { sqlState } from '../../kernel/database.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
@@ -21,6 +21,7 @@ import {
   StorageFenced,
 } from '../../tenants/isolation.ts'
 import { auditDatabases } from './catalog-audit.ts'
+import { isSessionLost } from './closed-database.ts'
 import { MigrationFailed } from './migration-set.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { baseObjects, PostgresMigrator } from './postgres-migrator.ts'
@@ -129,8 +130,7 @@ export function databasePg({
     fence: ({ placement, locator }) => closeDatabase(placements.server(placement), locator),
     unfence: ({ placement, locator }) => openDatabase(placements.server(placement), locator),
     isFenced: ({ placement, locator }) => isClosed(placements.server(placement), locator),
-    /** A fence ends sessions, whatever they are doing. */
-    mayBeFence: (error) => StorageFenced.matches(error) || isDatabaseUnavailable(error),
+    mayBeFence: (error) => StorageFenced.matches(error) || isSessionLost(error),
 
     async drop({ placement, locator }) {
       const server = placements.server(placement)

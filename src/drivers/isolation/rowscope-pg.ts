@@ -13,6 +13,7 @@ import {
   type Place,
   StorageFenced,
 } from '../../tenants/isolation.ts'
+import { auditRowTables } from './catalog-audit.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
@@ -162,7 +163,16 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       })
     },
 
-    async *audit() {},
+    async inventory(placement) {
+      const server = placements.server(placement)
+      await prepare(server)
+      const { rows } = await server.owned((client) =>
+        client.query('select tenant as locator, true as "isFenced" from tenantry.fenced order by tenant'),
+      )
+      return rows
+    },
+
+    audit: (places) => auditRowTables(placements, places, { schema: ROWS_SCHEMA, extensionsSchema }),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

@@ -174,7 +174,7 @@ export class ScopedConnection implements TenantConnection {
   async #renewUnlessFenced(error: unknown): Promise<void> {
     const fault = scopeFault(error)
     if (fault === 'fenced') throw StorageFenced('The storage of the tenant is closed at its server.', { cause: error })
-    if (fault === undefined || this.#isReleased) throw error
+    if (fault === undefined || this.#isReleased) throw fencedOr(error)
     const { lastTenant: tenantId, database } = this.#pooled
     this.#connections.release(this.#pooled, true)
     this.#isReleased = true

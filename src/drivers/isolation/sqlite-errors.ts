@@ -46,6 +46,7 @@ const MESSAGES: readonly (readonly [RegExp, string])[] = [
   [/^no such function/, '42883'],
   [/^no such savepoint/, '3B001'],
   [/already exists/, '42P07'],
+  [/from within a transaction/, IN_TRANSACTION],
 ]
 const REFUSED_STATEMENT = '42000'
 const INTERNAL = 'XX000'

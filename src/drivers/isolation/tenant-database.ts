@@ -19,7 +19,6 @@ import { lockOf, type PostgresServer } from './postgres-server.ts'
 
 /** The mark of a drop that was interrupted: such a database can only be dropped. */
 const INVALID = -2
-const NO_SUCH_DATABASE = '3D000'
 const INSUFFICIENT_PRIVILEGE = '42501'
 const IN_USE = '55006'
 /** The server itself waits 5 s for others to leave the template, each time. */

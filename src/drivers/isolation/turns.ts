@@ -47,9 +47,9 @@ export class Turns<Wish extends { readonly tenantId: string }, Given> {
     })
   }
 
-  /** The first in turn whose tenant `may` have one. */
-  first(may: (tenantId: string) => boolean): Waiter<Wish, Given> | undefined {
-    for (const [tenantId, queue] of this.#queues) if (may(tenantId)) return queue[0]
+  /** The first in turn that `may` have one; of each tenant, only who waits longest is asked for. */
+  first(may: (wish: Wish) => boolean): Waiter<Wish, Given> | undefined {
+    for (const [waiter] of this.#queues.values()) if (waiter && may(waiter.wish)) return waiter
     return undefined
   }
 

@@ -1,0 +1,87 @@
+/**
+ * The headline: guarded tenant reads over HTTP (the tenant of a header, the guard, one indexed SELECT of 20 rows out of 50 tenants
+ * x 200 rows) against the same route and query on the same kind of server without tenancy, with as many connections to
+ * PostgreSQL. Each in a process of its own; one load generator, 25 connections, each asking for all tenants in an order of its own.
+ */
+import autocannon from 'autocannon'
+import { type Bench, compare, type Result, RUNS } from '../measure.ts'
+import { anyFolder, fillNotes, placementsFor, TENANTS, tenantId, WAYS, type Way } from '../notes.ts'
+import { type Served, serve } from '../serve.ts'
+import { withTenancy } from '../tenancy.ts'
+
+const CONNECTIONS = 25
+const GOAL = 0.85
+const LIBRARIES = ['pg', 'kysely'] as const
+
+export const guardedReads = {
+  name: 'guarded reads',
+  async run(bench: Bench): Promise<Result[]> {
+    const results: Result[] = []
+    for (const way of WAYS) results.push(...(await measured(bench, way)))
+    return results
+  },
+}
+
+const measured = ({ postgresUrl, quick, say }: Bench, way: Way): Promise<Result[]> =>
+  withTenancy(
+    postgresUrl,
+    async (tenancy, url) => {
+      await fillNotes(tenancy, url)
+      const results: Result[] = []
+      for (const library of LIBRARIES) {
+        const environment = {
+          DATABASE_URL: url,
+          WAY: way.name,
+          LIBRARY: library,
+          CONNECTIONS: String(way.connections),
+        }
+        const ours = await serve('guarded-read', environment)
+        const plain = await serve('plain-read', environment)
+        const cpu = { ours: 0, plain: 0 }
+        const load = (side: keyof typeof cpu, server: Served) => async () => {
+          const before = server.cpuMs()
+          const { average, total } = await requestsPerSecond(server.url, quick ? 1 : 5)
+          cpu[side] = ((server.cpuMs() - before) / total) * 1_000
+          say(
+            `${way.name}, ${library}, ${side}: ${Math.round(average)} requests/s, ${Math.round(cpu[side])} µs of CPU each`,
+          )
+          return average
+        }
+        try {
+          await load('ours', ours)()
+          await load('plain', plain)()
+          const both = await compare(RUNS, load('ours', ours), load('plain', plain))
+          results.push({
+            name: `guarded read over HTTP, ${way.name}${library === 'kysely' ? ', Kysely' : ''}`,
+            against: 'the same route without tenancy',
+            unit: 'requests/s',
+            ...both,
+            ratio: both.ours / both.reference,
+            ...(library === 'pg' ? { goal: GOAL } : {}),
+          })
+        } finally {
+          await ours.close()
+          await plain.close()
+        }
+      }
+      return results
+    },
+    { isolation: [way.isolation()], migrations: way.migrations, placements: placementsFor(way) },
+  )
+
+async function requestsPerSecond(url: string, seconds: number): Promise<{ average: number; total: number }> {
+  const { requests, non2xx, errors } = await autocannon({
+    url,
+    connections: CONNECTIONS,
+    duration: seconds,
+    setupClient(client) {
+      const all = Array.from({ length: TENANTS }, (_, n) => ({
+        path: `/?folder=${anyFolder()}`,
+        headers: { 'x-tenant-id': tenantId(n) },
+      }))
+      client.setRequests(all.sort(() => Math.random() - 0.5))
+    },
+  })
+  if (non2xx + errors > 0) throw new Error(`${url}: ${non2xx + errors} requests failed`)
+  return { average: requests.average, total: requests.total }
+}

@@ -1,0 +1,49 @@
+/** One guarded route on node:http: the tenant of the header, one indexed SELECT of 20 rows in its storage. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { guard } from '../../src/http/hosts/node.ts'
+import { fromHeader, type GuardedTenant } from '../../src/index.ts'
+import { folderOf, placementsFor, select, WAYS } from '../notes.ts'
+import { openTenancy } from '../tenancy.ts'
+
+const way = WAYS.find(({ name }) => name === process.env.WAY)
+if (!way) throw new Error('WAY: the name of one')
+const tenancy = await openTenancy(process.env.DATABASE_URL ?? '', {
+  isolation: [way.isolation()],
+  migrations: way.migrations,
+  placements: placementsFor(way),
+  role: 'api',
+})
+
+const SELECT = select('notes')
+const bySql = async ({ pool }: GuardedTenant, folder: number) => (await pool.query(SELECT, [folder])).rows
+const byKysely = ({ db }: GuardedTenant, folder: number) =>
+  db
+    .selectFrom('notes')
+    .select(['id', 'title', 'body', 'created_at'])
+    .where('folder', '=', folder)
+    .orderBy('id')
+    .limit(20)
+    .execute()
+const read = process.env.LIBRARY === 'kysely' ? byKysely : bySql
+
+const notes = guard(tenancy.guard({ resolve: fromHeader() }), async (incoming, outgoing, tenant) => {
+  if (!tenant) throw new Error('the route is guarded')
+  const rows = await read(tenant, folderOf(incoming.url))
+  outgoing.setHeader('content-type', 'application/json')
+  outgoing.end(JSON.stringify(rows))
+})
+const server = createServer((incoming, outgoing) => {
+  notes(incoming, outgoing).catch((error) => {
+    process.stderr.write(`${error}\n`)
+    outgoing.writeHead(500).end()
+  })
+})
+server.listen(0, '127.0.0.1', () =>
+  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`),
+)
+process.on('SIGTERM', async () => {
+  server.close()
+  server.closeAllConnections()
+  await tenancy.stop()
+})

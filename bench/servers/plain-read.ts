@@ -1,0 +1,40 @@
+/** What the guarded route is measured against: the same route, query and pool, where the host names the tenant itself. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import { folderOf, UNPROTECTED } from '../notes.ts'
+
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: Number(process.env.CONNECTIONS) })
+const db = new Kysely<any>({ dialect: new PostgresDialect({ pool }) })
+
+const bySql = async (tenantId: string, folder: number) => (await pool.query(UNPROTECTED, [tenantId, folder])).rows
+const byKysely = (tenantId: string, folder: number) =>
+  db
+    .selectFrom('plain.notes')
+    .select(['id', 'title', 'body', 'created_at'])
+    .where('tenant_id', '=', tenantId)
+    .where('folder', '=', folder)
+    .orderBy('id')
+    .limit(20)
+    .execute()
+const read = process.env.LIBRARY === 'kysely' ? byKysely : bySql
+
+const server = createServer(async (incoming, outgoing) => {
+  try {
+    const rows = await read(String(incoming.headers['x-tenant-id']), folderOf(incoming.url))
+    outgoing.setHeader('content-type', 'application/json')
+    outgoing.end(JSON.stringify(rows))
+  } catch (error) {
+    process.stderr.write(`${error}\n`)
+    outgoing.writeHead(500).end()
+  }
+})
+server.listen(0, '127.0.0.1', () =>
+  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`),
+)
+process.on('SIGTERM', async () => {
+  server.close()
+  server.closeAllConnections()
+  await pool.end()
+})
