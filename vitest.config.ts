@@ -1,5 +1,6 @@
 /** Tests stand beside what they test; what crosses folders is in `test/`. Each run has one PostgreSQL of its own. */
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
+import { notRun } from './test/setup/not-run.ts'
 
 export default defineConfig({
   resolve: { conditions: ['tenantry-source'] },
@@ -8,6 +9,7 @@ export default defineConfig({
     environment: 'node',
     reporters: ['default', './test/setup/closing-line.ts'],
     include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
+    exclude: [...configDefaults.exclude, ...notRun.flatMap(({ files }) => files)],
     globalSetup: 'test/setup/postgres.ts',
     pool: 'forks',
     maxWorkers: 2,

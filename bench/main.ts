@@ -8,8 +8,11 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
 import { adminApi } from './cases/admin-api.ts'
+import { churn } from './cases/churn.ts'
+import { coldTenants } from './cases/cold-tenants.ts'
 import { guardAlone } from './cases/guard.ts'
 import { guardedReads } from './cases/guarded-reads.ts'
+import { migrating } from './cases/migrating.ts'
 import { paging } from './cases/paging.ts'
 import { provisioning } from './cases/provisioning.ts'
 import { scopedReads } from './cases/scoped-reads.ts'
@@ -18,7 +21,19 @@ import { start } from './cases/start.ts'
 import type { Case, Result } from './measure.ts'
 import { printed, write } from './report.ts'
 
-const cases: readonly Case[] = [start, adminApi, provisioning, paging, scrape, guardedReads, scopedReads, guardAlone]
+const cases: readonly Case[] = [
+  start,
+  adminApi,
+  guardedReads,
+  scopedReads,
+  guardAlone,
+  coldTenants,
+  churn,
+  provisioning,
+  migrating,
+  paging,
+  scrape,
+]
 
 const { values } = parseArgs({
   options: {

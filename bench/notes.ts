@@ -3,6 +3,7 @@
  * The same rows are in one table of the host's without any protection, where each statement names the tenant itself.
  */
 import pg from 'pg'
+import { databasePg } from '../src/drivers/isolation/database-pg.ts'
 import { type IsolationDriver, rowscopePg, schemaPg, type Tenancy, type TenantMigration } from '../src/index.ts'
 import { installAll } from './tenancy.ts'
 
@@ -74,7 +75,15 @@ export const SCHEMA_QUALIFIED: Way = {
   connections: 10,
 }
 
-export const WAYS: readonly Way[] = [ROWSCOPE, SCHEMA, SCHEMA_QUALIFIED]
+export const DATABASE: Way = {
+  name: 'database-pg',
+  isolation: () => databasePg(),
+  migrations: ofSchema,
+  statement: () => select('notes'),
+  connections: 100,
+}
+
+export const WAYS: readonly Way[] = [ROWSCOPE, SCHEMA, SCHEMA_QUALIFIED, DATABASE]
 
 /** What a host writes that keeps tenants apart by itself. */
 export const UNPROTECTED = `select id, title, body, created_at from plain.notes
@@ -117,6 +126,8 @@ export async function fillNotes(tenancy: Tenancy, url: string, count = TENANTS):
 }
 
 /** The connections of a way's tenancy, all of which one tenant may have. */
-export const placementsFor = ({ connections }: Pick<Way, 'connections'>) => ({
-  main: { connections: { max: connections, perTenant: connections } },
+export const optionsFor = (way: Way, isolation = way.isolation) => ({
+  isolation: [isolation()],
+  migrations: way.migrations,
+  placements: { main: { connections: { max: way.connections, perTenant: way.connections } } },
 })

@@ -43,8 +43,19 @@ export async function withTenancy<T>(
   try {
     return await work(tenancy, url)
   } finally {
+    await dropDatabases(tenancy)
     await tenancy.stop()
     await drop()
+  }
+}
+
+/** Those that belong to a tenant outlive the tenancy's own. */
+async function dropDatabases({ tenants }: Tenancy): Promise<void> {
+  for (const driver of tenants.storage.drivers) {
+    if (driver.capabilities.reach !== 'own database') continue
+    for (const { locator } of (await driver.inventory?.('main')) ?? []) {
+      await driver.drop({ tenantId: locator, isolation: driver.name, placement: 'main', locator, epoch: 1 })
+    }
   }
 }
 

@@ -10,7 +10,7 @@ import {
   anyFolder,
   anyTenant,
   fillNotes,
-  placementsFor,
+  optionsFor,
   ROWSCOPE,
   SCHEMA,
   SCHEMA_QUALIFIED,
@@ -39,7 +39,6 @@ export const scopedReads = {
 }
 
 const measured = ({ postgresUrl, quick, say }: Bench, way: Way, goal: number): Promise<Result[]> => {
-  const options = { isolation: [way.isolation()], migrations: way.migrations, placements: placementsFor(way) }
   return withTenancy(
     postgresUrl,
     async (tenancy, url) => {
@@ -75,7 +74,7 @@ const measured = ({ postgresUrl, quick, say }: Bench, way: Way, goal: number): P
         against(`, ${NETWORK_MS} ms of network`, 'named', far),
       ]
     },
-    options,
+    optionsFor(way),
   )
 }
 
@@ -109,11 +108,7 @@ export async function reader(way: Way, tenancy: Tenancy): Promise<() => Promise<
 
 async function inTransactions(way: Way, url: string, throughput: Throughput): Promise<number | undefined> {
   if (!way.inTransactions) return undefined
-  const tenancy = await openTenancy(url, {
-    isolation: [way.inTransactions()],
-    migrations: way.migrations,
-    placements: placementsFor(way),
-  })
+  const tenancy = await openTenancy(url, optionsFor(way, way.inTransactions))
   try {
     const { ours } = await alternate(RUNS, {
       ours: throughput(`${way.name}, in transactions`, await reader(way, tenancy)),
@@ -128,11 +123,7 @@ async function inTransactions(way: Way, url: string, throughput: Throughput): Pr
 async function farAway(way: Way, url: string, throughput: Throughput) {
   const network = await openSlowNetwork(url, NETWORK_MS / 2)
   const pool = new pg.Pool({ connectionString: network.url, max: IN_FLIGHT })
-  const tenancy = await openTenancy(network.url, {
-    isolation: [way.isolation()],
-    migrations: way.migrations,
-    placements: placementsFor(way),
-  })
+  const tenancy = await openTenancy(network.url, optionsFor(way))
   try {
     return await compared(way, throughput, tenancy, pool)
   } finally {

@@ -3,17 +3,12 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { guard } from '../../src/http/hosts/node.ts'
 import { fromHeader, type GuardedTenant } from '../../src/index.ts'
-import { folderOf, placementsFor, select, WAYS } from '../notes.ts'
+import { folderOf, optionsFor, select, WAYS } from '../notes.ts'
 import { openTenancy } from '../tenancy.ts'
 
 const way = WAYS.find(({ name }) => name === process.env.WAY)
 if (!way) throw new Error('WAY: the name of one')
-const tenancy = await openTenancy(process.env.DATABASE_URL ?? '', {
-  isolation: [way.isolation()],
-  migrations: way.migrations,
-  placements: placementsFor(way),
-  role: 'api',
-})
+const tenancy = await openTenancy(process.env.DATABASE_URL ?? '', { ...optionsFor(way), role: 'api' })
 
 const SELECT = select('notes')
 const bySql = async ({ pool }: GuardedTenant, folder: number) => (await pool.query(SELECT, [folder])).rows

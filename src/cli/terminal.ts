@@ -65,6 +65,11 @@ export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramT
       stderr.write(CLEAR_LINE + cut(visible(text), (stderr.columns || 80) - 1))
       hasProgress = true
     },
+    async prompt(label, names) {
+      close()
+      const { runPrompt } = await import('./prompt.ts')
+      await runPrompt(label, names, signal)
+    },
     async confirm(question) {
       close()
       if (yes) return true

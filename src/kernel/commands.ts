@@ -33,6 +33,8 @@ export interface Terminal {
   say(text: string): void
   /** A line that is kept up to date while something long runs. */
   progress(text: string): void
+  /** An interactive prompt with these names; resolves when whoever types has left. */
+  prompt(label: string, names: Readonly<Record<string, unknown>>): Promise<void>
   /** Asks before something is destroyed: true with `--yes`; without a terminal to ask on, it throws. */
   confirm(question: string): Promise<boolean>
 }

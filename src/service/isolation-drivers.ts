@@ -9,11 +9,10 @@ import type { Isolation } from './isolation-settings.ts'
 
 /** That of new tenants first, unless the configuration names another. */
 export function isolationDrivers({ drivers = {}, extensionsSchema }: z.output<typeof Isolation>): IsolationDriver[] {
-  const sqlite = drivers['sqlite-memory']
   return [
     schemaPg({ ...drivers['schema-pg'], extensionsSchema }),
     rowscopePg({ ...drivers['rowscope-pg'], extensionsSchema }),
     databasePg({ ...drivers['database-pg'], extensionsSchema }),
-    ...(sqlite ? [sqliteMemory(sqlite)] : []),
+    ...(drivers['sqlite-memory'] ? [sqliteMemory()] : []),
   ]
 }

@@ -11,6 +11,7 @@ import type { TenantHandle } from './isolation.ts'
 import { STATUSES } from './lifecycle.ts'
 import { migrationCommands } from './migration-commands.ts'
 import { count } from './numbers.ts'
+import { promptCommand } from './prompt-command.ts'
 import { sqlStatements } from './sql-statements.ts'
 import type { Tenant } from './tenant.ts'
 
@@ -157,6 +158,7 @@ export const commands = [
       terminal.table(await rowsOf(await tenants.handle(args.id ?? ''), sqlStatements(text)))
     },
   }),
+  promptCommand,
   command<Tenants>({
     name: 'tenant:queue:stats',
     summary: 'Count jobs by queue and state, of one tenant or all',

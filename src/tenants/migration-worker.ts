@@ -108,11 +108,13 @@ export class MigrationWorker {
     this.#settle().catch((error) => this.#parts.kernel.log.warn({ err: error }, 'migrations are yet to be recorded'))
   }
 
-  /** What is claimed already must not add to failures that are enough. */
+  /** Where failures are counted, each is recorded at once, and when they are enough, what is claimed must not add to them. */
   async #countFailure(): Promise<void> {
-    const { run } = this.#parts
+    const { stopAfterFailures } = this.#parts.run
     this.#failures++
-    if (run.stopAfterFailures !== null && this.#failures >= run.stopAfterFailures) await this.#giveBack()
+    if (stopAfterFailures === null) return
+    await this.#settleAll()
+    if (this.#failures >= stopAfterFailures) await this.#giveBack()
   }
 
   async #take(): Promise<Claimed | undefined> {

@@ -63,12 +63,13 @@ async function severalStatements(turn: Turn): Promise<void> {
     `reset role; ${ALL_ITEMS}`,
   ])
   const { db, transaction, pool } = turn.handle
-  await turn.refused(raw(db, text), SYNTAX_ERROR)
+  await turn.refused(raw(db, text), SYNTAX_ERROR, ENDED)
   await turn.refused(
     transaction((db) => raw(db, text)),
     SYNTAX_ERROR,
+    ENDED,
   )
-  await turn.refused(pool.query(text), SYNTAX_ERROR)
+  await turn.refused(pool.query(text), SYNTAX_ERROR, ENDED)
 }
 
 /** The host ends the handle's transaction itself: what follows has no scope, and so must not run. */
@@ -229,11 +230,13 @@ async function releasesWhileBusy(turn: Turn): Promise<void> {
   const [id, value] = [turn.id(), turn.value()]
   const writes = turn.random.below(2) === 0
   const asked = client.query(writes ? writing(turn, id, value) : ALL_ITEMS)
+  for (let wait = turn.random.below(5); wait > 0; wait--) await undefined // it is sent now, or it is not
   client.release()
   try {
     turn.see((await asked).rows)
     if (writes) turn.rows.set(id, value)
-  } catch {
+  } catch (error) {
+    if (/given back/.test(String(error))) return
     const { db } = turn.handle
     while ((await raw(db, `select from pg_stat_activity where pid = ${pid}`)).length > 0)
       await raw(db, 'select pg_sleep(0.001)')

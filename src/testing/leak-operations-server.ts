@@ -102,7 +102,8 @@ async function cancelled(turn: Turn, outside: Outside): Promise<void> {
 
 /** What the next tenant would find on whichever connection it gets: asked without anything that has it cleaned first. */
 const INSPECTION = `select current_user as role, session_user as login, current_setting('search_path') as path,
-  current_setting('app.tenant_id') as tenant, pg_my_temp_schema()::int as "temporary tables",
+  current_setting('app.tenant_id') as tenant,
+  (select count(*)::int from pg_class where relnamespace = pg_my_temp_schema()) as "temporary tables",
   coalesce(current_setting('app.fuzz', true), '') as setting, current_setting('statement_timeout') as timeout,
   current_setting('row_security') as "row security", current_setting('transaction_isolation') as isolation,
   current_setting('transaction_read_only') as "read only",

@@ -15,7 +15,7 @@ export async function dropWithRoles(serverUrl: string, { url, drop }: TestDataba
   await drop()
   const server = new Database({ url: serverUrl, max: 1 }, log)
   const ofTenants = await server.sql(
-    `select distinct quote_ident(datname) as name from pg_database, aclexplode(datacl) where quote_ident(grantee::regrole::text) = any($1)`,
+    `select distinct quote_ident(datname) as name from pg_database, aclexplode(datacl) where grantee::regrole::text = any($1)`,
     [rows.map(({ role }) => role)],
   )
   for (const { name } of ofTenants.rows) await server.sql(`drop database if exists ${name} with (force)`)

@@ -69,8 +69,7 @@ export class Connections {
   #isClosed = false
   #sweep: NodeJS.Timeout | undefined
   #drained: (() => void) | undefined
-  readonly #mayHave = ({ tenantId }: Wish): boolean =>
-    (this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant
+  readonly #mayHave = ({ tenantId }: Wish): boolean => (this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant
   readonly #mayGoOn = (wish: Wish): boolean => {
     const clients = this.#mayHave(wish) ? this.#idle.get(wish.database) : undefined
     return clients?.some(({ turnEndsAt }) => turnEndsAt > performance.now()) ?? false
@@ -192,7 +191,10 @@ export class Connections {
       if (!first) return
       const isServed = hasRoom || this.#idle.has(first.wish.database)
       const waiter = isServed ? first : this.#turns.first(this.#mayGoOn)
-      if (!waiter) return this.#evict()
+      if (!waiter) {
+        this.#evict()
+        return
+      }
       this.#turns.take(waiter)
       const idle = this.#takeIdle(waiter.wish)
       if (!idle) this.#connect(waiter.wish).then(waiter.resolve, waiter.reject)

@@ -43,7 +43,8 @@ export interface DatabasePgOptions extends ScopeOptions {
 /** With the tables, in each tenant's database. */
 export const TENANT_SCHEMA = 'tenant'
 
-const NO_SUCH_DATABASE = '3D000'
+/** No such database, or one in which nothing is yet: its installation was given up. */
+const MISSING = new Set(['3D000', '42P01'])
 
 /** The driver `database-pg`. */
 export function databasePg({
@@ -155,7 +156,7 @@ function tagOf(placements: readonly Placement[]): string {
   return (hash.readUIntBE(0, 6) % 36 ** 6).toString(36).padStart(6, '0')
 }
 
-const isMissing = (error: unknown): boolean => sqlState(error) === NO_SUCH_DATABASE
+const isMissing = (error: unknown): boolean => MISSING.has(sqlState(error) ?? '')
 
 function refuseMissing(error: unknown): never {
   if (isMissing(error))

@@ -199,6 +199,7 @@ export class PostgresServer {
         this.#trustedUntil = performance.now() + TRUSTED_MS
       }
       const reached = await tryScope(client, this.connections.isPooled ? 'in full' : 'named')
+      if (reached.isBehindPooler && !this.connections.isPooled) throw hiddenPooler(this.name)
       if (database !== OWN_DATABASE && reached.database !== database) {
         throw new Error(`asked for the database "${database}", the server gave "${reached.database}"`)
       }
@@ -241,6 +242,13 @@ export function withDatabase(url: string, database: string): string {
   changed.pathname = `/${encodeURIComponent(database)}`
   return changed.href
 }
+
+/** Named statements would be found on the connection of somebody else, or not at all. */
+const hiddenPooler = (placement: string) =>
+  new Error(
+    `placements.${placement}: a pooler stands before \`tenantUrl\`: set placements.${placement}.pooler to true, or let ` +
+      '`tenantUrl` name PostgreSQL itself',
+  )
 
 /** What a role is or may become, and why it must not have tenants' queries. */
 const MIGHT = `

@@ -164,12 +164,11 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     },
 
     async inventory(placement) {
-      const server = placements.server(placement)
-      await prepare(server)
-      const { rows } = await server.owned((client) =>
-        client.query('select tenant as locator, true as "isFenced" from tenantry.fenced order by tenant'),
-      )
-      return rows
+      return placements.server(placement).owned(async (client) => {
+        const { rows } = await client.query(`select to_regclass('tenantry.fenced') is not null as "isPrepared"`)
+        if (!rows[0].isPrepared) return [] // no tenant has been put there
+        return (await client.query('select tenant as locator, true as "isFenced" from tenantry.fenced')).rows
+      })
     },
 
     audit: (places) => auditRowTables(placements, places, { schema: ROWS_SCHEMA, extensionsSchema }),

@@ -31,7 +31,7 @@ import {
   send,
   stateOf,
 } from './scoped-query.ts'
-import { CLEAN, leavesNothing, spoils } from './session-state.ts'
+import { CLEAN, CLEAN_FOR_OTHERS, endsTransaction, leavesNothing, spoils } from './session-state.ts'
 
 /** How statements are sent. */
 export interface Manner {
@@ -110,8 +110,8 @@ export class ScopedConnection implements TenantConnection {
         await send(this.#pooled.client, new BeginQuery(modes, this.#scope, this.#form))
         return
       } catch (error) {
-        if (this.inTransaction) await this.#pooled.client.query('rollback')
-        await this.#renewUnlessFenced(error)
+        if (this.inTransaction) await this.#pooled.client.query(`rollback; ${this.#cleaning}`)
+        if (!this.#isTidiedUp(error)) await this.#renewUnlessFenced(error)
       }
     }
   }
@@ -120,7 +120,7 @@ export class ScopedConnection implements TenantConnection {
     if (how === 'commit' && !this.inTransaction) throw endedBefore()
     const wasClean = this.#isClean
     this.#isClean = false
-    const [ended] = (await this.#pooled.client.query(`${how}; ${CLEAN}`)) as unknown as pg.QueryResult[]
+    const [ended] = (await this.#pooled.client.query(`${how}; ${this.#cleaning}`)) as unknown as pg.QueryResult[]
     this.#isClean = wasClean
     if (how === 'commit' && ended?.command === 'ROLLBACK') {
       throw new Error('the transaction was rolled back: a statement in it had failed')
@@ -128,6 +128,7 @@ export class ScopedConnection implements TenantConnection {
   }
 
   async #inside(statement: Statement): Promise<StatementResult> {
+    if (this.#form === 'in full' && endsTransaction(statement.text)) throw endedBefore()
     try {
       const result = await send(this.#pooled.client, new HostQuery(configOf(statement)))
       if (spoils(result.command)) this.#isClean = false
@@ -163,11 +164,21 @@ export class ScopedConnection implements TenantConnection {
         return await send(client, query)
       } catch (error) {
         if (name) statements.delete(statement.text) // whether it was parsed is not known: another name is tried next time
+        if (!query.isScoped && this.#isTidiedUp(error)) return this.#wrapped(statement)
         if (!query.isScoped) await this.#renewUnlessFenced(error)
         else if (name && UNPREPARED.has(sqlState(error) ?? '')) return this.#alone(statement, false)
         else throw fencedOr(error)
       }
     }
+  }
+
+  get #cleaning(): string {
+    return this.#form === 'named' ? CLEAN : CLEAN_FOR_OTHERS
+  }
+
+  /** Whether the end of a transaction removes what a scope has met: through a pooler another connection would meet it again. */
+  #isTidiedUp(error: unknown): boolean {
+    return this.#form === 'in full' && scopeFault(error) === 'temporary tables'
   }
 
   /** For a scope that could not be set on this connection: goes on with another one, or says that no other would help. */

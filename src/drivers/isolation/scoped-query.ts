@@ -33,9 +33,22 @@ const SCOPE_NAME = 'tenantry_scope'
  * Two columns fail on purpose, and with them the batch. The division: somebody has left temporary tables on the connection,
  * which the next tenant would find. The logarithm of zero: the storage is fenced.
  */
-const SCOPE_TEXT = `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true),
-  set_config('role', $3, true), 1 / (pg_my_temp_schema() = 0)::int,
-  case when $4::text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end, current_database() as database`
+const scopeText = (
+  hasNoTables: string,
+) => `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true),
+  set_config('role', $3, true), 1 / (${hasNoTables})::int,
+  case when $4::pg_catalog.text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end,
+  current_database() as database, pg_backend_pid() as pid`
+
+/**
+ * A session that has had temporary tables says so for ever, and is closed. Through a pooler it is not ours to close: there its
+ * tables are dropped (session-state.ts), and it is asked whether any are left. Names are qualified, as such a table may have them.
+ */
+const SCOPE_TEXTS: Readonly<Record<ScopeForm, string>> = {
+  named: scopeText('pg_my_temp_schema() = 0'),
+  'in full': scopeText(`pg_my_temp_schema() = 0 or not exists (select from pg_catalog.pg_depend
+    where refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and refobjid = pg_my_temp_schema())`),
+}
 
 /** Why a scope could not be set. */
 export type ScopeFault = 'temporary tables' | 'fenced' | 'not prepared' | 'session ended'
@@ -76,11 +89,26 @@ const QueryBase = (pg as unknown as { Query: new (config: object) => QueryBase }
 const valuesOf = ({ tenantId, searchPath, role, openSchema }: Scope) => [tenantId, searchPath, role, openSchema]
 
 /** Sets a scope on a new connection, outside of any transaction, where it leaves nothing; with `named`, it is prepared then. */
-export async function tryScope(client: pg.ClientBase, form: ScopeForm): Promise<{ database: string }> {
+export async function tryScope(client: pg.ClientBase, form: ScopeForm): Promise<Reached> {
   const name = form === 'named' ? SCOPE_NAME : undefined
-  const { rows } = await client.query({ name, text: SCOPE_TEXT, values: valuesOf(NOWHERE) })
-  return { database: rows[0].database }
+  try {
+    const { rows } = await client.query({ name, text: SCOPE_TEXTS[form], values: valuesOf(NOWHERE) })
+    const [{ database, pid }] = rows
+    return { database, isBehindPooler: pid !== stateOf(client).processID }
+  } catch (error) {
+    if (sqlState(error) === NAME_TAKEN) return { database: '', isBehindPooler: true }
+    throw error
+  }
 }
+
+/** What the answer on a new connection tells of the server's end of it. */
+export interface Reached {
+  readonly database: string
+  /** Whether somebody stands between who makes up the process of a connection, or has given its session to others before. */
+  readonly isBehindPooler: boolean
+}
+
+const NAME_TAKEN = '42P05'
 
 export interface ScopedConfig {
   readonly text: string
@@ -96,7 +124,7 @@ export type ScopeForm = 'named' | 'in full'
 
 function writeScope(connection: Connection, scope: Scope, form: ScopeForm): void {
   const statement = form === 'named' ? SCOPE_NAME : ''
-  if (form === 'in full') connection.parse({ name: '', text: SCOPE_TEXT })
+  if (form === 'in full') connection.parse({ name: '', text: SCOPE_TEXTS['in full'] })
   connection.bind({ portal: '', statement, values: valuesOf(scope) })
   connection.execute({ portal: '', rows: 0 })
 }
@@ -199,6 +227,8 @@ interface ClientState {
   readonly readyForQuery: boolean
   readonly _queryable: boolean
   readonly _ending: boolean
+  /** Of the server, as it was told when the connection was made. */
+  readonly processID: number | null
   getTransactionStatus(): string | null
 }
 export const stateOf = (client: pg.ClientBase): ClientState => client as unknown as ClientState

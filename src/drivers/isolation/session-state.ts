@@ -26,8 +26,55 @@ export function leavesNothing(text: string): boolean {
 export const CLEAN = `set session authorization default; reset all; select pg_advisory_unlock_all(); close all;
   discard sequences; unlisten *`
 
+/** The same through a pooler, where the session goes to others whatever we do with our connection. */
+export const CLEAN_FOR_OTHERS = `${CLEAN}; deallocate all; discard temp`
+
 /** What cannot be cleaned without losing our own prepared statements: the connection is replaced. */
 const SPOILS = new Set(['PREPARE', 'DEALLOCATE', 'DEALLOCATE ALL', 'DISCARD', 'DISCARD ALL', 'DO', 'CALL', 'LOAD'])
 
 /** @param command of the statement's answer. */
 export const spoils = (command: string): boolean => SPOILS.has(command)
+
+/**
+ * Whether the statement ends the transaction it runs in. Through a pooler none may: the session would be somebody else's before
+ * it is cleaned.
+ */
+export function endsTransaction(text: string): boolean {
+  const [first = '', ...others] = firstWords(text, 3)
+  if (first === 'rollback') return !others.includes('to') // a savepoint
+  return (
+    first === 'commit' || first === 'end' || first === 'abort' || (first === 'prepare' && others[0] === 'transaction')
+  )
+}
+
+/** Blanks, line comments, and empty statements. */
+const PASSED_OVER = /(?:[\s;]|--[^\n\r]*)+/y
+const IN_COMMENT = /\/\*|\*\//g
+const WORD = /[a-z]+/iy
+
+function firstWords(text: string, count: number): string[] {
+  const words: string[] = []
+  let at = 0
+  while (words.length < count) {
+    PASSED_OVER.lastIndex = at
+    WORD.lastIndex = at
+    const word = WORD.exec(text)?.[0]
+    if (word) words.push(word.toLowerCase())
+    if (word) at = WORD.lastIndex
+    else if (PASSED_OVER.test(text)) at = PASSED_OVER.lastIndex
+    else if (text.startsWith('/*', at)) at = endOfComment(text, at)
+    else break
+  }
+  return words
+}
+
+/** They nest. */
+function endOfComment(text: string, from: number): number {
+  IN_COMMENT.lastIndex = from
+  let depth = 0
+  for (let mark = IN_COMMENT.exec(text); mark; mark = IN_COMMENT.exec(text)) {
+    depth += mark[0] === '/*' ? 1 : -1
+    if (depth === 0) return IN_COMMENT.lastIndex
+  }
+  return text.length
+}

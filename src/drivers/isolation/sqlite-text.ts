@@ -15,7 +15,7 @@ export interface SqliteText {
 /** SQLite's own tokens; what is not closed goes on to the end of the text. */
 const TOKEN = new RegExp(
   [
-    /(?<blank>[ \t\n\f\r]+|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))/u,
+    /(?<blank>[ \t\n\f\r]+|--[^\n]*|\/\*(?:[\s\S]*?\*\/|[\s\S]+$))/u,
     /(?<quoted>'(?:[^']+|'')*(?:'|$)|"(?:[^"]+|"")*(?:"|$)|`(?:[^`]+|``)*(?:`|$)|\[[^\]]*(?:\]|$))/u,
     /(?<word>[A-Za-z_\u{80}-\u{10ffff}][\w$\u{80}-\u{10ffff}]*)/u,
     /(?<number>\d[\w.]*)/u,

@@ -1,9 +1,12 @@
 /** The drivers as the proof of isolation takes them: on an installation of their own, with few connections. */
 import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
 import type { StorageView, Subject } from '../../testing/isolation-subject.ts'
+import { databasePg, TENANT_SCHEMA } from './database-pg.ts'
 import { createInstallation, type Installation } from './installation.fixture.ts'
+import { withDatabase } from './postgres-server.ts'
 import { ROWS_SCHEMA, rowscopePg } from './rowscope-pg.ts'
 import { schemaPg } from './schema-pg.ts'
+import { sqliteMemory } from './sqlite-memory.ts'
 
 /** Fewer than those who ask: connections go from one tenant to the next. */
 export const CONNECTIONS = 3
@@ -26,6 +29,12 @@ const ofRows: Look = ({ locator }, { url }, tenantUrl) => ({
   tenantColumn: locator,
 })
 
+const ofDatabase: Look = ({ locator }, { url }, tenantUrl) => ({
+  url: withDatabase(url, locator),
+  tenantUrl: withDatabase(tenantUrl, locator),
+  schema: TENANT_SCHEMA,
+})
+
 /** Each driver in each of its manners. */
 export const KINDS: Readonly<Record<string, Kind>> = {
   'schema-pg, batch': { engine: 'postgres', make: () => schemaPg(), look: ofSchema },
@@ -33,6 +42,13 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   'schema-pg, qualified': { engine: 'postgres', make: () => schemaPg({ names: 'qualified' }), look: ofSchema },
   'rowscope-pg, batch': { engine: 'postgres', make: () => rowscopePg(), look: ofRows },
   'rowscope-pg, transaction': { engine: 'postgres', make: () => rowscopePg({ scope: 'transaction' }), look: ofRows },
+  'database-pg, batch': { engine: 'postgres', make: () => databasePg(), look: ofDatabase },
+  'database-pg, transaction': {
+    engine: 'postgres',
+    make: () => databasePg({ scope: 'transaction' }),
+    look: ofDatabase,
+  },
+  'sqlite-memory': { engine: 'sqlite', make: () => sqliteMemory() },
 }
 
 /** @param kind one of `KINDS` */

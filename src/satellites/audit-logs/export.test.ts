@@ -144,6 +144,7 @@ describe('tenant:audit:export', () => {
       say: unused,
       progress: unused,
       confirm: unused,
+      prompt: unused,
       write: async (piece) => void written.push(piece),
     }
     const options = Object.fromEntries(

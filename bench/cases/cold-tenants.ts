@@ -1,0 +1,110 @@
+/**
+ * The first query of a tenant that this process has not seen: the registry is read, the handle made, and the server's session
+ * meets tables that are new to it. Against a plain checkout of a pool and the same query; where the tenant has a database of its
+ * own, against a bare connection to it and the query.
+ */
+import pg from 'pg'
+import type { Tenancy } from '../../src/index.ts'
+import { type Bench, compare, median, type Result, RUNS, timed } from '../measure.ts'
+import {
+  DATABASE,
+  fillNotes,
+  optionsFor,
+  ROWSCOPE,
+  SCHEMA,
+  select,
+  TENANTS,
+  tenantId,
+  UNPROTECTED,
+  type Way,
+} from '../notes.ts'
+import { openTenancy, withTenancy } from '../tenancy.ts'
+
+const FOLDER = 3
+
+export const coldTenants = {
+  name: 'cold tenants',
+  async run(bench: Bench): Promise<Result[]> {
+    const results: Result[] = []
+    for (const way of [ROWSCOPE, SCHEMA, DATABASE]) results.push(await measured(bench, way))
+    return results
+  },
+}
+
+const measured = ({ postgresUrl, quick }: Bench, way: Way): Promise<Result> =>
+  withTenancy(
+    postgresUrl,
+    async (tenancy, url) => {
+      await fillNotes(tenancy, url)
+      const ids = Array.from({ length: quick ? 10 : TENANTS }, (_, n) => tenantId(n))
+      const isOwn = way === DATABASE
+      const reference = isOwn ? await bareConnections(tenancy, url, ids) : checkouts(url, ids)
+      const both = await compare(RUNS, firstQueries(way, url, ids), reference)
+      return {
+        name: `first query of a cold tenant, ${way.name}`,
+        against: isOwn ? 'a bare connection and the query' : 'a plain checkout and the query',
+        unit: 'ms',
+        ...both,
+        ratio: both.reference / both.ours,
+        goal: isOwn ? 0.8 : 0.5,
+      }
+    },
+    optionsFor(way),
+  )
+
+/** Each run is a tenancy that has seen the first tenant only. */
+const firstQueries = (way: Way, url: string, ids: readonly string[]) => async (): Promise<number> => {
+  const tenancy = await openTenancy(url, { ...optionsFor(way), role: 'api' })
+  const read = async (id: string) => {
+    const { pool } = await tenancy.tenant(id)
+    await pool.query(select('notes'), [FOLDER])
+  }
+  try {
+    return await medianMs(ids, read)
+  } finally {
+    await tenancy.stop()
+  }
+}
+
+const checkouts = (url: string, ids: readonly string[]) => async (): Promise<number> => {
+  const pool = new pg.Pool({ connectionString: url, max: 1 })
+  const read = async (id: string) => {
+    const client = await pool.connect()
+    await client.query(UNPROTECTED, [id, FOLDER])
+    client.release()
+  }
+  try {
+    return await medianMs(ids, read)
+  } finally {
+    await pool.end()
+  }
+}
+
+async function bareConnections({ kernel }: Tenancy, url: string, ids: readonly string[]) {
+  const { rows } = await kernel.database.sql('select id, locator from multitenancy.tenants')
+  const databases = new Map<string, string>(rows.map(({ id, locator }) => [id, locator]))
+  return async (): Promise<number> => {
+    const clients: pg.Client[] = []
+    const read = async (id: string) => {
+      const own = new URL(url)
+      own.pathname = databases.get(id) ?? ''
+      const client = new pg.Client({ connectionString: own.href })
+      clients.push(client)
+      await client.connect()
+      await client.query(select('tenant.notes'), [FOLDER])
+    }
+    try {
+      return await medianMs(ids, read)
+    } finally {
+      await Promise.all(clients.map((client) => client.end()))
+    }
+  }
+}
+
+/** Of all but the first, which warms up what is not the tenant's. */
+async function medianMs([first = '', ...others]: readonly string[], read: (id: string) => Promise<void>) {
+  await read(first)
+  const times: number[] = []
+  for (const id of others) times.push(await timed(() => read(id)))
+  return median(times)
+}

@@ -1,0 +1,83 @@
+/** One column for 2,000 schemas by a run of migrations, against bare ALTERs over as many connections; and a run with nothing to do. */
+import pg from 'pg'
+import type { Tenancy, TenantMigration } from '../../src/index.ts'
+import { inLanes } from '../../src/tenants/in-lanes.ts'
+import { type Bench, compare, median, type Result, RUNS, timed } from '../measure.ts'
+import { FIVE_TABLES, installAll, migrations, openTenancy, withTenancy } from '../tenancy.ts'
+
+/** As many as the driver has for DDL. */
+const CONNECTIONS = 4
+
+export const migrating = {
+  name: 'migrating',
+  run: ({ postgresUrl, quick, say }: Bench): Promise<Result[]> =>
+    withTenancy(postgresUrl, async (tenancy, url) => {
+      const count = quick ? 40 : 2_000
+      const ids = Array.from({ length: count }, (_, n) => `tenant-${n}`)
+      const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS })
+      const idle: number[] = []
+      const all: TenantMigration[] = [...migrations]
+
+      const bare = (round: number) => async () => {
+        const ms = await timed(() =>
+          inLanes(ids, CONNECTIONS, async (id) => {
+            await pool.query(`alter table "bare-${id}".accounts add column c${round} text`)
+          }),
+        )
+        say(`bare ALTERs: ${Math.round((count / ms) * 1_000)}/s`)
+        return (count / ms) * 1_000
+      }
+      const ours = (round: number) => async () => {
+        all.push({
+          name: `000${round}_column`,
+          checksum: 'bench',
+          up: `alter table accounts add column c${round} text`,
+        })
+        const next = await openTenancy(url, { migrations: [...all], role: 'api' })
+        try {
+          const ms = await timed(() => migrated(next, count))
+          say(`a run: ${Math.round((count / ms) * 1_000)}/s`)
+          for (let again = 0; again < 3; again++) idle.push(await timed(() => migrated(next, 0)))
+          return (count / ms) * 1_000
+        } finally {
+          await next.stop()
+        }
+      }
+      try {
+        await installAll(tenancy, ids)
+        await inLanes(ids, CONNECTIONS, async (id) => {
+          await pool.query(
+            `begin; create schema "bare-${id}"; set local search_path = "bare-${id}"; ${FIVE_TABLES}; commit`,
+          )
+        })
+        let round = 1
+        const both = await compare(
+          RUNS,
+          () => ours(++round)(),
+          () => bare(++round)(),
+        )
+        return [
+          {
+            name: `migrating ${count} schemas, one column`,
+            against: 'bare ALTERs in parallel',
+            unit: 'schemas/s',
+            ...both,
+            ratio: both.ours / both.reference,
+            goal: 0.8,
+          },
+          {
+            name: `a run over ${count} schemas with nothing to do`,
+            value: `${median(idle).toFixed(1)} ms`,
+            goal: 'under 100 ms',
+          },
+        ]
+      } finally {
+        await pool.end()
+      }
+    }),
+}
+
+async function migrated({ tenants }: Tenancy, expected: number): Promise<void> {
+  const { state, done } = await tenants.migrations.run({ concurrency: CONNECTIONS })
+  if (state !== 'completed' || done !== expected) throw new Error(`${state}, ${done} of ${expected} done`)
+}

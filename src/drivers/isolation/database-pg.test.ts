@@ -1,0 +1,514 @@
+import fc from 'fast-check'
+import { CompiledQuery, type Kysely } from 'kysely'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { createLogger } from '../../kernel/logger.ts'
+import type { IsolationDriver, Placement, TenantHandle } from '../../tenants/isolation.ts'
+import { type Child, startChild } from '../../testing/child.ts'
+import { directHandle } from '../../testing/direct-handle.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { databasePg } from './database-pg.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { withDatabase } from './postgres-server.ts'
+
+const CONNECTIONS = 3
+const NOTES = {
+  name: '0001_notes',
+  checksum: '1',
+  up: `create table notes (
+      tenant_id text not null default tenantry.current_tenant(), id int not null, owner text not null, primary key (tenant_id, id));
+    create sequence numbers`,
+  down: 'drop sequence numbers; drop table notes',
+}
+
+let installation: Installation
+let placement: Placement
+let driver: IsolationDriver
+let a: TenantHandle
+let b: TenantHandle
+
+beforeAll(async () => {
+  installation = await createInstallation(inject('postgresUrl'), {
+    driver: () => databasePg(),
+    migrations: [NOTES],
+    connections: { max: CONNECTIONS, perTenant: CONNECTIONS },
+  })
+  placement = await installation.prepare()
+  driver = await installation.open(placement)
+  a = await provisioned(driver, 'a')
+  b = await provisioned(driver, 'b')
+})
+afterAll(() => installation.end())
+
+const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
+const sql = async (text: string, values: unknown[] = []) => (await installation.database.sql(text, values)).rows
+const locatorOf = (id: string) => placeOf(driver, id).locator
+const databases = (id: string) => sql('select datname from pg_database where datname like $1', [`%\\_${id}`])
+const sessions = (id: string) =>
+  sql(`select pid, usename from pg_stat_activity where datname = $1 and backend_type = 'client backend'`, [
+    locatorOf(id),
+  ])
+const loginOf = ({ tenantUrl }: Placement) => new URL(tenantUrl).username
+const otherProcess = (): Promise<Child> =>
+  startChild(new URL('./database-process.fixture.ts', import.meta.url), { placement, migrations: [NOTES] })
+async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}
+
+describe('the name of a database', () => {
+  const id = fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,47}$/)
+  const epoch = fc.integer({ min: 1, max: 2 ** 31 - 1 })
+  const named = (name: string, url: string) => {
+    const made = databasePg()
+    const main = { ...placement, name, url }
+    return made
+      .start({ placements: new Map([[name, main]]), migrations: [], log: createLogger({ level: 'silent' }) })
+      .then(() => made)
+  }
+
+  test('has at most 63 bytes, and no two ids or epochs share one', () => {
+    fc.assert(
+      fc.property(id, epoch, id, epoch, (id, epoch, otherId, otherEpoch) => {
+        const name = driver.locator(id, epoch)
+        expect(Buffer.byteLength(name)).toBeLessThanOrEqual(63)
+        expect(name === driver.locator(otherId, otherEpoch)).toBe(id === otherId && epoch === otherEpoch)
+      }),
+      { numRuns: 2_000 },
+    )
+    expect(Buffer.byteLength(driver.locator('z'.repeat(48), 2 ** 31 - 1))).toBe(63)
+  })
+
+  test('is another one in each installation on a server, and the same in each process of one', async () => {
+    const { url } = placement
+    const made = await Promise.all([
+      named('main', url),
+      named('main', url),
+      named('main', withDatabase(url, 'another')),
+      named('eu', url),
+    ])
+    const [one, again, ...others] = made.map((driver) => driver.locator('acme', 1))
+    expect(one).toMatch(/^t1_[0-9a-z]{6}_acme$/)
+    expect(again).toBe(one)
+    expect(new Set([one, ...others]).size).toBe(3)
+    await Promise.all(made.map((driver) => driver.stop()))
+  })
+})
+
+describe('a tenant', () => {
+  test('has its tables in its own database, and finds nobody else’s', async () => {
+    await a.db.insertInto('notes').values({ id: 1, owner: 'a' }).execute()
+    await b.db.insertInto('notes').values({ id: 1, owner: 'b' }).execute()
+    const where = `select current_database() as database, current_setting('search_path') as path, current_user as role, tenant_id, owner
+      from notes`
+    expect(await raw(a.db, where)).toEqual([
+      {
+        database: locatorOf('a'),
+        path: '"tenant", "pg_temp"',
+        role: placement.scopeRole,
+        tenant_id: 'a',
+        owner: 'a',
+      },
+    ])
+    expect(await raw(b.db, where)).toMatchObject([{ database: locatorOf('b'), tenant_id: 'b', owner: 'b' }])
+    expect(await raw(a.db, `select nextval('numbers')::int as n`)).toEqual([{ n: 1 }])
+    expect(await raw(b.db, `select nextval('numbers')::int as n`)).toEqual([{ n: 1 }])
+  })
+
+  test('may read and write rows, and change nothing else; nobody else may connect', async () => {
+    const url = (id: string) => withDatabase(placement.tenantUrl, locatorOf(id))
+    await connected(url('a'), async (client) => {
+      for (const text of [
+        'select * from tenant.notes',
+        'create schema mine',
+        'create table public.mine ()',
+        'create temporary table mine ()',
+        'select * from tenantry.migrations',
+      ]) {
+        await expect(client.query(text), text).rejects.toMatchObject({ code: '42501' })
+      }
+      const { rows } = await client.query(
+        `select has_database_privilege(current_database(), 'create') as "mayCreate",
+           (select count(*)::int from pg_class where relowner = session_user::regrole) as owned`,
+      )
+      expect(rows).toEqual([{ mayCreate: false, owned: 0 }])
+    })
+    for (const text of ['truncate notes', 'create table mine ()', 'drop table notes', 'create schema mine']) {
+      await expect(raw(a.db, text), text).rejects.toMatchObject({ code: '42501' })
+    }
+    const other = await createInstallation(inject('postgresUrl'))
+    try {
+      const stranger = withDatabase((await other.prepare()).tenantUrl, locatorOf('a'))
+      await expect(connected(stranger, async () => undefined)).rejects.toMatchObject({ code: '42501' })
+    } finally {
+      await other.end()
+    }
+  })
+
+  test('finds types of extensions in the schema that the template has for them', async () => {
+    const template = `test_template_${locatorOf('t').slice(3, 9)}`
+    await sql(`create database ${template}`)
+    await connected(withDatabase(placement.url, template), (client) =>
+      client.query(`create schema ext; grant usage on schema ext to public;
+        create domain ext.email as text check (value like '%@%')`),
+    )
+    const extended = await installation.open(placement, {
+      driver: () => databasePg({ template, extensionsSchema: 'ext' }),
+      migrations: [{ name: '0001_people', checksum: '', up: 'create table people (address email)' }],
+    })
+    const { db } = await provisioned(extended, 'extended')
+    await db.insertInto('people').values({ address: 'a@b' }).execute()
+    await expect(db.insertInto('people').values({ address: 'ab' }).execute()).rejects.toMatchObject({ code: '23514' })
+    await sql(`drop database ${template}`)
+  })
+})
+
+describe('provisioning', () => {
+  test('by twenty at once, here and in another process, makes each database once', async () => {
+    const child = await otherProcess()
+    const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`)
+    const there = ids.slice(0, 6).map((id) => child.ask({ what: 'provision', place: placeOf(driver, id) }))
+    const here = ids.map((id) => driver.provision(placeOf(driver, id)))
+    expect(await Promise.all([...here, ...there])).toEqual(Array(26).fill(['0001_notes']))
+    for (const id of ids) {
+      expect(await directHandle(driver, placeOf(driver, id)).pool.query('select 1 from notes')).toMatchObject({
+        rows: [],
+      })
+    }
+    await child.kill('SIGTERM')
+    await Promise.all(ids.map((id) => driver.drop(placeOf(driver, id))))
+    expect(await databases('many-%')).toEqual([])
+  })
+
+  test.each([
+    ['while the database is copied', 'active', 'create database%'],
+    ['while it is migrated', 'active', '%create table notes%'],
+    ['before it is opened', 'idle', 'commit'],
+  ])('killed %s goes on when it is run again', async (_, state, query) => {
+    const place = placeOf(driver, 'killed')
+    const blocker = new pg.Client({ connectionString: placement.url })
+    await blocker.connect()
+    const child = await otherProcess()
+    if (query.startsWith('create database')) await blocker.query('begin; lock table pg_database in share mode')
+    else await blocker.query(`select pg_advisory_lock(hashtextextended('${place.locator}', 1))`)
+    const dying = child.ask({ what: 'provision', place }).catch(() => 'killed')
+    if (state === 'idle') await blocker.query(`select pg_advisory_unlock(hashtextextended('${place.locator}', 1))`)
+    await eventually(async () => {
+      expect(
+        await sql(
+          `select from pg_stat_activity where application_name = 'tenantry ddl' and query ilike $1 and datname in ($2, $3)`,
+          [query, place.locator, new URL(placement.url).pathname.slice(1)],
+        ),
+      ).not.toEqual([])
+    })
+    await child.kill('SIGKILL')
+    expect(await dying).toBe('killed')
+    await blocker.end()
+    expect(await driver.provision(place)).toEqual(['0001_notes'])
+    expect(await databases('killed')).toHaveLength(1)
+    const { pool } = directHandle(driver, place)
+    await pool.query(`insert into notes (id, owner) values (1, 'killed')`)
+    await driver.drop(place)
+    expect(await databases('killed')).toEqual([])
+  })
+
+  test('opens nothing to the tenant whose migrations fail, and goes on when they are mended', async () => {
+    const place = placeOf(driver, 'broken')
+    const broken = await installation.open(placement, {
+      driver: () => databasePg(),
+      migrations: [NOTES, { name: '0002_broken', checksum: '2', up: 'create table half (); select * from missing' }],
+    })
+    await expect(broken.provision(place)).rejects.toMatchObject({
+      code: 'E_MIGRATION_FAILED',
+      message: expect.stringContaining('0002_broken'),
+    })
+    expect(await driver.isFenced(place)).toBe(true)
+    expect(await driver.applied(place)).toEqual([])
+    await expect(driver.execute(place, { text: 'select 1' })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    expect(await driver.provision(place)).toEqual(['0001_notes'])
+    expect((await driver.execute(place, { text: 'select * from notes' })).rows).toEqual([])
+    await driver.drop(place)
+  })
+
+  test('replaces a database whose drop was interrupted', async () => {
+    const place = placeOf(driver, 'half-dropped')
+    await driver.provision(place)
+    await sql('update pg_database set datconnlimit = -2 where datname = $1', [place.locator])
+    await expect(driver.execute(place, { text: 'select 1' })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    expect(await driver.provision(place)).toEqual(['0001_notes'])
+    expect((await driver.execute(place, { text: 'select * from notes' })).rows).toEqual([])
+    await sql('update pg_database set datconnlimit = -2 where datname = $1', [place.locator])
+    await driver.drop(place)
+    expect(await databases('half-dropped')).toEqual([])
+  })
+
+  test('waits for who is connected to the template', async () => {
+    const template = `test_busy_${locatorOf('t').slice(3, 9)}`
+    await sql(`create database ${template}`)
+    const copying = await installation.open(placement, { driver: () => databasePg({ template }), migrations: [NOTES] })
+    const place = placeOf(copying, 'patient')
+    const attempts = async () =>
+      (await sql(`select query_start::text from pg_stat_activity where query like 'create database%${template}%'`)).map(
+        ({ query_start }) => query_start,
+      )
+    const provisioning = await connected(withDatabase(placement.url, template), async () => {
+      const provisioning = copying.provision(place)
+      const [first] = await eventually(async () => {
+        const found = await attempts()
+        expect(found).toHaveLength(1)
+        return found
+      })
+      await eventually(async () => expect(await attempts()).not.toEqual([first]), 15_000) // refused once
+      return { provisioning }
+    })
+    expect(await provisioning.provisioning).toEqual(['0001_notes'])
+    await copying.drop(place)
+    await sql(`drop database ${template}`)
+  })
+})
+
+describe('a migration', () => {
+  test('runs, is taken back, and may be repeated; in a suspended tenant too', async () => {
+    const place = placeOf(driver, 'migrated')
+    await driver.provision(place)
+    await driver.fence(place)
+    expect(await driver.rollback(place, 1)).toEqual(['0001_notes'])
+    expect(await driver.applied(place)).toEqual([])
+    expect(await driver.migrate(place)).toEqual(['0001_notes'])
+    expect(await driver.migrate(place)).toEqual([])
+    expect(await driver.isFenced(place)).toBe(true)
+    await driver.drop(place)
+  })
+
+  test('waits for a lock no longer than it may', async () => {
+    const adding = await installation.open(placement, {
+      driver: () => databasePg(),
+      migrations: [NOTES, { name: '0002_more', checksum: '2', up: 'alter table notes add column more int' }],
+    })
+    const place = placeOf(driver, 'busy')
+    await provisioned(driver, 'busy')
+    await directHandle(driver, place).transaction(async (db) => {
+      await db.selectFrom('notes').select('id').execute()
+      await expect(adding.migrate(place, { lockTimeoutMs: 50 })).rejects.toMatchObject({ code: '55P03' })
+    })
+    expect(await adding.migrate(place)).toEqual(['0002_more'])
+    await driver.drop(place)
+  })
+
+  test('of a database that is gone runs nowhere', async () => {
+    const gone = placeOf(driver, 'gone')
+    await expect(driver.migrate(gone)).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
+    await expect(driver.rollback(gone, 1)).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
+    expect(await driver.applied(gone)).toEqual([])
+  })
+})
+
+describe('a fence', () => {
+  const OWNERS = 'select owner from notes'
+  const fresh = async (id: string) => {
+    const handle = await provisioned(driver, id)
+    await handle.pool.query(`insert into notes (id, owner) values (1, '${id}')`)
+    return handle
+  }
+
+  test('ends what is open in this process and in others, and lets nobody in until it is lifted', async () => {
+    const place = placeOf(driver, 'closed')
+    const { pool, transaction } = await fresh('closed')
+    const child = await otherProcess()
+    const ask = (text: string) => child.ask({ what: 'execute', place, text })
+    expect(await ask(OWNERS)).toEqual([{ owner: 'closed' }])
+    const sleeping = expect(ask(`insert into notes (id, owner) select 2, 'never' from pg_sleep(60)`)).rejects.toThrow('57P01')
+    await eventually(async () => {
+      expect(
+        await sql(`select from pg_stat_activity where wait_event = 'PgSleep' and datname = $1`, [place.locator]),
+      ).toHaveLength(1)
+    })
+    const working = transaction(async (db) => {
+      await raw(db, `insert into notes (id, owner) values (3, 'never')`)
+      await driver.fence(place)
+      await raw(db, OWNERS)
+    })
+    await expect(working).rejects.toSatisfy(driver.mayBeFence)
+    await sleeping
+    expect(await sessions('closed')).toEqual([])
+    expect(await driver.isFenced(place)).toBe(true)
+    await expect(ask(OWNERS)).rejects.toThrow('E_TENANT_STORAGE_FENCED')
+    await expect(pool.query(OWNERS)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await expect(transaction((db) => raw(db, OWNERS))).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await driver.fence(place)
+    await driver.unfence(place)
+    await driver.unfence(place)
+    expect(await driver.isFenced(place)).toBe(false)
+    expect([await ask(OWNERS), (await pool.query(OWNERS)).rows]).toEqual(Array(2).fill([{ owner: 'closed' }]))
+    await child.kill('SIGTERM')
+    await driver.drop(place)
+  })
+
+  test('leaves connections that are idle without a word: the next statement knows', async () => {
+    const place = placeOf(driver, 'idle')
+    const { pool } = await fresh('idle')
+    const other = await installation.open(await installation.prepare())
+    expect((await other.execute(place, { text: OWNERS })).rows).toEqual([{ owner: 'idle' }])
+    await other.fence(place)
+    const [alone, begun] = await Promise.allSettled([
+      pool.query(OWNERS),
+      driver.connect(place).then((connection) => connection.begin().finally(() => connection.release())),
+    ])
+    expect([alone, begun]).toMatchObject(Array(2).fill({ reason: { code: 'E_TENANT_STORAGE_FENCED' } }))
+    await driver.unfence(place)
+    expect((await pool.query(OWNERS)).rows).toEqual([{ owner: 'idle' }])
+    await driver.drop(place)
+  })
+
+  test('lets nobody through who comes at the same moment', async () => {
+    const place = placeOf(driver, 'stormed')
+    await fresh('stormed')
+    const children = await Promise.all([otherProcess(), otherProcess()])
+    let isOver = false
+    const storming = children.map(async (child) => {
+      while (!isOver) await child.ask({ what: 'execute', place, text: OWNERS }).catch(() => undefined)
+    })
+    for (let n = 0; n < 15; n++) {
+      await driver.unfence(place)
+      await eventually(async () => expect(await sessions('stormed')).not.toEqual([]))
+      await driver.fence(place)
+      expect(await sessions('stormed')).toEqual([])
+    }
+    isOver = true
+    await Promise.all(storming)
+    await Promise.all(children.map((child) => child.kill('SIGTERM')))
+    await driver.drop(place)
+  })
+
+  test('knows the right of another login too, as a new configuration brings it', async () => {
+    const place = placeOf(driver, 'inherited')
+    await fresh('inherited')
+    const { tenantUrl, scopeRole } = placement
+    const url = new URL(tenantUrl)
+    url.username = `${loginOf(placement)}_2`
+    await sql(
+      `create role ${url.username} login noinherit password '${url.password}'; grant ${scopeRole} to ${url.username}`,
+    )
+    const next = await installation.open({ ...placement, tenantUrl: url.href })
+    try {
+      await expect(next.execute(place, { text: OWNERS })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+      expect(await next.isFenced(place)).toBe(true)
+      await next.unfence(place)
+      for (const one of [driver, next]) {
+        expect((await one.execute(place, { text: OWNERS })).rows).toEqual([{ owner: 'inherited' }])
+      }
+      await next.fence(place)
+      expect(await sessions('inherited')).toEqual([])
+      for (const one of [driver, next]) expect(await one.isFenced(place)).toBe(true)
+    } finally {
+      await next.drop(place)
+      await next.stop()
+      await sql(`drop role ${url.username}`)
+    }
+  })
+})
+
+describe('a drop', () => {
+  test('takes the database with whoever is connected, and may be repeated, by two at once', async () => {
+    const place = placeOf(driver, 'leaving')
+    const { pool, db } = await provisioned(driver, 'leaving')
+    const working = await db.startTransaction().execute()
+    await working.insertInto('notes').values({ id: 1, owner: 'leaving' }).execute()
+    const watcher = new pg.Client({ connectionString: withDatabase(placement.url, place.locator) })
+    watcher.on('error', () => undefined)
+    await watcher.connect()
+    const other = await installation.open(await installation.prepare())
+    await Promise.all([driver.drop(place), other.drop(place), driver.drop(place)])
+    await driver.drop(place)
+    expect(await databases('leaving')).toEqual([])
+    await expect(working.commit().execute()).rejects.toThrow()
+    await expect(pool.query('select 1')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await watcher.end()
+    expect(await driver.provision(place)).toEqual(['0001_notes'])
+    expect((await pool.query('select * from notes')).rows).toEqual([])
+    await driver.drop(place)
+  })
+})
+
+test('the inventory has the databases of this installation, and says which are closed', async () => {
+  const other = await createInstallation(inject('postgresUrl'), { driver: () => databasePg() })
+  const there = await other.open(await other.prepare())
+  await there.provision(placeOf(there, 'theirs'))
+  await driver.fence(placeOf(driver, 'b'))
+  expect(await driver.inventory?.('main')).toEqual([
+    { locator: locatorOf('a'), isFenced: false },
+    { locator: locatorOf('b'), isFenced: true },
+    { locator: locatorOf('extended'), isFenced: false },
+  ])
+  expect(await there.inventory?.('main')).toEqual([{ locator: placeOf(there, 'theirs').locator, isFenced: false }])
+  await driver.unfence(placeOf(driver, 'b'))
+  await other.end()
+})
+
+describe('an owner that is no superuser', () => {
+  const owned = async (attributes: string, work: (installation: Installation, owner: string) => Promise<void>) => {
+    const owner = `owner_${Math.random().toString(36).slice(2, 10)}`
+    await sql(`create role ${owner} login password 'p' ${attributes}`)
+    const as = (url: string) => Object.assign(new URL(url), { username: owner, password: 'p' }).href
+    const theirs = await createInstallation(inject('postgresUrl'), {
+      ownerUrl: as,
+      driver: () => databasePg(),
+      migrations: [NOTES],
+    })
+    try {
+      await sql(`grant create on database ${new URL(theirs.url).pathname.slice(1)} to ${owner}`)
+      await work(theirs, owner)
+    } finally {
+      await theirs.end()
+      await sql(`drop role ${owner}`)
+    }
+  }
+
+  test('needs to make roles and databases, and no more', async () => {
+    await owned('createrole createdb', async (theirs) => {
+      const placement = await theirs.prepare()
+      const driver = await theirs.open(placement)
+      const place = placeOf(driver, 'acme')
+      const { pool, transaction } = await provisioned(driver, 'acme')
+      await pool.query(`insert into notes (id, owner) values (1, 'acme')`)
+      const other = await theirs.open(await theirs.prepare())
+      const there = directHandle(other, place)
+      const working = there.transaction(async (db) => {
+        await raw(db, 'select 1')
+        await driver.fence(place)
+        await raw(db, 'select 1')
+      })
+      await expect(working).rejects.toSatisfy(driver.mayBeFence)
+      await expect(transaction((db) => raw(db, 'select 1'))).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+      expect(await driver.rollback(place, 1)).toEqual(['0001_notes'])
+      await driver.unfence(place)
+      expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+      const busy = await there.db.startTransaction().execute()
+      await raw(busy, 'select 1')
+      await driver.drop(place)
+      expect(await sql('select from pg_database where datname = $1', [place.locator])).toEqual([])
+      await expect(raw(busy, 'select 1')).rejects.toThrow()
+      await busy
+        .rollback()
+        .execute()
+        .catch(() => undefined)
+    })
+  })
+
+  test('and may not make databases, is told what to have done', async () => {
+    await owned('createrole', async (theirs, owner) => {
+      const driver = await theirs.open(await theirs.prepare())
+      const place = placeOf(driver, 'acme')
+      await expect(driver.provision(place)).rejects.toThrow(`  alter role ${owner} createdb;`)
+      await sql(`alter role ${owner} createdb`)
+      expect(await driver.provision(place)).toEqual(['0001_notes'])
+      await driver.drop(place)
+    })
+  })
+})

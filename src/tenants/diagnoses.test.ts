@@ -1,0 +1,301 @@
+/** What the doctor says of tenants, on a real tenancy in which exactly that is wrong. */
+import { afterEach, describe, expect, inject, test } from 'vitest'
+import { databasePg } from '../drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { Database } from '../kernel/database.ts'
+import { createLogger } from '../kernel/logger.ts'
+import type { Tenancy, TenancyConfig } from '../tenancy.ts'
+import { fakeClock } from '../testing/clock.ts'
+import { createTestDatabase } from '../testing/database.ts'
+import { startProxy } from '../testing/proxy.ts'
+import { installed, testTenancy } from '../testing/tenancy.ts'
+
+const NOTES = { name: '0001_notes', checksum: '1', up: 'create table notes (owner text)', down: 'drop table notes' }
+const STARS = { name: '0002_stars', checksum: '2', up: 'alter table notes add stars int' }
+const BROKEN = {
+  ...STARS,
+  up: `do $$ begin if current_schema() like '%broken%' then raise exception 'no'; end if; end $$`,
+}
+
+const ends: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end()
+})
+
+async function opened(options: Partial<TenancyConfig> = {}) {
+  const made = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], ...options })
+  ends.push(made.end)
+  const { database } = made.tenancy.kernel
+  return { ...made, sql: async (text: string, values: unknown[] = []) => void (await database.sql(text, values)) }
+}
+const checks = async ({ doctor }: Pick<Tenancy, 'doctor'>) => (await doctor.examine()).checks
+const make = (tenancy: Tenancy, id: string, more: object = {}) => installed(tenancy, { id, name: id, ...more })
+const SHARED = `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`
+
+test('nothing is found where nothing is wrong, whatever the tenants are', async () => {
+  const { tenancy } = await opened({
+    isolation: [schemaPg(), rowscopePg(), databasePg()],
+    migrations: [{ ...NOTES, up: SHARED }],
+  })
+  expect(await tenancy.doctor.examine()).toEqual({ status: 'ok', checks: [] })
+  for (const isolation of ['schema-pg', 'rowscope-pg', 'database-pg']) {
+    const id = isolation.slice(0, 3)
+    await make(tenancy, `${id}-active`, { isolation })
+    await make(tenancy, `${id}-suspended`, { isolation })
+    await make(tenancy, `${id}-deleted`, { isolation })
+    await tenancy.tenants.suspend(`${id}-suspended`)
+    await tenancy.tenants.delete(`${id}-deleted`)
+  }
+  expect(await tenancy.doctor.examine()).toEqual({ status: 'ok', checks: [] })
+  const proven = await tenancy.doctor.examine({ prove: true })
+  expect(proven.status).toBe('ok')
+  expect(proven.checks).toMatchObject([{ severity: 'info', code: 'isolation.public-temporary', name: 'isolation' }])
+  for (const isolation of ['act', 'sus', 'del']) await dropDatabase(tenancy, isolation)
+})
+
+/** Databases belong to the server and outlive the one of the test. */
+async function dropDatabase(tenancy: Tenancy, part: string): Promise<void> {
+  const { rows } = await tenancy.kernel.database.sql(
+    `select quote_ident(locator) as name from multitenancy.tenants where isolation = 'database-pg' and id like '%-' || $1 || '%'`,
+    [part],
+  )
+  for (const { name } of rows) await tenancy.kernel.database.sql(`drop database if exists ${name} with (force)`)
+}
+
+describe('installations', () => {
+  test('that failed', async () => {
+    const { tenancy } = await opened({ migrations: [NOTES, BROKEN] })
+    await make(tenancy, 'broken')
+    expect(await checks(tenancy)).toMatchObject([
+      {
+        name: 'tenants',
+        severity: 'warn',
+        code: 'tenants.failed',
+        message: expect.stringMatching(/^"broken" was not installed: The migration 0002_stars \(up\) failed/),
+        remedy: expect.stringContaining('tenantry tenant:activate broken'),
+        tenantId: 'broken',
+      },
+    ])
+  })
+
+  test('and purges that do not come to an end', async () => {
+    const clock = fakeClock()
+    const { tenancy, sql } = await opened({ role: 'api', clock })
+    await tenancy.tenants.create({ id: 'waiting', name: 'Waiting' })
+    await tenancy.tenants.create({ id: 'going', name: 'Going' })
+    await tenancy.tenants.installation.install('going', { isLast: true })
+    await tenancy.tenants.delete('going')
+    await sql(`update multitenancy.tenants set purge_started_at = $1 where id = 'going'`, [clock.now()])
+    clock.advance(10 * 60_000)
+    expect(await checks(tenancy)).toEqual([])
+    clock.advance(1)
+    const since = 'since 2026-01-01T00:00:00.000Z'
+    expect(await checks(tenancy)).toMatchObject([
+      {
+        code: 'tenants.purge-stuck',
+        severity: 'warn',
+        tenantId: 'going',
+        message: `the purge of "going" has not ended ${since}`,
+      },
+      {
+        code: 'tenants.provisioning-stuck',
+        severity: 'warn',
+        tenantId: 'waiting',
+        message: expect.stringContaining(since),
+      },
+    ])
+  })
+})
+
+test('tenants whose driver or placement is not configured', async () => {
+  const { tenancy, open, url } = await opened()
+  const both = await open({ isolation: [schemaPg(), rowscopePg()], placements: { second: { url } }, migrations: [] })
+  await make(both, 'rows', { isolation: 'rowscope-pg' })
+  await make(both, 'elsewhere', { placement: 'second' })
+  await tenancy.tenants.suspend('rows').catch(() => undefined)
+  const found = (await checks(tenancy)).filter(({ name }) => name === 'directory')
+  expect(found).toMatchObject([
+    {
+      severity: 'error',
+      code: 'directory.driver-missing',
+      message: '1 tenant cannot be served: the isolation driver "rowscope-pg" is not configured',
+    },
+    {
+      severity: 'error',
+      code: 'directory.placement-missing',
+      message: '1 tenant cannot be served: the placement "second" is not configured',
+    },
+  ])
+})
+
+test('plans that are not defined', async () => {
+  const definitions = { free: { limits: {} }, old: { limits: {} } }
+  const { tenancy, open } = await opened({ plans: { defaultPlan: 'free', definitions } })
+  await make(tenancy, 'acme', { metadata: { plan: 'old' } })
+  await make(tenancy, 'globex', { metadata: { plan: 'free' } })
+  const later = await open({ plans: { defaultPlan: 'free', definitions: { free: { limits: {} } } } })
+  expect(await checks(later)).toMatchObject([
+    {
+      severity: 'warn',
+      code: 'plans.undefined',
+      message: '1 tenant with the plan "old", which is not defined, count as "free"',
+    },
+  ])
+  const ofHost = await open({
+    plans: { defaultPlan: 'free', definitions: { free: { limits: {} } }, getPlan: () => 'free' },
+  })
+  expect(await checks(ofHost)).toEqual([])
+})
+
+describe('circuits that are open', () => {
+  const log = createLogger({ level: 'silent' })
+  const failTenTimes = async ({ tenants }: Tenancy, isolation: string, url: string) => {
+    const dead = new Database({ url }, log)
+    const place = { tenantId: 'acme', placement: 'main', isolation }
+    for (let n = 0; n < 10; n++) await tenants.circuits.run(place, () => dead.sql('select 1')).catch(() => undefined)
+    await dead.close()
+  }
+
+  test('of a server, whose tenants are not told one by one', async () => {
+    const { tenancy } = await opened()
+    await failTenTimes(tenancy, 'schema-pg', 'postgres://nobody@127.0.0.1:1/nothing')
+    expect(await checks(tenancy)).toMatchObject([
+      {
+        severity: 'error',
+        code: 'circuits.server-open',
+        message: 'the server of the placement "main" does not answer, and is not called for now',
+      },
+    ])
+  })
+
+  test('of one tenant', async () => {
+    const { tenancy, url } = await opened({ isolation: [schemaPg(), databasePg()] })
+    await failTenTimes(tenancy, 'database-pg', `${url}_missing`)
+    expect(await checks(tenancy)).toMatchObject([
+      { severity: 'warn', code: 'circuits.tenant-open', tenantId: 'acme', message: expect.stringContaining('"acme"') },
+    ])
+  })
+})
+
+describe('migrations', () => {
+  test('that are behind, edited, or unknown here', async () => {
+    const { tenancy, open } = await opened({ migrations: [NOTES, STARS] })
+    await make(tenancy, 'acme')
+    const THIRD = { ...NOTES, name: '0003_third' }
+    const found = async (migrations: TenancyConfig['migrations']) => checks(await open({ migrations }))
+    expect(await found([NOTES, STARS, THIRD])).toMatchObject([
+      {
+        severity: 'warn',
+        code: 'migrations.behind',
+        message: '1 tenant lack 0003_third',
+        remedy: 'Run tenantry tenant:migrate.',
+      },
+    ])
+    expect(await found([NOTES, { ...STARS, checksum: 'another' }])).toMatchObject([
+      { severity: 'warn', code: 'migrations.edited', message: expect.stringContaining('0002_stars') },
+    ])
+    expect(await found([NOTES])).toMatchObject([
+      { severity: 'info', code: 'migrations.unknown', message: expect.stringContaining('0002_stars') },
+    ])
+  })
+
+  test('whose last run failed', async () => {
+    const { tenancy, open } = await opened()
+    await make(tenancy, 'broken')
+    const later = await open({ migrations: [NOTES, BROKEN] })
+    await later.tenants.migrations.run()
+    expect((await checks(later)).map(({ code, message }) => [code, message])).toEqual([
+      ['migrations.run-failed', 'the last migration run failed for 1 of its storages'],
+      ['migrations.behind', '1 tenant lack 0002_stars'],
+    ])
+  })
+})
+
+describe('storage', () => {
+  test.each([
+    ['missing', 'error', 'acme', 'is not there', 'drop schema t1_acme cascade'],
+    ['closed', 'warn', 'acme', 'is closed, though its tenant is active', 'revoke usage on schema t1_acme from $scope'],
+    [
+      'open',
+      'error',
+      'gone',
+      'is open, though its tenant is suspended or deleted',
+      'grant usage on schema t1_gone to $scope',
+    ],
+    [
+      'left-over',
+      'warn',
+      undefined,
+      'belongs to no tenant',
+      'create schema t1_lost; alter default privileges in schema t1_lost grant select on tables to $scope',
+    ],
+  ])('that is %s', async (code, severity, tenantId, words, statement) => {
+    const { tenancy, sql } = await opened()
+    await make(tenancy, 'acme')
+    await make(tenancy, 'gone')
+    await tenancy.tenants.delete('gone')
+    expect(await checks(tenancy)).toEqual([])
+    const { rows } = await tenancy.kernel.database.sql('select scope_role from multitenancy.placement_logins')
+    for (const one of statement.split('; ')) await sql(one.replace('$scope', rows[0].scope_role))
+    const found = await checks(tenancy)
+    const schema = tenantId ? `t1_${tenantId}` : 't1_lost'
+    expect(found).toEqual([
+      {
+        name: 'storage',
+        severity,
+        code: `storage.${code}`,
+        message: `the storage "${schema}" on "main" ${words}`,
+        remedy: expect.stringMatching(/./),
+        fixable: false,
+        ...(tenantId ? { tenantId } : {}),
+      },
+    ])
+  })
+
+  test('is not told of while it is on its way: transitions and the doctor at the same time', async () => {
+    const { tenancy } = await opened()
+    const ids = ['a', 'b', 'c']
+    for (const id of ids) await make(tenancy, id)
+    let isOver = false
+    const turning = ids.map(async (id) => {
+      while (!isOver) {
+        await tenancy.tenants.suspend(id)
+        await tenancy.tenants.activate(id)
+      }
+    })
+    for (let n = 0; n < 30; n++) expect(await checks(tenancy)).toEqual([])
+    isOver = true
+    await Promise.all(turning)
+  })
+
+  test('of a server that does not answer is a finding; the others are looked at', async () => {
+    const other = await createTestDatabase(inject('postgresUrl'))
+    ends.push(other.drop)
+    const proxy = await startProxy(other.url)
+    const { tenancy, sql } = await opened({ placements: { second: { url: proxy.url } } })
+    await make(tenancy, 'near')
+    await make(tenancy, 'far', { placement: 'second' })
+    await proxy.close()
+    await sql('drop schema t1_near cascade')
+    const found = await checks(tenancy)
+    const { tenants } = tenancy
+    expect(tenants.inventory.placements.toSorted()).toEqual(['main', 'second'])
+    expect(found.map(({ code }) => code).sort()).toEqual(['doctor.not-examined', 'storage.missing'])
+    expect(found.find(({ code }) => code === 'doctor.not-examined')?.message).toMatch(
+      /^The storage of schema-pg on "second" could not be examined: /,
+    )
+  })
+})
+
+test('the proof is carried out for every driver, and only when asked for', async () => {
+  const { tenancy, sql } = await opened({ isolation: [schemaPg(), rowscopePg()] })
+  const { rows } = await tenancy.kernel.database.sql('select login from multitenancy.placement_logins')
+  await sql(`alter role ${rows[0].login} createdb`)
+  expect(await checks(tenancy)).toEqual([])
+  const proven = await tenancy.doctor.examine({ prove: true })
+  expect(proven).toMatchObject({
+    status: 'error',
+    checks: [{ code: 'isolation.login-creates-databases' }, { code: 'isolation.public-temporary' }], // each told once
+  })
+})

@@ -1,0 +1,262 @@
+/**
+ * A pooler in transaction mode stands before the tenants' login, with one session of the server behind it: what any transaction
+ * leaves in that session, every other tenant would find.
+ */
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { databasePg, TENANT_SCHEMA } from '../src/drivers/isolation/database-pg.ts'
+import { createInstallation, type Installation, placeOf } from '../src/drivers/isolation/installation.fixture.ts'
+import { ROWS_SCHEMA, rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
+import { createLogger } from '../src/kernel/logger.ts'
+import { createTenancy } from '../src/tenancy.ts'
+import type { IsolationDriver, Place, Placement, TenantHandle } from '../src/tenants/isolation.ts'
+import { directHandle } from '../src/testing/direct-handle.ts'
+import { markOf, proofMigrations, type StorageView } from '../src/testing/isolation-subject.ts'
+import { leakFuzz } from '../src/testing/leak-fuzzer.ts'
+import { raw } from '../src/testing/leak-operations.ts'
+import { eventually, installed, TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { type PgBouncer, startPgBouncer } from './pooler/pgbouncer.ts'
+
+const TENANTS = ['a', 'b', 'c', 'a-b', 'select', '0']
+const OPERATIONS = 2_000
+const WORKERS = 8
+const CLIENTS = 5
+
+/** They watch or end the server's session of a connection, which here is nobody's own; below are tests for what they show. */
+const NOT_THROUGH_A_POOLER = [
+  'backend terminated',
+  'backend cancelled',
+  'client released while busy',
+  'own commit or rollback',
+]
+
+let installation: Installation
+let direct: Placement
+let pooler: PgBouncer
+let pooled: Placement
+
+beforeAll(async () => {
+  installation = await createInstallation(inject('postgresUrl'), {
+    connections: { max: CLIENTS, perTenant: CLIENTS, waitMs: 60_000, queuePerTenant: 1_000 },
+  })
+  direct = await installation.prepare()
+  pooler = await startPgBouncer(direct.url, [direct.url, direct.tenantUrl])
+  pooled = { ...direct, tenantUrl: pooler.through(direct.tenantUrl), pooler: true }
+})
+afterAll(async () => {
+  await installation?.end()
+  await pooler?.stop()
+})
+
+type View = (place: Place) => StorageView
+const inSchema: View = ({ locator }) => ({ url: direct.url, tenantUrl: pooled.tenantUrl, schema: locator })
+const inRows: View = ({ locator }) => ({
+  ...inSchema({ locator } as Place),
+  schema: ROWS_SCHEMA,
+  tenantColumn: locator,
+})
+const inDatabase: View = ({ locator }) => {
+  const [url, tenantUrl] = [direct.url, pooled.tenantUrl].map((text) => {
+    const changed = new URL(text)
+    changed.pathname = `/${locator}`
+    return changed.href
+  }) as [string, string]
+  return { url, tenantUrl, schema: TENANT_SCHEMA }
+}
+
+const KINDS: Readonly<Record<string, { readonly make: () => IsolationDriver; readonly viewOf: View }>> = {
+  'schema-pg, batch': { make: () => schemaPg(), viewOf: inSchema },
+  'schema-pg, transaction': { make: () => schemaPg({ scope: 'transaction' }), viewOf: inSchema },
+  'schema-pg, qualified': { make: () => schemaPg({ names: 'qualified' }), viewOf: inSchema },
+  'rowscope-pg, batch': { make: () => rowscopePg(), viewOf: inRows },
+  'rowscope-pg, transaction': { make: () => rowscopePg({ scope: 'transaction' }), viewOf: inRows },
+  'database-pg, batch': { make: () => databasePg(), viewOf: inDatabase },
+  'database-pg, transaction': { make: () => databasePg({ scope: 'transaction' }), viewOf: inDatabase },
+}
+
+const WRITE = `insert into items (id, owner) values (1, 'of a')`
+/** Every spelling that the server would take, for a statement sent alone. */
+const ENDINGS = [
+  'commit',
+  'END',
+  'rollback work',
+  'abort',
+  'commit and chain',
+  ';; commit',
+  '-- a comment\ncommit',
+  '/* one /* in another */ */ rollback',
+  'rollback/**/transaction',
+  `prepare transaction 'half'`,
+]
+
+describe.each(Object.keys(KINDS))('%s through one session of the server', (kind) => {
+  const { make, viewOf } = KINDS[kind] as (typeof KINDS)[string]
+  let driver: IsolationDriver
+  let places: Place[]
+  let a: TenantHandle
+  let b: TenantHandle
+
+  beforeAll(async () => {
+    driver = await installation.open(pooled, { driver: make, migrations: proofMigrations('postgres') })
+    places = TENANTS.map((id) => placeOf(driver, id))
+    for (const place of places) await driver.provision(place)
+    ;[a, b] = places.map((place) => directHandle(driver, place)) as [TenantHandle, TenantHandle]
+  })
+  afterAll(async () => {
+    for (const place of places) await driver.drop(place)
+  })
+
+  test('no tenant sees or changes anything of another', async () => {
+    const { violations, operations } = await leakFuzz({
+      driver,
+      places,
+      operations: OPERATIONS,
+      workers: WORKERS,
+      maxConnections: 1, // the server's
+      viewOf,
+      without: NOT_THROUGH_A_POOLER,
+    })
+    expect(violations).toEqual([])
+    expect(Object.values(operations).reduce((sum, count) => sum + count, 0)).toBe(OPERATIONS)
+    for (const { db } of [a, b]) await db.deleteFrom('items').execute()
+  })
+
+  test.each(ENDINGS)('a statement of its own may not end a transaction: %j', async (ending) => {
+    const work = a.transaction(async (db) => {
+      await raw(db, `set app.fuzz = 'left'`)
+      await raw(db, `declare kept cursor with hold for select owner from items`)
+      await raw(db, WRITE)
+      await raw(db, ending)
+    })
+    await expect(work).rejects.toThrow('a statement ended the transaction it ran in')
+    await expect(raw(a.db, ending)).rejects.toThrow('a statement ended the transaction it ran in')
+    expect(await raw(a.db, 'select owner from items')).toEqual([])
+    expect(await raw(b.db, `select coalesce(current_setting('app.fuzz', true), '') as left from tags`)).toEqual([])
+    await expect(raw(b.db, 'fetch all from kept')).rejects.toMatchObject({ code: '34000' })
+  })
+
+  test('a client that is given back in the middle takes its transaction with it', async () => {
+    const client = await a.pool.connect()
+    await client.query('begin')
+    await client.query(WRITE)
+    const asked = client.query(`select 1 from pg_sleep(0.01)`).catch(() => undefined)
+    client.release()
+    expect(await raw(b.db, 'select owner from items')).toEqual([])
+    await asked
+    expect(await raw(a.db, 'select owner from items')).toEqual([])
+  })
+
+  test('a session that the server ends fails what ran on it, and nothing else', async () => {
+    const lost = a.transaction(async (db) => {
+      const [{ pid }] = (await raw(db, 'select pg_backend_pid() as pid')) as [{ pid: number }]
+      await raw(db, WRITE)
+      await installation.database.sql('select pg_terminate_backend($1, 5000)', [pid])
+      await raw(db, 'select owner from items')
+    })
+    await expect(lost).rejects.toThrow()
+    await eventually(async () => expect(await raw(b.db, 'select owner from items')).toEqual([]))
+    expect(await raw(a.db, 'select owner from items')).toEqual([])
+  })
+
+  test('storage that is fenced refuses its tenant, and is there again afterwards', async () => {
+    const [place] = places as [Place]
+    await driver.fence(place)
+    const error = await raw(a.db, 'select owner from items').catch((error) => error)
+    expect(driver.mayBeFence(error)).toBe(true)
+    expect(await raw(b.db, 'select owner from items')).toEqual([])
+    await driver.unfence(place)
+    await eventually(async () => expect(await raw(a.db, 'select owner from items')).toEqual([]))
+  })
+})
+
+describe('what somebody else left in the session', () => {
+  let driver: IsolationDriver
+  let a: TenantHandle
+
+  beforeAll(async () => {
+    driver = await installation.open(pooled, { driver: () => schemaPg(), migrations: proofMigrations('postgres') })
+    const place = placeOf(driver, 'left')
+    await driver.provision(place)
+    a = directHandle(driver, place)
+    await raw(a.db, `insert into items (id, owner) values (1, 'of left')`)
+  })
+  afterAll(() => driver.drop(placeOf(driver, 'left')))
+
+  /** As a program that uses the login without a scope. */
+  const leave = async (...texts: readonly string[]) => {
+    const client = new Client({ connectionString: pooled.tenantUrl })
+    await client.connect()
+    try {
+      for (const text of texts) await client.query(text)
+      return (await client.query('select pg_backend_pid() as pid')).rows[0].pid
+    } finally {
+      await client.end()
+    }
+  }
+  const pidOf = async (db: TenantHandle['db']) => (await raw(db, 'select pg_backend_pid() as pid'))[0].pid
+
+  test.each(['items', 'pg_depend', 'text', 'pg_class'])(
+    'a temporary table named %s is never a tenant’s',
+    async (name) => {
+      for (const work of [
+        () => raw(a.db, 'select owner from items'),
+        () => a.transaction((db) => raw(db, 'select owner from items')),
+      ]) {
+        const pid = await leave(`create temporary table "${name}" as select 'of nobody'::pg_catalog.text as owner`)
+        expect(await work()).toEqual([{ owner: 'of left' }])
+        expect(await pidOf(a.db)).toBe(pid)
+      }
+    },
+  )
+
+  test('settings of the session are gone after the next transaction, and never were the scope', async () => {
+    const pid = await leave(`set search_path = pg_temp, public`, `set app.tenant_id = 'b'`, `set app.fuzz = 'left'`)
+    expect(await raw(a.db, `select current_setting('app.tenant_id') as tenant, owner from items`)).toEqual([
+      { tenant: 'left', owner: 'of left' },
+    ])
+    await a.transaction((db) => raw(db, 'select 1'))
+    expect(await raw(a.db, `select current_setting('app.fuzz') as left`)).toEqual([{ left: '' }])
+    expect(await pidOf(a.db)).toBe(pid)
+  })
+
+  test('the login may not read a row by itself', async () => {
+    await expect(leave('select owner from t1_left.items')).rejects.toMatchObject({ code: '42501' })
+  })
+})
+
+test('a configuration that does not know of the pooler is refused, whoever came before', async () => {
+  const unaware = await installation.open({ ...pooled, pooler: false }, { migrations: proofMigrations('postgres') })
+  const place = placeOf(unaware, 'unaware')
+  await unaware.provision(place)
+  const { db } = directHandle(unaware, place)
+  for (const attempt of ['no name is there', 'another connection has left the name'])
+    await expect(raw(db, 'select owner from items'), attempt).rejects.toThrow(/set placements\.main\.pooler to true/)
+  await expect(db.transaction().execute((db) => raw(db, 'select 1'))).rejects.toThrow('placements.main.pooler')
+  expect(unaware.connections()).toEqual([{ placement: 'main', idle: 0, busy: 0, waiting: 0 }])
+
+  const aware = await installation.open(pooled, { migrations: proofMigrations('postgres') })
+  expect(await raw(directHandle(aware, place).db, 'select owner from items')).toEqual([])
+  await aware.drop(place)
+})
+
+test('a tenancy works through it', async () => {
+  const tenancy = await createTenancy({
+    database: { url: direct.url },
+    appKey: TEST_APP_KEY,
+    isolation: [schemaPg(), rowscopePg()],
+    placements: { main: { tenantUrl: pooled.tenantUrl, pooler: true } },
+    migrations: proofMigrations('postgres'),
+    logger: createLogger({ level: 'silent' }),
+  })
+  onTestFinished(() => tenancy.stop())
+  for (const isolation of ['schema-pg', 'rowscope-pg']) {
+    const id = `life-${isolation}`
+    await installed(tenancy, { id, isolation })
+    const { db } = await tenancy.tenant(id)
+    await raw(db, `insert into items (id, owner) values (1, '${markOf(id)}')`)
+    expect(await raw(db, 'select owner from items')).toEqual([{ owner: markOf(id) }])
+    await tenancy.tenants.suspend(id)
+    await expect(raw(db, 'select owner from items')).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
+  }
+})

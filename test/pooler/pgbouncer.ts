@@ -1,0 +1,117 @@
+/**
+ * PgBouncer in transaction mode before a server, with one connection to each database: every transaction of every client goes
+ * through the same session. It refuses to be root, so as root it runs as `nobody`.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { programPath } from '../setup/not-run.ts'
+
+/** Another program may take the port between its choice and its use. */
+const ATTEMPTS = 5
+
+export interface PgBouncer {
+  /** The same login and database, by way of the pooler. */
+  through(url: string): string
+  stop(): Promise<void>
+}
+
+/** @param urls of the logins that it lets through, each with its password. */
+export async function startPgBouncer(serverUrl: string, urls: readonly string[]): Promise<PgBouncer> {
+  const program = programPath('pgbouncer')
+  if (!program) throw new Error('there is no pgbouncer on this machine')
+  const directory = mkdtempSync(join(tmpdir(), 'tenantry-pgbouncer-'))
+  const user = process.getuid?.() === 0 ? nobody() : undefined
+  for (let attempt = 1; ; attempt++) {
+    const port = await freePort()
+    const files = writeFiles(directory, port, new URL(serverUrl), urls)
+    if (user) for (const path of [directory, ...files]) chownSync(path, user.uid, user.gid)
+    const child = spawn(program, [files[0] ?? ''], { ...user, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] })
+    const said = await started(child)
+    if (said === undefined) {
+      const dismiss = endWithThisProcess(child.pid ?? 0)
+      return {
+        through(url) {
+          const changed = new URL(url)
+          changed.host = `127.0.0.1:${port}`
+          return changed.href
+        },
+        async stop() {
+          const gone = once(child, 'exit')
+          child.kill('SIGTERM')
+          await gone
+          dismiss()
+          rmSync(directory, { recursive: true, force: true })
+        },
+      }
+    }
+    if (attempt === ATTEMPTS) throw new Error(`pgbouncer did not start:\n${said}`)
+  }
+}
+
+function writeFiles(directory: string, port: number, server: URL, urls: readonly string[]): string[] {
+  const [settings, logins] = [join(directory, 'pgbouncer.ini'), join(directory, 'userlist.txt')]
+  const text = `
+[databases]
+* = host=${server.hostname} port=${server.port || 5432}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = plain
+auth_file = ${logins}
+pool_mode = transaction
+default_pool_size = 1
+reserve_pool_size = 0
+max_client_conn = 200
+server_login_retry = 0
+ignore_startup_parameters = extra_float_digits
+`
+  const quoted = (part: string) => `"${decodeURIComponent(part).replaceAll('"', '""')}"`
+  const lines = urls
+    .map((url) => new URL(url))
+    .map(({ username, password }) => `${quoted(username)} ${quoted(password)}`)
+  writeFileSync(settings, text, { mode: 0o600 })
+  writeFileSync(logins, `${lines.join('\n')}\n`, { mode: 0o600 })
+  return [settings, logins]
+}
+
+/** What it said before it ended; nothing when it is up. */
+async function started(child: ChildProcess): Promise<string | undefined> {
+  let said = ''
+  const gone = once(child, 'exit')
+  const up = new Promise<'up'>((resolve) => {
+    child.stderr?.on('data', (text) => {
+      said += text
+      if (said.includes('process up')) resolve('up')
+    })
+  })
+  return (await Promise.race([up, gone])) === 'up' ? undefined : said
+}
+
+function nobody(): { uid: number; gid: number } {
+  const id = (which: string) => Number(execFileSync('id', [which, 'nobody'], { encoding: 'utf8' }))
+  return { uid: id('-u'), gid: id('-g') }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** However this process ends. Returns what sends the watcher away. */
+function endWithThisProcess(pid: number): () => void {
+  const watcher = spawn('sh', ['-c', 'cat; kill "$1"', 'sh', String(pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  })
+  watcher.unref()
+  return () => watcher.kill()
+}

@@ -1,0 +1,24 @@
+/** Tests of what a machine may lack. They are not skipped in silence: the closing line says what was not run. */
+import { accessSync, constants } from 'node:fs'
+import { delimiter, join } from 'node:path'
+
+const OPTIONAL = [{ name: 'pooler', program: 'pgbouncer', files: ['test/pooler.test.ts'] }]
+
+/** Where Debian keeps programs that a user's PATH leaves out. */
+const ELSEWHERE = ['/usr/sbin', '/usr/local/sbin']
+
+export const notRun = OPTIONAL.filter(({ program }) => programPath(program) === undefined)
+
+export function programPath(name: string): string | undefined {
+  const directories = [...(process.env.PATH ?? '').split(delimiter).filter(Boolean), ...ELSEWHERE]
+  return directories.map((directory) => join(directory, name)).find(isExecutable)
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
