@@ -19,7 +19,7 @@ import { eventually, installed, TEST_APP_KEY } from '../src/testing/tenancy.ts'
 import { type PgBouncer, startPgBouncer } from './pooler/pgbouncer.ts'
 
 const TENANTS = ['a', 'b', 'c', 'a-b', 'select', '0']
-const OPERATIONS = 2_000
+const OPERATIONS = 1_000
 const WORKERS = 8
 const CLIENTS = 5
 
@@ -207,6 +207,10 @@ describe('what somebody else left in the session', () => {
         expect(await work()).toEqual([{ owner: 'of left' }])
         expect(await pidOf(a.db)).toBe(pid)
       }
+      await leave(`create temporary table "${name}" as select 'of nobody'::pg_catalog.text as owner`)
+      const newcomer = await installation.open({ ...pooled }, { driver: () => schemaPg() })
+      const { db } = directHandle(newcomer, placeOf(newcomer, 'left'))
+      expect(await raw(db, 'select owner from items')).toEqual([{ owner: 'of left' }])
     },
   )
 
@@ -230,8 +234,15 @@ test('a configuration that does not know of the pooler is refused, whoever came 
   const place = placeOf(unaware, 'unaware')
   await unaware.provision(place)
   const { db } = directHandle(unaware, place)
-  for (const attempt of ['no name is there', 'another connection has left the name'])
-    await expect(raw(db, 'select owner from items'), attempt).rejects.toThrow(/set placements\.main\.pooler to true/)
+  const refused = () =>
+    expect(raw(db, 'select owner from items')).rejects.toThrow(/set placements\.main\.pooler to true/)
+  await refused()
+  const { username } = new URL(direct.tenantUrl)
+  await installation.database.sql(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1`, [
+    username,
+  ])
+  await eventually(refused) // in a session that is new
+  await refused() // which has a name now that the next connection would give
   await expect(db.transaction().execute((db) => raw(db, 'select 1'))).rejects.toThrow('placements.main.pooler')
   expect(unaware.connections()).toEqual([{ placement: 'main', idle: 0, busy: 0, waiting: 0 }])
 
@@ -252,7 +263,7 @@ test('a tenancy works through it', async () => {
   onTestFinished(() => tenancy.stop())
   for (const isolation of ['schema-pg', 'rowscope-pg']) {
     const id = `life-${isolation}`
-    await installed(tenancy, { id, isolation })
+    await installed(tenancy, { id, name: id, isolation })
     const { db } = await tenancy.tenant(id)
     await raw(db, `insert into items (id, owner) values (1, '${markOf(id)}')`)
     expect(await raw(db, 'select owner from items')).toEqual([{ owner: markOf(id) }])

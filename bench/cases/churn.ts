@@ -40,12 +40,12 @@ const measured = (bench: Bench, way: Way): Promise<Result[]> => {
       await fillNotes(tenancy, url, databases)
       const name = `churn, ${way.name}, ${tenants} tenants, ${connections} connections`
       const uniform = await run(bench, name, way, tenancy, connections, () => anyTenant(tenants))
-      const results: Result[] = [{ name, value: valueOf(uniform), goal: GOAL }]
+      const results: Result[] = [{ name, value: shown(uniform), goal: GOAL }]
       if (way !== DATABASE) return results
       const zipf = zipfOf(databases)
       const skewed = `${way.name}, ${databases} databases by Zipf, ${connections} connections`
       const some = await run(bench, skewed, way, tenancy, connections, () => tenantId(zipf()))
-      return [...results, { name: skewed, value: valueOf(some) }]
+      return [...results, { name: skewed, value: shown(some) }]
     },
     {
       ...optionsFor(way),
@@ -62,7 +62,7 @@ interface Seen {
   readonly hits: number
 }
 
-const valueOf = ({ perSecond, hits }: Seen): string =>
+const shown = ({ perSecond, hits }: Seen): string =>
   `${Math.round(perSecond)} statements/s, ${(hits * 100).toFixed(1)} % on a connection that was there`
 
 async function run(

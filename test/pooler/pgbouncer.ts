@@ -68,6 +68,7 @@ default_pool_size = 1
 reserve_pool_size = 0
 max_client_conn = 200
 server_login_retry = 0
+query_wait_timeout = 5
 ignore_startup_parameters = extra_float_digits
 `
   const quoted = (part: string) => `"${decodeURIComponent(part).replaceAll('"', '""')}"`

@@ -24,10 +24,8 @@ export interface Scope {
   readonly probe?: string
 }
 
-/** Outside of any tenant: what a new connection is tried with. */
-const NOWHERE: Scope = { tenantId: '', searchPath: 'pg_catalog', role: 'none', openSchema: null }
-
 const SCOPE_NAME = 'tenantry_scope'
+const WHERE = 'current_database() as database, pg_backend_pid() as pid'
 
 /**
  * Two columns fail on purpose, and with them the batch. The division: somebody has left temporary tables on the connection,
@@ -38,7 +36,7 @@ const scopeText = (
 ) => `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true),
   set_config('role', $3, true), 1 / (${hasNoTables})::int,
   case when $4::pg_catalog.text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end,
-  current_database() as database, pg_backend_pid() as pid`
+  ${WHERE}`
 
 /**
  * A session that has had temporary tables says so for ever, and is closed. Through a pooler it is not ours to close: there its
@@ -88,18 +86,8 @@ const QueryBase = (pg as unknown as { Query: new (config: object) => QueryBase }
 
 const valuesOf = ({ tenantId, searchPath, role, openSchema }: Scope) => [tenantId, searchPath, role, openSchema]
 
-/** Sets a scope on a new connection, outside of any transaction, where it leaves nothing; with `named`, it is prepared then. */
-export async function tryScope(client: pg.ClientBase, form: ScopeForm): Promise<Reached> {
-  const name = form === 'named' ? SCOPE_NAME : undefined
-  try {
-    const { rows } = await client.query({ name, text: SCOPE_TEXTS[form], values: valuesOf(NOWHERE) })
-    const [{ database, pid }] = rows
-    return { database, isBehindPooler: pid !== stateOf(client).processID }
-  } catch (error) {
-    if (sqlState(error) === NAME_TAKEN) return { database: '', isBehindPooler: true }
-    throw error
-  }
-}
+/** Outside of any tenant: what a new connection is tried with. */
+const NOWHERE: Scope = { tenantId: '', searchPath: 'pg_catalog', role: 'none', openSchema: null }
 
 /** What the answer on a new connection tells of the server's end of it. */
 export interface Reached {
@@ -109,6 +97,21 @@ export interface Reached {
 }
 
 const NAME_TAKEN = '42P05'
+
+/** Tries a new connection, outside of any transaction. With `named`, the scope is prepared on it then, which leaves nothing else. */
+export async function tryScope(client: pg.ClientBase, form: ScopeForm): Promise<Reached> {
+  try {
+    const { rows } = await client.query(
+      form === 'named' ? { name: SCOPE_NAME, text: SCOPE_TEXTS.named, values: valuesOf(NOWHERE) } : `select ${WHERE}`,
+    )
+    const [{ database, pid }] = rows
+    return { database, isBehindPooler: pid !== stateOf(client).processID }
+  } catch (error) {
+    const isUsedBefore = sqlState(error) === NAME_TAKEN || scopeFault(error) === 'temporary tables'
+    if (isUsedBefore) return { database: '', isBehindPooler: true }
+    throw error
+  }
+}
 
 export interface ScopedConfig {
   readonly text: string

@@ -62,7 +62,6 @@ export class SqliteDatabase {
   run({ text, values, rowMode }: Statement): StatementResult {
     const read = textOf(text)
     if (read.command === '' && !hasStatement(text)) return NOTHING
-    if (!this.#database.isTransaction) throw new Error('the transaction has ended')
     const given = bound(read, values) as SQLOutputValue[]
     return this.#checked(() => {
       const statement = this.#database.prepare(text)

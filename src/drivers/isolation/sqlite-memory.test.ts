@@ -403,7 +403,6 @@ describe('a transaction', () => {
     await Promise.all([late, oneTooMany].map((waiting) => expect(waiting).rejects.toMatchObject(limited)))
     await expect(oneTooMany).rejects.toThrow('Too many statements')
     await expect(late).rejects.toThrow('within 1 ms')
-    await expect(driver.migrate(placeOf(driver, 'a'), { lockTimeoutMs: 1 })).rejects.toMatchObject(limited)
     await tx.commit().execute()
     expect(await owners(db)).toEqual([])
   })
@@ -635,6 +634,23 @@ describe('a migration', () => {
     migrations.splice(0, 1, NOTES)
     expect(await driver.applied(place)).toEqual(['0001_notes', '0002_tags'])
     await expect(driver.rollback(place, 1)).rejects.toThrow('0002_tags is not known here')
+  })
+
+  test('waits for a transaction for as long as it is told, and then changes nothing', async () => {
+    const driver = await open([NOTES], { waitMs: 20_000 })
+    const { db } = await provisioned(driver, 'a')
+    const tx = await db.startTransaction().execute()
+    for (const change of [
+      driver.migrate,
+      (...[place, options]: Parameters<typeof driver.migrate>) => driver.rollback(place, 1, options),
+    ]) {
+      await expect(change(placeOf(driver, 'a'), { lockTimeoutMs: 1 })).rejects.toMatchObject({
+        code: 'E_TENANT_CONNECTION_LIMIT',
+        message: expect.stringContaining('within 1 ms'),
+      })
+    }
+    await tx.commit().execute()
+    expect(await driver.applied(placeOf(driver, 'a'))).toEqual(['0001_notes'])
   })
 
   test('runs once, however many ask for it at the same time', async () => {

@@ -1,0 +1,336 @@
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { createLogger } from '../../kernel/logger.ts'
+import type { ConnectionLimits } from '../../tenants/isolation.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { type Proxy, startProxy } from '../../testing/proxy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { Connections, type PooledClient, type Wish } from './connections.ts'
+
+const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
+const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
+
+let test1: TestDatabase
+let proxy: Proxy
+let watcher: pg.Client
+const opened: Connections[] = []
+
+beforeAll(async () => {
+  test1 = await createTestDatabase(inject('postgresUrl'))
+  watcher = new pg.Client({ connectionString: inject('postgresUrl') })
+  await watcher.connect()
+})
+afterAll(async () => {
+  await watcher.end()
+  await test1.drop()
+})
+beforeEach(async () => {
+  proxy = await startProxy(test1.url)
+})
+afterEach(async () => {
+  vi.useRealTimers()
+  await Promise.all(opened.splice(0).map((connections) => connections.close()))
+  expect(await seen()).toEqual([])
+  await proxy.close()
+})
+
+/** Each database of a wish is the same one here, and its sessions have its name. */
+function connectionsOf(limits: Partial<ConnectionLimits> = {}, maxTenants = 1_000): Connections {
+  const connections = new Connections({
+    limits: { ...LIMITS, ...limits },
+    maxTenants,
+    isPooled: false,
+    log: createLogger({ level: 'silent' }),
+    open: async (database) => {
+      if (database === 'missing') throw new Error('there is no such database')
+      const client = new pg.Client({ connectionString: proxy.url, application_name: database, keepAlive: true })
+      client.on('error', () => undefined)
+      await client.connect()
+      return client
+    },
+  })
+  opened.push(connections)
+  return connections
+}
+
+/** What the server has open: the name of the database for each. */
+const seen = async (): Promise<string[]> => {
+  const { rows } = await watcher.query(
+    'select application_name as name from pg_stat_activity where datname = $1 order by 1',
+    [new URL(test1.url).pathname.slice(1)],
+  )
+  return rows.map(({ name }) => name)
+}
+const shared = (tenantId: string): Wish => ({ tenantId, database: '' })
+const own = (tenantId: string): Wish => ({ tenantId, database: `of ${tenantId}` })
+const pidOf = async ({ client }: PooledClient): Promise<number> =>
+  (await client.query('select pg_backend_pid() as pid')).rows[0].pid
+
+async function use<T>(connections: Connections, wish: Wish, work: (pooled: PooledClient) => Promise<T>): Promise<T> {
+  const pooled = await connections.acquire(wish)
+  try {
+    return await work(pooled)
+  } finally {
+    connections.release(pooled, false)
+  }
+}
+const askName = async ({ client }: PooledClient): Promise<string> =>
+  (await client.query('show application_name')).rows[0].application_name
+
+describe('the budget', () => {
+  test('is never exceeded as the server counts, while thirty tenants with a database each want five', async () => {
+    const connections = connectionsOf({ max: 5, perTenant: 3 })
+    let most = 0
+    let isOver = false
+    const watching = (async () => {
+      while (!isOver) most = Math.max(most, (await seen()).length)
+    })()
+    const wishes = Array.from({ length: 300 }, (_, n) => own(String(n % 30)))
+    const names = await Promise.all(wishes.map((wish) => use(connections, wish, askName)))
+    isOver = true
+    await watching
+    expect(names).toEqual(wishes.map(({ database }) => database))
+    expect(most).toBe(5)
+    expect(connections.count()).toMatchObject({ busy: 0, waiting: 0 })
+    const { hits, misses } = connections.uses
+    expect(hits + misses).toBe(300)
+    expect(misses).toBeGreaterThanOrEqual(30)
+  })
+
+  test('gives a tenant no more than its share, and the rest to others', async () => {
+    const connections = connectionsOf({ max: 3, perTenant: 2 })
+    const held = [await connections.acquire(shared('a')), await connections.acquire(shared('a'))]
+    const third = connections.acquire(shared('a'))
+    expect(connections.count()).toEqual({ idle: 0, busy: 2, waiting: 1 })
+    await use(connections, shared('b'), askName)
+    expect(connections.count()).toEqual({ idle: 1, busy: 2, waiting: 1 })
+    for (const pooled of held) connections.release(pooled, false)
+    connections.release(await third, false)
+    expect(connections.count()).toEqual({ idle: 3, busy: 0, waiting: 0 })
+  })
+
+  test('never takes a client that is in use', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1, waitMs: 50 })
+    const held = await connections.acquire(own('a'))
+    await expect(connections.acquire(own('b'))).rejects.toMatchObject(LIMIT)
+    expect(await askName(held)).toBe('of a')
+    connections.release(held, false)
+    expect(await use(connections, own('b'), askName)).toBe('of b')
+    expect(await seen()).toEqual(['of b'])
+  })
+
+  test('closes the client that has been idle the longest', async () => {
+    const connections = connectionsOf({ max: 3 })
+    for (const id of ['a', 'b', 'c', 'a']) await use(connections, own(id), askName)
+    expect(connections.uses).toEqual({ hits: 1, misses: 3 })
+    await use(connections, own('d'), askName)
+    expect(await seen()).toEqual(['of a', 'of c', 'of d'])
+  })
+})
+
+describe('a client', () => {
+  test('goes to the tenant that it served last, of those that are idle', async () => {
+    const connections = connectionsOf()
+    const [a, b] = [await connections.acquire(shared('a')), await connections.acquire(shared('b'))]
+    connections.release(a, false)
+    connections.release(b, false)
+    expect(await use(connections, shared('a'), async (pooled) => pooled)).toBe(a)
+    expect(await use(connections, shared('b'), async (pooled) => pooled)).toBe(b)
+  })
+
+  test('that is given back to be destroyed is used no more, and its room is another’s', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1 })
+    const spoiled = await connections.acquire(shared('a'))
+    const pid = await pidOf(spoiled)
+    const waiting = connections.acquire(shared('b'))
+    connections.release(spoiled, true)
+    const next = await waiting
+    expect(await pidOf(next)).not.toBe(pid)
+    connections.release(next, false)
+  })
+
+  test('that is in the middle of a statement when it is destroyed frees its room too', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1 })
+    const stuck = await connections.acquire(shared('a'))
+    const pid = await pidOf(stuck)
+    const lost = expect(stuck.client.query('select pg_sleep(60)')).rejects.toThrow('Connection terminated')
+    connections.release(stuck, true)
+    await lost
+    expect(await use(connections, shared('b'), askName)).toBe('')
+    await watcher.query('select pg_terminate_backend($1)', [pid])
+  })
+
+  test('is replaced when it has served as many tenants as it may', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1 }, 2)
+    const pids = []
+    for (const id of ['a', 'a', 'b', 'c', 'd']) pids.push(await use(connections, shared(id), pidOf))
+    expect(new Set(pids.slice(0, 4)).size).toBe(1)
+    expect(pids[4]).not.toBe(pids[3])
+  })
+
+  test('that is idle for long is closed', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    const connections = connectionsOf()
+    await use(connections, shared('a'), askName)
+    vi.advanceTimersByTime(29_000)
+    expect(connections.count().idle).toBe(1)
+    vi.advanceTimersByTime(30_000)
+    expect(connections.count().idle).toBe(0)
+    vi.useRealTimers()
+    await eventually(async () => expect(await seen()).toEqual([]))
+  })
+
+  test('that the server ends while it is idle is forgotten', async () => {
+    const connections = connectionsOf()
+    const pid = await use(connections, own('a'), pidOf)
+    await watcher.query('select pg_terminate_backend($1)', [pid])
+    await eventually(() => expect(connections.count().idle).toBe(0))
+    expect(await use(connections, own('a'), pidOf)).not.toBe(pid)
+  })
+
+  test('of a database that is dropped can be closed by its name', async () => {
+    const connections = connectionsOf()
+    await use(connections, own('a'), askName)
+    await use(connections, own('b'), askName)
+    connections.forget('of a')
+    await eventually(async () => expect(await seen()).toEqual(['of b']))
+    expect(await use(connections, own('c'), askName)).toBe('of c')
+  })
+})
+
+describe('who waits', () => {
+  /** Notes who is served, in that order. */
+  const queued = (connections: Connections, wishes: readonly Wish[], order: string[], then = () => {}) =>
+    wishes.map((wish) =>
+      use(connections, wish, async (pooled) => {
+        await pooled.client.query('select')
+        order.push(wish.tenantId)
+        then()
+      }),
+    )
+  const many = (wish: Wish, times: number): Wish[] => Array(times).fill(wish)
+
+  test('waits behind its own tenant: two hundred of one are not in front of another’s', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1 })
+    const order: string[] = []
+    await Promise.all(queued(connections, [...many(shared('loud'), 200), shared('quiet'), shared('other')], order))
+    expect(order.indexOf('quiet')).toBeLessThanOrEqual(3)
+    expect(order.indexOf('other')).toBeLessThanOrEqual(4)
+    expect(order).toHaveLength(202)
+  })
+
+  test('for another database gets it when the turn of the one before is over', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    const connections = connectionsOf({ max: 1, perTenant: 1 })
+    const order: string[] = []
+    const wishes = [...many(own('loud'), 200), ...many(own('quiet'), 2)]
+    await Promise.all(queued(connections, wishes, order, () => vi.advanceTimersByTime(5)))
+    expect(order.indexOf('quiet')).toBeLessThanOrEqual(10)
+    expect(order.lastIndexOf('quiet')).toBeLessThanOrEqual(20)
+    expect(order).toHaveLength(202)
+  })
+
+  test('for the same database goes on as long as its turn lasts, and connections are not made for each', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    const connections = connectionsOf({ max: 1, perTenant: 1 })
+    const order: string[] = []
+    const taking = Array.from({ length: 10 }, (_, n) => own(n % 2 ? 'a' : 'b'))
+    await Promise.all(queued(connections, taking, order))
+    expect(order).toEqual([...Array(5).fill('b'), ...Array(5).fill('a')])
+    expect(connections.uses).toEqual({ hits: 8, misses: 2 })
+  })
+
+  test('is refused at once when as many of its tenant wait as may; others are not', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1, queuePerTenant: 2 })
+    const held = await connections.acquire(shared('a'))
+    const waiting = [
+      connections.acquire(shared('a')),
+      connections.acquire(shared('a')),
+      connections.acquire(shared('b')),
+    ]
+    await expect(connections.acquire(shared('a'))).rejects.toMatchObject(LIMIT)
+    expect(connections.count().waiting).toBe(3)
+    connections.release(held, false)
+    for (const one of waiting) connections.release(await one, false)
+    await use(connections, shared('a'), askName)
+  })
+
+  test('is refused when its time is up, and is given nothing afterwards', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1, waitMs: 10 })
+    const held = await connections.acquire(shared('a'))
+    await expect(connections.acquire(shared('a'))).rejects.toMatchObject(LIMIT)
+    await expect(connections.acquire(own('b'))).rejects.toMatchObject(LIMIT)
+    expect(connections.count()).toEqual({ idle: 0, busy: 1, waiting: 0 })
+    connections.release(held, false)
+    expect(connections.count()).toEqual({ idle: 1, busy: 0, waiting: 0 })
+  })
+})
+
+describe('a server that fails', () => {
+  test('at one database lets those who wait for others go on, and takes no room for ever', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1 })
+    const missing = { tenantId: 'lost', database: 'missing' }
+    const held = await connections.acquire(own('a'))
+    const all = Promise.allSettled([
+      connections.acquire(missing),
+      use(connections, own('b'), askName),
+      connections.acquire(missing),
+      use(connections, own('c'), askName),
+    ])
+    connections.release(held, false)
+    const failed = { status: 'rejected', reason: { message: 'there is no such database' } }
+    expect(await all).toMatchObject([failed, { value: 'of b' }, failed, { value: 'of c' }])
+    for (let n = 0; n < 5; n++) await expect(connections.acquire(missing)).rejects.toThrow('no such database')
+    expect(connections.count()).toMatchObject({ busy: 0, waiting: 0 })
+    expect(await use(connections, own('a'), askName)).toBe('of a')
+  })
+
+  test('and comes back finds the whole budget free', async () => {
+    const connections = connectionsOf({ max: 3, perTenant: 3 })
+    const idle = [await connections.acquire(own('a')), await connections.acquire(own('b'))]
+    for (const pooled of idle) connections.release(pooled, false)
+    const held = await connections.acquire(own('c'))
+    await proxy.close()
+    await eventually(() => expect(connections.count()).toEqual({ idle: 0, busy: 1, waiting: 0 }))
+    await expect(held.client.query('select')).rejects.toThrow()
+    const refused = Array.from({ length: 6 }, (_, n) => connections.acquire(own(String(n))))
+    for (const one of await Promise.allSettled(refused)) {
+      expect(one).toMatchObject({ status: 'rejected', reason: { code: 'ECONNREFUSED' } })
+    }
+    connections.release(held, true)
+    await proxy.open()
+    const back = await Promise.all(['a', 'b', 'c'].map((id) => connections.acquire(own(id))))
+    expect(await Promise.all(back.map(askName))).toEqual(['of a', 'of b', 'of c'])
+    for (const pooled of back) connections.release(pooled, false)
+  })
+})
+
+describe('closing', () => {
+  test('refuses who waits and who comes, and waits for what is in use', async () => {
+    const connections = connectionsOf()
+    const [a, b] = [await connections.acquire(own('a')), await connections.acquire(own('b'))]
+    const refused = expect(connections.acquire(own('c'))).rejects.toThrow('the connections are closed')
+    let isClosed = false
+    const closing = connections.close().then(() => {
+      isClosed = true
+    })
+    await refused
+    expect(() => connections.acquire(own('a'))).toThrow('the connections are closed')
+    expect(await askName(a)).toBe('of a')
+    connections.release(a, false)
+    await eventually(async () => expect(await seen()).toEqual(['of b']))
+    expect(isClosed).toBe(false)
+    connections.release(b, false)
+    await closing
+    expect(await seen()).toEqual([])
+  })
+
+  test('waits for a connection that is being made', async () => {
+    const connections = connectionsOf()
+    const coming = connections.acquire(own('a'))
+    const closing = connections.close()
+    connections.release(await coming, false)
+    await closing
+    expect(await seen()).toEqual([])
+  })
+})

@@ -1,0 +1,45 @@
+/** GET /doctor: what is wrong, for whoever may read; 503 while an error stands. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { installed } from '../../src/testing/tenancy.ts'
+import { type Opened, openApi } from '../contract/api.ts'
+
+let api: Opened
+beforeAll(async () => {
+  api = await openApi(inject('postgresUrl'))
+  for (const id of ['acme', 'globex']) await installed(api.tenancy, { id, name: id })
+})
+afterAll(() => api.end())
+
+test('is 200 and empty where nothing is wrong, for a token of scope read too', async () => {
+  expect(await api.call('GET', '/doctor', { who: 'read' })).toMatchObject({
+    status: 200,
+    json: { status: 'ok', checks: [] },
+  })
+})
+
+test('is 200 with warnings, and 503 while an error stands, which stands first', async () => {
+  const { database } = api.tenancy.kernel
+  const { rows } = await database.sql('select scope_role from multitenancy.placement_logins')
+  const [{ scope_role: scope }] = rows
+  await database.sql(`revoke usage on schema t1_acme from ${scope}`)
+  const warned = await api.call('GET', '/doctor')
+  expect(warned).toMatchObject({ status: 200, json: { status: 'warn', checks: [{ code: 'storage.closed' }] } })
+  await database.sql('drop schema t1_globex cascade')
+  const { status, json } = await api.call('GET', '/doctor')
+  expect(status).toBe(503)
+  expect(json).toEqual({
+    status: 'error',
+    checks: [
+      {
+        name: 'storage',
+        severity: 'error',
+        code: 'storage.missing',
+        message: 'the storage "t1_globex" on "main" is not there',
+        remedy: expect.stringContaining('backup'),
+        fixable: false,
+        tenantId: 'globex',
+      },
+      expect.objectContaining({ severity: 'warn', code: 'storage.closed', tenantId: 'acme' }),
+    ],
+  })
+})

@@ -1,0 +1,59 @@
+/**
+ * A tenancy in a process of its own, which dies or loses a connection at the moment that a turn's fault names. What is counted
+ * is what it sends to a server, by whichever of its connections; what it does by itself meanwhile is not.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import pg from 'pg'
+import { serveParent } from '../../src/testing/child.ts'
+import { Actor } from './actor.ts'
+import { openTenancy } from './tenancy.ts'
+import type { Fault } from './turns.ts'
+
+interface Running {
+  readonly fault: Fault
+  statements: number
+  /** The server's process at the other end of the connection that was cut. */
+  cut: number | undefined
+}
+
+const running = new AsyncLocalStorage<Running>()
+
+function injectInto(client: any, send: () => unknown): unknown {
+  const current = running.getStore()
+  if (!current || current.statements++ !== current.fault.afterStatements) return send()
+  if (current.fault.how === 'before') process.kill(process.pid, 'SIGKILL')
+  const sent = send()
+  // By then it has gone out.
+  setImmediate(() => {
+    if (current.fault.how === 'after') process.kill(process.pid, 'SIGKILL')
+    current.cut = client.processID ?? 0
+    client.connection.stream.destroy()
+  })
+  return sent
+}
+
+const { connect, query } = pg.Client.prototype as any
+Object.assign(pg.Client.prototype, {
+  connect(this: any, ...args: unknown[]) {
+    this.connectionParameters.application_name = `life-cycle ${process.pid}`
+    return injectInto(this, () => connect.apply(this, args))
+  },
+  query(this: any, ...args: unknown[]) {
+    return injectInto(this, () => query.apply(this, args))
+  },
+})
+
+let offsetMs = 0
+
+await serveParent(async ({ url }) => {
+  const actor = new Actor(await openTenancy({ url, role: 'api', offsetMs: () => offsetMs, hasMemory: false }))
+  return async (question) => {
+    if (question.ask === 'pid') return process.pid
+    if (question.ask === 'believes') return actor.believes(question.id)
+    offsetMs = question.offsetMs
+    const { task, fault } = question
+    if (!fault) return { heard: await actor.carryOut(task) }
+    const current: Running = { fault, statements: 0, cut: undefined }
+    return { heard: await running.run(current, () => actor.carryOut(task)), cut: current.cut }
+  }
+})

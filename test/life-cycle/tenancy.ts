@@ -1,0 +1,36 @@
+/** The tenancies of a walk: all drivers at once on one database, and a clock that can be set forward. */
+import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
+import { sqliteMemory } from '../../src/drivers/isolation/sqlite-memory.ts'
+import { createLogger } from '../../src/kernel/logger.ts'
+import type { Satellite } from '../../src/satellite.ts'
+import { satellites } from '../../src/service/main.ts'
+import { createTenancy, type Role, type Tenancy } from '../../src/tenancy.ts'
+import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+import { migrations } from './notes.ts'
+
+export interface TenancyOptions {
+  readonly url: string
+  readonly role: Role
+  readonly offsetMs: () => number
+  /** Whether tenants may live in the memory of this process. */
+  readonly hasMemory: boolean
+}
+
+export const openTenancy = ({ url, role, offsetMs, hasMemory }: TenancyOptions): Promise<Tenancy> =>
+  createTenancy<readonly Satellite[]>({
+    database: { url },
+    appKey: TEST_APP_KEY,
+    isolation: [schemaPg(), rowscopePg(), databasePg(), ...(hasMemory ? [sqliteMemory()] : [])],
+    placements: { main: { connections: { max: 6, perTenant: 4, waitMs: 30_000 } } },
+    migrations,
+    satellites,
+    // A circuit that opened would refuse what the model knows to be possible; circuits have tests of their own.
+    circuit: { minimumCalls: 100_000 },
+    // The daily job must not come between the rounds: a turn asks for it, in a process that does not work on jobs.
+    tenants: { autoPurge: role === 'api' },
+    role,
+    clock: { now: () => new Date(Date.now() + offsetMs()) },
+    logger: createLogger({ level: process.env.LOG_LEVEL ?? 'silent' }),
+  })
