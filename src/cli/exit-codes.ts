@@ -4,9 +4,9 @@ import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/errors.ts'
 import { ConfigurationError } from '../service/config.ts'
 import { AlreadyRunning } from '../service/main.ts'
+import { usesColor } from './color.ts'
 import { Interrupted, OutputClosed } from './stop-signal.ts'
 import { visible } from './table.ts'
-import { usesColor } from './terminal.ts'
 
 /** What each means. */
 export const EXIT_CODES: Readonly<Record<number, string>> = {

@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import { start } from 'node:repl'
 import { text } from 'node:stream/consumers'
-import { usesColor } from './terminal.ts'
+import { usesColor } from './color.ts'
 
 type Names = Readonly<Record<string, unknown>>
 

@@ -1,8 +1,8 @@
 /** Log lines for people: `08:31:43.120 warn  a job failed  job=InstallTenant` and the error's stack below. */
 import colors from 'picocolors'
 import { createLogger, type Logger } from '../kernel/logger.ts'
+import { usesColor } from './color.ts'
 import { cellText } from './table.ts'
-import { usesColor } from './terminal.ts'
 
 const LEVELS: Readonly<Record<number, string>> = {
   10: 'trace',

@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import colors from 'picocolors'
 import type { Terminal } from '../kernel/commands.ts'
 import { InvalidRequest } from '../kernel/errors.ts'
+import { usesColor } from './color.ts'
 import { Interrupted } from './stop-signal.ts'
 import { cut, recordText, tableText, visible } from './table.ts'
 
@@ -84,7 +85,3 @@ export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramT
     },
   }
 }
-
-/** https://no-color.org */
-export const usesColor = (stream: NodeJS.WriteStream): boolean =>
-  stream.isTTY && !process.env.NO_COLOR && process.env.TERM !== 'dumb'

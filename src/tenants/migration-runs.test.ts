@@ -352,6 +352,7 @@ describe('what is known of a tenant', () => {
     })
     await release([NOTES, TAGS], async (older) => {
       expect(await pendingOf(older)).toEqual([]) // they are ahead of it
+      expect(await older.tenants.migrations.run()).toMatchObject({ runId: null, total: 0 })
       await expect(older.tenants.migrations.status.ofTenant('nobody')).rejects.toMatchObject({
         code: 'E_TENANT_NOT_FOUND',
       })

@@ -61,7 +61,7 @@ try {
 
 async function live(serverUrl: string): Promise<void> {
   const database = await createTestDatabase(serverUrl)
-  const sampler = await Sampler.start(serverUrl, { 'tenantry tenants': BUDGET })
+  const sampler = await Sampler.start(serverUrl, { 'tenant login': BUDGET })
   try {
     let tenancy = await open(database.url, [NOTES])
     for (const { inventory } of tenancy.tenants.storage.drivers) await inventory?.('main') // makes what a server needs once
@@ -99,7 +99,7 @@ function open(url: string, migrations: readonly TenantMigration[]): Promise<Tena
     placements: { main: { connections: { max: BUDGET, queuePerTenant: READ_AT_ONCE, waitMs: 60_000 } } },
     migrations,
     tenants: { retentionDays: 0 },
-    logger: createLogger({ level: 'warn' }),
+    logger: createLogger({ level: 'error' }),
   })
 }
 

@@ -25,7 +25,7 @@ export class Sampler {
   #isStopping = false
   #running: Promise<void> = Promise.resolve()
 
-  /** @param budgets the sessions that there may be of a kind, by `application_name`. */
+  /** @param budgets the sessions that there may be of a kind: of the tenant login, or by `application_name`. */
   static async start(url: string, budgets: Readonly<Record<string, number>>): Promise<Sampler> {
     const client = new pg.Client({ connectionString: url, application_name: OWN_NAME })
     await client.connect()
@@ -78,8 +78,9 @@ export class Sampler {
 
   async #sample(): Promise<void> {
     const { rows } = await this.#client.query<{ pid: number; kind: string }>(
-      `select pid, application_name as kind from pg_stat_activity
-       where backend_type = 'client backend' and application_name <> $1`,
+      `select pid, case when usename like 'tenantry\\_tenant%' then 'tenant login' when usename is null then 'starting'
+         else application_name end as kind
+       from pg_stat_activity where backend_type = 'client backend' and application_name <> $1`,
       [OWN_NAME],
     )
     const seen = this.#seen

@@ -1,49 +1,47 @@
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'
 import type { ConnectionLimits } from '../../tenants/isolation.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
-import { type Proxy, startProxy } from '../../testing/proxy.ts'
+import { startProxy } from '../../testing/proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { Connections, type PooledClient, type Wish } from './connections.ts'
 
 const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
 const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
 
-let test1: TestDatabase
-let proxy: Proxy
+let database: TestDatabase
 let watcher: pg.Client
 const opened: Connections[] = []
 
 beforeAll(async () => {
-  test1 = await createTestDatabase(inject('postgresUrl'))
+  database = await createTestDatabase(inject('postgresUrl'))
   watcher = new pg.Client({ connectionString: inject('postgresUrl') })
   await watcher.connect()
 })
 afterAll(async () => {
   await watcher.end()
-  await test1.drop()
-})
-beforeEach(async () => {
-  proxy = await startProxy(test1.url)
+  await database.drop()
 })
 afterEach(async () => {
   vi.useRealTimers()
   await Promise.all(opened.splice(0).map((connections) => connections.close()))
-  expect(await seen()).toEqual([])
-  await proxy.close()
+  await eventually(async () => expect(await seen()).toEqual([]))
 })
 
 /** Each database of a wish is the same one here, and its sessions have its name. */
-function connectionsOf(limits: Partial<ConnectionLimits> = {}, maxTenants = 1_000): Connections {
+function connectionsOf(
+  limits: Partial<ConnectionLimits> = {},
+  { maxTenants = 1_000, url = database.url } = {},
+): Connections {
   const connections = new Connections({
     limits: { ...LIMITS, ...limits },
     maxTenants,
     isPooled: false,
     log: createLogger({ level: 'silent' }),
-    open: async (database) => {
-      if (database === 'missing') throw new Error('there is no such database')
-      const client = new pg.Client({ connectionString: proxy.url, application_name: database, keepAlive: true })
+    open: async (name) => {
+      if (name === 'missing') throw new Error('there is no such database')
+      const client = new pg.Client({ connectionString: url, application_name: name, keepAlive: true })
       client.on('error', () => undefined)
       await client.connect()
       return client
@@ -57,7 +55,7 @@ function connectionsOf(limits: Partial<ConnectionLimits> = {}, maxTenants = 1_00
 const seen = async (): Promise<string[]> => {
   const { rows } = await watcher.query(
     'select application_name as name from pg_stat_activity where datname = $1 order by 1',
-    [new URL(test1.url).pathname.slice(1)],
+    [new URL(database.url).pathname.slice(1)],
   )
   return rows.map(({ name }) => name)
 }
@@ -161,7 +159,7 @@ describe('a client', () => {
   })
 
   test('is replaced when it has served as many tenants as it may', async () => {
-    const connections = connectionsOf({ max: 1, perTenant: 1 }, 2)
+    const connections = connectionsOf({ max: 1, perTenant: 1 }, { maxTenants: 2 })
     const pids = []
     for (const id of ['a', 'a', 'b', 'c', 'd']) pids.push(await use(connections, shared(id), pidOf))
     expect(new Set(pids.slice(0, 4)).size).toBe(1)
@@ -286,7 +284,8 @@ describe('a server that fails', () => {
   })
 
   test('and comes back finds the whole budget free', async () => {
-    const connections = connectionsOf({ max: 3, perTenant: 3 })
+    const proxy = await startProxy(database.url)
+    const connections = connectionsOf({ max: 3, perTenant: 3 }, { url: proxy.url })
     const idle = [await connections.acquire(own('a')), await connections.acquire(own('b'))]
     for (const pooled of idle) connections.release(pooled, false)
     const held = await connections.acquire(own('c'))
@@ -302,6 +301,8 @@ describe('a server that fails', () => {
     const back = await Promise.all(['a', 'b', 'c'].map((id) => connections.acquire(own(id))))
     expect(await Promise.all(back.map(askName))).toEqual(['of a', 'of b', 'of c'])
     for (const pooled of back) connections.release(pooled, false)
+    await connections.close()
+    await proxy.close()
   })
 })
 

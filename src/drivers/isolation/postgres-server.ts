@@ -195,7 +195,7 @@ export class PostgresServer {
     try {
       await client.connect()
       if (performance.now() > this.#trustedUntil) {
-        await refuseMightyRole(client)
+        await refuseMightyRole(client, this.scopeRole)
         this.#trustedUntil = performance.now() + TRUSTED_MS
       }
       const reached = await tryScope(client, this.connections.isPooled ? 'in full' : 'named')
@@ -261,11 +261,13 @@ const MIGHT = `
         where refclassid = 'pg_authid'::regclass and refobjid = pg_roles.oid and deptype = 'o'
           and dbid in (0, (select oid from pg_database where datname = current_database()))
       ) then 'owns something in the database'
+      when rolname = $1 and pg_has_role(session_user, oid, 'usage')
+        then 'gives it rights outside of a scope: make the login NOINHERIT, or grant that role WITH INHERIT FALSE'
     end as fault
   from pg_roles where pg_has_role(session_user, oid, 'member') order by itself desc`
 
-async function refuseMightyRole(client: pg.ClientBase): Promise<void> {
-  const { rows } = await client.query(MIGHT)
+async function refuseMightyRole(client: pg.ClientBase, scopeRole: string): Promise<void> {
+  const { rows } = await client.query(MIGHT, [scopeRole])
   const mighty = rows.find(({ fault }) => fault)
   if (!mighty) return
   const who = mighty.itself ? `the role "${mighty.role}"` : `the role may become "${mighty.role}", which`

@@ -146,8 +146,14 @@ async function adoptLogin(server: pg.Client, login: string, kept: string | undef
     [scopeRole, pg.escapeIdentifier(login)],
   )
   const makeScope = rows.length === 0 ? [createScope(scopeRole)] : []
-  if (!rows[0]?.member) await run(server, [...makeScope, grantScope(scopeRole, login)])
+  if (!rows[0]?.member) await run(server, [...makeScope, grantScope(scopeRole, login) + (await withoutInherit(server))])
   return { login, scopeRole }
+}
+
+/** The host's login may be one that inherits: this membership must not give it the rights outside of a scope. */
+async function withoutInherit(server: pg.Client): Promise<string> {
+  const { rows } = await server.query(`select current_setting('server_version_num')::int >= 160000 as knows`)
+  return rows[0].knows ? ' with inherit false' : '' // before, it is the login that must be NOINHERIT; else it is refused
 }
 
 async function run(server: pg.Client, statements: readonly string[]): Promise<void> {

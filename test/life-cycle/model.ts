@@ -1,0 +1,199 @@
+/**
+ * What a tenant may be, from the contract's table alone. Turns of a round overlap, jobs run meanwhile, and of a turn whose
+ * process was killed nobody knows whether it happened: so there is a set of states, and what is heard and seen narrows it down.
+ * What no order of the turns explains is a fault.
+ */
+import type { Heard } from './actor.ts'
+import type { Act } from './turns.ts'
+
+export type Status = 'absent' | 'provisioning' | 'active' | 'suspended' | 'failed' | 'deleted' | 'purged'
+
+export interface State {
+  readonly status: Status
+  /** Of a deleted one: what a restore leads to. */
+  readonly before: Status | null
+  readonly isMaintained: boolean
+  /** A job is there that will install it. */
+  readonly hasJob: boolean
+  /** Provisioning for so long that it counts as lost when no job is there. */
+  readonly isOld: boolean
+  /** Past its `purgeAt`. */
+  readonly isDue: boolean
+  readonly isPurging: boolean
+  /** A job is there that will purge it if it may. */
+  readonly isPurgeSent: boolean
+}
+
+export interface Told {
+  readonly act: Act
+  readonly heard: Heard
+}
+
+export const ABSENT: State = {
+  status: 'absent',
+  before: null,
+  isMaintained: false,
+  hasJob: false,
+  isOld: false,
+  isDue: false,
+  isPurging: false,
+  isPurgeSent: false,
+}
+
+const NOT_FOUND = 'E_TENANT_NOT_FOUND'
+const WRONG_STATE = 'E_TENANT_STATE'
+
+/** What a guarded route answers; null while the tenant may be used. */
+export function refusalOf({ status, isMaintained }: State): string | null {
+  if (status === 'suspended') return 'E_TENANT_SUSPENDED'
+  if (status === 'provisioning' || status === 'failed') return 'E_TENANT_NOT_READY'
+  if (status !== 'active') return NOT_FOUND
+  return isMaintained ? 'E_TENANT_MAINTENANCE' : null
+}
+
+/** Whether its server must refuse its statements; of one that was never active nobody promised that. */
+export const mustBeClosed = ({ status, before, isPurging }: State): boolean =>
+  !isPurging && (status === 'suspended' || (status === 'deleted' && (before === 'active' || before === 'suspended')))
+
+/** The states after all turns, in whichever order they took effect; none when there is no such order. */
+export function explained(states: readonly State[], told: readonly Told[]): State[] {
+  const isPurged = told.some(({ act }) => act === 'purge')
+  const orders = (from: readonly State[], left: readonly Told[]): State[] => {
+    const possible = withJobs(from, isPurged)
+    if (left.length === 0 || possible.length === 0) return possible
+    return left.flatMap((one, index) =>
+      orders(unique(possible.flatMap((state) => after(state, one))), left.toSpliced(index, 1)),
+    )
+  }
+  return unique(orders(states, told))
+}
+
+/** With what jobs may have made of them. @param isPurged whether somebody else may be purging it at the moment */
+export function withJobs(states: readonly State[], isPurged = false): State[] {
+  const found = [...states]
+  for (const state of found) {
+    for (const next of byJobs(state, isPurged)) if (!found.some((one) => isSame(one, next))) found.push(next)
+  }
+  return unique(found)
+}
+
+/** Once no job is left. */
+export const settled = (states: readonly State[]): State[] =>
+  withJobs(states)
+    .filter(({ status, hasJob }) => status !== 'provisioning' || !hasJob)
+    .filter(({ status, isDue, isPurging, isPurgeSent }) => status !== 'deleted' || !isPurgeSent || !(isDue || isPurging))
+    .map((state) => ({ ...state, isPurgeSent: false }))
+
+/** A month later. */
+export const aged = (states: readonly State[]): State[] =>
+  states.map((state) => ({
+    ...state,
+    isOld: state.status === 'provisioning' || (state.status === 'deleted' && state.before === 'provisioning'),
+    isDue: state.status === 'deleted',
+  }))
+
+function byJobs(state: State, isPurged: boolean): State[] {
+  const { status, hasJob, isOld, isDue, isPurging, isPurgeSent } = state
+  if (status === 'provisioning') return hasJob ? [active(state)] : isOld ? [{ ...state, status: 'failed' }] : []
+  if (status !== 'deleted' || !(isPurged || isPurgeSent)) return []
+  if (isPurging) return [purged(state)]
+  return isDue ? [{ ...state, isPurging: true }] : []
+}
+
+/** The states to which a turn may have led, given what was heard of it. */
+function after(state: State, { act, heard }: Told): State[] {
+  const { outcome, next } = expected(state, act)
+  if (heard.kind === 'nothing' || heard.kind === 'failed') return [state, ...next]
+  if (heard.kind === 'refused') return heard.code === outcome ? [state] : []
+  if (outcome !== 'done') return []
+  if (act === 'purge') return purgedBy(state, heard.value)
+  const isMove = typeof heard.value === 'boolean' && act in MOVES
+  if (isMove) return heard.value ? next : next.length === 0 ? [state] : []
+  return next.length > 0 ? next : [state]
+}
+
+interface Expected {
+  /** `done`, or the code of the refusal. */
+  readonly outcome: string
+  /** Where it leads when it changes something. */
+  readonly next: readonly State[]
+}
+
+const done = (...next: State[]): Expected => ({ outcome: 'done', next })
+const refused = (outcome: string): Expected => ({ outcome, next: [] })
+
+function expected(state: State, act: Act): Expected {
+  const { status } = state
+  const isThere = status !== 'absent' && status !== 'purged'
+  switch (act) {
+    case 'create':
+    case 'createWithoutJob':
+      if (status !== 'absent') return refused('E_TENANT_EXISTS')
+      return done({ ...state, status: 'provisioning', hasJob: act === 'create' })
+    case 'suspend':
+    case 'activate':
+    case 'delete':
+    case 'restore':
+      return isThere ? MOVES[act](state) : refused(NOT_FOUND)
+    case 'enterMaintenance':
+    case 'exitMaintenance':
+      if (!isThere) return refused(NOT_FOUND)
+      if (status === 'deleted') return refused(WRONG_STATE)
+      return done({ ...state, isMaintained: act === 'enterMaintenance' })
+    case 'install':
+      return status === 'provisioning' ? done(active(state)) : done()
+    case 'purge':
+      return status === 'deleted' && (state.isDue || state.isPurging)
+        ? done({ ...state, isPurging: true }, purged(state))
+        : done()
+    case 'purgeExpired':
+      return status === 'deleted' && state.isDue ? done({ ...state, isPurgeSent: true }) : done()
+    default:
+      return done()
+  }
+}
+
+const MOVES: Readonly<Record<string, (state: State) => Expected>> = {
+  suspend: (state) => {
+    if (state.status === 'active') return done({ ...state, status: 'suspended' })
+    return state.status === 'suspended' ? done() : refused(WRONG_STATE)
+  },
+  activate: (state) => {
+    if (state.status === 'suspended') return done({ ...state, status: 'active' })
+    if (state.status === 'failed') return done({ ...state, status: 'provisioning', hasJob: true, isOld: false })
+    return state.status === 'active' ? done() : refused(WRONG_STATE)
+  },
+  delete: (state) =>
+    state.status === 'deleted'
+      ? done()
+      : done({ ...state, status: 'deleted', before: state.status, hasJob: false, isDue: false }),
+  restore: (state) => {
+    const { status, before, isPurging } = state
+    if (status !== 'deleted' || isPurging || before === null) return refused(WRONG_STATE)
+    return done({ ...state, status: before, before: null, isDue: false, isOld: false, hasJob: before === 'provisioning' })
+  },
+}
+
+/** Two that purge at once have both purged it. */
+function purgedBy(state: State, hasPurged: boolean): State[] {
+  if (state.status === 'purged') return [state]
+  const isPurgeable = state.status === 'deleted' && (state.isDue || state.isPurging)
+  if (isPurgeable) return hasPurged ? [purged(state)] : []
+  return hasPurged ? [] : [state]
+}
+
+const active = (state: State): State => ({ ...state, status: 'active', hasJob: false, isOld: false })
+const purged = (state: State): State => ({ ...ABSENT, status: 'purged', isPurgeSent: state.isPurgeSent })
+
+const isSame = (one: State, other: State): boolean => JSON.stringify(one) === JSON.stringify(other)
+
+const unique = (states: readonly State[]): State[] =>
+  states.filter((state, index) => states.findIndex((one) => isSame(one, state)) === index)
+
+export const wordsOf = (states: readonly State[]): string =>
+  states
+    .map(({ status, before, ...flags }) => {
+      const set = Object.entries(flags).flatMap(([name, value]) => (value ? [name] : []))
+      return [before ? `${status} (${before} before)` : status, ...set].join(' ')
+    })
+    .join(' or ') || 'nothing that can be'

@@ -1,0 +1,126 @@
+/** The processes of a walk, on one database. A process that is killed is replaced; who waits for it waits for its statements too. */
+import { randomBytes } from 'node:crypto'
+import { Database } from '../../src/kernel/database.ts'
+import { createLogger } from '../../src/kernel/logger.ts'
+import type { Tenancy } from '../../src/tenancy.ts'
+import { type Child, startChild } from '../../src/testing/child.ts'
+import { createTestDatabase } from '../../src/testing/database.ts'
+import { dropWithRoles } from '../../src/testing/roles.ts'
+import { eventually } from '../../src/testing/tenancy.ts'
+import { Actor, type Heard, type Task } from './actor.ts'
+import { openTenancy } from './tenancy.ts'
+import type { Fault, ProcessName } from './turns.ts'
+
+const PROGRAM = new URL('./process.fixture.ts', import.meta.url)
+const MONTH_MS = 31 * 86_400_000
+const ENDS_WITHIN_MS = 30_000
+
+interface Far {
+  readonly child: Child
+  readonly pid: number
+}
+
+export class Processes {
+  readonly here: Tenancy
+  readonly beside: Tenancy
+  /** As the superuser, and no part of the walk. */
+  readonly database: Database
+  readonly #drop: () => Promise<void>
+  readonly #url: string
+  readonly #actors: Readonly<Record<'here' | 'beside', Actor>>
+  readonly #clock: { offsetMs: number }
+  #far: Promise<Far>
+  /** How often it was killed, and how often a connection was cut. */
+  readonly faults = { killed: 0, cut: 0 }
+
+  static async open(serverUrl: string): Promise<Processes> {
+    const created = await createTestDatabase(serverUrl)
+    const { url } = created
+    const clock = { offsetMs: 0 }
+    const offsetMs = () => clock.offsetMs
+    const here = await openTenancy({ url, role: 'all', offsetMs, hasMemory: true })
+    const beside = await openTenancy({ url, role: 'api', offsetMs, hasMemory: true })
+    return new Processes({ here, beside, url, clock, drop: () => dropWithRoles(serverUrl, created) })
+  }
+
+  private constructor(given: {
+    here: Tenancy
+    beside: Tenancy
+    url: string
+    clock: { offsetMs: number }
+    drop: () => Promise<void>
+  }) {
+    this.here = given.here
+    this.beside = given.beside
+    this.#url = given.url
+    this.#clock = given.clock
+    this.#drop = given.drop
+    this.#actors = { here: new Actor(given.here), beside: new Actor(given.beside) }
+    this.database = new Database({ url: given.url, max: 4 }, createLogger({ level: 'silent' }))
+    this.#far = this.#start()
+  }
+
+  async carryOut(process: ProcessName, task: Task, fault: Fault | null): Promise<Heard> {
+    return process === 'far' ? this.#askFar(task, fault) : this.#actors[process].carryOut(task)
+  }
+
+  /** What each process takes the tenant for. */
+  async believes(process: ProcessName, id: string): Promise<string> {
+    if (process !== 'far') return this.#actors[process].believes(id)
+    return (await this.#far).child.ask({ ask: 'believes', id })
+  }
+
+  passMonth(): void {
+    this.#clock.offsetMs += MONTH_MS
+  }
+
+  /** Until a process that was killed has been replaced. */
+  async whole(): Promise<void> {
+    await this.#far
+  }
+
+  async end(): Promise<void> {
+    await (await this.#far).child.kill('SIGKILL')
+    await Promise.all([this.here.stop(), this.beside.stop()])
+    await this.database.close()
+    await this.#drop()
+  }
+
+  async #start(): Promise<Far> {
+    const child = await startChild(PROGRAM, { url: this.#url })
+    return { child, pid: await child.ask({ ask: 'pid' }) }
+  }
+
+  async #askFar(task: Task, fault: Fault | null): Promise<Heard> {
+    const far = this.#far
+    const { child, pid } = await far
+    const { offsetMs } = this.#clock
+    try {
+      const { heard, cut } = await child.ask({ task, fault, offsetMs })
+      if (cut !== undefined) await this.#gone('pid = $1', cut)
+      if (cut !== undefined) this.faults.cut++
+      // What it says is only half of what it did: what it was told in answer is lost.
+      return cut !== undefined && heard.kind !== 'done' ? { kind: 'nothing' } : heard
+    } catch {
+      await this.#gone('application_name = $1', `life-cycle ${pid}`)
+      if (this.#far === far) {
+        this.faults.killed++
+        await child.kill('SIGKILL')
+        this.#far = this.#start()
+      }
+      return { kind: 'nothing' }
+    }
+  }
+
+  /** What was sent is carried out, whoever has gone. */
+  #gone(which: string, value: unknown): Promise<void> {
+    return eventually(async () => {
+      const { rows } = await this.database.sql(`select query from pg_stat_activity where ${which}`, [value])
+      if (rows.length > 0) throw new Error(`the server goes on with what a dead process asked: ${rows[0].query}`)
+    }, ENDS_WITHIN_MS)
+  }
+}
+
+let walks = 0
+/** Of ids that no other walk has. */
+export const nameOfWalk = (): string => `w${randomBytes(3).toString('hex')}${++walks}`
