@@ -9,7 +9,7 @@ export const Count = z.number().int().min(1)
 
 export const RunOptions = z.strictObject({
   ids: z.array(z.string()).min(1).optional(),
-  concurrency: Count.max(64).default(4),
+  concurrency: Count.max(16).default(4),
   retries: z.number().int().min(0).max(100).default(3),
   lockTimeoutMs: Count.max(86_400_000).default(10_000),
   stopAfterFailures: Count.optional(),

@@ -29,6 +29,17 @@ export interface Told {
   readonly heard: Heard
 }
 
+/** What else may explain an answer. */
+export interface Circumstances {
+  /**
+   * What a process may believe that has not heard yet: the codes with which the tenant was refused since everybody last knew how
+   * it is, and null when it was not.
+   */
+  readonly recent: ReadonlySet<string | null>
+  /** Whether another run of migrations may be unfinished. */
+  readonly mayBeMigrating: boolean
+}
+
 export const ABSENT: State = {
   status: 'absent',
   before: null,
@@ -39,6 +50,9 @@ export const ABSENT: State = {
   isPurging: false,
   isPurgeSent: false,
 }
+
+const USES: readonly Act[] = ['write', 'writeKept', 'writeTransaction', 'read', 'readKept']
+const MIGRATES: readonly Act[] = ['migrate', 'rollback']
 
 const NOT_FOUND = 'E_TENANT_NOT_FOUND'
 const WRONG_STATE = 'E_TENANT_STATE'
@@ -55,17 +69,30 @@ export function refusalOf({ status, isMaintained }: State): string | null {
 export const mustBeClosed = ({ status, before, isPurging }: State): boolean =>
   !isPurging && (status === 'suspended' || (status === 'deleted' && (before === 'active' || before === 'suspended')))
 
+export interface Explanation {
+  readonly states: State[]
+  /** How it was refused on the way there, whichever way that was. */
+  readonly refusals: ReadonlySet<string | null>
+}
+
 /** The states after all turns, in whichever order they took effect; none when there is no such order. */
-export function explained(states: readonly State[], told: readonly Told[]): State[] {
+export function explained(
+  states: readonly State[],
+  told: readonly Told[],
+  { recent, mayBeMigrating }: Circumstances,
+): Explanation {
   const isPurged = told.some(({ act }) => act === 'purge')
+  const refusals = new Set(recent)
   const orders = (from: readonly State[], left: readonly Told[]): State[] => {
     const possible = withJobs(from, isPurged)
-    if (left.length === 0 || possible.length === 0) return possible
-    return left.flatMap((one, index) =>
-      orders(unique(possible.flatMap((state) => after(state, one))), left.toSpliced(index, 1)),
-    )
+    for (const state of possible) refusals.add(refusalOf(state))
+    if (left.length === 0) return possible
+    return left.flatMap((one, index) => {
+      const next = possible.flatMap((state) => after(state, one, { recent: refusals, mayBeMigrating }))
+      return next.length > 0 ? orders(unique(next), left.toSpliced(index, 1)) : []
+    })
   }
-  return unique(orders(states, told))
+  return { states: unique(orders(states, told)), refusals }
 }
 
 /** With what jobs may have made of them. @param isPurged whether somebody else may be purging it at the moment */
@@ -81,7 +108,9 @@ export function withJobs(states: readonly State[], isPurged = false): State[] {
 export const settled = (states: readonly State[]): State[] =>
   withJobs(states)
     .filter(({ status, hasJob }) => status !== 'provisioning' || !hasJob)
-    .filter(({ status, isDue, isPurging, isPurgeSent }) => status !== 'deleted' || !isPurgeSent || !(isDue || isPurging))
+    .filter(
+      ({ status, isDue, isPurging, isPurgeSent }) => status !== 'deleted' || !isPurgeSent || !(isDue || isPurging),
+    )
     .map((state) => ({ ...state, isPurgeSent: false }))
 
 /** A month later. */
@@ -101,7 +130,9 @@ function byJobs(state: State, isPurged: boolean): State[] {
 }
 
 /** The states to which a turn may have led, given what was heard of it. */
-function after(state: State, { act, heard }: Told): State[] {
+function after(state: State, { act, heard }: Told, circumstances: Circumstances): State[] {
+  if (USES.includes(act)) return isUsed(state, heard, circumstances) ? [state] : []
+  if (MIGRATES.includes(act)) return isMigrated(state, heard, circumstances) ? [state] : []
   const { outcome, next } = expected(state, act)
   if (heard.kind === 'nothing' || heard.kind === 'failed') return [state, ...next]
   if (heard.kind === 'refused') return heard.code === outcome ? [state] : []
@@ -112,11 +143,25 @@ function after(state: State, { act, heard }: Told): State[] {
   return next.length > 0 ? next : [state]
 }
 
+/** Nobody may use a tenant that is closed, whatever a process believes; maintenance is what a process knows of it. */
+function isUsed(state: State, heard: Heard, { recent }: Circumstances): boolean {
+  const refusal = refusalOf(state)
+  if (heard.kind === 'done') return refusal === null || (refusal === 'E_TENANT_MAINTENANCE' && recent.has(null))
+  return heard.kind !== 'refused' || heard.code === refusal || recent.has(heard.code)
+}
+
+function isMigrated({ status }: State, heard: Heard, { mayBeMigrating }: Circumstances): boolean {
+  if (heard.kind === 'nothing' || heard.kind === 'failed') return true
+  if (status === 'absent' || status === 'purged') return heard.kind === 'refused' && heard.code === NOT_FOUND
+  if (status !== 'active' && status !== 'suspended') return heard.kind === 'refused' && heard.code === WRONG_STATE
+  return heard.kind === 'done' || (heard.code === 'E_MIGRATION_RUNNING' && mayBeMigrating)
+}
+
 interface Expected {
   /** `done`, or the code of the refusal. */
   readonly outcome: string
   /** Where it leads when it changes something. */
-  readonly next: readonly State[]
+  readonly next: State[]
 }
 
 const done = (...next: State[]): Expected => ({ outcome: 'done', next })
@@ -153,7 +198,7 @@ function expected(state: State, act: Act): Expected {
   }
 }
 
-const MOVES: Readonly<Record<string, (state: State) => Expected>> = {
+const MOVES: Readonly<Record<'suspend' | 'activate' | 'delete' | 'restore', (state: State) => Expected>> = {
   suspend: (state) => {
     if (state.status === 'active') return done({ ...state, status: 'suspended' })
     return state.status === 'suspended' ? done() : refused(WRONG_STATE)
@@ -170,7 +215,14 @@ const MOVES: Readonly<Record<string, (state: State) => Expected>> = {
   restore: (state) => {
     const { status, before, isPurging } = state
     if (status !== 'deleted' || isPurging || before === null) return refused(WRONG_STATE)
-    return done({ ...state, status: before, before: null, isDue: false, isOld: false, hasJob: before === 'provisioning' })
+    return done({
+      ...state,
+      status: before,
+      before: null,
+      isDue: false,
+      isOld: false,
+      hasJob: before === 'provisioning',
+    })
   },
 }
 

@@ -65,39 +65,43 @@ export interface Round {
 export type Step = Round | 'a month passes'
 
 const WEIGHTS: Partial<Record<Act, number>> = {
-  create: 12,
-  suspend: 5,
-  activate: 5,
+  suspend: 6,
+  activate: 6,
   delete: 6,
-  restore: 4,
-  purge: 4,
-  write: 5,
+  restore: 6,
+  install: 3,
+  purge: 5,
+  write: 4,
   writeKept: 4,
-  install: 4,
 }
+const FEW_STATEMENTS = 8
 const MOST_STATEMENTS = 30
 
-const act: Arbitrary<Act> = fc.oneof(
-  ...ACTS.map((one) => ({ weight: WEIGHTS[one] ?? 2, arbitrary: fc.constant(one) })),
-)
+const act: Arbitrary<Act> = fc.oneof(...ACTS.map((one) => ({ weight: WEIGHTS[one] ?? 2, arbitrary: fc.constant(one) })))
 
 const fault: Arbitrary<Fault> = fc.record({
   how: fc.constantFrom('after' as const, 'before' as const, 'cut' as const),
-  afterStatements: fc.nat(MOST_STATEMENTS),
+  // Of these many a refusal has a few, and the making of a database nearly all.
+  afterStatements: fc.oneof(fc.nat(FEW_STATEMENTS), fc.nat(MOST_STATEMENTS)),
 })
 
 const turn: Arbitrary<Turn> = fc
   .record({
     tenant: fc.constantFrom(...(Object.keys(TENANTS) as TenantName[])),
     act,
-    process: fc.constantFrom(...PROCESSES),
-    fault: fc.option(fault, { freq: 2 }),
+    process: fc.constantFrom<ProcessName>('far', 'far', 'beside', 'here'),
+    fault: fc.option(fault, { freq: 4 }),
   })
   .map((drawn) => {
-    // What is in the memory of one process is reached from there alone; and only one of them may die.
-    const process = TENANTS[drawn.tenant] === 'sqlite-memory' ? 'here' : drawn.process
+    const process = processOf(drawn)
     return { ...drawn, process, fault: process === 'far' ? drawn.fault : null }
   })
+
+/** What is in the memory of one process is reached from there alone; who works on jobs leaves it to others to send them. */
+function processOf({ tenant, act, process }: Pick<Turn, 'tenant' | 'act' | 'process'>): ProcessName {
+  if (act === 'purgeExpired') return process === 'here' ? 'beside' : process
+  return TENANTS[tenant] === 'sqlite-memory' ? 'here' : process
+}
 
 /** A tenant and what happens to it at once, and mostly to it alone. */
 const turns: Arbitrary<Turn[]> = fc
@@ -109,16 +113,37 @@ const turns: Arbitrary<Turn[]> = fc
     return drawn.map((one) => (isMovable(one) ? { ...one, tenant: first.tenant } : one))
   })
 
-const round: Arbitrary<Step> = fc
-  .record({ turns, settles: fc.boolean() })
-  .map((drawn) => ({ ...drawn, [fc.toStringMethod]: () => wordsOf(drawn) }))
+const round: Arbitrary<Step> = fc.record({ turns, settles: fc.boolean() }).map(shown)
+
+/** Who is not there can only be made: so some are, at once. */
+const first: Arbitrary<Step> = fc
+  .record({
+    turns: fc
+      .uniqueArray(turn, { minLength: 1, selector: ({ tenant }) => tenant, size: 'max' })
+      .chain((drawn) =>
+        fc
+          .array(fc.constantFrom<Act>('create', 'create', 'createWithoutJob'), { minLength: 5, maxLength: 5 })
+          .map((acts) => drawn.map((one, index) => ({ ...one, act: acts[index] ?? 'create' }))),
+      )
+      .map((drawn) => drawn.map((one) => ({ ...one, process: processOf(one) }))),
+    settles: fc.boolean(),
+  })
+  .map(shown)
 
 export const steps = (longest: number): Arbitrary<Step[]> =>
-  fc.array(fc.oneof({ weight: 9, arbitrary: round }, { weight: 1, arbitrary: fc.constant<Step>('a month passes') }), {
-    minLength: 1,
-    maxLength: longest,
-    size: 'max',
-  })
+  fc
+    .tuple(
+      first,
+      fc.array(
+        fc.oneof({ weight: 7, arbitrary: round }, { weight: 1, arbitrary: fc.constant<Step>('a month passes') }),
+        { minLength: 1, maxLength: longest, size: 'max' },
+      ),
+    )
+    .map(([made, then]) => [made, ...then])
+
+function shown(round: Round): Step {
+  return { ...round, [fc.toStringMethod]: () => wordsOf(round) }
+}
 
 export const wordsOf = ({ turns, settles }: Round): string =>
   `\n  ${turns.map(turnWords).join(' | ')}${settles ? ', and it settles' : ''}`

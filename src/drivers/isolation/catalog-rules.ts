@@ -81,9 +81,7 @@ export async function askCatalog(subject: CatalogSubject, rules: readonly Catalo
 /** With nothing but the catalog in the search path, so that every other name is told with its schema. */
 export const reading = <T>(server: PostgresServer, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
   server.owned((client) =>
-    inTransaction(client, work, () =>
-      client.query(
-        `begin read only; set local search_path = pg_catalog; set local statement_timeout = ${STATEMENT_TIMEOUT_MS}`,
-      ),
-    ),
+    inTransaction(client, () => work(client), {
+      begin: `begin read only; set local search_path = pg_catalog; set local statement_timeout = ${STATEMENT_TIMEOUT_MS}`,
+    }),
   )

@@ -79,14 +79,13 @@ describe('the budget', () => {
   test('is never exceeded as the server counts, while thirty tenants with a database each want five', async () => {
     const connections = connectionsOf({ max: 5, perTenant: 3 })
     let most = 0
-    let isOver = false
-    const watching = (async () => {
-      while (!isOver) most = Math.max(most, (await seen()).length)
-    })()
     const wishes = Array.from({ length: 300 }, (_, n) => own(String(n % 30)))
-    const names = await Promise.all(wishes.map((wish) => use(connections, wish, askName)))
-    isOver = true
-    await watching
+    const looking = async (pooled: PooledClient) => {
+      const name = await askName(pooled)
+      most = Math.max(most, (await seen()).length)
+      return name
+    }
+    const names = await Promise.all(wishes.map((wish) => use(connections, wish, looking)))
     expect(names).toEqual(wishes.map(({ database }) => database))
     expect(most).toBe(5)
     expect(connections.count()).toMatchObject({ busy: 0, waiting: 0 })
@@ -241,15 +240,11 @@ describe('who waits', () => {
   test('is refused at once when as many of its tenant wait as may; others are not', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1, queuePerTenant: 2 })
     const held = await connections.acquire(shared('a'))
-    const waiting = [
-      connections.acquire(shared('a')),
-      connections.acquire(shared('a')),
-      connections.acquire(shared('b')),
-    ]
+    const waiting = ['a', 'a', 'b'].map((id) => use(connections, shared(id), askName))
     await expect(connections.acquire(shared('a'))).rejects.toMatchObject(LIMIT)
     expect(connections.count().waiting).toBe(3)
     connections.release(held, false)
-    for (const one of waiting) connections.release(await one, false)
+    expect(await Promise.all(waiting)).toEqual(['', '', ''])
     await use(connections, shared('a'), askName)
   })
 

@@ -24,7 +24,7 @@ import { auditDatabases } from './catalog-audit.ts'
 import { isSessionLost } from './closed-database.ts'
 import { MigrationFailed } from './migration-set.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
-import { baseObjects, PostgresMigrator } from './postgres-migrator.ts'
+import { baseObjects, PostgresMigrator, type Surroundings } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { rightsIn } from './schema-rights.ts'
 import type { Scope } from './scoped-query.ts'
@@ -66,11 +66,11 @@ export function databasePg({
     role: scopeRole,
     openSchema: null,
   })
-  const administer = <T>(
+  const migrating = <T>(
     { placement, locator }: Place,
-    work: (client: pg.ClientBase) => Promise<T>,
+    work: (client: pg.ClientBase, around: Surroundings) => Promise<T>,
     options?: MigrateOptions,
-  ): Promise<T> => placements.server(placement).administer(TENANT_SCHEMA, work, { ...options, database: locator })
+  ): Promise<T> => placements.server(placement).migrating(TENANT_SCHEMA, work, { ...options, database: locator })
 
   return {
     name: 'database-pg',
@@ -94,29 +94,32 @@ export function databasePg({
       const server = placements.server(place.placement)
       await makeDatabase(server, place.locator, template)
       const role = pg.escapeIdentifier(server.scopeRole)
-      const ran = await administer(place, async (client) => {
-        await client.query(
-          `${baseObjects(server.scopeRole)}; create schema if not exists ${TENANT_SCHEMA}; ${rightsIn(TENANT_SCHEMA, role)}`,
-        )
-        return migrator.install(client, TENANT_SCHEMA, searchPath)
-      })
+      const objects = `${baseObjects(server.scopeRole)}; create schema if not exists ${TENANT_SCHEMA}; ${rightsIn(TENANT_SCHEMA, role)}`
+      await server.ownedIn(place.locator, (client) => client.query(objects))
+      const ran = await migrating(place, (client, around) =>
+        migrator.install(client, TENANT_SCHEMA, searchPath, around),
+      )
       await openDatabase(server, place.locator)
       return ran
     },
 
     applied: (place) =>
-      administer(place, (client) => migrator.applied(client, TENANT_SCHEMA)).catch((error) => {
+      migrating(place, (client) => migrator.applied(client, TENANT_SCHEMA)).catch((error) => {
         if (isMissing(error)) return []
         throw error
       }),
 
     migrate: (place, options) =>
-      administer(place, (client) => migrator.up(client, TENANT_SCHEMA, searchPath), options).catch(refuseMissing),
-
-    rollback: (place, steps, options) =>
-      administer(place, (client) => migrator.down(client, TENANT_SCHEMA, searchPath, steps), options).catch(
+      migrating(place, (client, around) => migrator.up(client, TENANT_SCHEMA, searchPath, around), options).catch(
         refuseMissing,
       ),
+
+    rollback: (place, steps, options) =>
+      migrating(
+        place,
+        (client, around) => migrator.down(client, TENANT_SCHEMA, searchPath, steps, around),
+        options,
+      ).catch(refuseMissing),
 
     execute(place, statement) {
       const server = placements.server(place.placement)

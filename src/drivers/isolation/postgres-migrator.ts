@@ -31,6 +31,20 @@ export const prepareStatements = (scopeRole: string): string => `begin; ${baseOb
 
 type Direction = 'up' | 'down'
 
+/** What the transaction that a migration runs in does in the round trips that it has anyway. */
+export interface Surroundings {
+  /** Answers to what `reading` asks, read when the storage's lock was held. */
+  readonly read: { readonly exists: boolean; readonly ran: { readonly name: string; readonly checksum: string }[] }
+  /** Runs a statement together with the commit. */
+  atEnd(sql: string): void
+}
+
+/** What has been run in a storage, and whether there is one. */
+export const reading = (locator: string): string => `
+  select exists (select from pg_namespace where nspname = ${pg.escapeLiteral(locator)}) as exists, coalesce(
+    (select json_agg(json_build_object('name', name, 'checksum', checksum)) from tenantry.migrations
+     where locator = ${pg.escapeLiteral(locator)}), '[]') as ran`
+
 /** Serialization failure, deadlock, lock not available: the migration may well succeed the next time. */
 const PASSING = new Set(['40001', '40P01', '55P03'])
 
@@ -42,18 +56,17 @@ export class PostgresMigrator {
   }
 
   /** Brings storage that has just been made up to date. Answers everything it has now, in order. */
-  async install(client: pg.ClientBase, locator: string, searchPath: string): Promise<string[]> {
-    if (this.#migrations.length === 0) return []
-    const applied = await this.applied(client, locator)
-    return [...applied, ...(await this.#run(client, locator, searchPath, applied))]
+  async install(client: pg.ClientBase, locator: string, searchPath: string, around: Surroundings): Promise<string[]> {
+    const applied = appliedOf(this.#migrations, around.read.ran)
+    return [...applied, ...(await this.#run(client, locator, searchPath, applied, around))]
   }
 
   /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
-  async up(client: pg.ClientBase, locator: string, searchPath: string): Promise<string[]> {
+  async up(client: pg.ClientBase, locator: string, searchPath: string, around: Surroundings): Promise<string[]> {
     if (this.#migrations.length === 0) return []
-    const applied = await this.applied(client, locator)
-    await refuseMissing(client, locator)
-    return this.#run(client, locator, searchPath, applied)
+    const applied = appliedOf(this.#migrations, around.read.ran)
+    refuseMissing(around)
+    return this.#run(client, locator, searchPath, applied, around)
   }
 
   async #run(
@@ -61,23 +74,28 @@ export class PostgresMigrator {
     locator: string,
     searchPath: string,
     applied: readonly string[],
+    { atEnd }: Surroundings,
   ): Promise<string[]> {
     const pending = pendingOf(this.#migrations, applied)
     if (pending.length === 0) return []
     for (const { name, up } of pending) await run(client, searchPath, name, 'up', up)
-    const names = pending.map(({ name }) => name)
-    await client.query(
-      `insert into tenantry.migrations (locator, name, checksum)
-       select $1, name, checksum from unnest($2::text[], $3::text[]) as ran (name, checksum)`,
-      [locator, names, pending.map(({ checksum }) => checksum)],
+    const rows = pending.map((migration) =>
+      [locator, migration.name, migration.checksum].map((value) => pg.escapeLiteral(value)).join(', '),
     )
-    return names
+    atEnd(`insert into tenantry.migrations (locator, name, checksum) values (${rows.join('), (')})`)
+    return pending.map(({ name }) => name)
   }
 
   /** Takes back the last `steps`, newest first. */
-  async down(client: pg.ClientBase, locator: string, searchPath: string, steps: number): Promise<string[]> {
-    const applied = await this.applied(client, locator)
-    await refuseMissing(client, locator)
+  async down(
+    client: pg.ClientBase,
+    locator: string,
+    searchPath: string,
+    steps: number,
+    around: Surroundings,
+  ): Promise<string[]> {
+    const applied = appliedOf(this.#migrations, around.read.ran)
+    refuseMissing(around)
     const last = lastOf(this.#migrations, applied, steps)
     for (const { name, down } of last) {
       await run(client, searchPath, name, 'down', down)
@@ -103,9 +121,8 @@ export class PostgresMigrator {
 }
 
 /** A schema that is not there is skipped in a search path: what is run then would end up in the next one. */
-async function refuseMissing(client: pg.ClientBase, locator: string): Promise<void> {
-  const { rows } = await client.query('select from pg_namespace where nspname = $1', [locator])
-  if (rows.length === 0) throw MigrationFailed('The storage of the tenant is not there; nothing was run.')
+function refuseMissing({ read }: Surroundings): void {
+  if (!read.exists) throw MigrationFailed('The storage of the tenant is not there; nothing was run.')
 }
 
 async function run(

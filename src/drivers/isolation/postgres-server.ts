@@ -7,11 +7,12 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
 import { Connections } from './connections.ts'
-import { prepareStatements } from './postgres-migrator.ts'
+import { prepareStatements, reading, type Surroundings } from './postgres-migrator.ts'
 import { type Manner, ScopedConnection } from './scoped-connection.ts'
 import { type Scope, tryScope } from './scoped-query.ts'
 
-const OWNER_CONNECTIONS = 4
+/** As many as a run of migrations may use at once; opened when they are needed. */
+const OWNER_CONNECTIONS = 16
 const CONNECT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 10_000
 /** How long a login that was found to have no more rights than it should is not asked again. */
@@ -114,12 +115,27 @@ export class PostgresServer {
     { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE }: AdministerOptions = {},
   ): Promise<T> {
     const alone = (client: pg.ClientBase) =>
-      inTransaction(client, work, async () => {
-        await client.query(
-          `begin; select pg_advisory_xact_lock(${lockOf(locator)});
-           set local lock_timeout = ${Number(lockTimeoutMs)}`, // after the first: who waits for another run finds it done
-        )
+      inTransaction(client, () => work(client), { begin: beginAlone(locator, lockTimeoutMs) })
+    return database === OWN_DATABASE ? this.owned(alone) : this.ownedIn(database, alone)
+  }
+
+  /** The same for migrations, in as few round trips as they can have. @param storage as their records name it */
+  async migrating<T>(
+    storage: string,
+    work: (client: pg.ClientBase, around: Surroundings) => Promise<T>,
+    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE }: AdministerOptions = {},
+  ): Promise<T> {
+    const alone = (client: pg.ClientBase) => {
+      const last: string[] = []
+      const around = (opened: readonly pg.QueryResult[]) => ({
+        read: opened.at(-1)?.rows[0],
+        atEnd: (sql: string) => void last.push(sql),
       })
+      return inTransaction(client, (opened) => work(client, around(opened)), {
+        begin: `${beginAlone(storage, lockTimeoutMs)}; ${reading(storage)}`,
+        last,
+      })
+    }
     return database === OWN_DATABASE ? this.owned(alone) : this.ownedIn(database, alone)
   }
 
@@ -218,16 +234,20 @@ export const lockOf = (locator: string): string => `hashtextextended(${pg.escape
 
 const servers = new WeakMap<Placement, PostgresServer>()
 
-/** Runs `work` in a transaction that `begin` has begun; rolled back when it throws. */
+/** The lock time-out comes after the lock: who waits for another run finds it done. */
+const beginAlone = (locator: string, lockTimeoutMs: number): string =>
+  `begin; select pg_advisory_xact_lock(${lockOf(locator)}); set local lock_timeout = ${Number(lockTimeoutMs)}`
+
+/** Runs `work` in a transaction that `begin` has begun, and `last` with its commit; rolled back when it throws. */
 export async function inTransaction<T>(
   client: pg.ClientBase,
-  work: (client: pg.ClientBase) => Promise<T>,
-  begin: () => Promise<unknown> = () => client.query('begin'),
+  work: (opened: readonly pg.QueryResult[]) => Promise<T>,
+  { begin = 'begin', last = [] }: { begin?: string; last?: readonly string[] } = {},
 ): Promise<T> {
   try {
-    await begin()
-    const result = await work(client)
-    await client.query('commit')
+    const opened = (await client.query(begin)) as unknown as pg.QueryResult | pg.QueryResult[]
+    const result = await work([opened].flat())
+    await client.query([...last, 'commit'].join(';\n'))
     return result
   } catch (error) {
     await client.query('rollback').catch((failure) => {
@@ -250,21 +270,27 @@ const hiddenPooler = (placement: string) =>
       '`tenantUrl` name PostgreSQL itself',
   )
 
-/** What a role is or may become, and why it must not have tenants' queries. */
+/**
+ * What a role is or may become, and why it must not have tenants' queries. Temporary tables are nothing that it owns: they are a
+ * tenant's, in a session that is about to lose them. Names are qualified, as such a table may have them.
+ */
 const MIGHT = `
   select rolname as role, rolname = session_user as itself, case
       when rolsuper then 'is a superuser'
       when rolbypassrls then 'bypasses row security'
       when rolname in ('pg_read_all_data', 'pg_write_all_data') then 'may read or write everything'
       when rolname = 'pg_database_owner' or exists (
-        select from pg_shdepend
-        where refclassid = 'pg_authid'::regclass and refobjid = pg_roles.oid and deptype = 'o'
-          and dbid in (0, (select oid from pg_database where datname = current_database()))
+        select from pg_catalog.pg_shdepend
+        where refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass and refobjid = role.oid and deptype = 'o'
+          and dbid in (0, (select oid from pg_catalog.pg_database where datname = current_database()))
+          and not exists (
+            select from pg_catalog.pg_class
+            where classid = 'pg_catalog.pg_class'::pg_catalog.regclass and oid = objid and relpersistence = 't')
       ) then 'owns something in the database'
       when rolname = $1 and pg_has_role(session_user, oid, 'usage')
         then 'gives it rights outside of a scope: make the login NOINHERIT, or grant that role WITH INHERIT FALSE'
     end as fault
-  from pg_roles where pg_has_role(session_user, oid, 'member') order by itself desc`
+  from pg_catalog.pg_roles role where pg_has_role(session_user, oid, 'member') order by itself desc`
 
 async function refuseMightyRole(client: pg.ClientBase, scopeRole: string): Promise<void> {
   const { rows } = await client.query(MIGHT, [scopeRole])

@@ -15,7 +15,7 @@ import {
 } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
-import { PostgresMigrator } from './postgres-migrator.ts'
+import { PostgresMigrator, type Surroundings } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
 import { deleteTenantRows } from './row-removal.ts'
@@ -70,14 +70,14 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
   /** Changes the tables, and protects what is there afterwards, in one transaction. */
   const change = async (
     server: PostgresServer,
-    work: (client: pg.ClientBase) => Promise<string[]>,
+    work: (client: pg.ClientBase, around: Surroundings) => Promise<string[]>,
     migrateOptions?: MigrateOptions,
   ): Promise<string[]> => {
     await prepare(server)
-    return server.administer(
+    return server.migrating(
       ROWS_SCHEMA,
-      async (client) => {
-        const names = await withoutForce(client, ROWS_SCHEMA, () => work(client))
+      async (client, around) => {
+        const names = await withoutForce(client, ROWS_SCHEMA, () => work(client, around))
         await protectRows(client, ROWS_SCHEMA, server.scopeRole)
         return names
       },
@@ -110,16 +110,24 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         return migrator.applied(client, ROWS_SCHEMA)
       })
       if (migrator.isUpToDate(applied)) return applied
-      return change(server, (client) => migrator.install(client, ROWS_SCHEMA, searchPath))
+      return change(server, (client, around) => migrator.install(client, ROWS_SCHEMA, searchPath, around))
     },
 
     applied: ({ placement }) => placements.server(placement).owned((client) => migrator.applied(client, ROWS_SCHEMA)),
 
     migrate: ({ placement }, options) =>
-      change(placements.server(placement), (client) => migrator.up(client, ROWS_SCHEMA, searchPath), options),
+      change(
+        placements.server(placement),
+        (client, around) => migrator.up(client, ROWS_SCHEMA, searchPath, around),
+        options,
+      ),
 
     rollback: ({ placement }, steps, options) =>
-      change(placements.server(placement), (client) => migrator.down(client, ROWS_SCHEMA, searchPath, steps), options),
+      change(
+        placements.server(placement),
+        (client, around) => migrator.down(client, ROWS_SCHEMA, searchPath, steps, around),
+        options,
+      ),
 
     execute(place, statement) {
       const server = placements.server(place.placement)

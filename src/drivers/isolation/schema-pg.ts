@@ -68,11 +68,11 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     provision({ placement, locator }) {
       const server = placements.server(placement)
       const schema = pg.escapeIdentifier(locator)
-      return server.administer(locator, async (client) => {
+      return server.migrating(locator, async (client, around) => {
         await client.query(
           `create schema if not exists ${schema}; ${rightsIn(schema, pg.escapeIdentifier(server.scopeRole))}`,
         )
-        return migrator.install(client, locator, searchPath(locator))
+        return migrator.install(client, locator, searchPath(locator), around)
       })
     },
 
@@ -82,12 +82,16 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     migrate: ({ placement, locator }, options) =>
       placements
         .server(placement)
-        .administer(locator, (client) => migrator.up(client, locator, searchPath(locator)), options),
+        .migrating(locator, (client, around) => migrator.up(client, locator, searchPath(locator), around), options),
 
     rollback: ({ placement, locator }, steps, options) =>
       placements
         .server(placement)
-        .administer(locator, (client) => migrator.down(client, locator, searchPath(locator), steps), options),
+        .migrating(
+          locator,
+          (client, around) => migrator.down(client, locator, searchPath(locator), steps, around),
+          options,
+        ),
 
     execute(place, statement) {
       const server = placements.server(place.placement)

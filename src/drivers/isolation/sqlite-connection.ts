@@ -1,14 +1,15 @@
 /**
- * A connection to one tenant's storage, as PostgreSQL has them. It has the storage from the beginning of a transaction to its
- * end, and otherwise for one statement at a time: a host that holds a connection, and does nothing, keeps nobody waiting.
+ * A connection to one tenant's storage, as PostgreSQL has them. What is sent to it runs in the order in which it was sent.
  *
- *   closed ─begin─► open ─commit, rollback─► closed
- *                   │  ▲
- *     a statement fails │  rollback to a savepoint
- *                   ▼  │
- *                  failed ─rollback─► closed      takes no statement, cannot be committed
+ *   closed ─begin─► begun ─first statement─► open ─commit, rollback─► closed
+ *                                            │  ▲
+ *                         a statement fails  │  rollback to a savepoint
+ *                                            ▼  │
+ *                                           failed ─rollback─► closed      takes no statement, cannot be committed
  *
- * SQLite would go on after a failed statement; a host that relied on it would find out on a PostgreSQL driver.
+ * It has the storage for itself from the first statement of a transaction to its end, and otherwise for one statement: who
+ * holds a connection, and asks nothing, keeps nobody waiting. SQLite would go on after a failed statement; a host that relied
+ * on it would find out on a PostgreSQL driver.
  */
 import type { Statement, StatementResult, TenantConnection, TransactionModes } from '../../tenants/isolation.ts'
 import { IN_FAILED_TRANSACTION, IN_TRANSACTION, SqliteError } from './sqlite-errors.ts'
@@ -22,13 +23,17 @@ export interface SqliteConnectionOptions {
 }
 
 const ROLLBACK_TO = /^\s*rollback\s+(transaction\s+)?to\b/i
+const READ_ONLY = /^\s*read\s+only\s*$/i
 
 export class SqliteConnection implements TenantConnection {
   readonly #storage: SqliteStorage
   readonly #options: SqliteConnectionOptions
-  #state: 'closed' | 'open' | 'failed' = 'closed'
-  #beginning: Promise<void> | undefined
+  #state: 'closed' | 'begun' | 'open' | 'failed' = 'closed'
+  #isReadOnly = false
+  /** Whether the storage is ours until the transaction ends. */
+  #hasTurn = false
   #isReleased = false
+  #last: Promise<unknown> = Promise.resolve()
 
   constructor(storage: SqliteStorage, options: SqliteConnectionOptions = {}) {
     this.#storage = storage
@@ -43,81 +48,66 @@ export class SqliteConnection implements TenantConnection {
     return this.#state === 'failed'
   }
 
-  async query(statement: Statement): Promise<StatementResult> {
-    await this.#beginning
-    this.#refuseReleased()
-    return this.inTransaction ? this.#inside(statement) : alone(this.#storage, statement)
+  query(statement: Statement): Promise<StatementResult> {
+    return this.#inOrder(() => (this.inTransaction ? this.#inside(statement) : alone(this.#storage, statement)))
   }
 
-  async begin({ accessMode }: TransactionModes = {}): Promise<void> {
-    this.#refuseReleased()
-    if (this.inTransaction || this.#beginning) {
-      throw new SqliteError(IN_TRANSACTION, 'there is already a transaction in progress')
-    }
-    this.#beginning = this.#begin(/^\s*read\s+only\s*$/i.test(accessMode ?? ''))
-    try {
-      await this.#beginning
-    } finally {
-      this.#beginning = undefined
-    }
+  /** Every transaction here is serializable: whatever level is asked for, it is kept. */
+  begin({ accessMode }: TransactionModes = {}): Promise<void> {
+    return this.#inOrder(() => {
+      if (this.inTransaction) throw new SqliteError(IN_TRANSACTION, 'there is already a transaction in progress')
+      this.#refuseFenced()
+      this.#isReadOnly = READ_ONLY.test(accessMode ?? '')
+      this.#state = 'begun'
+    })
   }
 
-  async end(how: 'commit' | 'rollback'): Promise<void> {
-    if (!this.inTransaction) {
-      if (how === 'commit') throw new Error('the transaction was ended before; there is nothing to commit')
-      return
-    }
-    const hasFailed = this.hasFailed
-    this.#state = 'closed'
-    try {
-      if (how === 'commit' && !hasFailed) this.#commit()
-      else this.#storage.database.rollback()
-    } finally {
-      this.#storage.give()
-    }
-    if (how === 'commit' && hasFailed) {
-      throw new Error('the transaction was rolled back: a statement in it had failed')
-    }
-  }
-
-  release(): void {
-    if (this.#isReleased) return
-    this.#isReleased = true
-    if (!this.inTransaction) return
-    this.#state = 'closed'
-    this.#storage.database.rollback()
-    this.#storage.give()
-  }
-
-  /** Every transaction here is serializable: whatever level was asked for, it is kept. */
-  async #begin(isReadOnly: boolean): Promise<void> {
+  /** Has the storage from now on, before the first statement of the transaction. */
+  async enter(): Promise<void> {
+    if (this.#state !== 'begun') return
     await this.#storage.take(this.#options.waitMs)
     try {
       this.#refuseReleased()
       this.#refuseFenced()
-      this.#storage.database.begin(isReadOnly)
-      this.#state = 'open'
+      this.#storage.database.begin(this.#isReadOnly)
     } catch (error) {
       this.#storage.give()
       throw error
     }
+    this.#hasTurn = true
+    this.#state = 'open'
   }
 
-  #inside(statement: Statement): StatementResult {
-    const mends = ROLLBACK_TO.test(statement.text)
-    if (this.hasFailed && !mends) {
+  end(how: 'commit' | 'rollback'): Promise<void> {
+    return this.#inOrder(() => {
+      if (how === 'rollback') return this.#leave(() => this.#storage.database.rollback())
+      if (!this.inTransaction) throw new Error('the transaction was ended before; there is nothing to commit')
+      const { hasFailed } = this
+      this.#leave(() => (hasFailed ? this.#storage.database.rollback() : this.#commit()))
+      if (hasFailed) throw new Error('the transaction was rolled back: a statement in it had failed')
+    })
+  }
+
+  release(): void {
+    this.#isReleased = true
+    this.#leave(() => this.#storage.database.rollback())
+  }
+
+  async #inside(statement: Statement): Promise<StatementResult> {
+    if (this.hasFailed && !ROLLBACK_TO.test(statement.text)) {
       throw new SqliteError(
         IN_FAILED_TRANSACTION,
         'current transaction is aborted, commands ignored until end of transaction block',
       )
     }
     try {
+      await this.enter()
       this.#refuseFenced()
       const result = this.#storage.database.run(statement)
       this.#state = 'open'
       return result
     } catch (error) {
-      this.#state = 'failed'
+      if (!this.#isReleased) this.#state = 'failed'
       throw error
     }
   }
@@ -130,6 +120,26 @@ export class SqliteConnection implements TenantConnection {
       throw error
     }
     this.#storage.database.commit()
+  }
+
+  #leave(finish: () => void): void {
+    this.#state = 'closed'
+    if (!this.#hasTurn) return
+    this.#hasTurn = false
+    try {
+      finish()
+    } finally {
+      this.#storage.give()
+    }
+  }
+
+  #inOrder<T>(work: () => T | Promise<T>): Promise<T> {
+    const result = this.#last.then(() => {
+      this.#refuseReleased()
+      return work()
+    })
+    this.#last = result.catch(() => undefined) // whoever asked has it
+    return result
   }
 
   #refuseFenced(): void {

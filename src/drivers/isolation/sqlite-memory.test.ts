@@ -398,13 +398,14 @@ describe('a transaction', () => {
     const driver = await open([NOTES], { queuePerTenant: 1, waitMs: 1 })
     const { db, pool } = await provisioned(driver, 'a')
     const tx = await db.startTransaction().execute()
+    await insert(tx, 1)
     const limited = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503 }
     const [late, oneTooMany] = [pool.query('select 1'), pool.query('select 1')]
     await Promise.all([late, oneTooMany].map((waiting) => expect(waiting).rejects.toMatchObject(limited)))
     await expect(oneTooMany).rejects.toThrow('Too many statements')
     await expect(late).rejects.toThrow('within 1 ms')
     await tx.commit().execute()
-    expect(await owners(db)).toEqual([])
+    expect(await owners(db)).toEqual(['a'])
   })
 
   test('in which a statement failed takes no other, and is not taken for committed', async () => {
@@ -514,6 +515,25 @@ describe('a client of the pool', () => {
     other.release()
   })
 
+  test('runs what is sent to it in that order, and has the storage only once it asks something of it', async () => {
+    const { pool } = await one()
+    const [client, idle] = [await pool.connect(), await pool.connect()]
+    await idle.query('begin')
+    await Promise.all([
+      client.query('begin'),
+      client.query(`insert into notes (id, owner) values (1, 'kept')`),
+      client.query('commit'),
+      client.query('begin'),
+      client.query(`insert into notes (id, owner) values (2, 'lost')`),
+      client.query('rollback'),
+    ])
+    expect((await idle.query('select owner from notes')).rows).toEqual([{ owner: 'kept' }])
+    await idle.query('commit')
+    await idle.query('begin')
+    await idle.query('commit')
+    for (const one of [client, idle]) one.release()
+  })
+
   test('that is given back inside a transaction loses it, and is not to be used again', async () => {
     const { driver, handles } = await opened('a')
     const [{ db, pool }] = handles as [TenantHandle]
@@ -529,12 +549,14 @@ describe('a client of the pool', () => {
     }
     const [holder, impatient] = [await pool.connect(), await pool.connect()]
     await holder.query('begin')
-    const beginning = impatient.query('begin')
-    const following = impatient.query('select 1')
+    await holder.query('select 1')
+    await impatient.query('begin')
+    const sent = [impatient.query('select 1'), impatient.query('select 2'), impatient.query('commit')]
+    await eventually(() => expect(driver.connections()).toMatchObject([{ waiting: 1 }]))
     impatient.release()
+    const refused = sent.map((one) => expect(one).rejects.toThrow('given back'))
     await holder.query('commit')
-    await expect(beginning).rejects.toThrow('given back')
-    await expect(following).rejects.toThrow('given back')
+    await Promise.all(refused)
     holder.release()
     expect(driver.connections()).toMatchObject([{ busy: 0, waiting: 0 }])
   })
@@ -640,6 +662,7 @@ describe('a migration', () => {
     const driver = await open([NOTES], { waitMs: 20_000 })
     const { db } = await provisioned(driver, 'a')
     const tx = await db.startTransaction().execute()
+    await owners(tx)
     for (const change of [
       driver.migrate,
       (...[place, options]: Parameters<typeof driver.migrate>) => driver.rollback(place, 1, options),
@@ -834,6 +857,7 @@ describe('the driver', () => {
     const { driver, handles } = await opened('a')
     const [{ db }] = handles as [TenantHandle]
     const tx = await db.startTransaction().execute()
+    await owners(tx)
     const waiting = owners(db)
     await eventually(() => expect(driver.connections()).toMatchObject([{ waiting: 1 }]))
     const stopped = driver.stop()

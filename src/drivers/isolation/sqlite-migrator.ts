@@ -87,6 +87,7 @@ export class SqliteMigrator {
     const connection = new SqliteConnection(storage, { passesFence: true, waitMs: lockTimeoutMs })
     try {
       await connection.begin()
+      await connection.enter()
       const result = await work(connection)
       await connection.end('commit')
       return result

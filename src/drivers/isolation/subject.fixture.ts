@@ -53,14 +53,14 @@ export const KINDS: Readonly<Record<string, Kind>> = {
 
 /** @param kind one of `KINDS` */
 export async function openSubject(serverUrl: string, kind: string): Promise<Subject> {
-  const { make, look } = KINDS[kind] ?? unknownKind(kind)
+  const { engine, make, look } = KINDS[kind] ?? unknownKind(kind)
   const installation = await createInstallation(serverUrl, {
     connections: { max: CONNECTIONS, perTenant: CONNECTIONS, waitMs: WAIT_MS, queuePerTenant: 1_000 },
   })
   const placement = await installation.prepare()
   return {
     placement: placement.name,
-    maxConnections: CONNECTIONS,
+    maxConnections: engine === 'postgres' ? CONNECTIONS : 1,
     open: (migrations) => installation.open(placement, { driver: make, migrations }),
     viewOf: look && ((place) => look(place, installation, placement.tenantUrl)),
     close: () => installation.end(),

@@ -1,0 +1,45 @@
+/**
+ * The life of tenants as a model, over every isolation driver at once and in three processes, of which one is killed or loses a
+ * connection at any moment. Whatever is done at the same time, and wherever it is cut off: what was answered is explained by the
+ * contract's table, the registry, every process and every server agree in the end, a tenant that is closed is closed at the
+ * server, everybody reads exactly their own rows, and of who is purged nothing is left.
+ *
+ * A failure names its seed. TENANTRY_TEST_LIFE_CYCLE_SECONDS walks for longer, TENANTRY_TEST_LIFE_CYCLE_SEED the same way again.
+ */
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Processes } from './life-cycle/processes.ts'
+import { tenantsRows } from './life-cycle/storage.ts'
+import { steps } from './life-cycle/turns.ts'
+import { walk } from './life-cycle/walk.ts'
+
+const seconds = Number(process.env.TENANTRY_TEST_LIFE_CYCLE_SECONDS ?? 10)
+const seed = process.env.TENANTRY_TEST_LIFE_CYCLE_SEED
+const STEPS = 14
+
+let processes: Processes
+beforeAll(async () => {
+  processes = await Processes.open(inject('postgresUrl'))
+  await processes.database.sql(tenantsRows)
+})
+afterAll(() => processes.end())
+
+test(
+  'tenants live and die as the model says',
+  async () => {
+    let walks = 0
+    let latest: Promise<void> | undefined
+    await fc.assert(
+      fc.asyncProperty(steps(STEPS), async (drawn) => {
+        latest = walk(processes, drawn)
+        await latest
+        walks++
+      }),
+      { numRuns: 1_000_000, interruptAfterTimeLimit: seconds * 1_000, ...(seed ? { seed: Number(seed) } : {}) },
+    )
+    await latest // it may have been interrupted in the middle of one
+    expect(walks).toBeGreaterThan(0)
+    console.log(`${walks} walks`, processes.faults)
+  },
+  (seconds + 240) * 1_000,
+)

@@ -1,0 +1,89 @@
+/** What there is of a tenant outside of its row in the registry: its storage, as the servers have it. */
+import { expect } from 'vitest'
+import type { Database } from '../../src/kernel/database.ts'
+import type { Tenancy } from '../../src/tenancy.ts'
+import { toPlace } from '../../src/tenants/registry.ts'
+import { type AppliedMigration, UNKNOWN_VERSION } from '../../src/tenants/schema-version.ts'
+import type { TenantRow } from '../../src/tenants/tables.ts'
+import { eventually } from '../../src/testing/tenancy.ts'
+
+const FOLLOWS_WITHIN_MS = 15_000
+
+export type Registered = Pick<
+  TenantRow,
+  'id' | 'status' | 'statusBefore' | 'maintenance' | 'failure' | 'isolation' | 'placement' | 'locator' | 'epoch'
+> & { readonly isBeingPurged: boolean; readonly isPurged: boolean; readonly version: string }
+
+/** The rows of the registry, of whoever has one. */
+export async function registered(database: Database, ids: readonly string[]): Promise<Map<string, Registered>> {
+  const { rows } = await database.sql(
+    `select id, status, status_before as "statusBefore", maintenance, failure, isolation, placement, locator, epoch,
+       schema_version as version, purge_started_at is not null as "isBeingPurged", purged_at is not null as "isPurged"
+     from multitenancy.tenants where id = any ($1)`,
+    [ids],
+  )
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+/** Asked straight of the driver, as a process would that has heard of nothing. */
+export async function refusesEverybody({ tenants }: Tenancy, row: Registered): Promise<void> {
+  const driver = tenants.storage.driver(row.isolation)
+  const place = toPlace(row)
+  await eventually(async () => {
+    expect(await driver.isFenced(place), `${row.id} is fenced`).toBe(true)
+    const asked = driver.execute(place, { text: 'select count(*) from notes' })
+    await expect(asked).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+  }, FOLLOWS_WITHIN_MS)
+}
+
+export async function isOpen({ tenants }: Tenancy, row: Registered): Promise<void> {
+  const driver = tenants.storage.driver(row.isolation)
+  expect(await driver.isFenced(toPlace(row)), `${row.id} is fenced`).toBe(false)
+}
+
+/** What the registry says of a storage's migrations is never more than it has. */
+export async function claimsNoMore({ tenants }: Tenancy, database: Database, row: Registered): Promise<void> {
+  if (row.version === UNKNOWN_VERSION) return
+  const { rows } = await database.sql('select migrations from multitenancy.schema_versions where version = $1', [
+    row.version,
+  ])
+  const known: AppliedMigration[] = rows[0].migrations
+  const applied = await tenants.storage.driver(row.isolation).applied(toPlace(row))
+  expect(applied, `${row.id} has migrated`).toEqual(expect.arrayContaining(known.map(({ name }) => name)))
+}
+
+/** Nothing of a purged tenant is anywhere; audit entries stay, and the row, which keeps its id taken. */
+export async function nothingIsLeft(database: Database, { id, locator }: Registered): Promise<void> {
+  await eventually(async () => {
+    const { rows } = await database.sql(
+      `select 'schema' as what from pg_namespace where nspname = $2
+       union all select 'database' from pg_database where datname = $2
+       union all select 'a key of the store: ' || key from multitenancy.store where owner = $1
+       union all select 'a job: ' || name || ' ' || state from multitenancy_jobs.job where group_id = $1
+       union all select 'its row: ' || name from multitenancy.tenants
+         where id = $1 and (name <> '' or metadata <> '{}' or domains <> '{}' or maintenance is not null)
+       union all select 'rows of ' || relation from tenants_rows($1, $2)`,
+      [id, locator],
+    )
+    expect(
+      rows.map(({ what }) => what),
+      `what is left of ${id}`,
+    ).toEqual([])
+  }, FOLLOWS_WITHIN_MS)
+}
+
+/** A function for `nothingIsLeft`: asks every table of ours that says whose its rows are, whatever it is called. */
+export const tenantsRows = `
+  create function tenants_rows(id text, locator text) returns table (relation text) language plpgsql as $function$
+    declare candidate regclass; named name; found boolean;
+    begin
+      for candidate, named in select attrelid::regclass, attname from pg_attribute join pg_class on pg_class.oid = attrelid
+        where relkind in ('r', 'p') and relname <> 'audit_entries' and not attisdropped and (
+          attname = 'tenant_id' and relnamespace in ('multitenancy'::regnamespace, to_regnamespace('tenantry_rows'))
+          or attname in ('tenant', 'locator') and relnamespace = to_regnamespace('tenantry'))
+      loop
+        execute format('select exists (select from %s where %I = any ($1))', candidate, named)
+          into found using array[id, locator];
+        if found then relation := candidate::text; return next; end if;
+      end loop;
+    end $function$`

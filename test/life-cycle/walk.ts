@@ -1,0 +1,296 @@
+/**
+ * A walk: rounds of turns, and after each the registry against the model. When a round settles, everything else is looked at:
+ * what each process believes, what servers refuse, whose rows are read, and what is left of who is gone.
+ */
+import { expect } from 'vitest'
+import { eventually } from '../../src/testing/tenancy.ts'
+import type { Heard, Task } from './actor.ts'
+import { Notes } from './known-notes.ts'
+import {
+  ABSENT,
+  aged,
+  explained,
+  mustBeClosed,
+  refusalOf,
+  type State,
+  settled,
+  type Told,
+  withJobs,
+  wordsOf,
+} from './model.ts'
+import { nameOfWalk, type Processes } from './processes.ts'
+import { claimsNoMore, isOpen, nothingIsLeft, type Registered, refusesEverybody, registered } from './storage.ts'
+import * as turns from './turns.ts'
+import { PROCESSES, type Round, type Step, TENANTS, type TenantName, type Turn } from './turns.ts'
+
+const SETTLES_WITHIN_MS = 90_000
+
+const CLOSES: readonly turns.Act[] = ['suspend', 'delete', 'purge']
+const REPEATED_BY_ITS_QUEUE: readonly turns.Act[] = ['install', 'purge', 'close']
+const MIGRATES: readonly turns.Act[] = ['migrate', 'rollback']
+const WRITES: readonly turns.Act[] = ['write', 'writeKept', 'writeTransaction']
+const READS: readonly turns.Act[] = ['read', 'readKept']
+
+/** How a session ends that a fence has closed: where tenants have databases of their own, sessions are ended. */
+const SESSION_LOST = /57P01|ECONNRESET|EPIPE|terminat|Connection|not queryable/
+
+interface Walked {
+  readonly name: TenantName
+  readonly id: string
+  readonly isolation: string
+  readonly notes: Notes
+  states: readonly State[]
+  recent: ReadonlySet<string | null>
+  /** Whether sessions may have been ended that a process still believes in. */
+  hasClosed: boolean
+}
+
+/** Throws at the first thing that is not as it should be. */
+export async function walk(processes: Processes, steps: readonly Step[]): Promise<void> {
+  const walker = new Walker(processes)
+  for (const step of steps) {
+    if (step === 'a month passes') walker.passMonth()
+    else await walker.round(step)
+  }
+  await walker.settle()
+  await walker.purgeAll()
+}
+
+class Walker {
+  readonly #processes: Processes
+  readonly #tenants: readonly Walked[]
+  #number = 0
+  #mayBeMigrating = false
+  /** What was begun and may not have ended: its job would run again. */
+  #again: Task[] = []
+
+  constructor(processes: Processes) {
+    this.#processes = processes
+    const walk = nameOfWalk()
+    this.#tenants = Object.entries(TENANTS).map(([name, isolation]) => ({
+      name: name as TenantName,
+      id: `${walk}-${name}`,
+      isolation,
+      notes: new Notes(`${walk}-${name}`),
+      states: [ABSENT],
+      recent: new Set([refusalOf(ABSENT)]),
+      hasClosed: false,
+    }))
+  }
+
+  passMonth(): void {
+    this.#processes.passMonth()
+    for (const tenant of this.#tenants) tenant.states = aged(withJobs(tenant.states))
+  }
+
+  async round(round: Round): Promise<void> {
+    const begun = round.turns.map((turn) => ({ turn, task: this.#taskOf(turn) }))
+    for (const { task } of begun) if (WRITES.includes(task.act)) this.#named(task.id).notes.begin(task.number)
+    const heard = await Promise.all(
+      begun.map(async ({ turn, task }) => ({
+        turn,
+        task,
+        heard: await this.#processes.carryOut(turn.process, task, turn.fault),
+      })),
+    )
+    try {
+      const migrating = heard.filter(({ turn }) => MIGRATES.includes(turn.act))
+      this.#mayBeMigrating ||= migrating.length > 1 || migrating.some((one) => one.heard.kind !== 'done')
+      for (const tenant of this.#tenants) this.#explain(tenant, heard)
+      await this.#look()
+      if (round.settles) await this.settle()
+    } catch (error) {
+      const words = heard.map(
+        (one) => `${one.turn.process} ${one.task.act} ${one.task.id}: ${JSON.stringify(one.heard)}`,
+      )
+      throw new Error(`${turns.wordsOf(round)}\n    ${words.join('\n    ')}\n  ${(error as Error).message}`, {
+        cause: error,
+      })
+    }
+  }
+
+  async settle(): Promise<void> {
+    await this.#processes.whole()
+    await this.#endMigrations()
+    for (const task of this.#again.splice(0)) {
+      const heard = await this.#processes.carryOut('beside', task, null)
+      const tenant = this.#named(task.id)
+      this.#narrow(tenant, [{ act: task.act, heard }])
+    }
+    await this.#jobsHaveEnded()
+    const rows = await this.#look()
+    for (const tenant of this.#tenants) {
+      const before = tenant.states
+      tenant.states = settled(before)
+      expect(tenant.states, `${tenant.id}, which was ${wordsOf(before)}, has no job left`).not.toEqual([])
+      const row = rows.get(tenant.id)
+      await this.#everybodyKnows(tenant)
+      tenant.recent = new Set(tenant.states.map(refusalOf))
+      if (row) await this.#examine(tenant, row)
+      tenant.hasClosed = false
+    }
+    await this.#storageAgrees()
+  }
+
+  /** The end of every walk: of all tenants nothing is left. */
+  async purgeAll(): Promise<void> {
+    const alone = (tenant: Walked, act: turns.Act): Round => {
+      const process = tenant.isolation === 'sqlite-memory' ? 'here' : 'beside'
+      return { turns: [{ tenant: tenant.name, act, process, fault: null }], settles: false }
+    }
+    const left = this.#tenants.filter(({ states }) =>
+      states.some(({ status }) => !['absent', 'purged'].includes(status)),
+    )
+    for (const tenant of left) await this.round(alone(tenant, 'delete'))
+    this.passMonth()
+    for (const tenant of left) {
+      await this.round(alone(tenant, 'purge'))
+      expect(tenant.states.map(({ status }) => status)).toEqual(['purged'])
+    }
+    await this.settle()
+  }
+
+  #taskOf({ tenant: name, act }: Turn): Task {
+    const { id, isolation } = this.#tenants.find((one) => one.name === name) ?? expect.fail(name)
+    return { act, id, isolation, number: ++this.#number }
+  }
+
+  #named(id: string): Walked {
+    return this.#tenants.find((one) => one.id === id) ?? expect.fail(id)
+  }
+
+  #explain(tenant: Walked, all: readonly { turn: Turn; task: Task; heard: Heard }[]): void {
+    const own = all.filter(({ task }) => task.id === tenant.id || task.act === 'purgeExpired')
+    tenant.hasClosed ||= own.some(({ task }) => CLOSES.includes(task.act))
+    for (const { turn, task, heard } of own) {
+      const isExcused = turn.fault !== null || this.#isExcused(tenant, task, heard)
+      if (heard.kind === 'failed' && !isExcused) expect.fail(`${task.act} of ${task.id} has failed: ${heard.words}`)
+      if (heard.kind !== 'done' && REPEATED_BY_ITS_QUEUE.includes(task.act)) this.#again.push(task)
+      if (WRITES.includes(task.act)) {
+        const isInDoubt = heard.kind === 'nothing' || heard.kind === 'failed' || own.length > 1
+        tenant.notes.end(task.number, heard.kind === 'done' ? 'written' : isInDoubt ? 'in doubt' : 'refused')
+      }
+    }
+    for (const { task, heard } of own) {
+      if (READS.includes(task.act) && heard.kind === 'done') tenant.notes.check(heard.value, own.length === 1)
+    }
+    if (own.length > 0)
+      this.#narrow(
+        tenant,
+        own.map(({ task, heard }) => ({ act: task.act, heard })),
+      )
+  }
+
+  #isExcused({ isolation, hasClosed }: Walked, { act }: Task, heard: Heard): boolean {
+    if (heard.kind !== 'failed' || isolation !== 'database-pg' || !hasClosed) return false
+    return [...WRITES, ...READS].includes(act) && SESSION_LOST.test(heard.words)
+  }
+
+  #narrow(tenant: Walked, told: readonly Told[]): void {
+    const { states: before, recent } = tenant
+    const { states, refusals } = explained(before, told, { recent, mayBeMigrating: this.#mayBeMigrating })
+    const words = told.map(({ act, heard }) => `${act}: ${JSON.stringify(heard)}`).join(', ')
+    expect(states, `${tenant.id}, which was ${wordsOf(before)}, explains ${words}`).not.toEqual([])
+    tenant.states = states
+    tenant.recent = refusals
+  }
+
+  /** Holds the registry against the model. */
+  async #look(): Promise<Map<string, Registered>> {
+    const rows = await registered(
+      this.#processes.database,
+      this.#tenants.map(({ id }) => id),
+    )
+    for (const tenant of this.#tenants) {
+      const row = rows.get(tenant.id)
+      const possible = withJobs(tenant.states)
+      tenant.states = possible.filter((state) => isShown(state, row))
+      const shown = JSON.stringify(row ?? 'absent')
+      expect(tenant.states, `${tenant.id} is ${shown}, and may be ${wordsOf(possible)}`).not.toEqual([])
+    }
+    return rows
+  }
+
+  /** A run whose process was killed is in the way of others until it is given up. */
+  async #endMigrations(): Promise<void> {
+    if (!this.#mayBeMigrating) return
+    await this.#processes.beside.tenants.migrations.cancel()
+    this.#mayBeMigrating = false
+  }
+
+  #jobsHaveEnded(): Promise<void> {
+    const ids = this.#tenants.map(({ id }) => id)
+    return eventually(async () => {
+      const { rows } = await this.#processes.database.sql(
+        `select name, singleton_key, state from multitenancy_jobs.job
+         where state < 'completed' and singleton_key = any ($1)`,
+        [ids],
+      )
+      expect(rows).toEqual([])
+    }, SETTLES_WITHIN_MS)
+  }
+
+  async #everybodyKnows({ id, states, isolation }: Walked): Promise<void> {
+    const [state] = states
+    const wished =
+      !state || state.status === 'purged' || state.status === 'absent'
+        ? 'absent'
+        : `${state.status}${state.isMaintained ? ', maintained' : ''}`
+    for (const process of isolation === 'sqlite-memory' ? (['here'] as const) : PROCESSES) {
+      await eventually(async () => expect(await this.#processes.believes(process, id), process).toBe(wished))
+    }
+  }
+
+  async #examine(tenant: Walked, row: Registered): Promise<void> {
+    const { database, here, beside } = this.#processes
+    const [state] = tenant.states
+    if (!state) return
+    const tenancy = tenant.isolation === 'sqlite-memory' ? here : beside
+    if (mustBeClosed(state)) await refusesEverybody(tenancy, row)
+    if (state.status === 'purged') await nothingIsLeft(database, row)
+    if (state.status !== 'active') return
+    if (!state.isMaintained) {
+      await this.#read(tenant)
+      await isOpen(tenancy, row)
+    }
+    await claimsNoMore(tenancy, database, row)
+  }
+
+  /** In every process, by a handle that it has kept and by a fresh one. */
+  async #read(tenant: Walked): Promise<void> {
+    const { id, isolation } = tenant
+    for (const process of isolation === 'sqlite-memory' ? (['here'] as const) : PROCESSES) {
+      for (const act of READS) {
+        const ask = async () => {
+          const heard = await this.#processes.carryOut(process, { act, id, isolation, number: 0 }, null)
+          if (heard.kind !== 'done') expect.fail(`${process} ${act} ${id}: ${JSON.stringify(heard)}`)
+          return heard.value
+        }
+        // A session that a fence has ended is found out about by the next statement.
+        const notes = isolation === 'database-pg' && tenant.hasClosed ? await eventually(ask) : await ask()
+        tenant.notes.check(notes, true)
+      }
+    }
+  }
+
+  /** Where the doctor finds nothing there is no half of anything. */
+  async #storageAgrees(): Promise<void> {
+    const { inventory } = this.#processes.beside.tenants
+    for (const driver of inventory.drivers.filter((one) => one.inventory)) {
+      const found = await inventory.mismatches(driver, 'main')
+      const isMaintained = (id: string) => this.#named(id).states.some((state) => state.isMaintained)
+      expect(found.filter((one) => one.kind !== 'closed' || !isMaintained(one.tenantId))).toEqual([])
+    }
+  }
+}
+
+function isShown(state: State, row: Registered | undefined): boolean {
+  if (!row) return state.status === 'absent'
+  if (row.isPurged) return state.status === 'purged'
+  return (
+    state.status === row.status &&
+    state.before === row.statusBefore &&
+    state.isMaintained === (row.maintenance !== null) &&
+    state.isPurging === row.isBeingPurged
+  )
+}
