@@ -2,8 +2,10 @@
  * The front door. A host composes a tenancy, embeds its admin API, and writes satellites and drivers of its own with what is
  * exported here; satellites of ours come from `tenantry/satellites/<name>`, hosts' adapters from `tenantry/<framework>`.
  */
+export { type DatabasePgOptions, databasePg } from './drivers/isolation/database-pg.ts'
 export { type RowscopePgOptions, rowscopePg } from './drivers/isolation/rowscope-pg.ts'
 export { type SchemaPgOptions, schemaPg } from './drivers/isolation/schema-pg.ts'
+export { sqliteMemory } from './drivers/isolation/sqlite-memory.ts'
 export type { PlacementConfig } from './drivers/isolation/tenant-login.ts'
 export { memoryStore } from './drivers/store/memory.ts'
 export { postgresStore } from './drivers/store/postgres.ts'
@@ -51,6 +53,8 @@ export {
   type TenantConnection,
   type TenantHandle,
 } from './tenants/isolation.ts'
+export * from './tenants/migration-errors.ts'
+export type { MigrateOptions, MigrationReport, RollbackOptions } from './tenants/migration-options.ts'
 export { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'
 export type { PlansConfig } from './tenants/plans.ts'
 export {

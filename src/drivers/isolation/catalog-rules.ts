@@ -4,8 +4,8 @@
  */
 import type pg from 'pg'
 import type { Finding, Severity } from '../../kernel/doctor.ts'
+import { inTransaction } from './owner-transaction.ts'
 import type { PostgresServer } from './postgres-server.ts'
-import { inTransaction } from './postgres-server.ts'
 
 const STATEMENT_TIMEOUT_MS = 120_000
 

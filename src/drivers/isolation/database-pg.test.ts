@@ -9,7 +9,8 @@ import { directHandle } from '../../testing/direct-handle.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { databasePg } from './database-pg.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
-import { lockOf, withDatabase } from './postgres-server.ts'
+import { lockOf } from './owner-transaction.ts'
+import { withDatabase } from './postgres-server.ts'
 
 const CONNECTIONS = 3
 const NOTES = {

@@ -7,6 +7,8 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
 import { Connections } from './connections.ts'
+import { refuseMightyRole } from './login-rights.ts'
+import { beginAlone, inTransaction } from './owner-transaction.ts'
 import { prepareStatements, reading, type Surroundings } from './postgres-migrator.ts'
 import { type Manner, ScopedConnection } from './scoped-connection.ts'
 import { type Scope, tryScope } from './scoped-query.ts'
@@ -229,33 +231,7 @@ export class PostgresServer {
   }
 }
 
-/** The key of the lock of one storage, as SQL. */
-export const lockOf = (locator: string): string => `hashtextextended(${pg.escapeLiteral(locator)}, 1)`
-
 const servers = new WeakMap<Placement, PostgresServer>()
-
-/** The lock time-out comes after the lock: who waits for another run finds it done. */
-const beginAlone = (locator: string, lockTimeoutMs: number): string =>
-  `begin; select pg_advisory_xact_lock(${lockOf(locator)}); set local lock_timeout = ${Number(lockTimeoutMs)}`
-
-/** Runs `work` in a transaction that `begin` has begun, and `last` with its commit; rolled back when it throws. */
-export async function inTransaction<T>(
-  client: pg.ClientBase,
-  work: (opened: readonly pg.QueryResult[]) => Promise<T>,
-  { begin = 'begin', last = [] }: { begin?: string; last?: readonly string[] } = {},
-): Promise<T> {
-  try {
-    const opened = (await client.query(begin)) as unknown as pg.QueryResult | pg.QueryResult[]
-    const result = await work([opened].flat())
-    await client.query([...last, 'commit'].join(';\n'))
-    return result
-  } catch (error) {
-    await client.query('rollback').catch((failure) => {
-      throw new AggregateError([error, failure], 'the connection was lost in a transaction')
-    })
-    throw error
-  }
-}
 
 export function withDatabase(url: string, database: string): string {
   const changed = new URL(url)
@@ -269,33 +245,3 @@ const hiddenPooler = (placement: string) =>
     `placements.${placement}: a pooler stands before \`tenantUrl\`: set placements.${placement}.pooler to true, or let ` +
       '`tenantUrl` name PostgreSQL itself',
   )
-
-/**
- * What a role is or may become, and why it must not have tenants' queries. Temporary tables are nothing that it owns: they are a
- * tenant's, in a session that is about to lose them. Names are qualified, as such a table may have them.
- */
-const MIGHT = `
-  select rolname as role, rolname = session_user as itself, case
-      when rolsuper then 'is a superuser'
-      when rolbypassrls then 'bypasses row security'
-      when rolname in ('pg_read_all_data', 'pg_write_all_data') then 'may read or write everything'
-      when rolname = 'pg_database_owner' or exists (
-        select from pg_catalog.pg_shdepend
-        where refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass and refobjid = role.oid and deptype = 'o'
-          and dbid in (0, (select oid from pg_catalog.pg_database where datname = current_database()))
-          and not exists (
-            select from pg_catalog.pg_class
-            where classid = 'pg_catalog.pg_class'::pg_catalog.regclass and oid = objid and relpersistence = 't')
-      ) then 'owns something in the database'
-      when rolname = $1 and pg_has_role(session_user, oid, 'usage')
-        then 'gives it rights outside of a scope: make the login NOINHERIT, or grant that role WITH INHERIT FALSE'
-    end as fault
-  from pg_catalog.pg_roles role where pg_has_role(session_user, oid, 'member') order by itself desc`
-
-async function refuseMightyRole(client: pg.ClientBase, scopeRole: string): Promise<void> {
-  const { rows } = await client.query(MIGHT, [scopeRole])
-  const mighty = rows.find(({ fault }) => fault)
-  if (!mighty) return
-  const who = mighty.itself ? `the role "${mighty.role}"` : `the role may become "${mighty.role}", which`
-  throw new Error(`tenantUrl: ${who} ${mighty.fault}; tenants' queries must use one that does not`)
-}

@@ -15,7 +15,8 @@ import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { StoredPlace } from '../../tenants/isolation.ts'
-import { lockOf, type PostgresServer } from './postgres-server.ts'
+import { lockOf } from './owner-transaction.ts'
+import type { PostgresServer } from './postgres-server.ts'
 
 /** The mark of a drop that was interrupted: such a database can only be dropped. */
 const INVALID = -2

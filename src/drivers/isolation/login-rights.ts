@@ -1,0 +1,33 @@
+/** A login of tenants' queries that could see or own more than it should is refused before it is used. */
+import type pg from 'pg'
+
+/**
+ * What a role is or may become, and why it must not have tenants' queries. Temporary tables are nothing that it owns: they are a
+ * tenant's, in a session that is about to lose them. Names are qualified, as such a table may have them.
+ */
+const MIGHT = `
+  select rolname as role, rolname = session_user as itself, case
+      when rolsuper then 'is a superuser'
+      when rolbypassrls then 'bypasses row security'
+      when rolname in ('pg_read_all_data', 'pg_write_all_data') then 'may read or write everything'
+      when rolname = 'pg_database_owner' or exists (
+        select from pg_catalog.pg_shdepend
+        where refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass and refobjid = role.oid and deptype = 'o'
+          and dbid in (0, (select oid from pg_catalog.pg_database where datname = current_database()))
+          and not exists (
+            select from pg_catalog.pg_class
+            where classid = 'pg_catalog.pg_class'::pg_catalog.regclass and oid = objid and relpersistence = 't')
+      ) then 'owns something in the database'
+      when rolname = $1 and pg_has_role(session_user, oid, 'usage')
+        then 'gives it rights outside of a scope: make the login NOINHERIT, or grant that role WITH INHERIT FALSE'
+    end as fault
+  from pg_catalog.pg_roles role where pg_has_role(session_user, oid, 'member') order by itself desc`
+
+/** @param client connected as the login */
+export async function refuseMightyRole(client: pg.ClientBase, scopeRole: string): Promise<void> {
+  const { rows } = await client.query(MIGHT, [scopeRole])
+  const mighty = rows.find(({ fault }) => fault)
+  if (!mighty) return
+  const who = mighty.itself ? `the role "${mighty.role}"` : `the role may become "${mighty.role}", which`
+  throw new Error(`tenantUrl: ${who} ${mighty.fault}; tenants' queries must use one that does not`)
+}
