@@ -53,6 +53,48 @@ create index tenant_domains_tenant on tenant_domains (tenant_id);
 create table placement_logins (
   placement text primary key, login text not null, scope_role text not null, password text);
 
+-- tenants/0002_migration_runs
+alter table tenants add schema_version text not null default '';
+create index tenants_schema_version on tenants (schema_version, id) where status in ('active', 'suspended');
+create table schema_versions (version text primary key, migrations jsonb not null);
+create table migration_runs (
+  id uuid primary key,
+  direction text not null check (direction in ('up', 'down')),
+  steps integer check ((direction = 'down') = (steps is not null)),
+  scope text not null,
+  target text not null,
+  state text not null check (state in ('running', 'completed', 'failed', 'cancelled')),
+  is_cancelled boolean not null default false,
+  retries integer not null,
+  lock_timeout_ms integer not null,
+  stop_after_failures integer,
+  worked_until timestamptz(3) not null,
+  created_at timestamptz(3) not null,
+  finished_at timestamptz(3)
+);
+create unique index migration_runs_active on migration_runs ((true)) where state = 'running';
+create index migration_runs_newest on migration_runs (created_at desc, id desc);
+create table migration_items (
+  run_id uuid not null references migration_runs on delete cascade,
+  storage text not null,
+  tenant_id text,
+  isolation text not null,
+  placement text not null,
+  state text not null default 'pending' check (state in ('pending', 'running', 'done', 'failed', 'skipped')),
+  attempts integer not null default 0,
+  due_at timestamptz(3) not null default now(),
+  worker uuid,
+  lease_until timestamptz(3),
+  migrations text[],
+  error_code text,
+  error_message text,
+  duration_ms integer,
+  primary key (run_id, storage)
+);
+create index migration_items_pending on migration_items (run_id, attempts, storage) where state = 'pending';
+create index migration_items_state on migration_items (run_id, state);
+create index migration_items_tenant on migration_items (tenant_id);
+
 -- auditLogs/0001_audit_entries
 create table audit_entries (
   id uuid primary key,
