@@ -3,8 +3,14 @@
  * The same rows are in one table of the host's without any protection, where each statement names the tenant itself.
  */
 import pg from 'pg'
-import { databasePg } from '../src/drivers/isolation/database-pg.ts'
-import { type IsolationDriver, rowscopePg, schemaPg, type Tenancy, type TenantMigration } from '../src/index.ts'
+import {
+  databasePg,
+  type IsolationDriver,
+  rowscopePg,
+  schemaPg,
+  type Tenancy,
+  type TenantMigration,
+} from '../src/index.ts'
 import { installAll } from './tenancy.ts'
 
 export const TENANTS = 50

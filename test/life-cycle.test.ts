@@ -28,15 +28,18 @@ test(
   'tenants live and die as the model says',
   async () => {
     let walks = 0
-    let latest: Promise<void> | undefined
-    await fc.assert(
-      fc.asyncProperty(steps(STEPS), async (drawn) => {
-        latest = walk(processes, drawn)
-        await latest
-        walks++
-      }),
-      { numRuns: 1_000_000, interruptAfterTimeLimit: seconds * 1_000, ...(seed ? { seed: Number(seed) } : {}) },
-    )
+    let latest = Promise.resolve()
+    const walksWell = fc.asyncProperty(steps(STEPS), (drawn) => {
+      latest = walk(processes, drawn).then(() => void walks++)
+      return latest
+    })
+    const options = { numRuns: 1_000_000, interruptAfterTimeLimit: seconds * 1_000 }
+    try {
+      await fc.assert(walksWell, seed ? { ...options, seed: Number(seed) } : options)
+    } catch (error) {
+      await Promise.allSettled([latest])
+      throw error
+    }
     await latest // it may have been interrupted in the middle of one
     expect(walks).toBeGreaterThan(0)
     console.log(`${walks} walks`, processes.faults)

@@ -118,31 +118,67 @@ const round: Arbitrary<Step> = fc.record({ turns, settles: fc.boolean() }).map(s
 /** Who is not there can only be made: so some are, at once. */
 const first: Arbitrary<Step> = fc
   .record({
-    turns: fc
-      .uniqueArray(turn, { minLength: 1, selector: ({ tenant }) => tenant, size: 'max' })
-      .chain((drawn) =>
-        fc
-          .array(fc.constantFrom<Act>('create', 'create', 'createWithoutJob'), { minLength: 5, maxLength: 5 })
-          .map((acts) => drawn.map((one, index) => ({ ...one, act: acts[index] ?? 'create' }))),
-      )
-      .map((drawn) => drawn.map((one) => ({ ...one, process: processOf(one) }))),
+    turns: fc.tuple(
+      ...(Object.keys(TENANTS) as TenantName[]).map((tenant) =>
+        fc.option(
+          turn.map(({ process }) => ({ tenant, act: 'create' as const, process, fault: null })),
+          { freq: 4 },
+        ),
+      ),
+    ),
+    isLost: fc.boolean(),
     settles: fc.boolean(),
   })
-  .map(shown)
+  .map(({ turns, isLost, settles }) => {
+    const drawn = turns.filter((one) => one !== null)
+    const act: Act = isLost ? 'createWithoutJob' : 'create'
+    return shown({ turns: drawn.map((one) => ({ ...one, act, process: processOf(one) })), settles })
+  })
+
+/** What has to be done before an act has something to do. */
+const BEFORE: readonly (readonly [Act, readonly (Act | 'a month passes')[]])[] = [
+  ['create', []],
+  ['install', ['createWithoutJob']],
+  ['suspend', ['create']],
+  ['activate', ['create', 'suspend']],
+  ['delete', ['create']],
+  ['restore', ['create', 'delete']],
+  ['restore', ['create', 'suspend', 'delete']],
+  ['purge', ['create', 'delete', 'a month passes']],
+  ['close', ['create', 'suspend']],
+  ['rollback', ['create']],
+  ['migrate', ['create', 'rollback']],
+  ['writeTransaction', ['create']],
+]
+const DURABLE = (Object.keys(TENANTS) as TenantName[]).filter((name) => TENANTS[name] !== 'sqlite-memory')
+
+/** One act that has something to do, and a fault in the middle of it. */
+const cutOff: Arbitrary<Step[]> = fc
+  .record({ tenant: fc.constantFrom(...DURABLE), which: fc.constantFrom(...BEFORE), fault, settles: fc.boolean() })
+  .map(({ tenant, which: [act, before], fault, settles }) => [
+    ...before.map((one): Step => {
+      if (one === 'a month passes') return one
+      const isSent = one === 'create'
+      return shown({ turns: [{ tenant, act: one, process: 'beside', fault: null }], settles: isSent })
+    }),
+    shown({ turns: [{ tenant, act, process: 'far', fault }], settles }),
+  ])
+
+const anything = (longest: number): Arbitrary<Step[]> =>
+  fc.array(fc.oneof({ weight: 7, arbitrary: round }, { weight: 1, arbitrary: fc.constant<Step>('a month passes') }), {
+    minLength: 1,
+    maxLength: longest,
+    size: 'max',
+  })
 
 export const steps = (longest: number): Arbitrary<Step[]> =>
-  fc
-    .tuple(
-      first,
-      fc.array(
-        fc.oneof({ weight: 7, arbitrary: round }, { weight: 1, arbitrary: fc.constant<Step>('a month passes') }),
-        { minLength: 1, maxLength: longest, size: 'max' },
-      ),
-    )
-    .map(([made, then]) => [made, ...then])
+  fc.oneof(
+    fc.tuple(first, anything(longest)).map(([made, then]) => [made, ...then]),
+    fc.tuple(cutOff, fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, anything(3))).map((parts) => parts.flat()),
+  )
 
 function shown(round: Round): Step {
-  return { ...round, [fc.toStringMethod]: () => wordsOf(round) }
+  return Object.assign(round, { [fc.toStringMethod]: () => wordsOf(round) })
 }
 
 export const wordsOf = ({ turns, settles }: Round): string =>

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { CompiledQuery, type Kysely } from 'kysely'
 import pg from 'pg'
@@ -396,6 +397,29 @@ describe('a fence', () => {
     await driver.drop(place)
   })
 
+  test.each(['alone', 'in a transaction'])(
+    'or a loss nobody heard of: a statement %s goes by another connection',
+    async (how) => {
+      const place = placeOf(driver, 'unheard')
+      const { pool } = await fresh('unheard')
+      const [{ pid }] = (await pool.query('select pg_backend_pid() as pid')).rows
+      const ending = `import pg from 'pg'
+      const client = new pg.Client(process.argv[1])
+      await client.connect()
+      await client.query('select pg_terminate_backend($1, 10000)', [process.argv[2]])
+      await client.end()`
+      // Nothing is heard of it here while this process waits for the other.
+      const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', ending, placement.url, String(pid)])
+      const asked =
+        how === 'alone'
+          ? pool.query(OWNERS).then(({ rows }) => rows)
+          : directHandle(driver, place).transaction((db) => raw(db, OWNERS))
+      expect(status).toBe(0)
+      expect(await asked).toEqual([{ owner: 'unheard' }])
+      await driver.drop(place)
+    },
+  )
+
   test('lets nobody through who comes at the same moment', async () => {
     const place = placeOf(driver, 'stormed')
     await fresh('stormed')
@@ -457,7 +481,7 @@ describe('a drop', () => {
     await Promise.all([driver.drop(place), other.drop(place), driver.drop(place)])
     await driver.drop(place)
     expect(await databases('leaving')).toEqual([])
-    await expect(working.commit().execute()).rejects.toThrow()
+    await expect(working.rollback().execute()).rejects.toThrow()
     await expect(pool.query('select 1')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     await watcher.end()
     expect(await driver.provision(place)).toEqual(['0001_notes'])

@@ -43,6 +43,8 @@ export interface Manner {
 
 /** Statements that keep a name on one connection. */
 const MAX_PREPARED = 200
+/** Sessions behind a pooler that are met in one go with temporary tables in them; after so many, dropping these does not help. */
+const MOST_TIDIED = 100
 /** A cached plan whose columns changed under it; a name that the server does not know. */
 const UNPREPARED = new Set(['0A000', '26000'])
 
@@ -105,6 +107,7 @@ export class ScopedConnection implements TenantConnection {
 
   async #begin({ isolationLevel, accessMode }: TransactionModes): Promise<void> {
     const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode].filter(Boolean).join(', ')
+    let sessions = 0
     for (;;) {
       try {
         await send(this.#pooled.client, new BeginQuery(modes, this.#scope, this.#form))
@@ -112,6 +115,7 @@ export class ScopedConnection implements TenantConnection {
       } catch (error) {
         if (this.inTransaction) await this.#pooled.client.query(`rollback; ${this.#cleaning}`)
         if (!this.#isTidiedUp(error)) await this.#renewUnlessFenced(error)
+        else if (++sessions > MOST_TIDIED) throw error
       }
     }
   }

@@ -1,5 +1,5 @@
 /** The drivers as the proof of isolation takes them: on an installation of their own, with few connections. */
-import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
+import type { ConnectionLimits, IsolationDriver, Place } from '../../tenants/isolation.ts'
 import type { StorageView, Subject } from '../../testing/isolation-subject.ts'
 import { databasePg, TENANT_SCHEMA } from './database-pg.ts'
 import { createInstallation, type Installation } from './installation.fixture.ts'
@@ -51,18 +51,28 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   'sqlite-memory': { engine: 'sqlite', make: () => sqliteMemory() },
 }
 
+export interface SubjectOptions {
+  /** Another way to the server for tenants' queries. */
+  readonly way?: (tenantUrl: string) => string
+  readonly limits?: Partial<ConnectionLimits>
+}
+
 /** @param kind one of `KINDS` */
-export async function openSubject(serverUrl: string, kind: string): Promise<Subject> {
+export async function openSubject(
+  serverUrl: string,
+  kind: string,
+  { way = (url) => url, limits }: SubjectOptions = {},
+): Promise<Subject> {
   const { engine, make, look } = KINDS[kind] ?? unknownKind(kind)
-  const installation = await createInstallation(serverUrl, {
-    connections: { max: CONNECTIONS, perTenant: CONNECTIONS, waitMs: WAIT_MS, queuePerTenant: 1_000 },
-  })
-  const placement = await installation.prepare()
+  const connections = { max: CONNECTIONS, perTenant: CONNECTIONS, waitMs: WAIT_MS, queuePerTenant: 1_000, ...limits }
+  const installation = await createInstallation(serverUrl, { connections })
+  const { tenantUrl, ...prepared } = await installation.prepare()
+  const placement = { ...prepared, tenantUrl: way(tenantUrl) }
   return {
     placement: placement.name,
     maxConnections: engine === 'postgres' ? CONNECTIONS : 1,
     open: (migrations) => installation.open(placement, { driver: make, migrations }),
-    viewOf: look && ((place) => look(place, installation, placement.tenantUrl)),
+    viewOf: look && ((place) => look(place, installation, tenantUrl)),
     close: () => installation.end(),
   }
 }

@@ -1,0 +1,171 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
+/** In the connections that tenants share, in the login, and in the way from a tenant's id to its storage. */
+import type { SourceMutant } from './mutant.ts'
+
+const CONNECTIONS = 'drivers/isolation/connections.ts'
+const SERVER = 'drivers/isolation/postgres-server.ts'
+const LOGIN_TESTS = ['src/drivers/isolation/tenant-login.test.ts']
+const SOURCE_TESTS = ['src/tenants/tenant-source.test.ts']
+const FENCE_TESTS = ['src/tenants/fences.test.ts']
+const REGISTRY_TESTS = ['src/tenants/registry.test.ts', 'src/tenants/tenant-cache.test.ts']
+
+export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'a client lent twice',
+    story: 'Who takes an idle connection does not take it away: two tenants have it at once.',
+    file: CONNECTIONS,
+    replace: 'last < 0 ? clients.splice(-1) : clients.splice(last, 1)',
+    by: 'last < 0 ? clients.slice(-1) : clients.slice(last, last + 1)',
+  },
+  {
+    name: 'destroyed ones used on',
+    story: 'A connection that is to be destroyed is lent again.',
+    file: CONNECTIONS,
+    replace: 'if (destroy || this.#isClosed || ',
+    by: 'if (this.#isClosed || ',
+  },
+  {
+    name: 'budget free before the socket is closed',
+    story: 'The server sees more connections than there may be.',
+    file: CONNECTIONS,
+    replace: '    this.#ending++\n    const timer',
+    by: '    this.#ending++\n    this.#total--\n    const timer',
+    tests: ['src/drivers/isolation/connections.test.ts'],
+  },
+  {
+    name: 'one tenant may have them all',
+    story: 'A loud tenant takes every connection, and others wait behind it.',
+    file: CONNECTIONS,
+    replace: '(this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant',
+    by: '(this.#inUse.get(tenantId) ?? 0) < this.#options.limits.max',
+    tests: ['src/drivers/isolation/connections.test.ts'],
+  },
+  {
+    name: 'a mighty login accepted',
+    story: 'Tenants’ queries run as a superuser, past every policy.',
+    file: SERVER,
+    replace: 'await refuseMightyRole(client, this.scopeRole)',
+    by: '',
+    tests: LOGIN_TESTS,
+  },
+  {
+    name: 'a login that inherits accepted',
+    story: 'The login has the rights of the scope role without taking it.',
+    file: SERVER,
+    replace: `when rolname = $1 and pg_has_role(session_user, oid, 'usage')`,
+    by: 'when rolname = $1 and false',
+    tests: LOGIN_TESTS,
+  },
+  {
+    name: 'storage made by several at once',
+    story: 'The lock that lets one process at a time make a storage is left out.',
+    file: SERVER,
+    replace: 'begin; select pg_advisory_xact_lock(${lockOf(locator)});',
+    by: 'begin; select 1;',
+  },
+  {
+    name: 'no tenant is "" and not an error',
+    story: 'current_tenant() answers the empty text outside of a scope: an INSERT succeeds for nobody.',
+    file: 'drivers/isolation/postgres-migrator.ts',
+    replace: `if coalesce(tenant, '') = '' then`,
+    by: 'if false then',
+  },
+  {
+    name: 'one handle for all tenants',
+    story: 'The cache of handles is keyed without the tenant.',
+    file: 'tenants/handles.ts',
+    replace: `    const kept = this.#kept.get(tenant.id)
+    if (kept?.locator === place.locator) return kept.handle`,
+    by: `    const [kept] = [...this.#kept.values()]
+    if (kept) return kept.handle`,
+    tests: SOURCE_TESTS,
+  },
+  {
+    name: 'a place kept for ever',
+    story: 'A handle goes on to the place where its tenant was first.',
+    file: 'tenants/tenant-source.ts',
+    replace: 'usable(id, registry.peek(id) ?? (await registry.find(id)))',
+    by: '(((parts as any).first ??= new Map()).get(id) ?? (parts as any).first.set(id, usable(id, registry.peek(id) ?? (await registry.find(id)))).get(id))',
+    tests: SOURCE_TESTS,
+  },
+  {
+    name: 'status not looked at',
+    story: 'A handle serves a tenant that is suspended or deleted.',
+    file: 'tenants/tenant-source.ts',
+    replace: '  assertUsable(located.tenant)\n',
+    by: '',
+    tests: SOURCE_TESTS,
+  },
+  {
+    name: 'context and handle need not agree',
+    story: 'Work for one tenant uses the handle of another.',
+    file: 'tenants/tenant-source.ts',
+    replace: '  assertAgrees(id)\n',
+    by: '',
+    tests: SOURCE_TESTS,
+  },
+  {
+    name: 'context and tenant need not agree',
+    story: 'assertAgrees lets every tenant pass.',
+    file: 'tenants/scope.ts',
+    replace: 'if (tenantId === undefined || tenantId === null || tenantId === id) return',
+    by: 'return',
+    tests: ['src/tenants/scope.test.ts'],
+  },
+  {
+    name: 'tried again where it was',
+    story: 'Who meets the fence of storage that a tenant has left goes there again.',
+    file: 'tenants/tenant-source.ts',
+    replace: 'circuits.run(now.place, () => work(storage.driver(now.place.isolation), now.place))',
+    by: 'circuits.run(located.place, () => work(driver, located.place))',
+    tests: SOURCE_TESTS,
+  },
+  {
+    name: 'never asked again at a fence',
+    story: 'A process whose registry is behind stays behind.',
+    file: 'tenants/tenant-cache.ts',
+    replace: '    this.forget(id)\n    return this.find(id)',
+    by: '    return this.find(id)',
+    tests: [...REGISTRY_TESTS, ...SOURCE_TESTS],
+  },
+  {
+    name: 'an old read kept over a change',
+    story: 'What was read before a change is put into the cache after it.',
+    file: 'tenants/tenant-cache.ts',
+    replace: 'if (generation === this.#generation) keep(located)',
+    by: 'keep(located)',
+    tests: REGISTRY_TESTS,
+  },
+  {
+    name: 'a domain’s last owner',
+    story: 'A domain that was given up still leads to the tenant that had it.',
+    file: 'tenants/tenant-cache.ts',
+    replace: 'return known?.located?.tenant.domains.includes(domain) ? known : undefined',
+    by: 'return known',
+    tests: REGISTRY_TESTS,
+  },
+  {
+    name: 'no fence when a tenant is suspended',
+    story: 'A process that has not heard of a suspension goes on serving.',
+    file: 'tenants/fences.ts',
+    replace: '    if (!CLOSED.has(row.status)) return\n    try {',
+    by: '    if (row) return\n    try {',
+    tests: FENCE_TESTS,
+  },
+  {
+    name: 'a fence is never lifted',
+    story: 'A tenant that is active again is refused by its storage.',
+    file: 'tenants/fences.ts',
+    replace: `if (row.status === 'active') return this.#storage.driver(row.isolation).unfence(toPlace(row))`,
+    by: `if (row.status === 'active') return`,
+    tests: FENCE_TESTS,
+  },
+  {
+    name: 'the fence of a suspended tenant mended',
+    story: 'Who meets a fence has it lifted, whatever the status of its tenant.',
+    file: 'tenants/fences.ts',
+    replace: `if (row.status !== 'active' || !(await driver.isFenced(toPlace(row)))) return false`,
+    by: 'if (!(await driver.isFenced(toPlace(row)))) return false',
+    tests: [...FENCE_TESTS, ...SOURCE_TESTS],
+  },
+]

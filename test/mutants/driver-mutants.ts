@@ -1,0 +1,295 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
+/** In one driver alone: its names, its rights, its fence. */
+import type { SourceMutant } from './mutant.ts'
+import { ROW_MUTANTS } from './row-mutants.ts'
+
+const SCHEMA = 'drivers/isolation/schema-pg.ts'
+const RIGHTS = 'drivers/isolation/schema-rights.ts'
+const DATABASE = 'drivers/isolation/database-pg.ts'
+const TENANT_DATABASE = 'drivers/isolation/tenant-database.ts'
+const CONNECTIONS = 'drivers/isolation/connections.ts'
+const SERVER = 'drivers/isolation/postgres-server.ts'
+const onSchema = { on: ['schema-pg, batch'] }
+const onDatabase = { on: ['database-pg, batch'] }
+
+const SCHEMA_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'schema: name without the epoch',
+    story: 'Storage that a tenant has left is taken for the one it has now.',
+    file: SCHEMA,
+    replace: '`t${epoch}_${tenantId}`',
+    by: '`t_${tenantId}`',
+    ...onSchema,
+  },
+  {
+    name: 'schema: two ids, one name',
+    story: '"a-b" and "a_b" share a schema.',
+    file: SCHEMA,
+    replace: '`t${epoch}_${tenantId}`',
+    by: "`t${epoch}_${tenantId.replaceAll('-', '_')}`",
+    ...onSchema,
+  },
+  {
+    name: 'schema: name cut off',
+    story: 'Long ids share the schema of those that begin alike.',
+    file: SCHEMA,
+    replace: '`t${epoch}_${tenantId}`',
+    by: '`t${epoch}_${tenantId}_a_longer_name_for_every_schema`.slice(0, 64)',
+    ...onSchema,
+  },
+  {
+    name: 'schema: search_path of the first tenant',
+    story: 'The path is made once and kept for all.',
+    file: SCHEMA,
+    replace: `  const searchPath = (locator: string): string =>
+    [locator,`,
+    by: `  let first: string | undefined
+  const searchPath = (locator: string): string =>
+    first ??= [locator,`,
+    ...onSchema,
+  },
+  {
+    name: 'schema: temporary tables first',
+    story: 'Without pg_temp at the end a temporary table stands before the tenant’s own.',
+    file: SCHEMA,
+    replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
+    by: `(extensionsSchema ? [extensionsSchema] : [])]`,
+    ...onSchema,
+  },
+  {
+    name: 'schema: public in the path',
+    story: 'A table that a tenant does not have is looked for where everybody’s are.',
+    file: SCHEMA,
+    replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
+    by: `(extensionsSchema ? [extensionsSchema] : []), 'public', 'pg_temp']`,
+    ...onSchema,
+  },
+  {
+    name: 'schema: no role in the scope',
+    story: 'Statements run as the login itself.',
+    file: SCHEMA,
+    replace: 'role: scopeRole,',
+    by: `role: 'none',`,
+    ...onSchema,
+  },
+  {
+    name: 'schema: missing storage not noticed',
+    story: 'A schema that is not there is skipped in the path, and so is a fence.',
+    file: SCHEMA,
+    replace: 'openSchema: locator,',
+    by: 'openSchema: null,',
+    ...onSchema,
+  },
+  {
+    name: 'schema: fence never set',
+    story: 'fence() changes nothing at the server.',
+    file: SCHEMA,
+    replace: `await changeUsage(placements.server(placement), locator, 'revoke', 'from')`,
+    by: '',
+    ...onSchema,
+  },
+  {
+    name: 'schema: fence never lifted',
+    story: 'unfence() changes nothing at the server.',
+    file: SCHEMA,
+    replace: `await changeUsage(placements.server(placement), locator, 'grant', 'to')`,
+    by: '',
+    ...onSchema,
+  },
+  {
+    name: 'schema: fence not told',
+    story: 'isFenced() says no whatever is there.',
+    file: SCHEMA,
+    replace: 'return rows[0]?.open !== true',
+    by: 'return false',
+    ...onSchema,
+  },
+  {
+    name: 'schema: fence not recognised',
+    story: 'mayBeFence() never says so: nobody looks where the tenant is now.',
+    file: SCHEMA,
+    replace: 'mayBeFence: (error) => StorageFenced.matches(error),',
+    by: 'mayBeFence: () => false,',
+    ...onSchema,
+  },
+  {
+    name: 'schema: fence not looked at',
+    story: 'The scope does not notice that the storage is closed.',
+    file: 'drivers/isolation/scoped-query.ts',
+    replace: `ln(has_schema_privilege($3, $4, 'usage')::int)`,
+    by: '0',
+    ...onSchema,
+  },
+  {
+    name: 'schema: everybody may use it',
+    story: 'USAGE is granted to PUBLIC.',
+    file: RIGHTS,
+    replace: 'grant usage on schema ${schema} to ${role};',
+    by: 'grant usage on schema ${schema} to ${role}, public;',
+    ...onSchema,
+  },
+  {
+    name: 'schema: everybody may read',
+    story: 'Tables are granted to PUBLIC.',
+    file: RIGHTS,
+    replace: 'grant select, insert, update, delete on tables to ${role};',
+    by: 'grant select, insert, update, delete on tables to ${role}, public;',
+    ...onSchema,
+  },
+  {
+    name: 'schema: more rights than needed',
+    story: 'Tenants may TRUNCATE and make triggers.',
+    file: RIGHTS,
+    replace: 'grant select, insert, update, delete on tables to',
+    by: 'grant all on tables to',
+    ...onSchema,
+  },
+  {
+    name: 'schema: drop leaves it there',
+    story: 'A tenant that comes back finds the rows of the one that was purged.',
+    file: SCHEMA,
+    replace: 'drop schema if exists ${pg.escapeIdentifier(locator)} cascade',
+    by: 'select ${pg.escapeLiteral(locator)}',
+    ...onSchema,
+  },
+  {
+    name: 'schema: qualified with another’s name',
+    story: 'The schema before each table’s name is the first tenant’s.',
+    file: SCHEMA,
+    replace: 'schemaOf: ({ locator }: Place) => locator',
+    by: 'schemaOf: ({ locator }: Place) => ((globalThis as any).firstSchema ??= locator)',
+    on: ['schema-pg, qualified'],
+  },
+]
+
+const DATABASE_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'database: name without the epoch',
+    story: 'The database that a tenant has left is taken for the one it has now.',
+    file: DATABASE,
+    replace: '`t${epoch.toString(36)}_${tag}_${tenantId}`',
+    by: '`t1_${tag}_${tenantId}`',
+    ...onDatabase,
+  },
+  {
+    name: 'database: name without the installation',
+    story: 'Two installations on a server have one database for tenants of the same id.',
+    file: DATABASE,
+    replace: '`t${epoch.toString(36)}_${tag}_${tenantId}`',
+    by: '`t${epoch.toString(36)}_${tenantId}`',
+    on: ['database-pg, batch'],
+    tests: ['src/drivers/isolation/database-pg.test.ts'],
+  },
+  {
+    name: 'database: a client of another database',
+    story: 'Who finds no idle client of its own takes one of another tenant’s.',
+    file: CONNECTIONS,
+    replace: `    const clients = this.#idle.get(database)
+    if (!clients) return undefined
+    const last`,
+    by: `    const clients = this.#idle.get(database) ?? [...this.#idle.values()][0]
+    if (!clients) return undefined
+    const last`,
+    ...onDatabase,
+  },
+  {
+    name: 'database: evicted and handed over',
+    story: 'The connection that is closed to make room stays among the idle ones.',
+    file: CONNECTIONS,
+    replace: 'if (oldest && this.#unpark(oldest)) this.#end(oldest)',
+    by: 'if (oldest) this.#end(oldest)',
+    ...onDatabase,
+  },
+  {
+    name: 'database: connected to the placement’s own',
+    story: 'Every tenant is in one database.',
+    file: SERVER,
+    replace: 'database === OWN_DATABASE ? tenantUrl : withDatabase(tenantUrl, database)',
+    by: 'tenantUrl',
+    ...onDatabase,
+  },
+  {
+    name: 'database: not asked which it is',
+    story: 'What stands between gives another database, and nobody notices.',
+    file: SERVER,
+    replace: 'if (database !== OWN_DATABASE && reached.database !== database) {',
+    by: 'if (false) {',
+    ...onDatabase,
+  },
+  {
+    name: 'database: statements go to the placement’s',
+    story: 'execute() does not say whose database it means.',
+    file: DATABASE,
+    replace: 'return server.execute(scopeOf(place, server), manner, statement, place.locator)',
+    by: 'return server.execute(scopeOf(place, server), manner, statement)',
+    ...onDatabase,
+  },
+  {
+    name: 'database: temporary tables first',
+    story: 'Without pg_temp at the end a temporary table stands before the tenant’s own.',
+    file: DATABASE,
+    replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
+    by: `(extensionsSchema ? [extensionsSchema] : [])]`,
+    ...onDatabase,
+  },
+  {
+    name: 'database: no role in the scope',
+    story: 'Statements run as the login itself.',
+    file: DATABASE,
+    replace: 'role: scopeRole,',
+    by: `role: 'none',`,
+    ...onDatabase,
+  },
+  {
+    name: 'database: sessions go on behind a fence',
+    story: 'The door is closed; who is inside stays.',
+    file: TENANT_DATABASE,
+    replace: '  await endSessions(server, name)\n',
+    by: '',
+    ...onDatabase,
+  },
+  {
+    name: 'database: fence leaves the door open',
+    story: 'Sessions are ended, and may come back.',
+    file: TENANT_DATABASE,
+    replace: 'if (grantees.length === 0) return',
+    by: 'if (grantees) return',
+    ...onDatabase,
+  },
+  {
+    name: 'database: fence not recognised',
+    story: 'A closed database is an error like any other.',
+    file: 'drivers/isolation/closed-database.ts',
+    replace: 'return isClosed ? StorageFenced(',
+    by: 'return false ? StorageFenced(',
+    ...onDatabase,
+  },
+  {
+    name: 'database: fence not told',
+    story: 'isFenced() says no whatever is there.',
+    file: TENANT_DATABASE,
+    replace: 'server.owned(async (client) => !(await isOpen(server, client, name)))',
+    by: 'server.owned(async () => false)',
+    ...onDatabase,
+  },
+  {
+    name: 'database: everybody may connect',
+    story: 'PUBLIC keeps its right to connect to a new database.',
+    file: TENANT_DATABASE,
+    replace: 'revoke all on database ${database} from public; ',
+    by: '',
+    ...onDatabase,
+    tests: ['src/drivers/isolation/database-pg.test.ts'],
+  },
+  {
+    name: 'database: open before it is whole',
+    story: 'A tenant reaches a database whose migrations have failed.',
+    file: DATABASE,
+    replace: '      await makeDatabase(server, place.locator, template)\n',
+    by: '      await makeDatabase(server, place.locator, template)\n      await openDatabase(server, place.locator)\n',
+    ...onDatabase,
+    tests: ['src/drivers/isolation/database-pg.test.ts'],
+  },
+]
+
+export const DRIVER_MUTANTS: readonly SourceMutant[] = [...SCHEMA_MUTANTS, ...ROW_MUTANTS, ...DATABASE_MUTANTS]

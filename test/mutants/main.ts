@@ -1,0 +1,114 @@
+/**
+ * `npm run test:mutants [-- --only <text> --driver <name> --lanes 2 --write]`: puts each mutant into a copy of the source (or
+ * into a database) and runs the proof there. Prints what noticed it, and the score; exits with 1 when a mutant survives, does
+ * not apply, or does not run at all. `--write` lists them in docs/isolation-proof.md.
+ */
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
+import { CONNECTION_MUTANTS } from './connection-mutants.ts'
+import { DRIVER_MUTANTS } from './driver-mutants.ts'
+import { DRIVERS, driversOf, kindsOf, type Mutant } from './mutant.ts'
+import { type Outcome, type Proof, proofOf, runProof, tryMutant } from './proof.ts'
+import { writeList } from './report.ts'
+import { SCOPE_MUTANTS } from './scope-mutants.ts'
+import { SQL_MUTANTS } from './sql-mutants.ts'
+
+const MUTANTS: readonly Mutant[] = [...SCOPE_MUTANTS, ...CONNECTION_MUTANTS, ...DRIVER_MUTANTS, ...SQL_MUTANTS]
+const ROOT = resolve(import.meta.dirname, '../..')
+/** What the proof needs of the repository. */
+const COPIED = ['src', 'test/setup', 'test/mutants', 'package.json', 'tsconfig.json', 'vitest.config.ts']
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', default: '' },
+    driver: { type: 'string', default: '' },
+    lanes: { type: 'string', default: '2' },
+    write: { type: 'boolean', default: false },
+  },
+})
+interface Attempt {
+  readonly mutant: Mutant
+  /** Absent where tests of its own decide. */
+  readonly kind: string | undefined
+}
+
+const attempts: readonly Attempt[] = MUTANTS.filter(({ name }) => name.includes(values.only)).flatMap(
+  (mutant): Attempt[] => {
+    const kinds = kindsOf(mutant).filter((kind) => kind.startsWith(values.driver))
+    if (kinds.length > 0) return kinds.map((kind) => ({ mutant, kind }))
+    return values.driver === '' ? [{ mutant, kind: undefined }] : []
+  },
+)
+const names = MUTANTS.map(({ name }) => name)
+if (new Set(names).size < names.length) throw new Error('two mutants have one name')
+
+const directory = mkdtempSync(join(tmpdir(), 'tenantry-mutants-'))
+const server = await startEmbeddedPostgres({
+  directory: join(directory, 'postgres'),
+  password: 'mutants',
+  settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '300' },
+})
+const outcomes: Outcome[] = []
+try {
+  const lanes = Array.from({ length: Number(values.lanes) }, (_, lane) => copyTree(join(directory, `tree-${lane}`)))
+  await refuseBrokenProof(lanes[0] ?? '')
+  const left = [...attempts]
+  await Promise.all(
+    lanes.map(async (tree) => {
+      for (let next = left.shift(); next; next = left.shift()) {
+        const outcome = await tryMutant(next.mutant, next.kind, { tree, postgresUrl: server.url })
+        outcomes.push(outcome)
+        console.log(
+          `${outcome.verdict.padEnd(9)} ${next.mutant.name} (${next.kind ?? 'all drivers'}), ${Math.round(outcome.elapsedMs / 1_000)} s: ${outcome.by}`,
+        )
+      }
+    }),
+  )
+} finally {
+  await server.stop()
+  rmSync(directory, { recursive: true, force: true })
+}
+
+const bad = outcomes.filter(({ verdict }) => verdict !== 'killed')
+for (const driver of DRIVERS) {
+  const mutants = MUTANTS.filter((mutant) => driversOf(mutant).includes(driver))
+  const isKilled = (mutant: Mutant) =>
+    outcomes
+      .filter((one) => one.mutant === mutant && (one.kind === undefined || one.kind.startsWith(driver)))
+      .every(({ verdict }) => verdict === 'killed')
+  const tried = mutants.filter((mutant) => outcomes.some((one) => one.mutant === mutant))
+  const killed = tried.filter(isKilled)
+  if (tried.length > 0)
+    console.log(`${driver}: ${killed.length} of ${tried.length} mutants killed (of ${mutants.length})`)
+}
+for (const { verdict, mutant, kind, by } of bad) console.log(`${verdict}: ${mutant.name} (${kind ?? 'all'}): ${by}`)
+if (values.write) writeList(join(ROOT, 'docs/isolation-proof.md'), MUTANTS, outcomes)
+if (bad.length > 0) process.exitCode = 1
+
+function copyTree(tree: string): string {
+  mkdirSync(join(tree, 'test'), { recursive: true })
+  for (const path of COPIED) cpSync(join(ROOT, path), join(tree, path), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'))
+  return tree
+}
+
+/** A proof that fails by itself would kill everything. */
+async function refuseBrokenProof(tree: string): Promise<void> {
+  const kinds = [
+    ...new Set(attempts.map(({ mutant, kind }) => (proofOf(mutant, kind).name === kind ? kind : undefined))),
+  ]
+  const ofDrivers = kinds.filter((kind) => kind !== undefined).map((kind) => proofOf(undefined, kind))
+  const own = attempts.map(({ mutant, kind }) => proofOf(mutant, kind)).filter(({ name }) => name === undefined)
+  const ofTests: Proof = { files: [...new Set(own.flatMap(({ files }) => files))], name: undefined }
+  for (const proof of [...ofDrivers, ofTests]) {
+    if (proof.files.length === 0) continue
+    const started = performance.now()
+    const { verdict, by } = await runProof(proof, { tree, postgresUrl: server.url })
+    if (verdict !== 'survived') throw new Error(`the proof fails without a mutant: ${verdict} ${by}`)
+    const seconds = Math.round((performance.now() - started) / 1_000)
+    console.log(`unchanged ${proof.name ?? proof.files.join(' ')}: passes in ${seconds} s`)
+  }
+}

@@ -1,0 +1,132 @@
+/** One mutant in one copy of the source: put in, the proof run, taken out again. */
+import { spawn } from 'node:child_process'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { join } from 'node:path'
+import { isSql, type Mutant } from './mutant.ts'
+
+const ENDS_WITHIN_MS = 240_000
+const DRIVER_PROOF = ['src/drivers/isolation/traps.test.ts', 'src/drivers/isolation/suite.test.ts']
+const SQL_PROOF = ['test/mutants/sql.test.ts']
+
+export type Verdict = 'killed' | 'survived' | 'not there' | 'broken'
+
+export interface Proof {
+  readonly files: readonly string[]
+  /** Part of the names of the tests that count. */
+  readonly name: string | undefined
+}
+
+export interface Outcome {
+  readonly mutant: Mutant
+  readonly kind: string | undefined
+  readonly verdict: Verdict
+  /** The test that noticed it, or what went wrong. */
+  readonly by: string
+  readonly elapsedMs: number
+}
+
+export interface Place {
+  readonly tree: string
+  readonly postgresUrl: string
+}
+
+export function proofOf(mutant: Mutant | undefined, kind: string | undefined): Proof {
+  if (mutant && isSql(mutant)) return { files: kind === undefined ? [] : SQL_PROOF, name: kind }
+  if (mutant?.tests) return { files: mutant.tests, name: undefined }
+  return { files: kind === undefined ? [] : DRIVER_PROOF, name: kind }
+}
+
+export async function tryMutant(
+  mutant: Mutant,
+  kind: string | undefined,
+  { tree, postgresUrl }: Place,
+): Promise<Outcome> {
+  const started = performance.now()
+  const outcome = (verdict: Verdict, by: string): Outcome => ({
+    mutant,
+    kind,
+    verdict,
+    by,
+    elapsedMs: performance.now() - started,
+  })
+  const proof = proofOf(mutant, kind)
+  if (isSql(mutant)) {
+    const { verdict, by } = await runProof(proof, { tree, postgresUrl }, mutant.name)
+    return outcome(verdict, by)
+  }
+  const source = join(tree, 'src', mutant.file)
+  const original = readFileSync(source, 'utf8')
+  const found = original.split(mutant.replace).length - 1
+  if (found !== 1) return outcome('not there', `the text is in ${mutant.file} ${found} times`)
+  const changed = original.replace(mutant.replace, () => mutant.by)
+  const fault = syntaxFault(changed)
+  if (fault) return outcome('broken', fault)
+  try {
+    writeFileSync(source, changed)
+    const { verdict, by } = await runProof(proof, { tree, postgresUrl })
+    return outcome(verdict, by)
+  } finally {
+    writeFileSync(source, original)
+  }
+}
+
+function syntaxFault(text: string): string | undefined {
+  try {
+    stripTypeScriptTypes(text)
+    return undefined
+  } catch (error) {
+    return String(error)
+  }
+}
+
+interface Report {
+  readonly testResults: readonly {
+    readonly name: string
+    readonly message: string
+    readonly assertionResults: readonly { readonly fullName: string; readonly status: string }[]
+  }[]
+}
+
+/** @param sqlMutant what is done to the databases. */
+export async function runProof(
+  { files, name }: Proof,
+  { tree, postgresUrl }: Place,
+  sqlMutant = '',
+): Promise<{ verdict: Verdict; by: string }> {
+  const output = join(tree, 'report.json')
+  rmSync(output, { force: true })
+  const vitest = spawn(
+    process.execPath,
+    [
+      join(tree, 'node_modules/vitest/vitest.mjs'),
+      ...['run', ...files, '--bail=1', '--maxWorkers=1', '--reporter=json', `--outputFile=${output}`],
+      ...['--testTimeout=30000', '--hookTimeout=30000', ...(name === undefined ? [] : ['-t', name])],
+    ],
+    {
+      cwd: tree,
+      env: { ...process.env, TENANTRY_TEST_POSTGRES_URL: postgresUrl, TENANTRY_SQL_MUTANT: sqlMutant },
+      stdio: 'ignore',
+      detached: true,
+    },
+  )
+  const isOver = Promise.withResolvers<number | null>()
+  vitest.on('exit', isOver.resolve)
+  const timer = setTimeout(() => {
+    if (vitest.pid) process.kill(-vitest.pid, 'SIGKILL')
+  }, ENDS_WITHIN_MS)
+  const code = await isOver.promise
+  clearTimeout(timer)
+  if (code === null) return { verdict: 'killed', by: `the proof does not end within ${ENDS_WITHIN_MS / 1_000} s` }
+  if (!existsSync(output)) return { verdict: 'broken', by: 'Vitest left no report' }
+  const { testResults } = JSON.parse(readFileSync(output, 'utf8')) as Report
+  const all = testResults.flatMap(({ assertionResults }) => assertionResults)
+  const failed = all.find(({ status }) => status === 'failed')
+  if (failed) return { verdict: 'killed', by: failed.fullName.trim() }
+  const [broken] = testResults.filter(({ message }) => message !== '')
+  if (broken && all.length > 0) return { verdict: 'killed', by: `before the tests: ${broken.message.split('\n')[0]}` }
+  if (broken || code !== 0)
+    return { verdict: 'broken', by: broken?.message.split('\n')[0] ?? `Vitest ended with ${code}` }
+  if (!all.some(({ status }) => status === 'passed')) return { verdict: 'broken', by: 'no test was run' }
+  return { verdict: 'survived', by: 'nothing noticed it' }
+}

@@ -1,0 +1,220 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
+/** In what all PostgreSQL drivers share: the scope, the connection it is on, and what a session keeps. */
+import type { SourceMutant } from './mutant.ts'
+
+const QUERY = 'drivers/isolation/scoped-query.ts'
+const CONNECTION = 'drivers/isolation/scoped-connection.ts'
+const SESSION = 'drivers/isolation/session-state.ts'
+const TRANSACTION = ['schema-pg, transaction', 'rowscope-pg, transaction', 'database-pg, transaction']
+
+export const SCOPE_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'tenant id set for the session',
+    story: 'set_config(.., false): the tenant stays on the connection when its transaction is over.',
+    file: QUERY,
+    replace: `set_config('app.tenant_id', $1, true)`,
+    by: `set_config('app.tenant_id', $1, false)`,
+  },
+  {
+    name: 'search_path set for the session',
+    story: 'The next one who asks without a scope looks into the last tenant’s tables.',
+    file: QUERY,
+    replace: `set_config('search_path', $2, true)`,
+    by: `set_config('search_path', $2, false)`,
+  },
+  {
+    name: 'role set for the session',
+    story: 'The connection keeps the rights on tenants’ rows outside of any scope.',
+    file: QUERY,
+    replace: `set_config('role', $3, true)`,
+    by: `set_config('role', $3, false)`,
+  },
+  {
+    name: 'temporary tables not looked for',
+    story: 'What a tenant has put into a temporary table is found by the next one on the connection.',
+    file: QUERY,
+    replace: '1 / (${hasNoTables})::int',
+    by: '1',
+  },
+  {
+    name: 'scope after the statement',
+    story: 'The statement is sent first and the scope follows it.',
+    file: QUERY,
+    replace: `    writeScope(connection, this.#scope, this.#form)
+    super.prepare(connection)`,
+    by: `    super.prepare(connection)
+    writeScope(connection, this.#scope, this.#form)
+    connection.sync()`,
+  },
+  {
+    name: 'scope in a batch of its own',
+    story: 'A Sync between the scope and the statement: the scope is gone when the statement runs.',
+    file: QUERY,
+    replace: `    writeScope(connection, this.#scope, this.#form)
+    super.prepare(connection)`,
+    by: `    writeScope(connection, this.#scope, this.#form)
+    connection.sync()
+    super.prepare(connection)`,
+  },
+  {
+    name: 'sequences’ values kept',
+    story: 'lastval() answers what another tenant was given.',
+    file: QUERY,
+    replace: `text: 'discard sequences'`,
+    by: `text: 'select 1'`,
+  },
+  {
+    name: 'released as it is',
+    story: 'A connection goes back to the others whatever state it is in.',
+    file: CONNECTION,
+    replace: 'destroy || !this.#isClean || !isReusable(this.#pooled.client)',
+    by: 'destroy',
+  },
+  {
+    name: 'released inside a transaction',
+    story: 'The next tenant runs inside the transaction, and the scope, of the last one.',
+    file: CONNECTION,
+    replace: 'isIdle(client) && stateOf(client).readyForQuery && isAlive(client)',
+    by: 'isAlive(client)',
+  },
+  {
+    name: 'spoiled connections kept',
+    story: 'PREPARE, DO and LOAD leave something that cleaning does not take away, and the connection is used on.',
+    file: CONNECTION,
+    replace: 'if (spoils(result.command)) this.#isClean = false',
+    by: '',
+  },
+  {
+    name: 'used after its release',
+    story: 'A host keeps a client that it gave back, and asks in the transaction of whoever has the connection now.',
+    file: CONNECTION,
+    replace: 'if (this.#isReleased) throw new Error(',
+    by: 'if (false) throw new Error(',
+  },
+  {
+    name: 'released twice',
+    story: 'A second release gives away a connection that somebody else has.',
+    file: CONNECTION,
+    replace: `    if (this.#isReleased) return
+    this.#isReleased = true`,
+    by: '    this.#isReleased = true',
+  },
+  {
+    name: 'session not cleaned',
+    story: 'What a transaction leaves in the session reaches the next tenant.',
+    file: CONNECTION,
+    replace: '`${how}; ${this.#cleaning}`',
+    by: '`${how}; select 1`',
+  },
+  {
+    name: 'session not cleaned, plain path',
+    story: 'The same where each statement has a BEGIN and a COMMIT.',
+    file: CONNECTION,
+    replace: '`${how}; ${this.#cleaning}`',
+    by: '`${how}; select 1`',
+    on: TRANSACTION,
+  },
+  {
+    name: 'every statement in a batch',
+    story: 'SET, LISTEN and PREPARE go with the scope in one batch, after which nothing is cleaned.',
+    file: CONNECTION,
+    replace: `this.#manner.path === 'batch' && leavesNothing(statement.text)`,
+    by: `this.#manner.path === 'batch'`,
+  },
+  {
+    name: 'a failed commit taken for done',
+    story: 'COMMIT of an aborted transaction answers ROLLBACK, and nobody looks.',
+    file: CONNECTION,
+    replace: `if (how === 'commit' && ended?.command === 'ROLLBACK') {`,
+    by: 'if (false) {',
+  },
+  {
+    name: 'statements of one client not in their order',
+    story: 'Which scope a statement needs is decided before the one before it was answered.',
+    file: CONNECTION,
+    replace: 'this.#last ? this.#last.then(held, held) : held()',
+    by: 'held()',
+  },
+  {
+    name: 'scope not awaited',
+    story:
+      'BEGIN, the scope and the statement are sent without waiting: when the scope fails, the statement runs without it.',
+    file: CONNECTION,
+    replace: '    await this.#begin({})\n',
+    by: '    this.#begin({}).catch(() => undefined)\n    await Promise.resolve()\n',
+    on: ['schema-pg, transaction', 'rowscope-pg, transaction'],
+  },
+  {
+    name: 'a transaction without a scope',
+    story: 'BEGIN alone is sent: what follows runs as the login.',
+    file: QUERY,
+    replace: `    connection.execute({ portal: '', rows: 0 })
+    writeScope(connection, this.#scope, this.#form)
+    connection.parse({`,
+    by: `    connection.execute({ portal: '', rows: 0 })
+    connection.parse({`,
+  },
+  {
+    name: 'goes on after the host’s own COMMIT',
+    story: 'A statement in a Kysely transaction that is over runs alone, as if nothing had been.',
+    file: 'tenants/tenant-db.ts',
+    replace: 'if (!this.held.inTransaction) {',
+    by: 'if (false) {',
+  },
+  {
+    name: 'settings not reset',
+    story: 'RESET ALL is left out of the cleaning.',
+    file: SESSION,
+    replace: 'set session authorization default; reset all; select',
+    by: 'set session authorization default; select',
+  },
+  {
+    name: 'role not reset',
+    story: 'A role that a tenant has set for the session stays.',
+    file: SESSION,
+    replace: 'set session authorization default; reset all; select',
+    by: 'reset all; select',
+  },
+  {
+    name: 'advisory locks kept',
+    story: 'Locks of a tenant are held by the connection of the next one.',
+    file: SESSION,
+    replace: 'select pg_advisory_unlock_all(); close all;',
+    by: 'close all;',
+  },
+  {
+    name: 'cursors kept',
+    story: 'A cursor WITH HOLD of a tenant is read by the next one.',
+    file: SESSION,
+    replace: 'select pg_advisory_unlock_all(); close all;',
+    by: 'select pg_advisory_unlock_all();',
+  },
+  {
+    name: 'channels kept',
+    story: 'A connection goes on hearing what a tenant listened to.',
+    file: SESSION,
+    replace: 'discard sequences; unlisten *`',
+    by: 'discard sequences`',
+  },
+  {
+    name: 'PREPARE spoils nothing',
+    story: 'A statement that a tenant has prepared is there for the next one.',
+    file: SESSION,
+    replace: `new Set(['PREPARE', 'DEALLOCATE', `,
+    by: `new Set(['DEALLOCATE', `,
+  },
+  {
+    name: 'set_config taken for a read',
+    story: 'SELECT set_config(.., false) goes in a batch, and nothing is cleaned after it.',
+    file: SESSION,
+    replace: '(set_config|pg_(try_)?advisory_lock',
+    by: '(pg_(try_)?advisory_lock',
+  },
+  {
+    name: 'advisory locks taken for a read',
+    story: 'SELECT pg_advisory_lock(..) goes in a batch, and nothing is cleaned after it.',
+    file: SESSION,
+    replace: 'set_config|pg_(try_)?advisory_lock(_shared)?|',
+    by: 'set_config|',
+  },
+]
