@@ -83,7 +83,7 @@ const bothRows = (id: string) => `insert into items (id, owner) values (1, 'of $
 /** Each sends its statement in another way; two rows are written, or none. */
 const WAYS: Readonly<Record<string, (handle: TenantHandle) => Promise<unknown>>> = {
   'a statement alone': ({ id, db }) => raw(db, bothRows(id)),
-  'a statement of the session': ({ db }) => raw(db, `set app.left = 'by whom'`),
+  'a statement of the session': ({ db }) => raw(db, `set app.faulty = 'by whom'`),
   'a transaction': ({ id, transaction }) =>
     transaction(async (db) => {
       await raw(db, `insert into items (id, owner) values (1, 'of ${id}')`)
@@ -107,7 +107,7 @@ const MESSAGES = {
   startup: 'tenantry tenants',
   scope: 'tenantry_scope',
   statement: 'insert into',
-  'statement of the session': 'set app.left',
+  'statement of the session': 'set app.faulty',
   commit: 'commit',
   cleaning: 'pg_advisory_unlock_all',
 }
@@ -303,7 +303,7 @@ describe('the server is restarted', () => {
           }
         }),
       )
-      await stopPostmaster(postgres.pid)
+      await stopPostmaster(directory, postgres.pid, () => undefined)
       await eventually(() => expect(failures).toBeGreaterThan(10))
       const [program = '', ...args] = command
       const programs = await findPostgresPrograms(directory)

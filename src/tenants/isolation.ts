@@ -81,7 +81,7 @@ export interface Capabilities {
   readonly durable: boolean
   /** What a tenant's statements need: a server whose database others share, one with a database of their own, or none. */
   readonly reach: 'shared database' | 'own database' | 'no server'
-  /** Whether SQL of a tenant itself stays inside: only where the server's own login rights end at its storage. */
+  /** Whether SQL that a tenant writes itself reaches no row of others: where the connection is to a database of its own. */
   readonly containsTenantSql: boolean
 }
 

@@ -148,6 +148,7 @@ test('tenants that share their tables are migrated together, and each is told of
     ])
     for (const id of ['a', 'b', 'c']) expect(said.of(id)).toEqual(['tenants.migrate', 'TenantMigrated'])
     expect(await migrations.run()).toMatchObject({ total: 0 })
+    await expect(migrations.rollback({ ids: ['b'], steps: 1 })).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
     expect(await migrations.rollback({ steps: 1 })).toMatchObject({ state: 'completed', total: 1, done: 1 })
     for (const id of ['a', 'b', 'c']) expect(said.of(id)).toEqual(['tenants.rollback', 'TenantMigrated'])
     expect((await migrations.status.summary()).versions).toMatchObject([{ tenants: 3, last: '0001_first' }])

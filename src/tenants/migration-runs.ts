@@ -9,7 +9,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { z } from 'zod'
-import { DependencyUnavailable } from '../kernel/errors.ts'
+import { DependencyUnavailable, invalid } from '../kernel/errors.ts'
 import { uuidv7 } from '../kernel/ids.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { parsed } from '../kernel/parsed.ts'
@@ -59,8 +59,12 @@ export class MigrationRuns {
     return this.#carryOut({ direction: 'up', ids: options.ids, verify }, null, options)
   }
 
-  /** Takes back the last migrations of each storage, newest first. */
-  rollback({ steps, ...options }: RollbackOptions): Promise<MigrationReport> {
+  /**
+   * Takes back the last migrations of each storage, newest first. Of tenants that share their tables, none by itself: it would
+   * take them from the others too.
+   */
+  async rollback({ steps, ...options }: RollbackOptions): Promise<MigrationReport> {
+    if (options.ids) await this.#refuseSharing(options.ids)
     return this.#carryOut(
       { direction: 'down', ids: options.ids, verify: false },
       parsed(Count, steps, 'steps'),
@@ -168,6 +172,17 @@ export class MigrationRuns {
       await this.#prune()
       return run
     })
+  }
+
+  async #refuseSharing(ids: readonly string[]): Promise<void> {
+    const { rows } = await this.#kernel.database.sql(
+      'select id, isolation from multitenancy.tenants where id = any ($1) order by id',
+      [ids],
+    )
+    const sharing = rows.find(({ isolation }) => this.#isShared(isolation))
+    if (!sharing) return
+    const message = `"${sharing.id}" shares its tables with the other tenants of its placement: roll back all`
+    throw invalid([{ path: 'ids', message }])
   }
 
   async #markCancelled({ id }: MigrationRun): Promise<void> {
