@@ -22,7 +22,10 @@ const Drivers = z.strictObject({
       .describe('`path` (default): table names are found by the search path; `qualified`: Kysely writes the schema'),
   }).describe('A schema for each tenant'),
   'rowscope-pg': driver({ scope: Scope }).describe('Shared tables under row level security'),
-  'database-pg': driver({ scope: Scope }).describe('A database for each tenant'),
+  'database-pg': driver({
+    scope: Scope,
+    template: z.string().min(1).max(63).optional().describe('What databases are copied from; default `template0`'),
+  }).describe('A database for each tenant'),
   'sqlite-memory': driver({}).describe('In memory, for tests and development; on when it is named here'),
 })
 const NAMES = Object.keys(Drivers.shape) as (keyof typeof Drivers.shape)[]

@@ -81,7 +81,10 @@ export interface Capabilities {
   readonly durable: boolean
   /** What a tenant's statements need: a server whose database others share, one with a database of their own, or none. */
   readonly reach: 'shared database' | 'own database' | 'no server'
-  /** Whether SQL that a tenant writes itself reaches no row of others: where the connection is to a database of its own. */
+  /**
+   * Whether SQL that a tenant writes itself reaches no row of others: where the connection is to a database of its own. The list
+   * of the server's sessions it does reach.
+   */
   readonly containsTenantSql: boolean
 }
 

@@ -88,7 +88,7 @@ export class Actor {
       case 'migrate':
         return (await migrations.run({ ids: [id], leaseMs: LEASE_MS })).state
       case 'rollback':
-        return (await migrations.rollback({ ids: [id], steps: 1, leaseMs: LEASE_MS })).state
+        return (await migrations.rollback({ ...rolledBackWith(id, isolation), steps: 1, leaseMs: LEASE_MS })).state
     }
   }
 
@@ -103,3 +103,6 @@ export class Actor {
     return handle
   }
 }
+
+/** Who shares its tables is rolled back with everybody. */
+const rolledBackWith = (id: string, isolation: string) => (isolation === 'rowscope-pg' ? {} : { ids: [id] })

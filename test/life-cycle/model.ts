@@ -38,6 +38,8 @@ export interface Circumstances {
   readonly recent: ReadonlySet<string | null>
   /** Whether another run of migrations may be unfinished. */
   readonly mayBeMigrating: boolean
+  /** Whether it shares its tables: then it is rolled back with everybody, whatever it is itself. */
+  readonly isShared: boolean
 }
 
 export const ABSENT: State = {
@@ -79,7 +81,7 @@ export interface Explanation {
 export function explained(
   states: readonly State[],
   told: readonly Told[],
-  { recent, mayBeMigrating }: Circumstances,
+  { recent, ...circumstances }: Circumstances,
 ): Explanation {
   const isPurged = told.some(({ act }) => act === 'purge')
   const refusals = new Set(recent)
@@ -88,7 +90,7 @@ export function explained(
     for (const state of possible) refusals.add(refusalOf(state))
     if (left.length === 0) return possible
     return left.flatMap((one, index) => {
-      const next = possible.flatMap((state) => after(state, one, { recent: refusals, mayBeMigrating }))
+      const next = possible.flatMap((state) => after(state, one, { recent: refusals, ...circumstances }))
       return next.length > 0 ? orders(unique(next), left.toSpliced(index, 1)) : []
     })
   }
@@ -132,7 +134,7 @@ function byJobs(state: State, isPurged: boolean): State[] {
 /** The states to which a turn may have led, given what was heard of it. */
 function after(state: State, { act, heard }: Told, circumstances: Circumstances): State[] {
   if (USES.includes(act)) return isUsed(state, heard, circumstances) ? [state] : []
-  if (MIGRATES.includes(act)) return isMigrated(state, heard, circumstances) ? [state] : []
+  if (MIGRATES.includes(act)) return isMigrated(state, act, heard, circumstances) ? [state] : []
   const { outcome, next } = expected(state, act)
   if (heard.kind === 'nothing' || heard.kind === 'failed') return [state, ...next]
   if (heard.kind === 'refused') return heard.code === outcome ? [state] : []
@@ -150,11 +152,13 @@ function isUsed(state: State, heard: Heard, { recent }: Circumstances): boolean 
   return heard.kind !== 'refused' || heard.code === refusal || recent.has(heard.code)
 }
 
-function isMigrated({ status }: State, heard: Heard, { mayBeMigrating }: Circumstances): boolean {
+function isMigrated({ status }: State, act: Act, heard: Heard, { mayBeMigrating, isShared }: Circumstances): boolean {
   if (heard.kind === 'nothing' || heard.kind === 'failed') return true
-  if (status === 'absent' || status === 'purged') return heard.kind === 'refused' && heard.code === NOT_FOUND
-  if (status !== 'active' && status !== 'suspended') return heard.kind === 'refused' && heard.code === WRONG_STATE
-  return heard.kind === 'done' || (heard.code === 'E_MIGRATION_RUNNING' && mayBeMigrating)
+  const code = heard.kind === 'refused' ? heard.code : null
+  const isForAll = act === 'rollback' && isShared
+  if (!isForAll && (status === 'absent' || status === 'purged')) return code === NOT_FOUND
+  if (!isForAll && status !== 'active' && status !== 'suspended') return code === WRONG_STATE
+  return code === null || (code === 'E_MIGRATION_RUNNING' && mayBeMigrating)
 }
 
 interface Expected {

@@ -79,7 +79,7 @@ export function databasePg({
       separateStorage: true,
       durable: true,
       reach: 'own database',
-      containsTenantSql: false, // its rows, yes; but all tenants share a login, which sees and may end its other sessions
+      containsTenantSql: true, // its rows, yes; but all tenants share a login, which sees and may end its other sessions
     },
 
     async start(environment: DriverEnvironment) {
