@@ -25,8 +25,10 @@ export interface Way {
   readonly inTransactions?: () => IsolationDriver
   readonly migrations: readonly TenantMigration[]
   readonly statement: (locator: string) => string
-  /** Connections for tenants' queries, where the default does not do: a database of its own takes one at least. */
+  /** Connections for tenants' queries: where each tenant has a database of its own, none has to be closed for another. */
   readonly connections: number
+  /** Of those, for one tenant. */
+  readonly perTenant: number
 }
 
 const ofSchema: readonly TenantMigration[] = [
@@ -62,6 +64,7 @@ export const ROWSCOPE: Way = {
   migrations: ofRows,
   statement: () => select('notes'),
   connections: 10,
+  perTenant: 10,
 }
 
 export const SCHEMA: Way = {
@@ -71,6 +74,7 @@ export const SCHEMA: Way = {
   migrations: ofSchema,
   statement: () => select('notes'),
   connections: 10,
+  perTenant: 10,
 }
 
 export const SCHEMA_QUALIFIED: Way = {
@@ -79,6 +83,7 @@ export const SCHEMA_QUALIFIED: Way = {
   migrations: ofSchema,
   statement: (locator) => select(`${pg.escapeIdentifier(locator)}.notes`),
   connections: 10,
+  perTenant: 10,
 }
 
 export const DATABASE: Way = {
@@ -86,7 +91,8 @@ export const DATABASE: Way = {
   isolation: () => databasePg(),
   migrations: ofSchema,
   statement: () => select('notes'),
-  connections: 100,
+  connections: 2 * TENANTS,
+  perTenant: 2,
 }
 
 export const WAYS: readonly Way[] = [ROWSCOPE, SCHEMA, SCHEMA_QUALIFIED, DATABASE]
@@ -131,9 +137,8 @@ export async function fillNotes(tenancy: Tenancy, url: string, count = TENANTS):
   }
 }
 
-/** The connections of a way's tenancy, all of which one tenant may have. */
 export const optionsFor = (way: Way, isolation = way.isolation) => ({
   isolation: [isolation()],
   migrations: way.migrations,
-  placements: { main: { connections: { max: way.connections, perTenant: way.connections } } },
+  placements: { main: { connections: { max: way.connections, perTenant: way.perTenant } } },
 })

@@ -17,6 +17,7 @@ export type FaultKind = 'cut the line' | 'lose the answer' | 'hang'
 export interface Fault {
   /** Resolves when a message has met it. */
   readonly happened: Promise<void>
+  readonly hasHappened: boolean
   /** What hangs is cut off; a fault that nothing has met is taken away. */
   end(): void
 }
@@ -115,6 +116,9 @@ export async function startFaultProxy(serverUrl: string, { startup }: FaultProxy
       armed.add(fault)
       return {
         happened: promise,
+        get hasHappened() {
+          return !armed.has(fault)
+        },
         end: () => {
           armed.delete(fault)
           if (hanging) cut(hanging)

@@ -1,5 +1,8 @@
 /** `tenantry/testing`: what a host's own tests stand on, and the suite that a driver of its own must pass. */
 export { type FakeClock, fakeClock } from './clock.ts'
 export { createTestDatabase, type TestDatabase } from './database.ts'
+export { placeIn, proofMigrations, type StorageView, type Subject } from './isolation-subject.ts'
+export { isolationSuite } from './isolation-suite.ts'
+export { type LeakFuzzOptions, type LeakReport, leakFuzz } from './leak-fuzzer.ts'
 export { storeSuite } from './store-suite.ts'
 export { eventually, installed, type TestTenancy, testTenancy } from './tenancy.ts'

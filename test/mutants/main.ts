@@ -8,15 +8,11 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
-import { CONNECTION_MUTANTS } from './connection-mutants.ts'
-import { DRIVER_MUTANTS } from './driver-mutants.ts'
-import { DRIVERS, driversOf, kindsOf, type Mutant } from './mutant.ts'
+import { MUTANTS } from './all.ts'
+import { DRIVERS, driversOf, isSql, kindsOf, type Mutant } from './mutant.ts'
 import { type Outcome, type Proof, proofOf, runProof, tryMutant } from './proof.ts'
 import { writeList } from './report.ts'
-import { SCOPE_MUTANTS } from './scope-mutants.ts'
-import { SQL_MUTANTS } from './sql-mutants.ts'
 
-const MUTANTS: readonly Mutant[] = [...SCOPE_MUTANTS, ...CONNECTION_MUTANTS, ...DRIVER_MUTANTS, ...SQL_MUTANTS]
 const ROOT = resolve(import.meta.dirname, '../..')
 /** What the proof needs of the repository. */
 const COPIED = ['src', 'test/setup', 'test/mutants', 'package.json', 'tsconfig.json', 'vitest.config.ts']
@@ -42,9 +38,6 @@ const attempts: readonly Attempt[] = MUTANTS.filter(({ name }) => name.includes(
     return values.driver === '' ? [{ mutant, kind: undefined }] : []
   },
 )
-const names = MUTANTS.map(({ name }) => name)
-if (new Set(names).size < names.length) throw new Error('two mutants have one name')
-
 const directory = mkdtempSync(join(tmpdir(), 'tenantry-mutants-'))
 const server = await startEmbeddedPostgres({
   directory: join(directory, 'postgres'),
@@ -54,19 +47,13 @@ const server = await startEmbeddedPostgres({
 const outcomes: Outcome[] = []
 try {
   const lanes = Array.from({ length: Number(values.lanes) }, (_, lane) => copyTree(join(directory, `tree-${lane}`)))
-  await refuseBrokenProof(lanes[0] ?? '')
-  const left = [...attempts]
-  await Promise.all(
-    lanes.map(async (tree) => {
-      for (let next = left.shift(); next; next = left.shift()) {
-        const outcome = await tryMutant(next.mutant, next.kind, { tree, postgresUrl: server.url })
-        outcomes.push(outcome)
-        console.log(
-          `${outcome.verdict.padEnd(9)} ${next.mutant.name} (${next.kind ?? 'all drivers'}), ${Math.round(outcome.elapsedMs / 1_000)} s: ${outcome.by}`,
-        )
-      }
-    }),
-  )
+  await inLanes(proofs(), lanes, refuseBrokenProof)
+  await inLanes(attempts, lanes, async ({ mutant, kind }, tree) => {
+    const outcome = await tryMutant(mutant, kind, { tree, postgresUrl: server.url })
+    outcomes.push(outcome)
+    const seconds = Math.round(outcome.elapsedMs / 1_000)
+    console.log(`${outcome.verdict.padEnd(9)} ${mutant.name} (${kind ?? 'all drivers'}), ${seconds} s: ${outcome.by}`)
+  })
 } finally {
   await server.stop()
   rmSync(directory, { recursive: true, force: true })
@@ -95,20 +82,30 @@ function copyTree(tree: string): string {
   return tree
 }
 
-/** A proof that fails by itself would kill everything. */
-async function refuseBrokenProof(tree: string): Promise<void> {
-  const kinds = [
-    ...new Set(attempts.map(({ mutant, kind }) => (proofOf(mutant, kind).name === kind ? kind : undefined))),
-  ]
-  const ofDrivers = kinds.filter((kind) => kind !== undefined).map((kind) => proofOf(undefined, kind))
-  const own = attempts.map(({ mutant, kind }) => proofOf(mutant, kind)).filter(({ name }) => name === undefined)
-  const ofTests: Proof = { files: [...new Set(own.flatMap(({ files }) => files))], name: undefined }
-  for (const proof of [...ofDrivers, ofTests]) {
-    if (proof.files.length === 0) continue
-    const started = performance.now()
-    const { verdict, by } = await runProof(proof, { tree, postgresUrl: server.url })
-    if (verdict !== 'survived') throw new Error(`the proof fails without a mutant: ${verdict} ${by}`)
-    const seconds = Math.round((performance.now() - started) / 1_000)
-    console.log(`unchanged ${proof.name ?? proof.files.join(' ')}: passes in ${seconds} s`)
+async function inLanes<T>(all: readonly T[], lanes: readonly string[], work: (one: T, tree: string) => Promise<void>) {
+  const left = [...all]
+  const lane = async (tree: string) => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) await work(next, tree)
   }
+  await Promise.all(lanes.map(lane))
+}
+
+/** All that decides about a mutant. */
+function proofs(): Proof[] {
+  const own = attempts.map(({ mutant, kind }) => proofOf(mutant, kind))
+  const kinds = new Set(attempts.filter(({ mutant }) => isSql(mutant) || !mutant.tests).map(({ kind }) => kind))
+  const files = new Set(own.filter(({ name }) => name === undefined).flatMap((proof) => proof.files))
+  return [
+    ...[...kinds].map((kind) => proofOf(undefined, kind)),
+    ...[...files].map((file) => ({ files: [file], name: undefined })),
+  ]
+}
+
+/** A proof that fails by itself would kill everything. */
+async function refuseBrokenProof(proof: Proof, tree: string): Promise<void> {
+  const started = performance.now()
+  const { verdict, by } = await runProof(proof, { tree, postgresUrl: server.url })
+  if (verdict !== 'survived') throw new Error(`the proof fails without a mutant: ${verdict} ${by}`)
+  const seconds = Math.round((performance.now() - started) / 1_000)
+  console.log(`unchanged ${proof.name ?? proof.files.join(' ')}: passes in ${seconds} s`)
 }

@@ -60,8 +60,8 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     name: 'sequences’ values kept',
     story: 'lastval() answers what another tenant was given.',
     file: QUERY,
-    replace: `text: 'discard sequences'`,
-    by: `text: 'select 1'`,
+    replace: `for (const text of ['discard sequences', `,
+    by: 'for (const text of [',
   },
   {
     name: 'released as it is',
@@ -150,9 +150,9 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     file: QUERY,
     replace: `    connection.execute({ portal: '', rows: 0 })
     writeScope(connection, this.#scope, this.#form)
-    connection.parse({`,
+    for`,
     by: `    connection.execute({ portal: '', rows: 0 })
-    connection.parse({`,
+    for`,
   },
   {
     name: 'goes on after the host’s own COMMIT',

@@ -1,0 +1,100 @@
+/** Faults of the server itself: it is another one than was asked for, or it is restarted. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, inject, test } from 'vitest'
+import { openSubject } from '../src/drivers/isolation/subject.fixture.ts'
+import { isDatabaseUnavailable } from '../src/kernel/database.ts'
+import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
+import { findPostgresPrograms } from '../src/service/postgres-programs.ts'
+import { commandOf, stopPostmaster } from '../src/service/postmaster.ts'
+import { startFaultProxy } from '../src/testing/fault-proxy.ts'
+import { placeIn, proofMigrations, provisionedIn } from '../src/testing/isolation-subject.ts'
+import { raw } from '../src/testing/leak-operations.ts'
+import { eventually } from '../src/testing/tenancy.ts'
+import { expectRecovered, type Ground, openGround, rowsOf } from './faults/ground.ts'
+
+describe('another database than was asked for', () => {
+  test('is noticed before a statement is sent to it', async () => {
+    let other: string | undefined
+    const proxy = await startFaultProxy(inject('postgresUrl'), {
+      startup: (message) => (other === undefined ? message : withDatabaseOf(message, other)),
+    })
+    const subject = await openSubject(inject('postgresUrl'), 'database-pg, batch', { way: (url) => proxy.through(url) })
+    try {
+      const driver = await subject.open(proofMigrations('postgres'))
+      const [a, b] = [await provisionedIn(subject, driver, 'a'), await provisionedIn(subject, driver, 'b')]
+      await raw(b.db, `insert into items (id, owner) values (1, 'of b')`)
+      other = placeIn(subject, driver, 'b').locator
+      await expect(rowsOf(a.db)).rejects.toThrow('the server gave')
+      other = undefined
+      expect(await rowsOf(a.db)).toEqual([])
+    } finally {
+      await subject.close()
+      await proxy.close()
+    }
+  })
+})
+
+/** The startup message is its length, the version, and names with values, each ended by a zero. */
+function withDatabaseOf(message: Buffer, database: string): Buffer {
+  const words = message.subarray(8).toString('latin1').split('\0')
+  const at = words.indexOf('database')
+  if (at < 0) return message
+  words[at + 1] = database
+  const body = Buffer.from(words.join('\0'), 'latin1')
+  const head = Buffer.from(message.subarray(0, 8))
+  head.writeInt32BE(body.length + 8)
+  return Buffer.concat([head, body])
+}
+
+describe('the server is restarted', () => {
+  test('under load: statements fail as in an outage, and go on when it is back', async () => {
+    const directory = join(await mkdtemp(join(tmpdir(), 'tenantry-faults-')), 'postgres')
+    const options = { directory, password: 'p', settings: { fsync: 'off' } }
+    const postgres = await startEmbeddedPostgres(options)
+    const command = commandOf(postgres.pid).split(' ')
+    const grounds: Ground[] = []
+    try {
+      for (const kind of ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch'])
+        grounds.push(await openGround(postgres.url, kind))
+      let isOver = false
+      let failures = 0
+      const load = grounds.flatMap(({ handles, driver }) =>
+        handles.map(async ({ id, db }) => {
+          while (!isOver) {
+            await rowsOf(db).then(
+              (rows) => expect(rows).toEqual([{ owner: `of ${id}`, id: 0 }]),
+              (error) => {
+                failures++
+                expect(error).toSatisfy(
+                  (error) =>
+                    isDatabaseUnavailable(error) ||
+                    driver.mayBeFence(error) ||
+                    error.code === 'E_TENANT_CONNECTION_LIMIT',
+                )
+              },
+            )
+          }
+        }),
+      )
+      await stopPostmaster(directory, postgres.pid, () => undefined)
+      await eventually(() => expect(failures).toBeGreaterThan(10))
+      const [program = '', ...args] = command
+      const programs = await findPostgresPrograms(directory)
+      programs.spawn(program, args, { detached: true, stdio: 'ignore' }).unref()
+      for (const { handles } of grounds) for (const { db } of handles) await eventually(() => rowsOf(db))
+      isOver = true
+      await Promise.all(load)
+      for (const ground of grounds) await expectRecovered(ground)
+    } finally {
+      const last = await startEmbeddedPostgres(options)
+      for (const { subject, proxy } of grounds) {
+        await subject.close()
+        await proxy.close()
+      }
+      await last.stop()
+      await rm(join(directory, '..'), { recursive: true })
+    }
+  }, 120_000)
+})

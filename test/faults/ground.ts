@@ -1,0 +1,73 @@
+/** What faults are tried on: a driver whose way to the server goes through a proxy, with tenants that have a row each. */
+import type { Kysely } from 'kysely'
+import { expect } from 'vitest'
+import { CONNECTIONS, openSubject } from '../../src/drivers/isolation/subject.fixture.ts'
+import type { IsolationDriver, TenantHandle } from '../../src/tenants/isolation.ts'
+import { type FaultProxy, startFaultProxy } from '../../src/testing/fault-proxy.ts'
+import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../src/testing/isolation-subject.ts'
+import type { Outside } from '../../src/testing/leak-operations-server.ts'
+import { eventually } from '../../src/testing/tenancy.ts'
+
+const TENANTS = ['a', 'b', 'c', 'd', 'e']
+const WAIT_MS = 1_000
+
+export interface Ground {
+  readonly subject: Subject
+  readonly driver: IsolationDriver
+  readonly proxy: FaultProxy
+  readonly handles: readonly TenantHandle[]
+}
+
+export async function openGround(serverUrl: string, kind: string): Promise<Ground> {
+  const proxy = await startFaultProxy(serverUrl)
+  const subject = await openSubject(serverUrl, kind, { way: (url) => proxy.through(url), limits: { waitMs: WAIT_MS } })
+  const driver = await subject.open(proofMigrations('postgres'))
+  const handles: TenantHandle[] = []
+  for (const id of TENANTS) handles.push(await provisionedIn(subject, driver, id))
+  for (const { id, db } of handles)
+    await db
+      .insertInto('items')
+      .values({ id: 0, owner: `of ${id}` })
+      .execute()
+  return { subject, driver, proxy, handles }
+}
+
+export const rowsOf = (db: Kysely<any>) => db.selectFrom('items').select(['owner', 'id']).orderBy('id').execute()
+
+/** As it has to be again after whatever went wrong: nobody is in use, the budget is whole, and rows are whose they are. */
+export async function expectRecovered({ driver, handles, proxy }: Ground): Promise<void> {
+  await eventually(() => {
+    for (const { busy, waiting } of driver.connections()) expect({ busy, waiting }).toEqual({ busy: 0, waiting: 0 })
+  })
+  await eventually(async () => {
+    let arrived = 0
+    const { promise: everybody, resolve } = Promise.withResolvers<void>()
+    const asked = handles.slice(0, CONNECTIONS).map(({ db }) =>
+      db.transaction().execute(async (tx) => {
+        await rowsOf(tx)
+        if (++arrived === CONNECTIONS) resolve()
+        await everybody
+      }),
+    )
+    await Promise.all(asked).catch((error) => {
+      resolve()
+      throw error
+    })
+  })
+  expect(proxy.open).toBeLessThanOrEqual(CONNECTIONS)
+  for (const { id, db } of handles) {
+    const rows = await rowsOf(db)
+    expect(rows.map(({ owner }) => owner)).toEqual(rows.map(() => `of ${id}`))
+    const ids = rows.map(({ id }) => id)
+    expect(ids.includes(1)).toBe(ids.includes(2)) // one transaction wrote both
+    await db.deleteFrom('items').where('id', '>', 0).execute()
+  }
+}
+
+/** Ends every session of the tenants' login, whatever it does. */
+export async function endSessions({ subject, driver }: Ground, outside: Outside): Promise<void> {
+  const view = subject.viewOf?.(placeIn(subject, driver, 'a'))
+  if (!view) throw new Error('there is a server')
+  const login = decodeURIComponent(new URL(view.tenantUrl).username)
+  await outside.all(view, 'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1', [login])
+}

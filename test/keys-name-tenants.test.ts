@@ -1,0 +1,116 @@
+/**
+ * After everything that the contract has was done once: each row of ours, each key of the store and each job names one tenant, or
+ * is declared to be nobody's. And who looks finds what does not.
+ */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
+import type { Tenancy } from '../src/tenancy.ts'
+import { toPlace } from '../src/tenants/registry.ts'
+import { eventually, installed } from '../src/testing/tenancy.ts'
+import { TOKENS } from './contract/api.ts'
+import { described } from './contract/document.ts'
+import { merged } from './contract/parts.ts'
+import { type OpenStage, openStage, play } from './contract/stage.ts'
+import { unowned } from './ownership/scan.ts'
+
+let stage: OpenStage
+let tenancy: Tenancy
+beforeAll(async () => {
+  stage = await openStage(inject('postgresUrl'))
+  ;({ tenancy } = await stage.open({ role: 'all', isolation: [schemaPg(), rowscopePg()], migrations: [SHARED] }))
+})
+afterAll(() => stage.end())
+
+const SHARED = {
+  name: '0003_shared',
+  checksum: '3',
+  up: 'create table shared (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))',
+}
+
+const sql = (text: string) => tenancy.kernel.database.sql(text)
+
+async function openCircuitOf(id: string): Promise<void> {
+  const { registry, circuits } = tenancy.tenants
+  const place = toPlace(await registry.row(id))
+  const dead = () => Promise.reject(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }))
+  for (let call = 0; call < 20; call++) await circuits.run(place, dead).catch(() => undefined)
+  await eventually(async () => {
+    const { rows } = await sql(`select owner from multitenancy.store where key like 'circuit%'`)
+    expect(rows).not.toEqual([])
+  })
+}
+
+test('everything names its tenant, once everything has happened', async () => {
+  for (const operation of described) {
+    const { success } = merged('operations')[operation.name] ?? expect.fail(operation.name)
+    await play(stage.api, operation, success, await stage.prepare(success))
+  }
+  await stage.api.call('POST', '/session', { who: 'nobody', body: { token: TOKENS.admin } })
+  const { id } = await installed(tenancy, { name: 'Shared', isolation: 'rowscope-pg' })
+  const { db } = await tenancy.tenant(id)
+  await db.insertInto('shared').values({ id: 1 }).execute()
+  await tenancy.tenants.suspend((await installed(tenancy, { name: 'Closed', isolation: 'rowscope-pg' })).id)
+  await tenancy.tenants.migrations.run({ verify: true })
+  const { id: dead } = await installed(tenancy, { name: 'Dead' })
+  await openCircuitOf(dead)
+
+  const { rows } = await sql(`select distinct owner <> '' as "isTenants" from multitenancy.store order by 1`)
+  expect(rows).toEqual([{ isTenants: false }, { isTenants: true }])
+  expect(await unowned(tenancy.kernel.database)).toEqual([])
+})
+
+const NOTES_OF_NOBODY = 'create table multitenancy.notes_of_nobody (tenant_id text)'
+
+test.each([
+  [
+    'a row of tenant_domains belongs to "nobody"',
+    `insert into multitenancy.tenant_domains values ('x.example', 'nobody')`,
+  ],
+  ['a row of notes_of_nobody belongs to null', 'insert into multitenancy.notes_of_nobody values (null)'],
+  ['the table no_tenants does not say whose its rows are', 'create table multitenancy.no_tenants (id int)'],
+  [
+    'the table two_tenants names a tenant in other_tenant too',
+    'create table multitenancy.two_tenants (tenant_id text, other_tenant text)',
+  ],
+  [
+    "the table schema_versions is declared nobody's, and has tenant_id",
+    'alter table multitenancy.schema_versions add tenant_id text',
+  ],
+  ['a row of store belongs to "nobody"', `insert into multitenancy.store values ('nobody', 'cache', '1')`],
+  [
+    'the key cache:acme of the store belongs to nobody',
+    `insert into multitenancy.store values ('', 'cache:acme', '1')`,
+  ],
+  [
+    'a job of tenantry.InstallTenant belongs to nobody',
+    `update multitenancy_jobs.job set group_id = null where name = 'tenantry.InstallTenant'`,
+  ],
+  [
+    'a job of tenantry.InstallTenant belongs to "nobody"',
+    `update multitenancy_jobs.job set group_id = 'nobody' where name = 'tenantry.InstallTenant'`,
+  ],
+  [
+    'a job of tenantry.InstallTenant belongs to case',
+    `update multitenancy_jobs.job set data = '{"tenantId":"other"}' where name = 'tenantry.InstallTenant'`,
+  ],
+  ['a row of tenantry.fenced belongs to "nobody"', `insert into tenantry.fenced values ('nobody')`],
+  [
+    'a row of tenantry.migrations belongs to "t1_nobody"',
+    `insert into tenantry.migrations values ('t1_nobody', '1', '')`,
+  ],
+  ['a row of tenantry_rows.shared belongs to "nobody"', `insert into tenantry_rows.shared values ('nobody', 1)`],
+  ['the table tenantry_rows.silent does not say whose its rows are', 'create table tenantry_rows.silent (id int)'],
+])('it is found that %s', async (words, change) => {
+  const { database } = tenancy.kernel
+  const found = Promise.withResolvers<string[]>()
+  const looking = database.transaction(async () => {
+    await database.sql('set local session_replication_role = replica') // keys may refer to nobody
+    if (change.includes('notes_of_nobody')) await database.sql(NOTES_OF_NOBODY)
+    await database.sql(change)
+    found.resolve(await unowned(database))
+    throw new Error('nothing of it is kept')
+  })
+  await expect(looking).rejects.toThrow('nothing of it is kept')
+  expect((await found.promise).filter((one) => one.startsWith(words))).not.toEqual([])
+})

@@ -1,0 +1,8 @@
+/** All mutants, in the order in which they are listed. */
+import { CONNECTION_MUTANTS } from './connection-mutants.ts'
+import { DRIVER_MUTANTS } from './driver-mutants.ts'
+import type { Mutant } from './mutant.ts'
+import { SCOPE_MUTANTS } from './scope-mutants.ts'
+import { SQL_MUTANTS } from './sql-mutants.ts'
+
+export const MUTANTS: readonly Mutant[] = [...SCOPE_MUTANTS, ...CONNECTION_MUTANTS, ...DRIVER_MUTANTS, ...SQL_MUTANTS]

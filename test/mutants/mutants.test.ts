@@ -1,0 +1,22 @@
+/** That there is something to kill: the mutants themselves are tried by `npm run test:mutants`. */
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { expect, test } from 'vitest'
+import { MUTANTS } from './all.ts'
+import { DRIVERS, driversOf, isSql, type SourceMutant } from './mutant.ts'
+
+const SOURCE = resolve(import.meta.dirname, '../../src')
+
+test('each mutant has a name of its own, and breaks a text that is there exactly once', () => {
+  expect(new Set(MUTANTS.map(({ name }) => name)).size).toBe(MUTANTS.length)
+  const sources = MUTANTS.filter((mutant): mutant is SourceMutant => !isSql(mutant))
+  const found = sources.map(({ name, file, replace }) => ({
+    name,
+    times: readFileSync(resolve(SOURCE, file), 'utf8').split(replace).length - 1,
+  }))
+  expect(found.filter(({ times }) => times !== 1)).toEqual([])
+})
+
+test.each(DRIVERS)('%s has 25 mutants and more', (driver) => {
+  expect(MUTANTS.filter((mutant) => driversOf(mutant).includes(driver)).length).toBeGreaterThanOrEqual(25)
+})
