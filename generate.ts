@@ -8,7 +8,7 @@ import { z } from 'zod'
 import * as commandErrors from './src/cli/exit-codes.ts'
 import { COMMON_OPTIONS } from './src/cli/parser.ts'
 import { allCommands } from './src/cli/program.ts'
-import * as migrationErrors from './src/drivers/isolation/postgres-migrator.ts'
+import * as migrationSetErrors from './src/drivers/isolation/migration-set.ts'
 import * as httpErrors from './src/http/problem.ts'
 import type { Option } from './src/kernel/commands.ts'
 import type { ErrorType } from './src/kernel/errors.ts'
@@ -19,6 +19,8 @@ import { type Catalogue, catalogueOf, openApiOf } from './src/service/catalogue.
 import { satellites } from './src/service/main.ts'
 import { Environment, File } from './src/service/settings.ts'
 import * as tenantErrors from './src/tenants/errors.ts'
+import * as isolationErrors from './src/tenants/isolation.ts'
+import * as migrationErrors from './src/tenants/migration-errors.ts'
 
 const ROOT = import.meta.dirname
 const HEAD = '<!-- made by `npm run generate`; edit the code instead -->\n'
@@ -93,7 +95,15 @@ function eventsPage({ events, jobs }: Catalogue): string {
 
 function errorsPage(operations: readonly AnyOperation[]): string {
   const declared = [
-    ...errorsOf(kernelErrors, idempotencyErrors, httpErrors, tenantErrors, migrationErrors),
+    ...errorsOf(
+      kernelErrors,
+      idempotencyErrors,
+      httpErrors,
+      tenantErrors,
+      isolationErrors,
+      migrationErrors,
+      migrationSetErrors,
+    ),
     ...operations.flatMap(({ errors = [] }) => errors),
   ]
   // The commands say E_INTERNAL as HTTP does, so it is the service's too.

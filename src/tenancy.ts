@@ -279,6 +279,7 @@ const TAKEN = [
   'store',
   'tenants',
   'health',
+  'doctor',
   'metrics',
   'operations',
   'commands',

@@ -33,7 +33,7 @@ const sql = (text: string) => tenancy.kernel.database.sql(text)
 async function openCircuitOf(id: string): Promise<void> {
   const { registry, circuits } = tenancy.tenants
   const place = toPlace(await registry.row(id))
-  const dead = () => Promise.reject(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }))
+  const dead = () => Promise.reject(Object.assign(new Error('no such file'), { code: '58P01' }))
   for (let call = 0; call < 20; call++) await circuits.run(place, dead).catch(() => undefined)
   await eventually(async () => {
     const { rows } = await sql(`select owner from multitenancy.store where key like 'circuit%'`)

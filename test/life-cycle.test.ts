@@ -6,6 +6,7 @@
  *
  * A failure names its seed. TENANTRY_TEST_LIFE_CYCLE_SECONDS walks for longer, TENANTRY_TEST_LIFE_CYCLE_SEED the same way again.
  */
+import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Processes } from './life-cycle/processes.ts'
@@ -13,9 +14,13 @@ import { tenantsRows } from './life-cycle/storage.ts'
 import { steps } from './life-cycle/turns.ts'
 import { walk } from './life-cycle/walk.ts'
 
-const seconds = Number(process.env.TENANTRY_TEST_LIFE_CYCLE_SECONDS ?? 10)
-const seed = process.env.TENANTRY_TEST_LIFE_CYCLE_SEED
+const DEFAULT_SECONDS = 10
 const STEPS = 14
+const MOST_WALKS = 1_000_000
+const LONGEST_WALK_SECONDS = 240
+
+const seconds = Number(process.env.TENANTRY_TEST_LIFE_CYCLE_SECONDS ?? DEFAULT_SECONDS)
+const seed = Number(process.env.TENANTRY_TEST_LIFE_CYCLE_SEED ?? randomInt(2 ** 31))
 
 let processes: Processes
 beforeAll(async () => {
@@ -33,16 +38,18 @@ test(
       latest = walk(processes, drawn).then(() => void walks++)
       return latest
     })
-    const options = { numRuns: 1_000_000, interruptAfterTimeLimit: seconds * 1_000 }
     try {
-      await fc.assert(walksWell, seed ? { ...options, seed: Number(seed) } : options)
+      await fc.assert(walksWell, { seed, numRuns: MOST_WALKS, interruptAfterTimeLimit: seconds * 1_000 })
+      await latest // it may have been interrupted in the middle of one
     } catch (error) {
       await Promise.allSettled([latest])
-      throw error
+      throw new Error(`with the seed ${seed}: ${(error as Error).message}`, { cause: error })
     }
-    await latest // it may have been interrupted in the middle of one
     expect(walks).toBeGreaterThan(0)
-    console.log(`${walks} walks`, processes.faults)
+    if (seconds > DEFAULT_SECONDS) {
+      const { killed, cut } = processes.faults
+      console.log(`${walks} walks with the seed ${seed}; ${killed} processes were killed and ${cut} connections cut`)
+    }
   },
-  (seconds + 240) * 1_000,
+  (seconds + LONGEST_WALK_SECONDS) * 1_000,
 )

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as othersTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { createHttp, type Http } from '../src/http/app.ts'
@@ -33,6 +34,7 @@ beforeAll(async () => {
     appKey: TEST_APP_KEY,
     isolation: [schemaPg()],
     migrations: [NOTES],
+    circuit: { halfOpenAfterSeconds: 1 },
     logger: createLogger({ level: 'silent' }),
   })
   http = createHttp(tenancy, { adminTokens: [{ name: 'test', token: TOKEN }] })
@@ -57,6 +59,8 @@ interface Answer {
   readonly type: string | null
   readonly retryAfter: string | null
   readonly code: string | undefined
+  /** Whether it is about a tenant's own rows, which have a circuit. */
+  readonly isOfTenant: boolean
 }
 
 async function call(method: string, path: string, body?: unknown): Promise<Answer> {
@@ -66,19 +70,20 @@ async function call(method: string, path: string, body?: unknown): Promise<Answe
     headers,
     body: body === undefined ? null : JSON.stringify(body),
   })
-  const response = await within(http.fetch(request))
+  const response = await within(http.fetch(request), `${method} ${path}`)
   const text = await response.text()
   return {
     status: response.status,
     type: response.headers.get('content-type'),
     retryAfter: response.headers.get('retry-after'),
     code: JSON.parse(text).code,
+    isOfTenant: false,
   }
 }
 
-async function within<T>(work: Promise<T>): Promise<T> {
+async function within<T>(work: Promise<T>, what: string): Promise<T> {
   const tooLong = new Promise<never>((_, reject) => {
-    const timer = setTimeout(() => reject(new Error('it hangs')), PATIENCE_MS)
+    const timer = setTimeout(() => reject(new Error(`it hangs: ${what}`)), PATIENCE_MS)
     work.finally(() => clearTimeout(timer)).catch(() => undefined)
   })
   return Promise.race([work, tooLong])
@@ -89,7 +94,10 @@ function load(requests: readonly (() => Promise<Answer>)[]) {
   const answers: Answer[] = []
   let isOver = false
   const lanes = requests.map(async (request) => {
-    while (!isOver) answers.push(await request())
+    while (!isOver) {
+      answers.push(await request())
+      await othersTurn() // an open circuit answers without waiting for anything
+    }
   })
   return {
     answers,
@@ -126,6 +134,7 @@ test.each([
     await stopPostmaster(directory, running, () => undefined)
     await startAgain()
     await eventually(isServed, 20_000)
+    await eventually(async () => expect((await queried(id)).status).toBe(200), 20_000)
     const before = answers.length
     await eventually(() => expect(answers.length).toBeGreaterThan(before + 100))
     await end()
@@ -133,12 +142,15 @@ test.each([
     const refused = answers.filter(({ status }) => status >= 400)
     for (const answer of refused) {
       expect(answer).toEqual({
+        isOfTenant: expect.any(Boolean),
         status: 503,
         type: 'application/problem+json',
         retryAfter: expect.stringMatching(/^\d+$/),
-        code: 'E_DEPENDENCY_UNAVAILABLE',
+        code: expect.stringMatching(/^E_(DEPENDENCY_UNAVAILABLE|CIRCUIT_OPEN)$/),
       })
     }
+    const ofAdmin = refused.filter(({ isOfTenant }) => !isOfTenant)
+    expect(new Set(ofAdmin.map(({ code }) => code))).toEqual(new Set(['E_DEPENDENCY_UNAVAILABLE']))
     expect(answers.slice(-7).map(({ status }) => status >= 500)).not.toContain(true)
 
     await eventually(() => expect(tenancy.kernel.database.isListening).toBe(true))
@@ -168,9 +180,9 @@ const pidOfPostgres = async (): Promise<string> => {
 /** A route of the host's own, which queries a tenant's storage. */
 async function queried(id: string): Promise<Answer> {
   try {
-    const { db } = await within(tenancy.tenant(id))
-    await within(db.insertInto('notes').values({ body: 'x' }).execute())
-    return { status: 200, type: null, retryAfter: null, code: undefined }
+    const { db } = await within(tenancy.tenant(id), 'a tenant')
+    await within(db.insertInto('notes').values({ body: 'x' }).execute(), 'a statement')
+    return { status: 200, type: null, retryAfter: null, code: undefined, isOfTenant: true }
   } catch (error) {
     const { status, headers, body } = problemOf(error) ?? { status: 500, headers: {}, body: { code: String(error) } }
     return {
@@ -178,6 +190,7 @@ async function queried(id: string): Promise<Answer> {
       type: headers['content-type'] ?? null,
       retryAfter: headers['retry-after'] ?? null,
       code: String(body.code),
+      isOfTenant: true,
     }
   }
 }

@@ -72,7 +72,9 @@ describe('status', () => {
     const { code, stdout, stderr } = await tenantry.run('status', '--url', `${url}/`)
     expect(code).toBe(0)
     expect(stderr).toMatch(new RegExp(`^${url} is ok, up \\d+ s\n$`))
-    expect(stdout).toMatch(/^check +status +durationMs\nbackoffice +pass +[\d.]+\nstore +pass +[\d.]+\n$/)
+    expect(stdout).toMatch(
+      /^check +status +durationMs\nbackoffice +pass +[\d.]+\nstore +pass +[\d.]+\ncircuits +pass +[\d.]+\n$/,
+    )
   })
 
   test('with --json it is the report', async () => {

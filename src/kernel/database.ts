@@ -246,6 +246,8 @@ const UNREACHABLE = new Set([
   'EAI_AGAIN',
 ])
 const UNREACHABLE_STATES = /^(08|58)|^57P0[1-5]$|^53300$/
+/** Of a statement with too many parameters; of a pooler that has no server it is FATAL. */
+const PROTOCOL_VIOLATION = '08P01'
 const UNREACHABLE_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed)/
 
@@ -253,7 +255,8 @@ const UNREACHABLE_MESSAGES =
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isDatabaseUnavailable)
   if (!(error instanceof Error)) return false
-  const { code } = error as { code?: string }
+  const { code, severity } = error as { code?: string; severity?: string }
+  if (code === PROTOCOL_VIOLATION) return severity === 'FATAL'
   if (code && (UNREACHABLE.has(code) || UNREACHABLE_STATES.test(code))) return true
   return UNREACHABLE_MESSAGES.test(error.message)
 }

@@ -45,12 +45,12 @@ test('faults of the environment, of keys, between keys and of production are tol
   expect(await faultsOf(load(content, { PORT: 'many', NODE_ENV: 'production' }))).toEqual([
     'PORT: not a port from 0 to 65535',
     '<file>: prefix: not a path like /admin/tenants',
-    '<file>: isolation.default: not one of schema-pg',
+    '<file>: isolation.default: not one of schema-pg, rowscope-pg, database-pg, sqlite-memory',
     '<file>: adminTokens: two are named "ops"',
     `<file>: adminTokens: the token of "ops" is another's too`,
     `<file>: migrations: no folder ${join(directory, 'absent')}`,
     '<file>: satellites: there is no satellite "brandig", only auditLogs, branding',
-    '<file>: health.critical: there is no check "weather", only backoffice, store',
+    '<file>: health.critical: there is no check "weather", only backoffice, store, circuits',
     'DATABASE_URL: required in production',
     'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
   ])

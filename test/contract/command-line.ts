@@ -13,7 +13,7 @@ export async function runCommand({ commands }: Tenancy, line: readonly string[])
     say: () => undefined,
     progress: () => undefined,
     confirm: async () => true,
-    prompt: async () => undefined,
+    prompt: async (name, context) => void printed.push([name, Object.keys(context)]),
   }
   const group = { heading: 'Commands:', commands: commands.map(({ what }) => what) }
   await runProgram([group], line, async ({ command, args, options }) => {

@@ -91,10 +91,12 @@ export const tenants: Part = {
     'tenant:migrate:status': { line: ['{id}'] },
     'tenant:seed': { line: ['{id}', '--file', join(import.meta.dirname, 'seed.sql')] },
     'tenant:exec': { line: ['{id}', '--sql', 'select count(*) from notes'] },
+    'tenant:repl': { line: ['{id}'] },
     'tenant:queue:stats': { line: ['{id}'] },
   },
   jobs: {
     InstallTenant: { tenant: 'provisioning', data: { tenantId: '{id}' } },
+    FenceTenant: { ...suspended, data: { tenantId: '{id}' } },
     UninstallTenant: { ...deleted, data: { tenantId: '{id}' } },
     PurgeTenants: { data: {} },
     RecoverInstallations: { data: {} },

@@ -4,7 +4,8 @@
  * What no order of the turns explains is a fault.
  */
 import type { Heard } from './actor.ts'
-import type { Act } from './turns.ts'
+import type { Registered } from './storage.ts'
+import { type Act, MIGRATES, READS, WRITES } from './turns.ts'
 
 export type Status = 'absent' | 'provisioning' | 'active' | 'suspended' | 'failed' | 'deleted' | 'purged'
 
@@ -53,9 +54,6 @@ export const ABSENT: State = {
   isPurgeSent: false,
 }
 
-const USES: readonly Act[] = ['write', 'writeKept', 'writeTransaction', 'read', 'readKept']
-const MIGRATES: readonly Act[] = ['migrate', 'rollback']
-
 const NOT_FOUND = 'E_TENANT_NOT_FOUND'
 const WRONG_STATE = 'E_TENANT_STATE'
 
@@ -76,6 +74,22 @@ export interface Explanation {
   /** How it was refused on the way there, whichever way that was. */
   readonly refusals: ReadonlySet<string | null>
 }
+
+/** Whether a row of the registry, or none, is how it must look then. */
+export function isShown(state: State, row: Registered | undefined): boolean {
+  if (!row) return state.status === 'absent'
+  if (row.isPurged) return state.status === 'purged'
+  return (
+    state.status === row.status &&
+    state.before === row.statusBefore &&
+    state.isMaintained === (row.maintenance !== null) &&
+    state.isPurging === row.isBeingPurged
+  )
+}
+
+/** What a process takes it for that knows. */
+export const beliefIn = ({ status, isMaintained }: State): string =>
+  status === 'purged' || status === 'absent' ? 'absent' : `${status}${isMaintained ? ', maintained' : ''}`
 
 /** The states after all turns, in whichever order they took effect; none when there is no such order. */
 export function explained(
@@ -133,7 +147,7 @@ function byJobs(state: State, isPurged: boolean): State[] {
 
 /** The states to which a turn may have led, given what was heard of it. */
 function after(state: State, { act, heard }: Told, circumstances: Circumstances): State[] {
-  if (USES.includes(act)) return isUsed(state, heard, circumstances) ? [state] : []
+  if (WRITES.includes(act) || READS.includes(act)) return isUsed(state, heard, circumstances) ? [state] : []
   if (MIGRATES.includes(act)) return isMigrated(state, act, heard, circumstances) ? [state] : []
   const { outcome, next } = expected(state, act)
   if (heard.kind === 'nothing' || heard.kind === 'failed') return [state, ...next]

@@ -42,6 +42,14 @@ export const ACTS = [
 ] as const
 export type Act = (typeof ACTS)[number]
 
+export const WRITES: readonly Act[] = ['write', 'writeKept', 'writeTransaction']
+export const READS: readonly Act[] = ['read', 'readKept']
+export const MIGRATES: readonly Act[] = ['migrate', 'rollback']
+/** After these the tenant's sessions may be over. */
+export const CLOSES: readonly Act[] = ['suspend', 'delete', 'purge']
+/** What only jobs do: one that was not done is done again. */
+export const REPEATED: readonly Act[] = ['install', 'purge', 'close']
+
 /** `before` and `after` kill the process, before a statement goes out and before its answer is heard; `cut` ends its connection. */
 export interface Fault {
   readonly how: 'before' | 'after' | 'cut'

@@ -9,7 +9,9 @@ import { Notes } from './known-notes.ts'
 import {
   ABSENT,
   aged,
+  beliefIn,
   explained,
+  isShown,
   mustBeClosed,
   refusalOf,
   type State,
@@ -20,16 +22,24 @@ import {
 } from './model.ts'
 import { nameOfWalk, type Processes } from './processes.ts'
 import { claimsNoMore, isOpen, nothingIsLeft, type Registered, refusesEverybody, registered } from './storage.ts'
-import * as turns from './turns.ts'
-import { PROCESSES, type Round, type Step, TENANTS, type TenantName, type Turn } from './turns.ts'
+import {
+  type Act,
+  CLOSES,
+  MIGRATES,
+  PROCESSES,
+  type ProcessName,
+  READS,
+  REPEATED,
+  type Round,
+  type Step,
+  TENANTS,
+  type TenantName,
+  type Turn,
+  WRITES,
+  wordsOf as wordsOfRound,
+} from './turns.ts'
 
 const SETTLES_WITHIN_MS = 90_000
-
-const CLOSES: readonly turns.Act[] = ['suspend', 'delete', 'purge']
-const REPEATED_BY_ITS_QUEUE: readonly turns.Act[] = ['install', 'purge', 'close']
-const MIGRATES: readonly turns.Act[] = ['migrate', 'rollback']
-const WRITES: readonly turns.Act[] = ['write', 'writeKept', 'writeTransaction']
-const READS: readonly turns.Act[] = ['read', 'readKept']
 
 /** How a session ends that a fence has closed: where tenants have databases of their own, sessions are ended. */
 const SESSION_LOST = /57P01|ECONNRESET|EPIPE|terminat|Connection|not queryable/
@@ -103,7 +113,7 @@ class Walker {
       const words = heard.map(
         (one) => `${one.turn.process} ${one.task.act} ${one.task.id}: ${JSON.stringify(one.heard)}`,
       )
-      throw new Error(`${turns.wordsOf(round)}\n    ${words.join('\n    ')}\n  ${(error as Error).message}`, {
+      throw new Error(`${wordsOfRound(round)}\n    ${words.join('\n    ')}\n  ${(error as Error).message}`, {
         cause: error,
       })
     }
@@ -134,7 +144,7 @@ class Walker {
 
   /** The end of every walk: of all tenants nothing is left. */
   async purgeAll(): Promise<void> {
-    const alone = (tenant: Walked, act: turns.Act): Round => {
+    const alone = (tenant: Walked, act: Act): Round => {
       const process = tenant.isolation === 'sqlite-memory' ? 'here' : 'beside'
       return { turns: [{ tenant: tenant.name, act, process, fault: null }], settles: false }
     }
@@ -165,7 +175,7 @@ class Walker {
     for (const { turn, task, heard } of own) {
       const isExcused = turn.fault !== null || this.#isExcused(tenant, task, heard)
       if (heard.kind === 'failed' && !isExcused) expect.fail(`${task.act} of ${task.id} has failed: ${heard.words}`)
-      if (heard.kind !== 'done' && REPEATED_BY_ITS_QUEUE.includes(task.act)) this.#again.push(task)
+      if (heard.kind !== 'done' && REPEATED.includes(task.act)) this.#again.push(task)
       if (WRITES.includes(task.act)) {
         const isInDoubt = heard.kind === 'nothing' || heard.kind === 'failed' || own.length > 1
         tenant.notes.end(task.number, heard.kind === 'done' ? 'written' : isInDoubt ? 'in doubt' : 'refused')
@@ -235,13 +245,9 @@ class Walker {
   }
 
   async #everybodyKnows({ id, states, isolation }: Walked): Promise<void> {
-    const [state] = states
-    const wished =
-      !state || state.status === 'purged' || state.status === 'absent'
-        ? 'absent'
-        : `${state.status}${state.isMaintained ? ', maintained' : ''}`
-    for (const process of isolation === 'sqlite-memory' ? (['here'] as const) : PROCESSES) {
-      await eventually(async () => expect(await this.#processes.believes(process, id), process).toBe(wished))
+    const known = states.map(beliefIn)
+    for (const process of processesOf(isolation)) {
+      await eventually(async () => expect(known, process).toContain(await this.#processes.believes(process, id)))
     }
   }
 
@@ -263,7 +269,7 @@ class Walker {
   /** In every process, by a handle that it has kept and by a fresh one. */
   async #read(tenant: Walked): Promise<void> {
     const { id, isolation } = tenant
-    for (const process of isolation === 'sqlite-memory' ? (['here'] as const) : PROCESSES) {
+    for (const process of processesOf(isolation)) {
       for (const act of READS) {
         const ask = async () => {
           const heard = await this.#processes.carryOut(process, { act, id, isolation, number: 0 }, null)
@@ -289,13 +295,6 @@ class Walker {
   }
 }
 
-function isShown(state: State, row: Registered | undefined): boolean {
-  if (!row) return state.status === 'absent'
-  if (row.isPurged) return state.status === 'purged'
-  return (
-    state.status === row.status &&
-    state.before === row.statusBefore &&
-    state.isMaintained === (row.maintenance !== null) &&
-    state.isPurging === row.isBeingPurged
-  )
-}
+/** What is in the memory of one process is reached from there alone. */
+const processesOf = (isolation: string): readonly ProcessName[] =>
+  isolation === 'sqlite-memory' ? ['here'] : PROCESSES

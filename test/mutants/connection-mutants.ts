@@ -54,7 +54,6 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     file: 'drivers/isolation/login-rights.ts',
     replace: `when rolname = $1 and pg_has_role(session_user, oid, 'usage')`,
     by: 'when rolname = $1 and false',
-    tests: LOGIN_TESTS,
   },
   {
     name: 'storage made by several at once',

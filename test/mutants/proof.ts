@@ -78,8 +78,19 @@ interface Report {
   readonly testResults: readonly {
     readonly name: string
     readonly message: string
-    readonly assertionResults: readonly { readonly fullName: string; readonly status: string }[]
+    readonly assertionResults: readonly {
+      readonly fullName: string
+      readonly status: string
+      readonly failureMessages?: readonly string[]
+    }[]
   }[]
+}
+
+const running = new Set<number>()
+
+/** Ends what runs, with all that it has started. */
+export function endProofs(): void {
+  for (const pid of running) process.kill(-pid, 'SIGKILL')
 }
 
 /** Each file by itself, until one has noticed something. @param sqlMutant what is done to the databases. */
@@ -104,7 +115,7 @@ async function runFile(
     [
       join(tree, 'node_modules/vitest/vitest.mjs'),
       ...['run', file, '--bail=1', '--maxWorkers=1', '--reporter=json', `--outputFile=${output}`],
-      ...['--testTimeout=30000', '--hookTimeout=30000', ...(name === undefined ? [] : ['-t', name])],
+      ...['--testTimeout=30000', '--hookTimeout=20000', ...(name === undefined ? [] : ['-t', name])],
     ],
     {
       cwd: tree,
@@ -113,23 +124,27 @@ async function runFile(
       detached: true,
     },
   )
+  const pid = vitest.pid ?? 0
+  running.add(pid)
   const isOver = Promise.withResolvers<number | null>()
   vitest.on('exit', isOver.resolve)
-  const timer = setTimeout(() => {
-    if (vitest.pid) process.kill(-vitest.pid, 'SIGKILL')
-  }, ENDS_WITHIN_MS)
+  const timer = setTimeout(() => process.kill(-pid, 'SIGKILL'), ENDS_WITHIN_MS)
   const code = await isOver.promise
   clearTimeout(timer)
+  running.delete(pid)
   if (code === null) return { verdict: 'killed', by: `the proof does not end within ${ENDS_WITHIN_MS / 1_000} s` }
   if (!existsSync(output)) return { verdict: 'broken', by: 'Vitest left no report' }
   const { testResults } = JSON.parse(readFileSync(output, 'utf8')) as Report
   const all = testResults.flatMap(({ assertionResults }) => assertionResults)
   const failed = all.find(({ status }) => status === 'failed')
-  if (failed) return { verdict: 'killed', by: failed.fullName.trim() }
+  if (failed) {
+    const isLate = failed.failureMessages?.some((message) => /timed out/.test(message)) ?? false
+    return { verdict: 'killed', by: `${failed.fullName.trim()}${isLate ? ' (does not end)' : ''}` }
+  }
   const [broken] = testResults.filter(({ message }) => message !== '')
-  if (broken && all.length > 0) return { verdict: 'killed', by: `before the tests: ${broken.message.split('\n')[0]}` }
-  if (broken || code !== 0)
-    return { verdict: 'broken', by: broken?.message.split('\n')[0] ?? `Vitest ended with ${code}` }
+  const why = broken?.message.split('\n')[0] ?? `Vitest ended with ${code}`
+  if (code !== 0 && all.length > 0) return { verdict: 'killed', by: `before the tests of ${file}: ${why}` }
+  if (code !== 0) return { verdict: 'broken', by: why }
   if (!all.some(({ status }) => status === 'passed')) return { verdict: 'broken', by: 'no test was run' }
   return { verdict: 'survived', by: 'nothing noticed it' }
 }

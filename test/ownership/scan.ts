@@ -28,7 +28,7 @@ const NAMED_BY: Readonly<Record<string, string>> = { tenants: 'id', store: 'owne
 /** Keys of the store that are the service's own. */
 const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
   [/^session:/, 'of a person with an admin token'],
-  [/^sign-in:/, 'a code that makes such a session'],
+  [/^sign-in-code:/, 'makes such a session'],
   [/^circuit(-probe)?:/, 'of a server, which tenants share'],
 ]
 
@@ -105,7 +105,7 @@ async function unownedJobs(database: Database, known: ReadonlySet<string>): Prom
 /** Beside tenants' rows, in the database that they are in: what is kept by locator. */
 async function unownedStorage(database: Database): Promise<string[]> {
   const { rows: tables } = await database.sql(
-    `select attrelid::regclass::text as name, attname as column, relnamespace::regnamespace::text as schema
+    `select format('%I.%I', relnamespace::regnamespace, relname) as name, attname as column
      from pg_attribute join pg_class on pg_class.oid = attrelid
      where relkind in ('r', 'p') and attnum > 0 and not attisdropped and (
        relnamespace = to_regnamespace('tenantry') and attname in ('tenant', 'locator')
@@ -113,7 +113,7 @@ async function unownedStorage(database: Database): Promise<string[]> {
     [ROWS_SCHEMA],
   )
   const { rows: silent } = await database.sql(
-    `select pg_class.oid::regclass::text as name from pg_class
+    `select format('%I.%I', relnamespace::regnamespace, relname) as name from pg_class
      where relkind in ('r', 'p') and relnamespace in (to_regnamespace('tenantry'), to_regnamespace($1))
        and pg_class.oid <> all ($2::regclass[])`,
     [ROWS_SCHEMA, tables.map(({ name }) => name)],

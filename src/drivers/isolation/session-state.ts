@@ -9,7 +9,7 @@ const ROWS_ONLY = /^\s*(select|insert|update|delete|merge|with|values|table)\b/i
 
 /** Session-wide settings and locks by function, other tenants' sequence values, and SELECT .. INTO. */
 const KEEPS =
-  /\b(set_config|pg_(try_)?advisory_lock(_shared)?|lastval|currval|dblink\w*)\s*\(|(?<!\b(insert|merge)\s+)\binto\b/i
+  /\b(set_config|setseed|pg_(try_)?advisory_lock(_shared)?|lastval|currval|dblink\w*)\b|(?<!\b(insert|merge)\s+)\binto\b/i
 
 const known = new LRUCache<string, boolean>({ max: 2_000 })
 

@@ -106,18 +106,20 @@ describe.each(kinds)('traps of isolation, %s', (kind) => {
     await raw(a.db, `select set_config('app.tenant_id', current_setting('app.tenant_id'), false)`)
     for (let n = 0; n < CONNECTIONS; n++) await owners(a.db)
     const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => a.pool.connect()))
-    for (const client of clients) {
-      await client.query('select owner from items')
-      await client.query('begin')
-      await client.query('select owner from items')
-      await client.query('commit and chain')
-      const { rows } = await client.query(
-        `select current_user = session_user as "isLogin", coalesce(current_setting('app.tenant_id', true), '') as tenant,
-           current_setting('search_path') as path`,
-      )
-      expect(rows).toEqual([{ isLogin: true, tenant: '', path: 'pg_catalog' }])
-      await client.query('rollback')
-      client.release()
+    try {
+      for (const client of clients) {
+        await client.query('select owner from items')
+        await client.query('begin')
+        await client.query('select owner from items')
+        await client.query('commit and chain')
+        const { rows } = await client.query(
+          `select current_user = session_user as "isLogin", coalesce(current_setting('app.tenant_id', true), '') as tenant,
+             current_setting('search_path') as path`,
+        )
+        expect(rows).toEqual([{ isLogin: true, tenant: '', path: 'pg_catalog' }])
+      }
+    } finally {
+      for (const client of clients) client.release(true)
     }
   })
 
@@ -265,5 +267,32 @@ describe.each(kinds)('traps of isolation, %s', (kind) => {
     expect(await owners(b.db)).toEqual(['of b'])
     expect(isOver).toBe(false)
     await over
+  })
+
+  test('a login that has the rights of a scope without taking one is refused, before it asks anything', async () => {
+    const careless = await openSubject(inject('postgresUrl'), kind)
+    try {
+      const opened = await careless.open(proofMigrations('postgres'))
+      const at = placeIn(careless, opened, 'a')
+      await opened.provision(at)
+      const view = careless.viewOf?.(at)
+      if (!view) throw new Error(`${kind} has no server`)
+      const login = decodeURIComponent(new URL(view.tenantUrl).username)
+      await outside.all(view, `grant "${login}_scope" to "${login}" with inherit true`)
+      await expect(owners(directHandle(opened, at).db)).rejects.toThrow('NOINHERIT')
+    } finally {
+      await careless.close()
+    }
+  })
+
+  test('the first storage of a server is made by many at once, and once', async () => {
+    const first = await openSubject(inject('postgresUrl'), kind)
+    try {
+      const drivers = await Promise.all(Array.from({ length: 4 }, () => first.open(proofMigrations('postgres'))))
+      const made = drivers.flatMap((one) => ['a', 'b'].map((id) => one.provision(placeIn(first, one, id))))
+      expect(await Promise.all(made)).toEqual(Array(8).fill(proofMigrations('postgres').map(({ name }) => name)))
+    } finally {
+      await first.close()
+    }
   })
 })
