@@ -25,6 +25,7 @@ import type { Kernel } from './kernel/kernel.ts'
 import { createLogger, type Logger } from './kernel/logger.ts'
 import { Metrics } from './kernel/metrics.ts'
 import { type Migration, migrate } from './kernel/migrations.ts'
+import { once } from './kernel/once.ts'
 import { Cursors } from './kernel/page.ts'
 import type { StoreDriver } from './kernel/store.ts'
 import { TenantLabels } from './kernel/tenant-labels.ts'
@@ -261,15 +262,6 @@ function registeredJobs(
     types: all.map(({ job }) => job.type),
     handlers: new Map(handlers),
     schedule: parts.flatMap(({ satellite }) => satellite.schedule ?? []),
-  }
-}
-
-/** Its promise is that of the first call. */
-function once<T>(work: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | undefined
-  return () => {
-    running ??= work()
-    return running
   }
 }
 

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Http } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/logger.ts'
+import { once } from '../kernel/once.ts'
 import type { Satellite } from '../satellite.ts'
 import type { Role, Tenancy } from '../tenancy.ts'
 import type { ServiceConfig } from './config.ts'
@@ -230,13 +231,5 @@ async function within(work: Promise<unknown>, timeoutMs: number): Promise<boolea
     return await Promise.race([work.then(() => true), timeout])
   } finally {
     timer.abort()
-  }
-}
-
-function once<T>(work: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | undefined
-  return () => {
-    running ??= work()
-    return running
   }
 }

@@ -33,6 +33,13 @@ const server = given
       password: 'fuzz',
       settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' },
     })
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, async () => {
+    await server?.stop()
+    rmSync(directory, { recursive: true, force: true })
+    process.exit(130)
+  })
+}
 try {
   for (const kind of kinds) await fuzz(kind, given ?? server?.url ?? '')
 } finally {

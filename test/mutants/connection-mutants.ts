@@ -166,6 +166,6 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     replace: `      if (row.status !== 'active') return false
       if (!(await`,
     by: '      if (!(await',
-    tests: [...FENCE_TESTS, ...SOURCE_TESTS],
+    tests: ['src/tenants/fences.race.test.ts', ...FENCE_TESTS],
   },
 ]
