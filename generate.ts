@@ -11,6 +11,7 @@ import { allCommands } from './src/cli/program.ts'
 import * as migrationSetErrors from './src/drivers/isolation/migration-set.ts'
 import * as httpErrors from './src/http/problem.ts'
 import type { Option } from './src/kernel/commands.ts'
+import * as doctorErrors from './src/kernel/doctor.ts'
 import type { ErrorType } from './src/kernel/errors.ts'
 import * as kernelErrors from './src/kernel/errors.ts'
 import * as idempotencyErrors from './src/kernel/idempotency.ts'
@@ -109,7 +110,7 @@ function errorsPage(operations: readonly AnyOperation[]): string {
   // The commands say E_INTERNAL as HTTP does, so it is the service's too.
   const [internal, own] = [
     [commandErrors.Failed],
-    errorsOf(commandErrors).filter((one) => one !== commandErrors.Failed),
+    errorsOf(commandErrors, doctorErrors).filter((one) => one !== commandErrors.Failed),
   ]
   const byCode = new Map([...declared, ...internal].map((error) => [error.code, error]))
   const rows = [...byCode.values()]

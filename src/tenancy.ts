@@ -45,6 +45,7 @@ import { operations } from './tenants/operations.ts'
 import { NO_PLANS, type PlansConfig } from './tenants/plans.ts'
 import { createScope, type Scope } from './tenants/scope.ts'
 import { Storage } from './tenants/storage.ts'
+import { TableChanges } from './tenants/table-changes.ts'
 import { tables } from './tenants/tables.ts'
 
 const STOP_TIMEOUT_MS = 10_000
@@ -158,9 +159,11 @@ export async function createTenancy<const Satellites extends readonly Satellite[
 
     const prepared = new Map<string, Placement>()
     for (const [name, placement] of Object.entries(placements)) {
-      prepared.set(name, await preparePlacement(name, placement, database, secrets))
+      prepared.set(name, await preparePlacement(name, placement, database, secrets, log))
     }
-    await storage.start({ placements: prepared, migrations, log })
+    const changes = new TableChanges(database)
+    await changes.start()
+    await storage.start({ placements: prepared, migrations, generation: () => changes.generation, log })
     stops.push(() => storage.stop())
 
     const labels = new TenantLabels(config.metrics?.maxTenantSeries ?? 1_000)
@@ -171,6 +174,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       reach: (isolation) => storage.reach(isolation),
     })
     const tenants = new Tenants(kernel, storage, circuits, {
+      changes,
       plans: config.plans ?? NO_PLANS,
       migrations,
       retentionDays: config.tenants?.retentionDays ?? 30,

@@ -5,7 +5,7 @@ import { inLanes } from '../../src/tenants/in-lanes.ts'
 import { type Bench, compare, median, type Result, RUNS, timed } from '../measure.ts'
 import { FIVE_TABLES, installAll, migrations, openTenancy, withTenancy } from '../tenancy.ts'
 
-/** As many as the driver has for DDL. */
+/** At a time, on both sides; as many as a run has by default. */
 const CONNECTIONS = 4
 
 export const migrating = {

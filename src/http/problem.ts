@@ -38,12 +38,11 @@ export interface Problem {
 }
 
 /**
- * For a host's own routes: the answer that an error of Tenantry's stands for, or undefined when it is none of ours. A database
- * that cannot be reached is a 503.
+ * For a host's own routes: the answer that an error of Tenantry's stands for, or undefined when it is none of ours. That a
+ * database cannot be reached may be about one of the host's own: ours is told as `E_DEPENDENCY_UNAVAILABLE`.
  */
 export function problemOf(error: unknown): Problem | undefined {
-  const known = knownError(error)
-  return known && problem(known)
+  return error instanceof TenancyError ? problem(error) : undefined
 }
 
 export function problemResponse(error: TenancyError, more: Readonly<Record<string, string>> = {}): Response {

@@ -245,9 +245,10 @@ const UNREACHABLE = new Set([
   'EHOSTUNREACH',
   'EAI_AGAIN',
 ])
-const UNREACHABLE_STATES = /^(08|58)|^57P0[1-5]$|^53300$/
-/** Of a statement with too many parameters; of a pooler that has no server it is FATAL. */
-const PROTOCOL_VIOLATION = '08P01'
+/** Files that are damaged or missing. */
+const DAMAGED_STATES = /^58/
+/** Said when a session ends; of a statement they say something else, such as that a server it asked could not be reached. */
+const ENDING_STATES = /^08|^57P0[1-5]$|^53300$/
 const UNREACHABLE_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed)/
 
@@ -256,8 +257,8 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isDatabaseUnavailable)
   if (!(error instanceof Error)) return false
   const { code, severity } = error as { code?: string; severity?: string }
-  if (code === PROTOCOL_VIOLATION) return severity === 'FATAL'
-  if (code && (UNREACHABLE.has(code) || UNREACHABLE_STATES.test(code))) return true
+  if (code && (UNREACHABLE.has(code) || DAMAGED_STATES.test(code))) return true
+  if (code && ENDING_STATES.test(code)) return severity !== 'ERROR'
   return UNREACHABLE_MESSAGES.test(error.message)
 }
 

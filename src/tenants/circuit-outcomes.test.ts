@@ -97,6 +97,18 @@ describe('what a failure says of the server and of the tenant, in a shared datab
       ANSWERED,
       ANSWERED,
     ],
+    [
+      'a statement that could not reach a server which it asked',
+      () => metBy(`do $$ begin raise sqlstate '08001'; end $$`),
+      ANSWERED,
+      ANSWERED,
+    ],
+    [
+      'a statement about a database that is missing',
+      () => metBy('alter database nobodys rename to x'),
+      ANSWERED,
+      ANSWERED,
+    ],
     ['nobody who listens', () => refusalOf('postgres://x@127.0.0.1:1/x'), SERVER, SERVER],
     ['nobody who listens at two addresses', () => refusalOf('postgres://x@localhost:1/x'), SERVER, SERVER],
     ['a name that is none', () => refusalOf('postgres://x@nobody.invalid/x'), SERVER, SERVER],

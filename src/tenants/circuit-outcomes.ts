@@ -35,10 +35,10 @@ const SESSION_LOST: Outcomes = { server: 'neither', tenant: 'failure' }
 const UNKNOWN: Outcomes = { server: 'neither', tenant: 'neither' }
 
 const DAMAGED = /^58/
-const MISSING_OR_DROPPED = new Set(['3D000', '57P04'])
-/** Of these SQLSTATEs, which others share, those that PostgreSQL raises here are about one database. */
-const CLOSED_OR_FULL = new Set(['55000', '53300'])
-const WHERE_DATABASES_ARE_CHECKED = 'CheckMyDatabase'
+const DROPPED = '57P04'
+/** Of these SQLSTATEs, which statements raise too, those that PostgreSQL raises at the start of a session are about its database. */
+const MISSING_CLOSED_OR_FULL = new Set(['3D000', '55000', '53300'])
+const WHERE_SESSIONS_START = new Set(['InitPostgres', 'CheckMyDatabase'])
 const LOST = new Set(['57P01', '57P02', '57P05', '08003', '08006', 'ECONNRESET', 'EPIPE'])
 const LOST_MESSAGES =
   /^(Connection terminated( unexpectedly)?$|Client has encountered a connection error|Client was closed)/
@@ -52,9 +52,9 @@ export function outcomesOf(error: unknown, reach: Reach): Outcomes {
     return all.find(({ server }) => server === 'failure') ?? all.find(({ tenant }) => tenant === 'failure') ?? UNKNOWN
   }
   if (!(error instanceof Error)) return UNKNOWN
-  const { code = '', routine } = error as { code?: string; routine?: string }
+  const { code = '', routine = '' } = error as { code?: string; routine?: string }
   const isOwn = reach === 'own database'
-  if (MISSING_OR_DROPPED.has(code) || (CLOSED_OR_FULL.has(code) && routine === WHERE_DATABASES_ARE_CHECKED)) {
+  if (code === DROPPED || (MISSING_CLOSED_OR_FULL.has(code) && WHERE_SESSIONS_START.has(routine))) {
     return isOwn ? TENANT_FAILED : SERVER_FAILED
   }
   if (!isDatabaseUnavailable(error)) return sqlState(error) ? ANSWERED : UNKNOWN

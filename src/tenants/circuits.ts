@@ -3,8 +3,9 @@
  * it, and what it meets is counted in the one that it is about (see circuit-outcomes.ts): so a dead server is learned once,
  * by whoever calls it, and one tenant's dead database is that tenant's alone.
  *
- *   run()           around each call of a driver: connect, a statement, a commit. Not around the host's own code, whose
- *                   failures are not the database's
+ *   run()           around each call of a driver that may be refused: a connection, a statement alone. Not around the host's own
+ *                   code, whose failures are not the database's
+ *   watch()         around what goes on in a transaction: a statement, a commit
  *   assertClosed()  before a request is let in; it counts nothing
  *
  * What is open is open in every process (see circuit-records.ts). When it is due, a single call goes: of this process the
@@ -16,7 +17,7 @@ import type { Kernel } from '../kernel/kernel.ts'
 import type { TenantLabels } from '../kernel/tenant-labels.ts'
 import { outcomesOf, type Reach } from './circuit-outcomes.ts'
 import { CircuitRecords, type Heard, type Opening } from './circuit-records.ts'
-import { type CircuitSnapshot, CircuitTable, type KeyedCircuit } from './circuit-table.ts'
+import { type CircuitSnapshot, CircuitTable, type KeyedCircuit, type TenantsCircuit } from './circuit-table.ts'
 import { CircuitOpen } from './errors.ts'
 
 /** Between two looks at a probe that another process holds. */
@@ -36,6 +37,13 @@ export interface CircuitsConfig {
   readonly labels: TenantLabels
   /** What tenants of an isolation driver depend on; default: a database that they share. */
   readonly reach?: (isolation: string | undefined) => Reach
+}
+
+/** The circuits above a call. */
+interface Above {
+  readonly reach: Reach
+  readonly server: KeyedCircuit | undefined
+  readonly tenant: TenantsCircuit
 }
 
 export class Circuits {
@@ -75,11 +83,19 @@ export class Circuits {
   }
 
   /** Throws `E_CIRCUIT_OPEN` in place of calling `work` while the tenant's database or its server is known to be down. */
-  async run<T>({ tenantId, placement, isolation }: CircuitPlace, work: () => Promise<T>): Promise<T> {
-    const reach = this.#reach(isolation)
-    const server = reach === 'no server' ? undefined : this.#table.server(placement)
-    const tenant = this.#table.tenant(tenantId, placement, server)
+  async run<T>(place: CircuitPlace, work: () => Promise<T>): Promise<T> {
+    const above = this.#above(place)
+    const { server, tenant } = above
     if (!tenant.circuit.isClosed || (server && !server.circuit.isClosed)) await this.#admit(server, tenant)
+    return this.#counted(above, work)
+  }
+
+  /** Counts what goes on a connection that was let through before. It is never refused, and never taken for a probe. */
+  async watch<T>(place: CircuitPlace, work: () => Promise<T>): Promise<T> {
+    return this.isClosed(place) ? this.#counted(this.#above(place), work) : work()
+  }
+
+  async #counted<T>({ reach, server, tenant }: Above, work: () => Promise<T>): Promise<T> {
     const era = tenant.circuit.era
     const serverEra = server?.circuit.era ?? 0
     let value: T
@@ -127,6 +143,12 @@ export class Circuits {
   check(): void {
     const open = this.#table.openAt(this.#nowMs)
     if (open > 0) throw new CheckFailure(`${open} circuit${open === 1 ? '' : 's'} open`)
+  }
+
+  #above({ tenantId, placement, isolation }: CircuitPlace): Above {
+    const reach = this.#reach(isolation)
+    const server = reach === 'no server' ? undefined : this.#table.server(placement)
+    return { reach, server, tenant: this.#table.tenant(tenantId, placement, server) }
   }
 
   get #nowMs(): number {

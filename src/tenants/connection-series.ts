@@ -1,4 +1,4 @@
-/** Connections for tenants' queries, by server and state. */
+/** Connections for tenants' queries, by server: what they are doing, and how often one was there. */
 import type { Series } from '../kernel/metrics.ts'
 import type { Storage } from './storage.ts'
 
@@ -12,6 +12,16 @@ export const connectionSeries = (storage: Pick<Storage, 'connections'>): Series[
         { labels: { placement, state: 'idle' }, value: idle },
         { labels: { placement, state: 'busy' }, value: busy },
         { labels: { placement, state: 'waiting' }, value: waiting },
+      ]),
+  },
+  {
+    name: 'multitenancy_tenant_pool_uses_total',
+    help: 'Connections that this process has asked for: a hit was there, a miss had to be made',
+    type: 'counter',
+    collect: () =>
+      storage.connections().flatMap(({ placement, hits, misses }) => [
+        { labels: { placement, outcome: 'hit' }, value: hits },
+        { labels: { placement, outcome: 'miss' }, value: misses },
       ]),
   },
 ]

@@ -204,7 +204,7 @@ describe('migrations', () => {
 describe('storage', () => {
   test.each([
     ['missing', 'error', 'acme', 'is not there', 'drop schema t1_acme cascade'],
-    ['closed', 'warn', 'acme', 'is closed, though its tenant is active', 'revoke usage on schema t1_acme from $scope'],
+    ['closed', 'info', 'acme', 'is closed, though its tenant is active', 'revoke usage on schema t1_acme from $scope'],
     [
       'open',
       'error',
@@ -254,11 +254,14 @@ describe('storage', () => {
       }
     })
     try {
-      for (let n = 0; n < 30; n++) expect(await checks(tenancy)).toEqual([])
+      // A tenant is opened just after the commit that has made it active.
+      for (let n = 0; n < 30; n++)
+        expect((await checks(tenancy)).filter(({ code }) => code !== 'storage.closed')).toEqual([])
     } finally {
       isOver = true
       await Promise.all(turning)
     }
+    expect(await checks(tenancy)).toEqual([])
   })
 
   test('of a server that does not answer is a finding; the others are looked at', async () => {

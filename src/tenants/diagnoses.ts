@@ -164,7 +164,8 @@ const MISMATCHES: Readonly<
     severity: 'error',
     code: 'storage.missing',
     fault: 'is not there',
-    remedy: 'Restore it from a backup; every statement of the tenant fails until then.',
+    remedy:
+      'Every statement of the tenant fails. Bring it back under the same name from a dump of that schema or database, if there is one; else delete the tenant and have it purged.',
   },
   open: {
     severity: 'error',
@@ -174,7 +175,7 @@ const MISMATCHES: Readonly<
       'See whether a worker runs, which carries out the job FenceTenant; or activate and suspend the tenant again.',
   },
   closed: {
-    severity: 'warn',
+    severity: 'info',
     code: 'storage.closed',
     fault: 'is closed, though its tenant is active',
     remedy: 'It is opened when the tenant is used next.',

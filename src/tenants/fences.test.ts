@@ -65,6 +65,18 @@ describe('the storage of a tenant', () => {
     expect(await notes(acme)).toEqual([])
   })
 
+  test('stays closed when the activation is rolled back', async () => {
+    await world.tenancy.tenants.suspend('acme')
+    const doubted = world.tenancy.transaction(async () => {
+      await world.tenancy.tenants.activate('acme')
+      throw new Error('no')
+    })
+    await expect(doubted).rejects.toThrow('no')
+    await expect(unheard('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await world.tenancy.transaction(() => world.tenancy.tenants.activate('acme'))
+    expect(await notes(acme)).toEqual([])
+  })
+
   test('is opened by who finds an active tenant before a fence, as a process leaves it that dies before its commit', async () => {
     const place = await placeOf('acme')
     await world.tenancy.tenants.storage.driver(place.isolation).fence(place)
@@ -85,5 +97,21 @@ describe('the storage of a tenant', () => {
     )
     await world.tenancy.tenants.activate('far')
     expect((await unheard('far')).rows).toEqual([])
+  })
+
+  test('of several tenants is closed when their server is back, each by a job of its own', async () => {
+    const ids = ['remote', 'remoter']
+    for (const id of ids) await installed(world.tenancy, { id, name: id, placement: 'elsewhere' })
+    await way.close()
+    await world.tenancy.transaction(async () => {
+      for (const id of ids) await world.tenancy.tenants.suspend(id)
+    })
+    await way.open()
+    for (const id of ids) {
+      await eventually(
+        async () => expect(unheard(id)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }),
+        20_000,
+      )
+    }
   })
 })

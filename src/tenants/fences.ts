@@ -1,12 +1,13 @@
 /**
  * Fences follow the life of a tenant: suspended or deleted, its storage is closed at the server itself.
  *
- * A fence is set or lifted inside the transition's transaction, while it holds the tenant's row: so fences come in the order of
- * the transitions. A server that cannot be reached does not keep a tenant from being suspended: the job FenceTenant closes the
- * storage when it is back. It does keep one from being activated, which would answer nothing but failures.
+ * A fence is set inside the transition's transaction and lifted after its commit, both while the tenant's row is held: so fences
+ * come in the order of the transitions, and whatever becomes of a transaction, nobody is left open who is to be kept out. A server
+ * that cannot be reached does not keep a tenant from being suspended: the job FenceTenant closes the storage when it is back. It
+ * does keep one from being activated, which would answer nothing but failures.
  *
- * A process that dies between the fence and its commit leaves an active tenant closed. Whoever meets that fence has it lifted
- * (`mend`), under the same row lock.
+ * A process that dies between the fence and its commit, or before it has lifted one, leaves an active tenant closed. Whoever meets
+ * that fence has it lifted (`mend`), under the same row lock.
  */
 import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
@@ -17,12 +18,15 @@ import { toPlace } from './registry.ts'
 import type { Storage } from './storage.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
 
+/** For a transition that has the row; it may have to wait for a server. */
+const LOCK_TIMEOUT_MS = 10_000
+
 const CLOSED: ReadonlySet<Status> = new Set(['suspended', 'deleted'])
 
 export class Fences {
   readonly #kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>
   readonly #storage: Storage
-  readonly #mending = new Map<string, Promise<boolean>>()
+  readonly #opening = new Map<string, Promise<boolean>>()
 
   constructor(kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>, storage: Storage) {
     this.#kernel = kernel
@@ -31,7 +35,11 @@ export class Fences {
 
   /** Brings the fence in line with a status that has just been written, in the transaction that wrote it. */
   async follow(row: TenantRow): Promise<void> {
-    if (row.status === 'active') return this.#storage.driver(row.isolation).unfence(toPlace(row))
+    if (row.status === 'active') {
+      await this.#storage.driver(row.isolation).isFenced(toPlace(row)) // throws where it could not be lifted either
+      this.#kernel.database.afterCommit(() => this.mend(row.id))
+      return
+    }
     if (!CLOSED.has(row.status)) return
     try {
       await this.#storage.driver(row.isolation).fence(toPlace(row))
@@ -55,18 +63,26 @@ export class Fences {
 
   /** Sees to it that no fence stands before the tenant, if it is active. Answers whether it is. */
   mend(id: string): Promise<boolean> {
-    const mending = this.#mending.get(id) ?? this.#mend(id).finally(() => this.#mending.delete(id))
-    this.#mending.set(id, mending)
-    return mending
+    const opening = this.#opening.get(id) ?? this.#open(id).finally(() => this.#opening.delete(id))
+    this.#opening.set(id, opening)
+    return opening
   }
 
-  #mend(id: string): Promise<boolean> {
+  /** Resolves when what a transition of this process has begun to open is open, or could not be. */
+  async opened(id: string): Promise<void> {
+    if (this.#kernel.database.inTransaction) return // it may hold the row that is waited for
+    await this.#opening.get(id)?.catch(() => undefined) // logged by who began it; who meets the fence tries again
+  }
+
+  #open(id: string): Promise<boolean> {
     return this.#locked(id, async (row) => {
       const driver = this.#storage.driver(row.isolation)
       if (row.status !== 'active') return false
-      if (!(await driver.isFenced(toPlace(row)))) return true // somebody was here before
-      await driver.unfence(toPlace(row))
-      this.#kernel.log.warn({ tenantId: id }, 'an active tenant had been left closed; its storage is open again')
+      const place = toPlace(row)
+      if (!(await driver.isFenced(place))) return true // somebody was here before
+      await driver.unfence(place)
+      if (await driver.isFenced(place)) return false // it is not there at all
+      this.#kernel.log.info({ tenantId: id }, 'the storage of an active tenant is open again')
       return true
     })
   }
@@ -75,6 +91,7 @@ export class Fences {
   async #locked<T>(id: string, work: (row: TenantRow) => Promise<T>): Promise<T | false> {
     const { database } = this.#kernel
     return database.transaction(async () => {
+      await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
       const row = await database
         .query<TenantTables>()
         .selectFrom('tenants')

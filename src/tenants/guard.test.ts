@@ -65,10 +65,13 @@ describe('a tenant', () => {
     })
     const domain = `${id}.example`
     await here.tenants.update(id, { domains: [domain] })
-    await guard.admit(request({ id }))
-    await guard.admit(request({ host: domain }))
-    expect(guard.admit(request({ id }))).toMatchObject({ tenant: { id } })
-    expect(guard.admit(request({ host: `${domain.toUpperCase()}.:443` }))).toMatchObject({ tenant: { id } })
+    // Once the last change has been heard, which another connection tells of.
+    await eventually(async () => {
+      await guard.admit(request({ id }))
+      await guard.admit(request({ host: domain }))
+      expect(guard.admit(request({ id }))).toMatchObject({ tenant: { id } })
+      expect(guard.admit(request({ host: `${domain.toUpperCase()}.:443` }))).toMatchObject({ tenant: { id } })
+    })
   })
 
   test('is answered by its state', async () => {

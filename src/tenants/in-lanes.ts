@@ -1,4 +1,7 @@
-/** Work on each of many, several at a time, in their order. Stops taking more when `signal` aborts. */
+/**
+ * Work on each of many, several at a time, in their order. Stops taking more when `signal` aborts, and when one has failed: that
+ * failure is thrown once all that was begun has ended.
+ */
 export async function inLanes<Item>(
   items: readonly Item[],
   lanes: number,
@@ -6,11 +9,17 @@ export async function inLanes<Item>(
   signal?: AbortSignal,
 ): Promise<void> {
   const entries = items.entries()
+  const failures: unknown[] = []
   const lane = async () => {
     for (const [index, item] of entries) {
-      if (signal?.aborted) return
-      await work(item, index)
+      if (failures.length > 0 || signal?.aborted) return
+      try {
+        await work(item, index)
+      } catch (error) {
+        failures.push(error)
+      }
     }
   }
   await Promise.all(Array.from({ length: Math.min(lanes, items.length) }, lane))
+  if (failures.length > 0) throw failures[0]
 }

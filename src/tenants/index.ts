@@ -27,6 +27,7 @@ import { Registry, type TenantFilter } from './registry.ts'
 import { SchemaVersions } from './schema-versions.ts'
 import { assertAgrees } from './scope.ts'
 import type { Storage } from './storage.ts'
+import type { TableChanges } from './table-changes.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
 import { MaintenanceRequest, Metadata, mergePatch, NewTenant, type Tenant, TenantChange, toTenant } from './tenant.ts'
 import type { Located } from './tenant-cache.ts'
@@ -37,6 +38,7 @@ const DAY_MS = 86_400_000
 const FIRST_EPOCH = 1
 
 export interface TenantsConfig {
+  readonly changes: TableChanges
   readonly plans: PlansConfig
   /** The host's, which every storage is brought up to. */
   readonly migrations: readonly TenantMigration[]
@@ -77,12 +79,13 @@ export class Tenants {
     this.#transitions = new Transitions(kernel, this.registry, this.fences)
     this.#edits = new Edits(kernel, this.registry)
     const versions = new SchemaVersions(kernel.database, config.migrations)
-    this.migrations = new MigrationRuns(kernel, storage, versions)
+    this.migrations = new MigrationRuns(kernel, storage, versions, config.changes)
     this.installation = new Installation({
       kernel,
       registry: this.registry,
       storage,
       versions,
+      changes: config.changes,
       transitions: this.#transitions,
       fences: this.fences,
       autoPurge: config.autoPurge,

@@ -136,7 +136,10 @@ describe('an installation that is lost', () => {
     await worker.stop()
   })
 
-  test('and goes on after all, when the tenant has been purged, leaves nothing behind', async () => {
+  test.each([
+    ['goes on after all, when the tenant has been purged,', 'late', false],
+    ['goes on, is killed, and is run again, when the tenant has been purged,', 'later', true],
+  ])('and %s leaves nothing behind', async (_words, id, isKilled) => {
     const { tenants } = opened.tenancy
     const reached = Promise.withResolvers<void>()
     const gate = Promise.withResolvers<void>()
@@ -146,18 +149,23 @@ describe('an installation that is lost', () => {
       async provision(place) {
         reached.resolve()
         await gate.promise
-        return driver.provision(place)
+        const applied = await driver.provision(place)
+        if (isKilled) throw new Error('nothing of it is done after this')
+        return applied
       },
     }
     const worker = await opened.open({ isolation: [slow] })
-    await tenants.create({ id: 'late', name: 'Late' })
-    const installation = worker.tenants.installation.install('late', { isLast: false })
+    await tenants.create({ id, name: 'Late' })
+    const installation = worker.tenants.installation.install(id, { isLast: false })
     await reached.promise
-    await tenants.delete('late')
+    await tenants.delete(id)
     clock.advance(31 * 86_400_000)
-    await tenants.installation.purge('late')
+    await tenants.installation.purge(id)
     gate.resolve()
-    await installation
-    expect(await schemasOf('late')).toBe(0)
+    if (isKilled) {
+      await expect(installation).rejects.toThrow('nothing of it')
+      await tenants.installation.install(id, { isLast: false })
+    } else await installation
+    expect(await schemasOf(id)).toBe(0)
   })
 })

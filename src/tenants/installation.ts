@@ -16,8 +16,9 @@ import type { Fences } from './fences.ts'
 import { InstallTenant, UninstallTenant } from './jobs.ts'
 import { type Registry, toPlace } from './registry.ts'
 import type { SchemaVersions } from './schema-versions.ts'
-import { lockVersions } from './shared-storage.ts'
+import { isVersionOfAny, lockVersions } from './shared-storage.ts'
 import type { Storage } from './storage.ts'
+import type { TableChanges } from './table-changes.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
 import type { Transitions } from './transition.ts'
 
@@ -30,6 +31,7 @@ export interface InstallationParts {
   readonly registry: Registry
   readonly storage: Storage
   readonly versions: SchemaVersions
+  readonly changes: TableChanges
   readonly transitions: Transitions
   readonly fences: Fences
   readonly autoPurge: boolean
@@ -40,15 +42,17 @@ export class Installation {
   readonly #registry: Registry
   readonly #storage: Storage
   readonly #versions: SchemaVersions
+  readonly #changes: TableChanges
   readonly #transitions: Transitions
   readonly #fences: Fences
   readonly #autoPurge: boolean
 
-  constructor({ kernel, registry, storage, versions, transitions, fences, autoPurge }: InstallationParts) {
+  constructor({ kernel, registry, storage, versions, changes, transitions, fences, autoPurge }: InstallationParts) {
     this.#kernel = kernel
     this.#registry = registry
     this.#storage = storage
     this.#versions = versions
+    this.#changes = changes
     this.#transitions = transitions
     this.#fences = fences
     this.#autoPurge = autoPurge
@@ -56,8 +60,9 @@ export class Installation {
 
   /** The job InstallTenant: the tenant becomes active, or failed once trying again cannot help. */
   async install(id: string, attempt: Pick<Attempt, 'isLast'>): Promise<void> {
-    const row = await this.#installing(id)
+    const row = await this.#row(id)
     if (!row) return
+    if (row.status !== 'provisioning') return this.#leaveToPurge(row) // an attempt that was killed may have made storage
     try {
       await this.#activate(row, await this.#storage.driver(row.isolation).provision(toPlace(row)))
     } catch (error) {
@@ -131,6 +136,8 @@ export class Installation {
     await this.#storage.driver(claimed.isolation).drop(toPlace(claimed))
     await store.purge(id)
     await database.transaction(async () => {
+      // Before the tenant: whoever writes down what came of a migration takes the two in this order.
+      await database.query<TenantTables>().deleteFrom('migrationItems').where('tenantId', '=', id).execute()
       const emptied = await database
         .query<TenantTables>()
         .updateTable('tenants')
@@ -140,9 +147,7 @@ export class Installation {
         .returning('id')
         .executeTakeFirst()
       if (!emptied) return
-      for (const table of ['tenantDomains', 'migrationItems'] as const) {
-        await database.query<TenantTables>().deleteFrom(table).where('tenantId', '=', id).execute()
-      }
+      await database.query<TenantTables>().deleteFrom('tenantDomains').where('tenantId', '=', id).execute()
       await jobs.forget(id)
       await this.#registry.changed(id)
       await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
@@ -169,18 +174,16 @@ export class Installation {
     }
     await database.transaction(async () => {
       await lockVersions(database, row, 'one')
-      await activate(await this.#versions.ofStorage(capabilities, await driver.applied(toPlace(row))))
+      const version = await this.#versions.ofStorage(capabilities, await driver.applied(toPlace(row)))
+      if (!(await isVersionOfAny(database, row, version))) await this.#changes.tell()
+      await activate(version)
     })
   }
 
-  async #installing(id: string): Promise<TenantRow | undefined> {
-    try {
-      const row = await this.#registry.row(id)
-      return row.status === 'provisioning' ? row : undefined
-    } catch (error) {
-      if (TenantNotFound.matches(error)) return undefined
-      throw error
-    }
+  /** Also of a purged tenant. */
+  #row(id: string): Promise<TenantRow | undefined> {
+    const { database } = this.#kernel
+    return database.query<TenantTables>().selectFrom('tenants').selectAll().where('id', '=', id).executeTakeFirst()
   }
 
   /** Installed by another run, or deleted meanwhile. A purge yet to come removes the storage; one that had begun may have looked before it was made. */

@@ -144,12 +144,18 @@ export interface ConnectionCount {
   readonly idle: number
   readonly busy: number
   readonly waiting: number
+  /** How often one was there when it was asked for. */
+  readonly hits: number
+  /** How often one had to be made. */
+  readonly misses: number
 }
 
 export interface DriverEnvironment {
   /** Placements by name; the server of the backoffice is `main`. */
   readonly placements: ReadonlyMap<string, Placement>
   readonly migrations: readonly TenantMigration[]
+  /** Rises whenever tenants' tables have changed, in whichever process; undefined while this one could not know. */
+  readonly generation: () => number | undefined
   readonly log: Logger
 }
 

@@ -1,6 +1,8 @@
 /**
  * The items of one run, as one of the processes that work on it sees them. Each method is one statement, so of any number of
  * processes one gets an item; what is claimed is leased, and the server's clock says for how long.
+ *
+ * Rows are locked in one order, here as by whoever else locks several: an item before its tenant, tenants by their ids.
  */
 import type { Database } from '../kernel/database.ts'
 import { MigrationInterrupted } from './migration-errors.ts'
@@ -36,6 +38,11 @@ export interface Settlement {
   readonly delayMs: number
   /** The version that the storage of this tenant has now. */
   readonly versioned: { readonly tenantId: string; readonly epoch: number; readonly version: string } | null
+}
+
+/** What was being done with an item is for whoever has it now, or has to be begun again. */
+export class StartOver extends Error {
+  override readonly name = 'StartOver'
 }
 
 export class MigrationItems {
@@ -121,6 +128,14 @@ export class MigrationItems {
     return rows.length > 0
   }
 
+  /** The version that the storage of a tenant has, if it is still the one that was claimed. */
+  async write({ id, epoch, version }: NonNullable<Claimed['tenant']>, now: string): Promise<void> {
+    await this.#database.sql(
+      'update multitenancy.tenants set schema_version = $4 where id = $1 and epoch = $2 and schema_version = $3',
+      [id, epoch, version, now],
+    )
+  }
+
   /** Items whose process does not answer any more can be claimed again. Answers how long until one can be, at the least. */
   async reclaim(): Promise<number> {
     const { rows } = await this.#database.sql(RECLAIM, [
@@ -199,8 +214,10 @@ const claimStatement = (alsoClaimed: string) => `
 const CLAIM = {
   up: claimStatement(''),
   // Until it is known how a rollback ended, nobody must take the storage for up to date.
-  down: claimStatement(`, unversioned as (
-    update multitenancy.tenants tenant set schema_version = '' from claimed where tenant.id = claimed.tenant_id)`),
+  down: claimStatement(`, chosen as (
+    select id from multitenancy.tenants where id in (select tenant_id from claimed) order by id for no key update
+  ), unversioned as (
+    update multitenancy.tenants tenant set schema_version = '' from chosen where tenant.id = chosen.id)`),
 }
 
 const SETTLE = `
@@ -221,10 +238,13 @@ const SETTLE = `
     from outcome
     where item.run_id = $1 and item.storage = outcome.storage and item.worker = $2 and item.state = 'running'
     returning item.storage, outcome.versioned
+  ), chosen as (
+    select tenant.id, settled.versioned ->> 'version' as version
+    from settled join multitenancy.tenants tenant
+      on tenant.id = settled.versioned ->> 'tenantId' and tenant.epoch = (settled.versioned ->> 'epoch')::integer
+    order by tenant.id for no key update of tenant
   ), versioned as (
-    update multitenancy.tenants tenant set schema_version = settled.versioned ->> 'version'
-    from settled
-    where tenant.id = settled.versioned ->> 'tenantId' and tenant.epoch = (settled.versioned ->> 'epoch')::integer
+    update multitenancy.tenants tenant set schema_version = chosen.version from chosen where tenant.id = chosen.id
   )
   select storage from settled`
 

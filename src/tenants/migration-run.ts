@@ -58,6 +58,8 @@ export interface Wish {
   readonly target: string
 }
 
+const VERIFIED = ' verified'
+
 /** The same ids, in whatever order, are the same scope. */
 export function scopeOf(ids: readonly string[] | undefined, verify: boolean): string {
   const which = ids
@@ -65,8 +67,11 @@ export function scopeOf(ids: readonly string[] | undefined, verify: boolean): st
         .update([...ids].sort().join(' '))
         .digest('hex')
     : 'all'
-  return verify ? `${which} verified` : which
+  return verify ? `${which}${VERIFIED}` : which
 }
+
+/** Whether every storage is asked what it has, whatever is known of it. */
+export const isVerified = ({ scope }: Pick<MigrationRun, 'scope'>): boolean => scope.endsWith(VERIFIED)
 
 /**
  * What becomes of a wish while a run is unfinished: it is joined when it is the same one. Another one gives way once nobody

@@ -32,6 +32,7 @@ import { versionOf } from './schema-version.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import type { Storage } from './storage.ts'
 import { StorageMigration } from './storage-migration.ts'
+import type { TableChanges } from './table-changes.ts'
 import type { TenantTables } from './tables.ts'
 
 const RUNS_KEPT = 20
@@ -46,9 +47,11 @@ export class MigrationRuns {
   readonly #kernel: Kernel
   readonly #storage: Storage
   readonly #versions: SchemaVersions
+  readonly #changes: TableChanges
 
-  constructor(kernel: Kernel, storage: Storage, versions: SchemaVersions) {
+  constructor(kernel: Kernel, storage: Storage, versions: SchemaVersions, changes: TableChanges) {
     this.#kernel = kernel
+    this.#changes = changes
     this.#storage = storage
     this.#versions = versions
     this.status = new MigrationStatus(kernel.database, storage, versions)
@@ -99,7 +102,14 @@ export class MigrationRuns {
     if (!run)
       return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NO_COUNTS, items: [] }
     const items = this.#itemsOf(run, options.leaseMs)
-    const parts = { kernel: this.#kernel, storage: this.#storage, versions: this.#versions, run, items }
+    const parts = {
+      kernel: this.#kernel,
+      storage: this.#storage,
+      versions: this.#versions,
+      changes: this.#changes,
+      run,
+      items,
+    }
     const worker = new MigrationWorker(
       { ...parts, migration: new StorageMigration(parts), settlement: new MigrationSettlement(parts) },
       {

@@ -15,11 +15,13 @@ import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, sharingTenants, writeVersions } from './shared-storage.ts'
 import type { Storage } from './storage.ts'
 import type { Outcome } from './storage-migration.ts'
+import type { TableChanges } from './table-changes.ts'
 
 export interface MigrationSettlementParts {
   readonly kernel: Kernel
   readonly storage: Storage
   readonly versions: SchemaVersions
+  readonly changes: TableChanges
   readonly run: MigrationRun
   readonly items: MigrationItems
 }
@@ -58,31 +60,32 @@ export class MigrationSettlement {
   }
 
   #together(outcomes: readonly Outcome[]): Promise<void> {
-    const { kernel, items } = this.#parts
+    const { kernel, changes, items } = this.#parts
     return kernel.database.transaction(async () => {
       const sorted = [...outcomes].sort((one, other) => (one.item.storage < other.item.storage ? -1 : 1))
-      const told = await Promise.all(sorted.map(async (outcome) => ({ ...outcome, ran: await this.#news(outcome) })))
-      const counted = await items.settle(told.map(settlementOf))
-      for (const { item, state, ran } of told) {
+      const told = await Promise.all(sorted.map(async (outcome) => ({ outcome, news: await this.#news(outcome) })))
+      const counted = await items.settle(told.map(({ outcome, news }) => settlementOf({ ...outcome, ran: news })))
+      for (const { outcome, news } of told) {
+        const { item, state, ran } = outcome
         if (state !== 'done' || !counted.has(item.storage)) continue
-        if (item.tenant) await this.#announce(item.tenant.id, ran)
+        if (item.tenant) await this.#announce(item.tenant.id, news)
         else await this.#settleSharing(item, ran)
       }
+      if (told.some(({ outcome, news }) => outcome.ran.length > 0 || news.length > 0)) await changes.tell()
     })
   }
 
-  /** Against what was known of the tenant before: so what another process ran before it died is told of, too. */
-  async #news({ item, ran, version }: Outcome): Promise<readonly string[]> {
-    const { run } = this.#parts
-    if (run.direction === 'down' || !item.tenant || version === undefined) return ran
-    return (await this.#gained(item.tenant.version, version)) ?? ran
+  /** What was run, and what nobody was told of before: another process may have run it and died. */
+  async #news({ ran, told, version }: Outcome): Promise<readonly string[]> {
+    return told === undefined || version === undefined ? ran : this.#since(told, version, ran)
   }
 
-  async #gained(from: string, to: string): Promise<readonly string[] | undefined> {
+  async #since(told: string, version: string, ran: readonly string[]): Promise<readonly string[]> {
     const { versions } = this.#parts
-    const [before, after] = [await versions.of(from), await versions.of(to)]
-    if (!before || !after) return undefined
-    return after.map(({ name }) => name).filter((name) => !before.some((one) => one.name === name))
+    const [before, after] = [await versions.of(told), await versions.of(version)]
+    if (!before || !after) return ran
+    const isOld = new Set(before.map(({ name }) => name))
+    return after.map(({ name }) => name).filter((name) => !isOld.has(name) || ran.includes(name))
   }
 
   async #settleSharing(item: Claimed, ran: readonly string[]): Promise<void> {
@@ -98,8 +101,7 @@ export class MigrationSettlement {
       : UNKNOWN_VERSION
     await writeVersions(kernel.database, item, version)
     for (const tenant of tenants) {
-      const gained = run.direction === 'up' ? await this.#gained(tenant.version, version) : undefined
-      await this.#announce(tenant.id, gained ?? ran)
+      await this.#announce(tenant.id, run.direction === 'up' ? await this.#since(tenant.version, version, ran) : ran)
     }
   }
 

@@ -1,6 +1,7 @@
 /** What has been run where, and what a run would do: by what the backoffice knows, or by asking the storages themselves. */
-import type { Database } from '../kernel/database.ts'
-import { TenancyError } from '../kernel/errors.ts'
+import { type Database, isDatabaseUnavailable } from '../kernel/database.ts'
+import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
+import { outcomesOf } from './circuit-outcomes.ts'
 import { TenantNotFound } from './errors.ts'
 import { inLanes } from './in-lanes.ts'
 import { migrationFailure } from './migration-errors.ts'
@@ -56,6 +57,12 @@ export interface PlanOptions {
   readonly steps?: number | undefined
 }
 
+interface Asking {
+  readonly verify: boolean
+  /** Placements whose servers did not answer, with what was met there; filled by who asks. */
+  readonly away: Map<string, unknown>
+}
+
 export class MigrationStatus {
   readonly #database: Database
   readonly #storage: Storage
@@ -67,15 +74,19 @@ export class MigrationStatus {
     this.#versions = versions
   }
 
-  /** What a run would do, tenant by tenant; those with nothing to do are left out. Changes nothing. */
+  /**
+   * What a run would do, tenant by tenant; those with nothing to do are left out. Changes nothing. A server that does not answer
+   * is an error of its tenants', and is not asked again for each of them.
+   */
   async plan({ ids, verify = false, steps }: PlanOptions = {}): Promise<PlannedMigration[]> {
     if (ids) await assertMigratable(this.#database, ids)
     const { folder } = this.#versions
     const selection: Selection = { direction: steps === undefined ? 'up' : 'down', ids, verify }
     const chosen = await candidates(this.#database, selection, folder)
     const planned: PlannedMigration[] = []
+    const away = new Map<string, unknown>()
     await inLanes(chosen, ASKED_AT_ONCE, async (tenant, index) => {
-      planned[index] = await this.#planOf(tenant, verify, steps)
+      planned[index] = await this.#planOf(tenant, { verify, steps, away })
     })
     return planned.filter(({ migrations, error }) => migrations.length > 0 || error)
   }
@@ -108,7 +119,7 @@ export class MigrationStatus {
     )
     const [tenant] = rows as Candidate[]
     if (!tenant) throw TenantNotFound(`There is no tenant "${id}".`)
-    const applied = await this.#applied(tenant, verify)
+    const applied = await this.#applied(tenant, { verify, away: new Map() })
     const { pending, unknown, edited } = compared(applied, this.#versions.folder)
     const stateOf = (name: string): TenantMigrationState['state'] => {
       if (unknown.includes(name)) return 'unknown'
@@ -119,9 +130,12 @@ export class MigrationStatus {
     return names.map((migration) => ({ migration, state: stateOf(migration) }))
   }
 
-  async #planOf(tenant: Candidate, verify: boolean, steps: number | undefined): Promise<PlannedMigration> {
+  async #planOf(
+    tenant: Candidate,
+    { steps, ...how }: Asking & { readonly steps: number | undefined },
+  ): Promise<PlannedMigration> {
     try {
-      const applied = await this.#applied(tenant, verify)
+      const applied = await this.#applied(tenant, how)
       const { pending, edited } = compared(applied, this.#versions.folder)
       const error = edited.length > 0 ? editedError(edited) : null
       return { tenantId: tenant.id, migrations: steps === undefined ? pending : lastOf(applied, steps), error }
@@ -133,11 +147,20 @@ export class MigrationStatus {
   }
 
   /** A storage whose version is not known is always asked. */
-  async #applied(tenant: Candidate, verify: boolean): Promise<readonly AppliedMigration[]> {
+  async #applied(tenant: Candidate, { verify, away }: Asking): Promise<readonly AppliedMigration[]> {
     const known = await this.#versions.of(tenant.version)
     if (known && !verify) return known
-    const names = await this.#storage.driver(tenant.isolation).applied(toPlace(tenant))
-    return withChecksums(names, this.#versions.folder, known)
+    const { isolation, placement } = tenant
+    const driver = this.#storage.driver(isolation)
+    if (away.has(placement) && driver.capabilities.reach !== 'no server')
+      throw unreachable(placement, away.get(placement))
+    try {
+      return withChecksums(await driver.applied(toPlace(tenant)), this.#versions.folder, known)
+    } catch (error) {
+      const isServerAway = outcomesOf(error, driver.capabilities.reach).server === 'failure'
+      if (isServerAway) away.set(placement, error)
+      throw isServerAway || isDatabaseUnavailable(error) ? unreachable(placement, error) : error
+    }
   }
 
   async #lastRun(): Promise<LastRun | null> {
@@ -157,6 +180,9 @@ export class MigrationStatus {
     return { id, direction, state, ...counts, createdAt, finishedAt }
   }
 }
+
+const unreachable = (placement: string, cause: unknown) =>
+  DependencyUnavailable(`The database server of the placement "${placement}" could not be reached.`, { cause })
 
 const editedError = (edited: readonly string[]) => ({
   code: 'E_MIGRATION_FAILED', // as the driver says it

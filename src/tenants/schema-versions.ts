@@ -1,4 +1,7 @@
-/** The versions that tenants' storages have, kept by their digest: rows are added and never changed. */
+/**
+ * The versions that tenants' storages have, kept by their digest: rows are added and never changed. One is remembered here once it
+ * has been committed, as what is remembered is not written again.
+ */
 import type { Database } from '../kernel/database.ts'
 import type { Capabilities } from './isolation.ts'
 import type { TenantMigration } from './migrations.ts'
@@ -27,7 +30,7 @@ export class SchemaVersions {
       .select('migrations')
       .where('version', '=', version)
       .executeTakeFirst()
-    if (row) this.#kept.set(version, row.migrations)
+    if (row) this.#database.afterCommit(() => this.#kept.set(version, row.migrations))
     return row?.migrations
   }
 

@@ -43,19 +43,51 @@ export async function sharingTenants(
   return rows
 }
 
-/** Also for those that are yet to become active, or may be restored. */
+/** Whether a tenant there is known to have that version: if none is, the tables have just been brought to it. */
+export async function isVersionOfAny(
+  database: Database,
+  { isolation, placement }: SharedStorage,
+  version: string,
+): Promise<boolean> {
+  const { rows } = await database.sql(
+    `select exists (select from multitenancy.tenants
+       where isolation = $1 and placement = $2 and purged_at is null and schema_version = $3) as known`,
+    [isolation, placement, version],
+  )
+  return rows[0].known
+}
+
+/**
+ * Also for those that are yet to become active, or may be restored. Rows are locked by their ids, as by whoever locks several.
+ *
+ * @param from only of those that have this one; absent: of all.
+ */
 export async function writeVersions(
   database: Database,
   { isolation, placement }: SharedStorage,
   version: string,
+  from?: string,
 ): Promise<void> {
   await database.sql(
-    `update multitenancy.tenants set schema_version = $3
-     where isolation = $1 and placement = $2 and purged_at is null and schema_version <> $3`,
-    [isolation, placement, version],
+    `with chosen as (
+       select id from multitenancy.tenants
+       where isolation = $1 and placement = $2 and purged_at is null and schema_version <> $3
+         and ($4::text is null or schema_version = $4)
+       order by id for no key update)
+     update multitenancy.tenants tenant set schema_version = $3 from chosen where tenant.id = chosen.id`,
+    [isolation, placement, version, from ?? null],
   )
 }
 
-/** Before a rollback: until it is known how it ended, nobody must take the storage for up to date. */
+/** The versions that tenants there are known to have, also those that are yet to become active. */
+export async function versionsOf(database: Database, { isolation, placement }: SharedStorage): Promise<string[]> {
+  const { rows } = await database.sql(
+    `select distinct schema_version as version from multitenancy.tenants
+     where isolation = $1 and placement = $2 and purged_at is null order by 1`,
+    [isolation, placement],
+  )
+  return rows.map(({ version }) => version)
+}
+
 export const unversion = (database: Database, storage: SharedStorage): Promise<void> =>
   writeVersions(database, storage, UNKNOWN_VERSION)

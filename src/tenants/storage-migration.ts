@@ -3,17 +3,19 @@
  *
  * The way up may be gone twice: the driver runs what is pending, under a lock of the storage. The way down may not: what is to
  * be taken back is written down before, and the item stays locked while it is, so that who takes over after a crash takes back
- * the rest, and nobody who was only slow takes back more.
+ * the rest, and nobody who was only slow takes back more. Before that, and committed by itself, the version is taken away: for
+ * one tenant by the claim, for those that share their tables by who holds the item.
  */
 import type { Kernel } from '../kernel/kernel.ts'
 import type { IsolationDriver, Place } from './isolation.ts'
 import { type MigrationFailure, MigrationRunning, migrationFailure } from './migration-errors.ts'
-import type { Claimed, MigrationItems } from './migration-items.ts'
+import { type Claimed, type MigrationItems, StartOver } from './migration-items.ts'
 import { type MigrationRun, retryDelayMs } from './migration-run.ts'
 import { toPlace } from './registry.ts'
 import { type AppliedMigration, lastOf, UNKNOWN_VERSION, upToDate, withChecksums } from './schema-version.ts'
 import type { SchemaVersions } from './schema-versions.ts'
-import { sharingTenants, unversion } from './shared-storage.ts'
+import { lockVersions, sharingTenants, unversion, versionsOf } from './shared-storage.ts'
+import { startingVersion } from './starting-version.ts'
 import type { Storage } from './storage.ts'
 
 export interface Outcome {
@@ -21,7 +23,9 @@ export interface Outcome {
   readonly state: 'pending' | 'done' | 'failed' | 'skipped'
   /** What the driver has run or taken back. */
   readonly ran: readonly string[]
-  /** What a storage of one tenant has now; absent: as before. */
+  /** What the storage had before, as far as anybody was told; absent: not known. */
+  readonly told?: string
+  /** What it has now; absent: as before. */
   readonly version?: string
   readonly failure?: MigrationFailure
   readonly delayMs: number
@@ -30,6 +34,7 @@ export interface Outcome {
 
 interface Change {
   readonly ran: readonly string[]
+  readonly told?: string
   readonly version?: string
 }
 
@@ -39,11 +44,6 @@ export interface StorageMigrationParts {
   readonly versions: SchemaVersions
   readonly run: MigrationRun
   readonly items: MigrationItems
-}
-
-/** The item was taken over by another process. */
-class TakenOver extends Error {
-  override readonly name = 'TakenOver'
 }
 
 export class StorageMigration {
@@ -66,10 +66,11 @@ export class StorageMigration {
     if (!tenant) return settled({ state: 'skipped', ran: [] })
     const place = toPlace({ ...item, ...tenant })
     try {
-      const change = run.direction === 'up' ? await this.#up(item, place) : await this.#down(item, place)
+      const change =
+        run.direction === 'up' ? await this.#up(item, place, tenant.version) : await this.#down(item, place)
       return settled({ state: 'done', ...change })
     } catch (error) {
-      if (error instanceof TakenOver) return settled({ state: 'pending', ran: [] })
+      if (error instanceof StartOver) return settled({ state: 'pending', ran: [] })
       const failure = migrationFailure(error, run.lockTimeoutMs)
       kernel.log.warn({ err: error, tenantId: tenant.id, runId: run.id }, 'the storage of a tenant was not migrated')
       if (failure.isPassing && item.attempts <= run.retries) {
@@ -81,26 +82,26 @@ export class StorageMigration {
     }
   }
 
-  async #up(item: Claimed, place: Place): Promise<Change> {
+  async #up(item: Claimed, place: Place, version: string): Promise<Change> {
     const { storage, versions, run } = this.#parts
     const driver = storage.driver(item.isolation)
-    const ran = await driver.migrate(place, { lockTimeoutMs: run.lockTimeoutMs })
-    if (!item.tenant) return { ran }
-    const before = await versions.of(item.tenant.version)
-    if (before) return { ran, version: await this.#versionOf(driver, upToDate(versions.folder, before)) }
-    const names = await driver.applied(place)
-    return { ran, version: await this.#versionOf(driver, withChecksums(names, versions.folder)) }
+    const options = { lockTimeoutMs: run.lockTimeoutMs }
+    if (!driver.capabilities.durable) return { ran: await driver.migrate(place, options) }
+    const { told, has } = await startingVersion(this.#parts, driver, item, place, version)
+    const ran = await driver.migrate(place, options)
+    return { ran, told, version: await versions.keep(upToDate(versions.folder, has)) }
   }
 
   async #down(item: Claimed, place: Place): Promise<Change> {
     const { kernel, storage, versions, run, items } = this.#parts
     const driver = storage.driver(item.isolation)
-    if (!item.tenant) await unversion(kernel.database, item)
+    if (!item.tenant) await this.#unversion(item)
     const atFirst = withChecksums(await driver.applied(place), versions.folder)
     const targets = item.migrations ?? lastOf(atFirst, run.steps ?? 0)
     if (!item.migrations) await items.intend(item.storage, targets)
     return kernel.database.transaction(async () => {
-      if (!(await items.hold(item.storage))) throw new TakenOver()
+      if (!(await items.hold(item.storage))) throw new StartOver()
+      if (!item.tenant) await this.#assertUnversioned(item)
       const applied = await driver.applied(place)
       const left = targets.filter((name) => applied.includes(name))
       const newest = lastOf(withChecksums(applied, versions.folder), left.length)
@@ -118,6 +119,23 @@ export class StorageMigration {
         version: await this.#versionOf(driver, withChecksums(names, versions.folder, before)),
       }
     })
+  }
+
+  /** Until it is known how the rollback ended, nobody must take the storage for up to date. */
+  async #unversion(item: Claimed): Promise<void> {
+    const { kernel, items } = this.#parts
+    await kernel.database.transaction(async () => {
+      if (!(await items.hold(item.storage))) throw new StartOver()
+      await lockVersions(kernel.database, item, 'all')
+      await unversion(kernel.database, item)
+    })
+  }
+
+  /** A tenant that was installed meanwhile has a version; from here on none is, until the transaction ends. */
+  async #assertUnversioned(item: Claimed): Promise<void> {
+    const { database } = this.#parts.kernel
+    await lockVersions(database, item, 'all')
+    if ((await versionsOf(database, item)).some((version) => version !== UNKNOWN_VERSION)) throw new StartOver()
   }
 
   async #versionOf({ capabilities }: IsolationDriver, applied: readonly AppliedMigration[]): Promise<string> {

@@ -38,7 +38,8 @@ export class Storage {
 
   /** Connections for tenants' queries by placement; drivers share them. */
   connections(): ConnectionCount[] {
-    const counts = [...this.#drivers.values()].flatMap((driver) => driver.connections())
+    const ofServers = this.drivers.filter(({ capabilities }) => capabilities.reach !== 'no server')
+    const counts = ofServers.flatMap((driver) => driver.connections())
     return [...new Map(counts.map((count) => [count.placement, count])).values()]
   }
 

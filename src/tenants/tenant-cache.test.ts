@@ -106,6 +106,58 @@ describe('what is known', () => {
   })
 })
 
+describe('a tenant that is deleted', () => {
+  test.each(['its id', 'its domain'])('costs as many reads as one that never was, asked by %s', async (by) => {
+    const id = randomUUID()
+    await installed(here, { id, name: 'Gone', domains: [`${id}.example`] })
+    await here.tenants.delete(id)
+    await allIsHeard()
+    const reads = vi.spyOn(there.kernel.database, 'sql')
+    const readsOf = async (name: string): Promise<unknown[]> => {
+      const ask = async () => {
+        const before = reads.mock.calls.length
+        const [peeked, found] =
+          by === 'its id'
+            ? [registry.peek(name), registry.find(name)]
+            : [registry.peekDomain(`${name}.example`), registry.findByDomain(`${name}.example`)]
+        const outcome = await found.then(
+          () => 'answered',
+          ({ code }) => code,
+        )
+        return [peeked, outcome, reads.mock.calls.length - before]
+      }
+      const asked = [await ask(), await ask()]
+      vi.advanceTimersByTime(1_001)
+      asked.push(await ask(), await ask())
+      vi.advanceTimersByTime(999)
+      asked.push(await ask())
+      await cut()
+      vi.advanceTimersByTime(5_001)
+      asked.push(await ask(), await ask())
+      await restore()
+      return asked
+    }
+    const never = await readsOf(randomUUID())
+    expect(await readsOf(id)).toEqual(never)
+    expect(never.map((one: any) => one[2])).toEqual([1, 0, 1, 0, 0, 1, 0])
+    expect(never.at(-1)).toEqual([undefined, UNAVAILABLE.code, 0])
+    reads.mockRestore()
+  })
+
+  test('is known as one that is deleted to who may know it', async () => {
+    const { id } = await installed(here, { name: 'Gone' })
+    await allIsHeard()
+    await registry.find(id)
+    await here.tenants.delete(id)
+    await allIsHeard()
+    for (let time = 0; time < 2; time++) expect((await registry.find(id))?.tenant.status).toBe('deleted')
+    await here.tenants.restore(id)
+    await allIsHeard()
+    expect((await registry.find(id))?.tenant.status).toBe('active')
+    expect(registry.peek(id)?.tenant.status).toBe('active')
+  })
+})
+
 describe('a domain', () => {
   const name = () => `${randomUUID()}.example`
 
@@ -274,6 +326,16 @@ describe('while the database is away', () => {
     await expect(registry.findByDomain(domain())).rejects.toMatchObject(UNAVAILABLE)
   })
 
+  test('a tenant that is to be read anew stays served when it cannot be', async () => {
+    await expect(registry.refresh(id)).rejects.toMatchObject(UNAVAILABLE)
+    expect(registry.peek(id)?.tenant.name).toBe('Acme')
+    expect(await nameOf(id)).toBe('Acme')
+    expect(await ownerOf(domain())).toBe(id)
+    await expect(registry.refresh(id)).rejects.toMatchObject(UNAVAILABLE)
+    vi.advanceTimersByTime(300_001)
+    await expect(registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
+  })
+
   test('that the database was back for a moment, and gone again, confirms nothing', async () => {
     vi.advanceTimersByTime(200_000)
     await restore()
@@ -321,18 +383,21 @@ describe('a read that takes its time', () => {
   let id: string
   let cache: TenantCache
   let reads: number
+  let answered: number
   let gate: PromiseWithResolvers<void>
   beforeEach(async () => {
     ;({ id } = await installed(here, { name: 'Acme' }))
     await allIsHeard()
     const read = async (id: string) => {
       reads++
+      const { promise } = gate
       const located = await registry.refresh(id)
-      await gate.promise
+      answered++
+      await promise
       return located
     }
     cache = new TenantCache(there.kernel, { byId: read, byDomain: () => read(id) }, 300_000)
-    reads = 0
+    reads = answered = 0
     gate = Promise.withResolvers()
   })
 
@@ -349,6 +414,46 @@ describe('a read that takes its time', () => {
     expect([cache.peek(id), cache.peekDomain('some.example')]).toEqual([undefined, undefined])
     await cache.find(id)
     expect(cache.peek(id)?.tenant.id).toBe(id)
+  })
+
+  test('is not what is answered to who asks anew, nor kept when it ends later', async () => {
+    gate.resolve()
+    await cache.find(id)
+    gate = Promise.withResolvers()
+    const early = gate
+    cache.doubtAll()
+    const found = cache.find(id) // with the name of before
+    await eventually(() => expect(answered).toBe(2))
+    await renameInSecret(id, 'Globex')
+    gate = Promise.withResolvers()
+    gate.resolve()
+    expect((await cache.refresh(id))?.tenant.name).toBe('Globex')
+    expect(cache.peek(id)?.tenant.name).toBe('Globex')
+    early.resolve()
+    expect((await found)?.tenant.name).toBe('Acme')
+    expect(cache.peek(id)?.tenant.name).toBe('Globex')
+  })
+
+  test('that it has begun drops nothing: what is known is served until it has an answer', async () => {
+    gate.resolve()
+    await cache.find(id)
+    gate = Promise.withResolvers()
+    await renameInSecret(id, 'Globex')
+    const refreshed = cache.refresh(id)
+    expect(cache.peek(id)?.tenant.name).toBe('Acme')
+    gate.resolve()
+    await refreshed
+    expect(cache.peek(id)?.tenant.name).toBe('Globex')
+  })
+
+  test('and finds that the tenant is gone, ends what was known of it', async () => {
+    gate.resolve()
+    await cache.find(id)
+    await sql('update multitenancy.tenants set purged_at = now() where id = $1', [id])
+    expect(await cache.refresh(id)).toBeUndefined()
+    expect(cache.peek(id)).toBeUndefined()
+    expect(await cache.find(id)).toBeUndefined()
+    expect(reads).toBe(2)
   })
 
   test('is the only one, while the database is away, however long it takes', async () => {

@@ -11,9 +11,8 @@
  * the database is away is the last one for a second: until then nobody waits for another, and then one tries for all. What is
  * not known is 503 meanwhile. A tenant that was heard to have changed is not known any more, outage or not.
  *
- * Absence is remembered for a second, apart from tenants: that many ids are made up neither costs a read each time one is
- * repeated nor drives tenants out. Who is created is known at once all the same, since that is a change; the second bounds
- * what is missed by a process that cannot hear. A domain is its tenant's as long as the tenant says so, so nothing need be
+ * Of reads of one tenant the one that began last is kept: what is known stands until there is a newer answer. Who is not there,
+ * or is deleted, is remembered apart (absences.ts). A domain is its tenant's as long as the tenant says so, so nothing need be
  * heard of domains; that nobody has one holds until anything changes.
  */
 import { LRUCache } from 'lru-cache'
@@ -21,13 +20,13 @@ import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { DependencyDegraded } from '../kernel/resilience.ts'
+import { Absences } from './absences.ts'
+import { frozen } from './frozen.ts'
 import type { Place } from './isolation.ts'
 import type { Tenant } from './tenant.ts'
 
 const CACHED_TENANTS = 10_000
-const CACHED_ABSENCES = 10_000
 const DEAF_TTL_MS = 5_000
-const ABSENT_TTL_MS = 1_000
 const LOAD_TIMEOUT_MS = 5_000
 const RETRY_MS = 1_000
 
@@ -35,11 +34,6 @@ const RETRY_MS = 1_000
 export interface Located {
   readonly tenant: Tenant
   readonly place: Place
-}
-
-/** An answer; `located` is undefined when there is no such tenant. */
-interface Known {
-  readonly located: Located | undefined
 }
 
 /** The database, asked anew. */
@@ -53,25 +47,20 @@ interface Period {
   endedAt: number
 }
 
-interface Entry extends Known {
+interface Entry {
   readonly located: Located
+  /** Which read it is from, in the order in which they began. */
+  readonly read: number
   readonly at: number
   readonly period: Period
 }
 
-interface Absence {
-  readonly until: number
-  readonly generation: number
-}
-
 interface Load {
   readonly read: () => Promise<Located | undefined>
-  readonly keep: (located: Located | undefined) => void
-  /** What was known before, however old. */
+  readonly keep: (located: Located | undefined, read: number) => void
+  /** What may be answered in its place when the database is away, however old. */
   readonly before: () => Entry | undefined
 }
-
-const ABSENT: Known = { located: undefined }
 
 export class TenantCache {
   readonly #kernel: Kernel
@@ -79,12 +68,13 @@ export class TenantCache {
   readonly #staleForMs: number
   readonly #tenants = new LRUCache<string, Entry>({ max: CACHED_TENANTS })
   readonly #owners = new LRUCache<string, string>({ max: CACHED_TENANTS })
-  readonly #absentIds = new LRUCache<string, Absence>({ max: CACHED_ABSENCES })
-  readonly #absentDomains = new LRUCache<string, Absence>({ max: CACHED_ABSENCES })
+  readonly #absentIds = new Absences<Located>()
+  readonly #absentDomains = new Absences<Located>()
   readonly #loadingIds = new Map<string, Promise<Located | undefined>>()
   readonly #loadingDomains = new Map<string, Promise<Located | undefined>>()
   /** Rises with every invalidation: what was read before one is not kept after it. */
   #generation = 0
+  #readsBegun = 0
   #period: Period = { endedAt: Number.POSITIVE_INFINITY }
   #outage: { readonly retryAt: number; isTrying: boolean } | undefined
   #toldAt = Number.NEGATIVE_INFINITY
@@ -95,50 +85,57 @@ export class TenantCache {
     this.#staleForMs = staleForMs
   }
 
-  /** The tenant, if that can be said without asking the database. */
+  /** The tenant, if that can be said without asking the database; never one that is deleted. */
   peek(id: string): Located | undefined {
-    return this.#known(id)?.located
+    return this.#served(id)?.located
   }
 
   peekDomain(domain: string): Located | undefined {
-    return this.#knownOf(domain)?.located
+    return this.#servedOf(domain)?.located
   }
 
   async find(id: string): Promise<Located | undefined> {
     if (this.#kernel.database.inTransaction) return this.#reads.byId(id)
-    const known = this.#known(id)
+    const known = this.#served(id) ?? this.#absentIds.get(id)
     return known ? known.located : this.#ask(this.#loadingIds, id, this.#loadOf(id))
   }
 
   async findByDomain(domain: string): Promise<Located | undefined> {
     if (this.#kernel.database.inTransaction) return this.#reads.byDomain(domain)
-    const known = this.#knownOf(domain)
+    const known = this.#servedOf(domain) ?? this.#absentDomains.get(domain)
     if (known) return known.located
     return this.#ask(this.#loadingDomains, domain, {
       read: () => this.#reads.byDomain(domain),
-      keep: (located) => {
-        if (located) this.#owners.set(domain, located.tenant.id)
-        else this.#owners.delete(domain)
-        this.#keep(this.#absentDomains, domain, located)
+      keep: (located, read) => {
+        if (located && isThere(located)) {
+          this.#owners.set(domain, located.tenant.id)
+          this.#keep(located, read)
+        } else {
+          this.#owners.delete(domain)
+          if (located) this.#drop(located.tenant.id, read)
+          this.#absentDomains.set(domain, { located, read })
+        }
       },
-      before: () => {
-        const entry = this.#tenants.get(this.#owners.get(domain) ?? '')
-        return entry?.located.tenant.domains.includes(domain) ? entry : undefined
-      },
+      before: () => this.#ownerOf(domain),
     })
   }
 
-  /** Asks the database whatever is known. */
-  refresh(id: string): Promise<Located | undefined> {
-    this.forget(id)
-    return this.find(id)
+  /**
+   * Asks the database whatever is known, and waits for no read that began earlier. What is known stays until there is an answer,
+   * and when there is none, this rejects; while the database is known to be away, at once.
+   */
+  async refresh(id: string): Promise<Located | undefined> {
+    if (this.#kernel.database.inTransaction) return this.#reads.byId(id)
+    if (!this.#mayTry()) throw unavailable()
+    return this.#load({ ...this.#loadOf(id), before: () => undefined })
   }
 
   /** A tenant has changed. */
   forget(id: string): void {
     this.#generation++
     this.#tenants.delete(id)
-    this.#absentIds.delete(id)
+    this.#absentIds.forget(id)
+    this.#absentDomains.forgetAll()
     this.#loadingIds.delete(id)
     this.#loadingDomains.clear()
   }
@@ -149,28 +146,27 @@ export class TenantCache {
     this.#period.endedAt = this.#kernel.database.lostListeningAt
     this.#period = { endedAt: Number.POSITIVE_INFINITY }
     this.#outage = undefined
-    this.#absentIds.clear()
+    this.#absentIds.forgetAll()
+    this.#absentDomains.forgetAll()
     this.#loadingIds.clear()
     this.#loadingDomains.clear()
   }
 
-  #known(id: string): Known | undefined {
+  #served(id: string): Entry | undefined {
     if (this.#kernel.database.inTransaction) return undefined // it sees what no one else may know
     const entry = this.#tenants.get(id)
-    if (entry) return this.#isFresh(entry) ? entry : this.#stale(entry)
-    const absence = this.#absentIds.get(id)
-    return absence && performance.now() < absence.until ? ABSENT : undefined
+    if (!entry) return undefined
+    return this.#isFresh(entry) ? entry : this.#stale(entry)
   }
 
-  #knownOf(domain: string): Known | undefined {
-    const owner = this.#owners.get(domain)
-    if (owner !== undefined) {
-      const known = this.#known(owner)
-      return known?.located?.tenant.domains.includes(domain) ? known : undefined
-    }
-    if (this.#kernel.database.inTransaction) return undefined
-    const absence = this.#absentDomains.get(domain)
-    return absence && absence.generation === this.#generation && performance.now() < absence.until ? ABSENT : undefined
+  #servedOf(domain: string): Entry | undefined {
+    const owner = this.#ownerOf(domain)
+    return owner && this.#served(owner.located.tenant.id)
+  }
+
+  #ownerOf(domain: string): Entry | undefined {
+    const entry = this.#tenants.get(this.#owners.get(domain) ?? '')
+    return entry?.located.tenant.domains.includes(domain) ? entry : undefined
   }
 
   #isFresh({ period, at }: Entry): boolean {
@@ -179,7 +175,7 @@ export class TenantCache {
   }
 
   /** What is known of old, while the database is away; asks again in the background when it is time to. */
-  #stale(entry: Entry): Known | undefined {
+  #stale(entry: Entry): Entry | undefined {
     if (!this.#outage || !this.#isServable(entry)) return undefined
     const { id } = entry.located.tenant
     if (this.#mayTry()) {
@@ -205,15 +201,25 @@ export class TenantCache {
   #loadOf(id: string): Load {
     return {
       read: () => this.#reads.byId(id),
-      keep: (located) => this.#keep(this.#absentIds, id, located),
+      keep: (located, read) => {
+        if (located && isThere(located)) return this.#keep(located, read)
+        this.#drop(id, read)
+        if (!this.#tenants.has(id)) this.#absentIds.set(id, { located, read })
+      },
       before: () => this.#tenants.get(id),
     }
   }
 
-  #keep(absences: LRUCache<string, Absence>, key: string, located: Located | undefined): void {
-    const at = performance.now()
-    if (!located) absences.set(key, { until: at + ABSENT_TTL_MS, generation: this.#generation })
-    else this.#tenants.set(located.tenant.id, { located: frozen(located), at, period: this.#period })
+  #keep(located: Located, read: number): void {
+    const { id } = located.tenant
+    const newest = this.#tenants.get(id) ?? this.#absentIds.get(id)
+    if (newest && newest.read > read) return
+    this.#tenants.set(id, { located, read, at: performance.now(), period: this.#period })
+  }
+
+  #drop(id: string, read: number): void {
+    const entry = this.#tenants.get(id)
+    if (entry && entry.read < read) this.#tenants.delete(id)
   }
 
   /** One load of a key at a time; whoever asks meanwhile gets its answer. */
@@ -236,11 +242,12 @@ export class TenantCache {
 
   async #load({ read, keep, before }: Load): Promise<Located | undefined> {
     const generation = this.#generation
+    const begun = ++this.#readsBegun
     if (this.#outage) this.#outage.isTrying = true
     try {
-      const located = await inTime(read())
+      const located = frozen(await inTime(read())) // many requests share it
       this.#outage = undefined
-      if (generation === this.#generation) keep(located)
+      if (generation === this.#generation) keep(located, begun)
       return located
     } catch (error) {
       if (!isDatabaseUnavailable(error) && !DependencyUnavailable.matches(error)) {
@@ -277,6 +284,8 @@ export class TenantCache {
 const unavailable = (cause?: unknown) =>
   DependencyUnavailable('The tenant cannot be looked up at the moment.', { retryAfterSeconds: 5, cause })
 
+const isThere = ({ tenant }: Located): boolean => tenant.status !== 'deleted'
+
 /** A connection that has gone silent fails a read only after minutes. */
 async function inTime<T>(reading: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
@@ -288,12 +297,4 @@ async function inTime<T>(reading: Promise<T>): Promise<T> {
   } finally {
     clearTimeout(timer)
   }
-}
-
-/** Many requests share one: none may change it for the others. */
-function frozen<T>(value: T): T {
-  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
-    for (const member of Object.values(Object.freeze(value))) frozen(member)
-  }
-  return value
 }

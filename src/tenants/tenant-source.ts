@@ -6,8 +6,10 @@
  * A process whose cache is behind meets a fence at the storage that the tenant has left. Then the registry is read again, and
  * the work is tried once more at the place that it names now. Nothing had been run: a scope comes before anything of the host.
  * Of what only looks like a fence (a session that was ended) that is not known: then the registry may have a better answer than
- * the error, and else the error stands.
+ * the error, and else the error stands. A server that fails is E_DEPENDENCY_UNAVAILABLE, with what it said as the cause.
  */
+import { isDatabaseUnavailable } from '../kernel/database.ts'
+import { DependencyUnavailable } from '../kernel/errors.ts'
 import { assertUsable } from './access.ts'
 import type { Circuits } from './circuits.ts'
 import { TenantNotFound } from './errors.ts'
@@ -43,30 +45,101 @@ export interface SourceParts {
 
 type Work<T> = (driver: IsolationDriver, place: Place) => Promise<T>
 
+const RETRY_AFTER_SECONDS = 5
+
 export function tenantSource(id: string, parts: SourceParts): TenantSource {
   const at = <T>(work: Work<T>): Promise<T> => run(id, parts, work)
+  const held = async (place: Place, connecting: Promise<TenantConnection>): Promise<TenantConnection> =>
+    new WatchedConnection(await connecting, parts.circuits, place)
   return {
     id,
     execute: (statement) => at((driver, place) => driver.execute(place, statement)),
-    begin: (modes) => at((driver, place) => begun(driver, place, modes)),
-    connect: () => at((driver, place) => tried(parts.circuits, driver, place)),
+    begin: (modes) => at((driver, place) => held(place, begun(driver, place, modes))),
+    connect: () => at((driver, place) => held(place, tried(parts.circuits, driver, place))),
   }
 }
 
 async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T> {
   assertAgrees(id)
-  const { registry, storage, circuits, fences } = parts
+  const { registry, storage, circuits } = parts
   const located = usable(id, registry.peek(id) ?? (await registry.find(id)))
   const driver = storage.driver(located.place.isolation)
   try {
     return await circuits.run(located.place, () => work(driver, located.place))
   } catch (error) {
-    if (!driver.mayBeFence(error)) throw error
-    const now = usable(id, await registry.refresh(id))
-    if (!StorageFenced.matches(error)) throw error // it may have run
-    const hasMoved = now.place.epoch !== located.place.epoch
-    if (!hasMoved && !(await fences.mend(id))) throw error
-    return circuits.run(now.place, () => work(storage.driver(now.place.isolation), now.place))
+    if (!driver.mayBeFence(error)) throw told(error)
+    const place = await placeNow(id, parts, located.place, error)
+    try {
+      return await circuits.run(place, () => work(storage.driver(place.isolation), place))
+    } catch (failure) {
+      throw told(failure)
+    }
+  }
+}
+
+/** Where the work is to be tried once more. Throws when it is not, for the best reason there is. */
+async function placeNow(id: string, { registry, fences }: SourceParts, before: Place, error: unknown): Promise<Place> {
+  const ask = async () => {
+    try {
+      return usable(id, await registry.refresh(id))
+    } catch (failure) {
+      throw DependencyUnavailable.matches(failure) ? told(error) : failure // who cannot say more leaves it at that
+    }
+  }
+  const now = await ask()
+  if (!StorageFenced.matches(error)) throw told(error) // it may have run
+  if (now.place.epoch !== before.epoch || (await fences.mend(id))) return now.place
+  await ask() // it may have been closed for good in the meantime
+  throw error
+}
+
+/** What the server of a tenant said as it failed is for the log, and for who looks at the cause. */
+const told = (error: unknown): unknown =>
+  isDatabaseUnavailable(error)
+    ? DependencyUnavailable('The database of this tenant cannot be reached at the moment.', {
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+        cause: error,
+      })
+    : error
+
+/** A connection that is held: what it meets is counted and told as everywhere. */
+class WatchedConnection implements TenantConnection {
+  readonly #connection: TenantConnection
+  readonly #circuits: Circuits
+  readonly #place: Place
+
+  constructor(connection: TenantConnection, circuits: Circuits, place: Place) {
+    this.#connection = connection
+    this.#circuits = circuits
+    this.#place = place
+  }
+
+  get inTransaction(): boolean {
+    return this.#connection.inTransaction
+  }
+
+  query(statement: Statement): Promise<StatementResult> {
+    return this.#watched(() => this.#connection.query(statement))
+  }
+
+  begin(modes?: TransactionModes): Promise<void> {
+    return this.#watched(() => this.#connection.begin(modes))
+  }
+
+  end(how: 'commit' | 'rollback'): Promise<void> {
+    return this.#watched(() => this.#connection.end(how))
+  }
+
+  release(destroy?: boolean): void {
+    this.#connection.release(destroy)
+  }
+
+  async #watched<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#circuits.watch(this.#place, work)
+    } catch (error) {
+      throw told(error)
+    }
   }
 }
 

@@ -50,12 +50,12 @@ export class Transitions {
     this.#fences = fences
   }
 
-  run(
+  async run(
     id: string,
     action: Action,
     details: (move: Move & { from: Status }, now: Date) => TransitionDetails,
   ): Promise<Transition> {
-    return this.#kernel.database.transaction(async () => {
+    const transition = await this.#kernel.database.transaction(async () => {
       for (;;) {
         const row = await this.#registry.row(id)
         const decided = verdict(row.status, action)
@@ -70,6 +70,8 @@ export class Transitions {
         if (moved) return { tenant: moved, changed: true }
       }
     })
+    await this.#fences.opened(id)
+    return transition
   }
 
   async #move(row: TenantRow, action: Action, move: Move, details: TransitionDetails): Promise<Tenant | undefined> {

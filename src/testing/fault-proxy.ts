@@ -25,8 +25,11 @@ export interface Fault {
 export interface FaultProxy {
   /** Another URL of the same server, by way of the proxy. */
   through(url: string): string
-  /** Once: the next message that has `text` in it, from whichever client. */
-  at(text: string, kind: FaultKind): Fault
+  /**
+   * Once: the next message that has `text` in it, from whichever client.
+   * @param passes how many of them get through before.
+   */
+  at(text: string, kind: FaultKind, passes?: number): Fault
   /** Connections that are open through it. */
   readonly open: number
   close(): Promise<void>
@@ -46,6 +49,7 @@ interface Line {
 interface Armed {
   readonly text: string
   readonly kind: FaultKind
+  passes: number
   readonly meet: (line: Line) => void
 }
 
@@ -63,7 +67,7 @@ export async function startFaultProxy(serverUrl: string, { startup }: FaultProxy
       const message = isFirst && startup ? startup(data) : data
       isFirst = false
       if (line.hangs) return
-      const fault = [...armed].find(({ text }) => message.includes(text))
+      const fault = [...armed].find((one) => message.includes(one.text) && one.passes-- === 0)
       if (fault) meet(fault, line, message)
       else line.server.write(message)
     })
@@ -102,12 +106,13 @@ export async function startFaultProxy(serverUrl: string, { startup }: FaultProxy
       changed.host = `127.0.0.1:${port}`
       return changed.href
     },
-    at(text, kind) {
+    at(text, kind, passes = 0) {
       const { promise, resolve } = Promise.withResolvers<void>()
       let hanging: Line | undefined
       const fault: Armed = {
         text,
         kind,
+        passes,
         meet: (line) => {
           hanging = line
           resolve()

@@ -8,12 +8,20 @@ export interface Proxy {
   /** Ends every connection and refuses new ones. */
   close(): Promise<void>
   open(): Promise<void>
+  /** From now on nothing is passed on, either way, and new connections are made to nobody: as when a network is cut. */
+  silence(): void
 }
 
 export async function startProxy(serverUrl: string): Promise<Proxy> {
   const target = new URL(serverUrl)
   const sockets = new Set<Socket>()
+  let isSilent = false
   const server = createServer((incoming) => {
+    if (isSilent) {
+      sockets.add(incoming)
+      incoming.on('error', () => undefined).on('close', () => sockets.delete(incoming))
+      return
+    }
     const outgoing = connect(Number(target.port), target.hostname)
     for (const [from, to] of [
       [incoming, outgoing],
@@ -44,6 +52,13 @@ export async function startProxy(serverUrl: string): Promise<Proxy> {
       for (const socket of sockets) socket.destroy()
       await closed
     },
-    open: () => listen(port),
+    open: () => {
+      isSilent = false
+      return listen(port)
+    },
+    silence() {
+      isSilent = true
+      for (const socket of sockets) socket.unpipe().pause()
+    },
   }
 }

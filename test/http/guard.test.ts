@@ -16,7 +16,8 @@ import { TenantIsSuspended } from '../../src/tenants/errors.ts'
 import { createGuard, type GuardOptions } from '../../src/tenants/guard.ts'
 import { firstOf, fromCustomDomain, fromHeader, fromPath, fromSubdomain } from '../../src/tenants/resolution.ts'
 import { assertAgrees } from '../../src/tenants/scope.ts'
-import { installed } from '../../src/testing/tenancy.ts'
+import { startProxy } from '../../src/testing/proxy.ts'
+import { installed, testTenancy } from '../../src/testing/tenancy.ts'
 import { type Called, guardedHosts } from './guarded-hosts.ts'
 import { type Host, listening } from './hosts.ts'
 import { type Answer, type Served, send, served } from './served.ts'
@@ -42,6 +43,9 @@ beforeEach(() => {
 })
 afterEach(() => host.close())
 
+/** As the host's own database fails it. */
+const away = () => Object.assign(new Error('connect ECONNREFUSED db.mine:5432'), { code: 'ECONNREFUSED' })
+
 const seen = ({ tenant, body }: Called) => {
   const { tenantId, requestId, ip } = currentContext()
   reached.push(tenant?.id ?? 'none')
@@ -61,6 +65,10 @@ const routes = {
   'GET /central/handle': () => assertAgrees('acme'),
   'GET /mine': () => {
     throw new Error('mine')
+  },
+  'GET /mine/away': async () => {
+    await nextTurn()
+    throw away()
   },
   'GET /suspended': async () => {
     await nextTurn()
@@ -265,6 +273,8 @@ describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
     test('what a route throws is the host’s, unless it is Tenantry’s', async () => {
       const mine = await get('/mine', of('acme'))
       expect([mine.status, mine.body]).toEqual([500, 'host: mine'])
+      const down = await get('/mine/away', of('acme'))
+      expect([down.status, down.body]).toEqual([500, 'host: connect ECONNREFUSED db.mine:5432'])
       const suspended = await get('/suspended', of('acme', { 'x-request-id': 'r-2' }))
       refused(suspended, 403, 'E_TENANT_SUSPENDED')
       expect(suspended.json.requestId).toBe('r-2')
@@ -281,6 +291,7 @@ describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
       authorize: async (request, { id }) => {
         await nextTurn()
         if (request.header('x-user') === 'broken') throw new Error('no session store')
+        if (request.header('x-user') === 'away') throw away()
         return request.header('x-user') === `of ${id}`
       },
     })
@@ -290,7 +301,24 @@ describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
     refused(await get('/seen', of('gone', { 'x-user': 'of gone' })), 404, 'E_TENANT_NOT_FOUND')
     const failed = await get('/seen', of('acme', { 'x-user': 'broken' }))
     expect([failed.status, failed.body]).toEqual([500, 'host: no session store'])
+    const down = await get('/seen', of('acme', { 'x-user': 'away' }))
+    expect([down.status, down.body]).toEqual([500, 'host: connect ECONNREFUSED db.mine:5432'])
     expect(reached).toEqual([])
+  })
+
+  test('whom nobody can look up is unavailable, as that is Tenantry’s', async () => {
+    const made = await testTenancy(inject('postgresUrl'))
+    const proxy = await startProxy(made.url)
+    const { tenants } = await made.open({ database: { url: proxy.url }, role: 'api' })
+    await proxy.close()
+    try {
+      host = await open({ guard: createGuard(tenants, { resolve: fromHeader() }), routes, log })
+      refused(await get('/seen', of('acme')), 503, 'E_DEPENDENCY_UNAVAILABLE')
+    } finally {
+      await proxy.open()
+      await made.end()
+      await proxy.close()
+    }
   })
 
   test('a custom domain names its tenant', async () => {

@@ -2,7 +2,14 @@
 import { CONNECTION_MUTANTS } from './connection-mutants.ts'
 import { DRIVER_MUTANTS } from './driver-mutants.ts'
 import type { Mutant } from './mutant.ts'
+import { READER_MUTANTS } from './reader-mutants.ts'
 import { SCOPE_MUTANTS } from './scope-mutants.ts'
 import { SQL_MUTANTS } from './sql-mutants.ts'
 
-export const MUTANTS: readonly Mutant[] = [...SCOPE_MUTANTS, ...CONNECTION_MUTANTS, ...DRIVER_MUTANTS, ...SQL_MUTANTS]
+export const MUTANTS: readonly Mutant[] = [
+  ...SCOPE_MUTANTS,
+  ...CONNECTION_MUTANTS,
+  ...DRIVER_MUTANTS,
+  ...SQL_MUTANTS,
+  ...READER_MUTANTS,
+]

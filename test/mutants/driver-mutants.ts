@@ -268,8 +268,8 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
     name: 'database: fence not told',
     story: 'isFenced() says no whatever is there.',
     file: TENANT_DATABASE,
-    replace: 'server.owned(async (client) => !(await isOpen(server, client, name)))',
-    by: 'server.owned(async () => false)',
+    replace: 'server.answered(async (client) => !(await isOpen(server, client, name)))',
+    by: 'server.answered(async () => false)',
     ...onDatabase,
   },
   {

@@ -189,17 +189,19 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: a drop takes the rows of all',
     story: 'Purging one tenant empties the tables.',
     file: 'drivers/isolation/row-removal.ts',
-    replace: '} where tenant_id = $1)`',
-    by: '} where tenant_id = $1 or true)`',
+    replace: '(delete from ${table} where tenant_id = $1)',
+    by: '(delete from ${table} where tenant_id = $1 or true)',
     on,
   },
   {
-    name: 'rows: a drop lifts no fence',
-    story: 'A tenant that comes back is refused for ever.',
+    name: 'rows: a drop lifts the fence',
+    story: 'A process that has not heard of a purge writes rows for a tenant that is no more.',
     file: DRIVER,
-    replace: `deleteTenantRows(client, ROWS_SCHEMA, locator))
+    replace: `          deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath }),
+        )`,
+    by: `          deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath }),
+        )
         await unfence(client, locator)`,
-    by: 'deleteTenantRows(client, ROWS_SCHEMA, locator))',
     on,
   },
   {

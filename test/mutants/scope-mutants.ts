@@ -81,7 +81,7 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     name: 'spoiled connections kept',
     story: 'PREPARE, DO and LOAD leave something that cleaning does not take away, and the connection is used on.',
     file: CONNECTION,
-    replace: 'if (spoils(result.command)) this.#isClean = false',
+    replace: 'if (spoils(result.command, statement.text)) this.#isClean = false',
     by: '',
   },
   {

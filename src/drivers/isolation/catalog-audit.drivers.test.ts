@@ -21,6 +21,7 @@ interface Stage {
   readonly login: string
   readonly scope: string
   sql(text: string): Promise<void>
+  audit(): Promise<Finding[]>
   /** All but what is told of every database. */
   faults(): Promise<Finding[]>
 }
@@ -44,6 +45,7 @@ async function stage(make: () => IsolationDriver): Promise<Stage> {
     login: new URL(placement.tenantUrl).username,
     scope: placement.scopeRole,
     sql: (text) => installation.database.session(async (client) => void (await client.query(text))),
+    audit,
     faults: async () => (await audit()).filter(({ severity }) => severity !== 'info'),
   }
 }
@@ -170,13 +172,169 @@ describe('a database for each tenant', () => {
     expect(await here.faults()).toEqual([])
   })
 
-  test('answers nobody outside of a scope', async () => {
-    const inside = new pg.Client({ connectionString: withDatabase(here.installation.url, acme) })
-    await inside.connect()
-    await inside.query('grant usage on schema tenant to public; grant select on tenant.notes to public')
+  /** In the tenant's database, as the superuser. */
+  const inside = async (text: string): Promise<void> => {
+    const client = new pg.Client({ connectionString: withDatabase(here.installation.url, acme) })
+    await client.connect()
+    try {
+      await client.query(
+        text
+          .replaceAll('$login', here.login)
+          .replaceAll('$scope', here.scope)
+          .replaceAll('$acme', pg.escapeIdentifier(acme)),
+      )
+    } finally {
+      await client.end()
+    }
+  }
+
+  interface Planted {
+    readonly code: string
+    readonly severity?: Finding['severity']
+    /** Within the message, after the database's name. */
+    readonly words: string
+    readonly by: string
+    readonly mended: string
+    /** What follows from it. */
+    readonly also?: readonly string[]
+  }
+
+  const planted: readonly Planted[] = [
+    {
+      code: 'isolation.public-rights',
+      words: 'table tenant.notes gives everybody the right to select',
+      by: 'grant select on tenant.notes to public',
+      mended: 'revoke select on tenant.notes from public',
+    },
+    {
+      code: 'isolation.public-rights',
+      words: 'schema tenant gives everybody the right to usage',
+      by: 'grant usage on schema tenant to public',
+      mended: 'revoke usage on schema tenant from public',
+    },
+    {
+      code: 'isolation.unscoped-read',
+      words: 'table tenant.notes answers the role $login',
+      by: 'grant usage on schema tenant to public; grant select on tenant.notes to public',
+      mended: 'revoke usage on schema tenant from public; revoke select on tenant.notes from public',
+      also: ['isolation.public-rights'],
+    },
+    {
+      code: 'isolation.scope-rights',
+      words: 'table tenant.notes gives the scope role the right to truncate',
+      by: 'grant truncate on tenant.notes to $scope',
+      mended: 'revoke truncate on tenant.notes from $scope',
+    },
+    {
+      code: 'isolation.scope-rights',
+      words: 'schema tenant gives the scope role the right to create',
+      by: 'grant create on schema tenant to $scope',
+      mended: 'revoke create on schema tenant from $scope',
+    },
+    {
+      code: 'isolation.scope-rights-elsewhere',
+      words: "table tenantry.migrations is no tenant's",
+      by: 'grant delete on tenantry.migrations to $scope',
+      mended: 'revoke delete on tenantry.migrations from $scope',
+    },
+    {
+      code: 'isolation.public-rights-elsewhere',
+      severity: 'warn',
+      words: 'table public.prices gives everybody, tenants too, the right to update',
+      by: 'create table public.prices (); grant update on public.prices to public',
+      mended: 'drop table public.prices',
+    },
+    {
+      code: 'isolation.public-may-create',
+      severity: 'warn',
+      words: 'schema public lets everybody make objects',
+      by: 'grant create on schema public to public',
+      mended: 'revoke create on schema public from public',
+    },
+    {
+      code: 'isolation.public-creates-schemas',
+      words: "lets tenants' statements make schemas",
+      by: 'grant create on database $acme to $scope',
+      mended: 'revoke create on database $acme from $scope',
+    },
+    {
+      code: 'isolation.foreign-owner',
+      words: 'table tenant.notes belongs to pg_monitor',
+      by: 'alter table tenant.notes owner to pg_monitor',
+      mended: 'alter table tenant.notes owner to current_user',
+    },
+    {
+      code: 'isolation.security-definer',
+      severity: 'warn',
+      words: 'function tenant.whoami() runs with the rights of',
+      by: 'create function tenant.whoami() returns text security definer language sql return current_user',
+      mended: 'drop function tenant.whoami',
+    },
+    {
+      code: 'isolation.login-setting',
+      words: 'begins every session with app.tenant_id=globex',
+      by: "alter database $acme set app.tenant_id = 'globex'",
+      mended: 'alter database $acme reset app.tenant_id',
+    },
+    {
+      code: 'isolation.login-search-path',
+      severity: 'warn',
+      words: 'gives the login search_path=tenant',
+      by: 'alter role $login in database $acme set search_path = tenant',
+      mended: 'alter role $login in database $acme reset search_path',
+    },
+  ]
+
+  test.each(planted)(
+    'inside of it: $code: $words',
+    async ({ code, severity = 'error', words, by, mended, also = [] }) => {
+      await inside(by)
+      const found = await here.faults()
+      await inside(mended)
+      expect([...new Set(found.map((one) => one.code))].sort()).toEqual([code, ...also].sort())
+      const message = words.replace('$login', here.login).replace('$scope', here.scope)
+      expect(found.filter((one) => one.code === code)).toMatchObject([
+        { severity, tenantId: 'acme', message: expect.stringContaining(message), remedy: expect.stringMatching(/./) },
+      ])
+      for (const one of found) expect(one.message).toContain(acme)
+      expect(await here.faults()).toEqual([])
+    },
+  )
+
+  test('is asked inside when it is fenced, too, and nobody connects to it as the login', async () => {
+    await here.driver.fence(placeOf(here.driver, 'acme'))
+    await inside('grant usage on schema tenant to public; grant select on tenant.notes to public')
     const found = await here.faults()
-    await inside.query('revoke usage on schema tenant from public; revoke select on tenant.notes from public')
-    await inside.end()
-    expect(found).toMatchObject([{ code: 'isolation.unscoped-read', message: expect.stringContaining('tenant.notes') }])
+    await inside('revoke usage on schema tenant from public; revoke select on tenant.notes from public')
+    await here.driver.unfence(placeOf(here.driver, 'acme'))
+    expect(found.map(({ code }) => code)).toEqual(['isolation.public-rights', 'isolation.public-rights'])
+  })
+
+  test('that is gone is told, and the others are examined', async () => {
+    await here.driver.drop(placeOf(here.driver, 'globex'))
+    await inside('grant truncate on tenant.notes to $scope')
+    const found = await here.audit()
+    await inside('revoke truncate on tenant.notes from $scope')
+    await provisioned(here.driver, 'globex')
+    expect(found).toMatchObject([
+      { code: 'isolation.public-temporary' },
+      { code: 'isolation.scope-rights', tenantId: 'acme' },
+      { severity: 'info', code: 'isolation.database-missing', tenantId: 'globex' },
+    ])
+  })
+
+  test('that cannot be examined is a finding, and the others are examined', async () => {
+    await here.sql(`alter database ${pg.escapeIdentifier(acme)} allow_connections false`)
+    const found = await here.faults()
+    await here.sql(`alter database ${pg.escapeIdentifier(acme)} allow_connections true`)
+    expect(found).toMatchObject([
+      {
+        severity: 'error',
+        code: 'doctor.not-examined',
+        tenantId: 'acme',
+        message: `The database "${acme}" on "main" could not be examined: unavailable`,
+      },
+    ])
+    expect(await here.faults()).toEqual([])
   })
 })

@@ -420,7 +420,12 @@ describe('what cannot be asked is a finding', () => {
     const away = { ...placement, name: 'away', url: 'postgres://nobody@127.0.0.1:1/nothing' }
     const both = await installation.open(placement)
     await both.stop()
-    await both.start({ placements: new Map([away, placement].map((one) => [one.name, one])), migrations: [], log })
+    await both.start({
+      placements: new Map([away, placement].map((one) => [one.name, one])),
+      migrations: [],
+      generation: () => 0,
+      log,
+    })
     const found = await Array.fromAsync(both.audit(places()))
     expect(found).toMatchObject([
       {

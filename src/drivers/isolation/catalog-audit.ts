@@ -5,24 +5,23 @@
  *   auditRoles       the login, the scope role, and what they may do apart from tenants' rows; for every driver
  *   auditSchemas     + a schema for each tenant
  *   auditRowTables   + the shared tables and their policies
- *   auditDatabases   + a database for each tenant
+ *   auditDatabases   + a database for each tenant, and what is in it (catalog-tenant-databases.ts)
  *
- * A server that cannot be asked is a finding; the others are asked all the same.
+ * A server, or a database, that cannot be asked is a finding; the others are asked all the same.
  */
 import type pg from 'pg'
 import { type Finding, notExamined } from '../../kernel/doctor.ts'
 import type { Place } from '../../tenants/isolation.ts'
-import { type Bait, canary } from './catalog-canary.ts'
+import { baitsIn, canary } from './catalog-canary.ts'
 import { DATABASE_RULES } from './catalog-database-rules.ts'
 import { ROLE_RULES } from './catalog-role-rules.ts'
 import { askCatalog, type CatalogSubject, reading } from './catalog-rules.ts'
 import { SCHEMA_RULES } from './catalog-schema-rules.ts'
 import { TENANT_DATABASE_RULES } from './catalog-tenant-database-rules.ts'
+import { auditInside } from './catalog-tenant-databases.ts'
 import type { Placements } from './placements.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { auditRows } from './row-policies.ts'
-
-const BAITS = 5
 
 /** What holds on every server, whichever drivers use it. */
 export const auditRoles = (server: PostgresServer): Promise<Finding[]> =>
@@ -56,15 +55,12 @@ export const auditRowTables = (
 export const auditDatabases = (
   placements: Placements,
   places: AsyncIterable<Place>,
-  { schema }: { readonly schema: string },
+  { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
   onEachServer(placements, places, async function* (server, tenantOf) {
     yield* await auditRoles(server)
     yield* await askCatalog({ server, tenantOf }, TENANT_DATABASE_RULES)
-    const database = await openDatabase(server, [...tenantOf.keys()])
-    if (database === undefined) return
-    const baits = await server.ownedIn(database, (client) => baitsIn(client, [schema]))
-    yield* canary(server, baits, { database })
+    yield* auditInside(server, tenantOf, { schema, extensionsSchema })
   })
 
 /** @param audit is given the tenants of its server, by their locators. */
@@ -97,28 +93,4 @@ async function auditSharedTables(server: PostgresServer, client: pg.ClientBase, 
     message: `${server.name}: ${object}: ${fault}`,
     remedy,
   }))
-}
-
-/** A few tables with tenants' rows. */
-async function baitsIn(client: pg.ClientBase, schemas: readonly string[], column?: string): Promise<Bait[]> {
-  const { rows } = await client.query(
-    `select nspname as schema, relname as table from pg_class join pg_namespace n on n.oid = relnamespace
-     where nspname = any($1) and relkind in ('r', 'p')
-       and ($2::text is null or exists (select from pg_attribute where attrelid = pg_class.oid and attname = $2))
-     order by pg_class.oid limit $3`,
-    [schemas, column ?? null, BAITS],
-  )
-  return rows
-}
-
-/** The first that the login may connect to. */
-async function openDatabase(server: PostgresServer, databases: readonly string[]): Promise<string | undefined> {
-  const { rows } = await server.owned((client) =>
-    client.query(
-      `select datname from pg_database
-       where datname = any($1) and datallowconn and has_database_privilege($2, oid, 'connect') order by oid limit 1`,
-      [databases, server.login],
-    ),
-  )
-  return rows[0]?.datname
 }

@@ -5,9 +5,12 @@
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { type Finding, notExamined } from '../../kernel/doctor.ts'
+import { StorageFenced } from '../../tenants/isolation.ts'
+import { closedOr } from './closed-database.ts'
 import { type PostgresServer, withDatabase } from './postgres-server.ts'
 
 const TIMEOUT_MS = 5_000
+const BAITS = 5
 const REFUSED = '42501'
 /** A table or its schema went meanwhile. */
 const GONE = new Set(['42P01', '3F000'])
@@ -41,14 +44,28 @@ export async function* canary(
     await client.connect()
     for (const bait of baits) {
       for (const role of takesRole ? [undefined, scopeRole] : [undefined]) {
-        if (await answers(client, bait, role)) yield unscopedRead(server, bait, role)
+        if (await answers(client, bait, role)) yield unscopedRead(server, bait, { role, database })
       }
     }
   } catch (error) {
-    yield notExamined(`What an unscoped statement may read on "${server.name}"`, error, server.log)
+    if (database !== undefined && StorageFenced.matches(closedOr(error))) return // meanwhile: nobody may read there
+    const where = database === undefined ? `on "${server.name}"` : `in the database "${database}" on "${server.name}"`
+    yield notExamined(`What an unscoped statement may read ${where}`, error, server.log)
   } finally {
     await client.end().catch((error) => server.log.debug({ err: error }, 'a connection was not ended in order'))
   }
+}
+
+/** A few tables with tenants' rows. */
+export async function baitsIn(client: pg.ClientBase, schemas: readonly string[], column?: string): Promise<Bait[]> {
+  const { rows } = await client.query(
+    `select nspname as schema, relname as table from pg_class join pg_namespace n on n.oid = relnamespace
+     where nspname = any($1) and relkind in ('r', 'p')
+       and ($2::text is null or exists (select from pg_attribute where attrelid = pg_class.oid and attname = $2))
+     order by pg_class.oid limit $3`,
+    [schemas, column ?? null, BAITS],
+  )
+  return rows
 }
 
 async function answers(client: pg.Client, { schema, table }: Bait, role: string | undefined): Promise<boolean> {
@@ -67,10 +84,14 @@ async function answers(client: pg.Client, { schema, table }: Bait, role: string 
   }
 }
 
-const unscopedRead = ({ name, login }: PostgresServer, { schema, table }: Bait, role = login): Finding => ({
+const unscopedRead = (
+  { name, login }: PostgresServer,
+  { schema, table }: Bait,
+  { role = login, database }: { readonly role: string | undefined; readonly database: string | undefined },
+): Finding => ({
   severity: 'error',
   code: 'isolation.unscoped-read',
-  message: `${name}: table ${schema}.${table} answers the role ${role} outside of a tenant's scope`,
+  message: `${name}${database === undefined ? '' : `, database ${database}`}: table ${schema}.${table} answers the role ${role} outside of a tenant's scope`,
   remedy:
     'See what else is found about that role and that table; until it is put right, do not serve tenants from this server.',
 })

@@ -33,6 +33,13 @@ export interface CatalogSubject {
   /** Of a driver that gives each tenant a schema: whose it is. */
   readonly tenantOf?: ReadonlyMap<string, string>
   readonly extensionsSchema?: string | undefined
+  /** A tenant's own, which is asked in place of the placement's. */
+  readonly database?: TenantDatabase | undefined
+}
+
+export interface TenantDatabase {
+  readonly name: string
+  readonly tenantId: string
 }
 
 /**
@@ -62,26 +69,33 @@ const PRELUDE = `
 
 /** Asks every rule, in a transaction that only reads. */
 export async function askCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {
-  const { server, tenantOf = new Map<string, string>(), extensionsSchema = null } = subject
+  const { server, tenantOf = new Map<string, string>(), extensionsSchema = null, database } = subject
   const values = [server.login, server.scopeRole, [...tenantOf.keys()], extensionsSchema]
-  return reading(server, async (client) => {
+  const where = database ? `${server.name}, database ${database.name}` : server.name
+  const ask = async (client: pg.ClientBase): Promise<Finding[]> => {
     const findings: Finding[] = []
     for (const { code, severity, query, fault, remedy } of rules) {
       const { rows } = await client.query<Broken>(`${PRELUDE}\n${query}`, values)
       for (const broken of rows) {
-        const tenantId = tenantOf.get(broken.schema ?? '')
-        const words = { message: `${server.name}: ${broken.object} ${fault(broken)}`, remedy: remedy(broken) }
+        const tenantId = database?.tenantId ?? tenantOf.get(broken.schema ?? '')
+        const words = { message: `${where}: ${broken.object} ${fault(broken)}`, remedy: remedy(broken) }
         findings.push({ severity, code, ...words, ...(tenantId === undefined ? {} : { tenantId }) })
       }
     }
     return findings
-  })
+  }
+  return reading(server, ask, database?.name)
 }
 
 /** With nothing but the catalog in the search path, so that every other name is told with its schema. */
-export const reading = <T>(server: PostgresServer, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
-  server.owned((client) =>
+export function reading<T>(
+  server: PostgresServer,
+  work: (client: pg.ClientBase) => Promise<T>,
+  database?: string,
+): Promise<T> {
+  const inside = (client: pg.ClientBase) =>
     inTransaction(client, () => work(client), {
       begin: `begin read only; set local search_path = pg_catalog; set local statement_timeout = ${STATEMENT_TIMEOUT_MS}`,
-    }),
-  )
+    })
+  return database === undefined ? server.owned(inside) : server.ownedIn(database, inside)
+}

@@ -1,5 +1,10 @@
-/** The databases that belong to one tenant each (database-pg), as the server's own catalog has them: none is connected to. */
+/**
+ * The databases that belong to one tenant each (database-pg): what the server's own catalog has of them, asked for all at once,
+ * and what only their own catalogs have, asked in each.
+ */
+import { DATABASE_RULES } from './catalog-database-rules.ts'
 import type { CatalogRule } from './catalog-rules.ts'
+import { SCHEMA_RULES } from './catalog-schema-rules.ts'
 
 const OF_TENANTS = `pg_database join (select unnest(locators) from input) as place (locator) on datname = locator`
 
@@ -27,4 +32,35 @@ export const TENANT_DATABASE_RULES: readonly CatalogRule[] = [
     fault: () => 'is a template: whoever may create databases may copy it with its rows',
     remedy: ({ object }) => `alter ${object} is_template false`,
   },
+  {
+    code: 'isolation.login-setting',
+    severity: 'error',
+    query: `select 'database ' || quote_ident(datname) as object, setting as other, datname as schema
+      from ${OF_TENANTS} join pg_db_role_setting on setdatabase = pg_database.oid, unnest(setconfig) setting
+      where setrole = 0 and setting ~ '^(role|app\\.tenant_id)='`,
+    fault: ({ other }) => `begins every session with ${other}, as if inside a tenant's scope`,
+    remedy: ({ object, other }) => `alter ${object} reset ${other.split('=')[0]}`,
+  },
+  {
+    code: 'isolation.login-search-path',
+    severity: 'warn',
+    query: `select 'database ' || quote_ident(datname) as object, setting as other, datname as schema
+      from ${OF_TENANTS} join pg_db_role_setting on setdatabase = pg_database.oid, input, unnest(setconfig) setting
+      where setrole = login and setting like 'search_path=%' and setting <> 'search_path=pg_catalog'`,
+    fault: ({ other }) => `gives the login ${other}: it looks for tables outside of a tenant's scope`,
+    remedy: ({ object }) => `alter role of the login in ${object} reset search_path`,
+  },
 ]
+
+/** What means something only where several tenants are in one database, or is asked of all of them at once. */
+const OF_A_SHARED_ONE = new Set([
+  'isolation.public-temporary',
+  'isolation.bound-to-another-tenant',
+  'isolation.reads-beyond-tenant',
+  'isolation.table-in-public',
+])
+
+/** Asked inside of each, where the tenant's schema is that with its tables. */
+export const RULES_INSIDE: readonly CatalogRule[] = [...DATABASE_RULES, ...SCHEMA_RULES].filter(
+  ({ code }) => !OF_A_SHARED_ONE.has(code),
+)

@@ -6,6 +6,7 @@ import { createTestDatabase, type TestDatabase } from '../../testing/database.ts
 import { startProxy } from '../../testing/proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { Connections, type PooledClient, type Wish } from './connections.ts'
+import { knock } from './knock.ts'
 
 const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
 const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
@@ -32,12 +33,13 @@ afterEach(async () => {
 /** Each database of a wish is the same one here, and its sessions have its name. */
 function connectionsOf(
   limits: Partial<ConnectionLimits> = {},
-  { maxTenants = 1_000, url = database.url } = {},
+  { maxSchemas = 1_000, url = database.url } = {},
 ): Connections {
   const connections = new Connections({
     limits: { ...LIMITS, ...limits },
-    maxTenants,
+    maxSchemas,
     isPooled: false,
+    reach: () => knock(url, 1_000),
     log: createLogger({ level: 'silent' }),
     open: async (name) => {
       if (name === 'missing') throw new Error('there is no such database')
@@ -59,8 +61,8 @@ const seen = async (): Promise<string[]> => {
   )
   return rows.map(({ name }) => name)
 }
-const shared = (tenantId: string): Wish => ({ tenantId, database: '' })
-const own = (tenantId: string): Wish => ({ tenantId, database: `of ${tenantId}` })
+const shared = (tenantId: string): Wish => ({ tenantId, database: '', schema: `t_${tenantId}` })
+const own = (tenantId: string): Wish => ({ tenantId, database: `of ${tenantId}`, schema: null })
 const pidOf = async ({ client }: PooledClient): Promise<number> =>
   (await client.query('select pg_backend_pid() as pid')).rows[0].pid
 
@@ -89,7 +91,7 @@ describe('the budget', () => {
     expect(names).toEqual(wishes.map(({ database }) => database))
     expect(most).toBe(5)
     expect(connections.count()).toMatchObject({ busy: 0, waiting: 0 })
-    const { hits, misses } = connections.uses
+    const { hits, misses } = connections.count()
     expect(hits + misses).toBe(300)
     expect(misses).toBeGreaterThanOrEqual(30)
   })
@@ -98,12 +100,12 @@ describe('the budget', () => {
     const connections = connectionsOf({ max: 3, perTenant: 2 })
     const held = [await connections.acquire(shared('a')), await connections.acquire(shared('a'))]
     const third = connections.acquire(shared('a'))
-    expect(connections.count()).toEqual({ idle: 0, busy: 2, waiting: 1 })
+    expect(connections.count()).toMatchObject({ idle: 0, busy: 2, waiting: 1 })
     await use(connections, shared('b'), askName)
-    expect(connections.count()).toEqual({ idle: 1, busy: 2, waiting: 1 })
+    expect(connections.count()).toMatchObject({ idle: 1, busy: 2, waiting: 1 })
     for (const pooled of held) connections.release(pooled, false)
     connections.release(await third, false)
-    expect(connections.count()).toEqual({ idle: 3, busy: 0, waiting: 0 })
+    expect(connections.count()).toMatchObject({ idle: 3, busy: 0, waiting: 0 })
   })
 
   test('never takes a client that is in use', async () => {
@@ -119,7 +121,7 @@ describe('the budget', () => {
   test('closes the client that has been idle the longest', async () => {
     const connections = connectionsOf({ max: 3 })
     for (const id of ['a', 'b', 'c', 'a']) await use(connections, own(id), askName)
-    expect(connections.uses).toEqual({ hits: 1, misses: 3 })
+    expect(connections.count()).toMatchObject({ hits: 1, misses: 3 })
     await use(connections, own('d'), askName)
     expect(await seen()).toEqual(['of a', 'of c', 'of d'])
   })
@@ -157,12 +159,19 @@ describe('a client', () => {
     await watcher.query('select pg_terminate_backend($1)', [pid])
   })
 
-  test('is replaced when it has served as many tenants as it may', async () => {
-    const connections = connectionsOf({ max: 1, perTenant: 1 }, { maxTenants: 2 })
+  test('is replaced when it has seen the tables of as many tenants as it may, however often they took turns', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1 }, { maxSchemas: 2 })
     const pids = []
-    for (const id of ['a', 'a', 'b', 'c', 'd']) pids.push(await use(connections, shared(id), pidOf))
-    expect(new Set(pids.slice(0, 4)).size).toBe(1)
-    expect(pids[4]).not.toBe(pids[3])
+    for (const id of ['a', 'b', 'a', 'b', 'a', 'c', 'd']) pids.push(await use(connections, shared(id), pidOf))
+    expect(new Set(pids.slice(0, 6)).size).toBe(1)
+    expect(pids[6]).not.toBe(pids[5])
+  })
+
+  test('is kept for any number of tenants whose tables are the same ones', async () => {
+    const connections = connectionsOf({ max: 1, perTenant: 1 }, { maxSchemas: 2 })
+    const pids = new Set()
+    for (const id of ['a', 'b', 'c', 'd']) pids.add(await use(connections, { ...shared(id), schema: null }, pidOf))
+    expect(pids.size).toBe(1)
   })
 
   test('that is idle for long is closed', async () => {
@@ -234,7 +243,7 @@ describe('who waits', () => {
     const taking = Array.from({ length: 10 }, (_, n) => own(n % 2 ? 'a' : 'b'))
     await Promise.all(queued(connections, taking, order))
     expect(order).toEqual([...Array(5).fill('b'), ...Array(5).fill('a')])
-    expect(connections.uses).toEqual({ hits: 8, misses: 2 })
+    expect(connections.count()).toMatchObject({ hits: 8, misses: 2 })
   })
 
   test('is refused at once when as many of its tenant wait as may; others are not', async () => {
@@ -253,16 +262,16 @@ describe('who waits', () => {
     const held = await connections.acquire(shared('a'))
     await expect(connections.acquire(shared('a'))).rejects.toMatchObject(LIMIT)
     await expect(connections.acquire(own('b'))).rejects.toMatchObject(LIMIT)
-    expect(connections.count()).toEqual({ idle: 0, busy: 1, waiting: 0 })
+    expect(connections.count()).toMatchObject({ idle: 0, busy: 1, waiting: 0 })
     connections.release(held, false)
-    expect(connections.count()).toEqual({ idle: 1, busy: 0, waiting: 0 })
+    expect(connections.count()).toMatchObject({ idle: 1, busy: 0, waiting: 0 })
   })
 })
 
 describe('a server that fails', () => {
   test('at one database lets those who wait for others go on, and takes no room for ever', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1 })
-    const missing = { tenantId: 'lost', database: 'missing' }
+    const missing = { tenantId: 'lost', database: 'missing', schema: null }
     const held = await connections.acquire(own('a'))
     const all = Promise.allSettled([
       connections.acquire(missing),
@@ -278,6 +287,34 @@ describe('a server that fails', () => {
     expect(await use(connections, own('a'), askName)).toBe('of a')
   })
 
+  test('by going silent is asked whether it is there, and then what was sent to it fails', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    const proxy = await startProxy(database.url)
+    const connections = connectionsOf({ max: 2 }, { url: proxy.url })
+    const [held, idle] = [await connections.acquire(shared('a')), await connections.acquire(shared('b'))]
+    connections.release(idle, false)
+    proxy.silence()
+    const asked = expect(held.client.query('select 1')).rejects.toThrow('the server has gone silent')
+    await vi.advanceTimersByTimeAsync(5_000)
+    await vi.advanceTimersByTimeAsync(1_000)
+    await asked
+    expect(connections.count()).toMatchObject({ idle: 0, busy: 1 })
+    connections.release(held, true)
+    vi.useRealTimers()
+    await proxy.close()
+  })
+
+  test('to answer soon, but is there, is waited for', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    const connections = connectionsOf()
+    const held = await connections.acquire(shared('a'))
+    const asked = held.client.query(`select from pg_sleep(0.5)`)
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect((await asked).rowCount).toBe(1)
+    connections.release(held, false)
+    expect(connections.count()).toMatchObject({ idle: 1, busy: 0 })
+  })
+
   test('and comes back finds the whole budget free', async () => {
     const proxy = await startProxy(database.url)
     const connections = connectionsOf({ max: 3, perTenant: 3 }, { url: proxy.url })
@@ -285,7 +322,7 @@ describe('a server that fails', () => {
     for (const pooled of idle) connections.release(pooled, false)
     const held = await connections.acquire(own('c'))
     await proxy.close()
-    await eventually(() => expect(connections.count()).toEqual({ idle: 0, busy: 1, waiting: 0 }))
+    await eventually(() => expect(connections.count()).toMatchObject({ idle: 0, busy: 1, waiting: 0 }))
     await expect(held.client.query('select')).rejects.toThrow()
     const refused = Array.from({ length: 6 }, (_, n) => connections.acquire(own(String(n))))
     for (const one of await Promise.allSettled(refused)) {

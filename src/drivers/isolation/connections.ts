@@ -10,45 +10,54 @@
  * that another database has to make room for is worth what the connection costs: until it is over, its client goes on with whoever
  * waits for that database. The budget holds a connection until the server has closed it, so the server never sees more than `max`.
  */
-import type { Socket } from 'node:net'
 import type pg from 'pg'
 import type { Logger } from '../../kernel/logger.ts'
 import type { ConnectionLimits } from '../../tenants/isolation.ts'
+import { cut, goodbye } from './goodbye.ts'
+import { IdleClients } from './idle-clients.ts'
+import { NamedStatements } from './named-statements.ts'
 import { Turns } from './turns.ts'
 
 const IDLE_MS = 30_000
 /** A few times what a connection costs. */
 const TURN_MS = 25
-/** For the server to answer a goodbye, before the socket is closed all the same. */
-const END_MS = 5_000
+/** Connections that are made and closed at once: more would only wait for each other, as each costs the server a process. */
+const MOST_CHANGING = 4
+/** How long a client may be lent before the server is asked whether it is there at all. */
+const SILENT_MS = 5_000
+/** How long `close` waits for clients to come back. */
+const DRAIN_MS = 10_000
 
 /** A connection with what is known of it. */
 export interface PooledClient {
   readonly client: pg.Client
-  readonly database: string
   /** Served last; what it cached may be of use again. */
-  lastTenant: string
-  /** How many times it changed hands: each tenant's tables stay in the backend's cache. */
-  tenants: number
+  wish: Wish
+  /** Whose tables its backend has in its cache, which it never empties. */
+  readonly schemas: Set<string>
+  lentAt: number
   idleSince: number
   /** Until then it is not closed for another database while somebody waits for this one. */
   turnEndsAt: number
-  /** Statements that have a name on this connection, by text; the oldest first. */
-  readonly statements: Map<string, string>
+  readonly statements: NamedStatements
 }
 
 export interface Wish {
   readonly tenantId: string
   /** Whose client it must be; '' for the placement's own. */
   readonly database: string
+  /** With tables of the tenant's own, beside those of others. */
+  readonly schema: string | null
 }
 
 export interface ConnectionsOptions {
   readonly limits: ConnectionLimits
-  /** After so many tenants a connection is replaced: a backend keeps what it read of every schema. */
-  readonly maxTenants: number
+  /** After so many schemas a connection is replaced. */
+  readonly maxSchemas: number
   /** Opens and checks one. */
   readonly open: (database: string) => Promise<pg.Client>
+  /** Rejects when the server does not answer at all. */
+  readonly reach: () => Promise<void>
   /** Whether a pooler in transaction mode stands between: then each transaction may have another session of the server. */
   readonly isPooled: boolean
   readonly log: Logger
@@ -57,22 +66,25 @@ export interface ConnectionsOptions {
 export class Connections {
   readonly #options: ConnectionsOptions
   readonly #turns: Turns<Wish, PooledClient>
-  /** By database; the one used last is at the end. */
-  readonly #idle = new Map<string, PooledClient[]>()
+  readonly #idle = new IdleClients()
   readonly #inUse = new Map<string, number>()
+  readonly #lent = new Set<PooledClient>()
   /** Connected, connecting, and closing ones. */
   #total = 0
   #busy = 0
+  #connecting = 0
   #ending = 0
   #hits = 0
   #misses = 0
   #isClosed = false
   #sweep: NodeJS.Timeout | undefined
+  #watch: NodeJS.Timeout | undefined
   #drained: (() => void) | undefined
   readonly #mayHave = ({ tenantId }: Wish): boolean => (this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant
+  readonly #mayUse = (wish: Wish): boolean => this.#mayHave(wish) && this.#idle.has(wish.database)
   readonly #mayGoOn = (wish: Wish): boolean => {
-    const clients = this.#mayHave(wish) ? this.#idle.get(wish.database) : undefined
-    return clients?.some(({ turnEndsAt }) => turnEndsAt > performance.now()) ?? false
+    if (!this.#mayUse(wish)) return false
+    return this.#idle.of(wish.database).some(({ turnEndsAt }) => turnEndsAt > performance.now())
   }
 
   constructor(options: ConnectionsOptions) {
@@ -88,9 +100,9 @@ export class Connections {
   acquire(wish: Wish): PooledClient | Promise<PooledClient> {
     if (this.#isClosed) throw new Error('the connections are closed')
     if (this.#mayHave(wish)) {
-      const idle = this.#takeIdle(wish)
-      if (idle) return this.#lend(idle, wish.tenantId)
-      if (this.#total < this.#options.limits.max) return this.#connect(wish)
+      const idle = this.#idle.take(wish)
+      if (idle) return this.#lend(idle, wish)
+      if (this.#hasRoom && this.#mayChange) return this.#connect(wish)
     }
     const waiting = this.#turns.wait(wish)
     this.#serve()
@@ -99,30 +111,30 @@ export class Connections {
 
   /** @param destroy when it is not known to be clean. */
   release(pooled: PooledClient, destroy: boolean): void {
-    this.#giveBack(pooled.lastTenant)
-    if (destroy || this.#isClosed || pooled.tenants > this.#options.maxTenants) this.#end(pooled)
+    this.#lent.delete(pooled)
+    this.#giveBack(pooled.wish.tenantId)
+    if (destroy || this.#isClosed || pooled.schemas.size > this.#options.maxSchemas) this.#end(pooled)
     else this.#park(pooled)
     this.#serve()
   }
 
-  count(): { idle: number; busy: number; waiting: number } {
-    let idle = 0
-    for (const clients of this.#idle.values()) idle += clients.length
-    return { idle, busy: this.#busy, waiting: this.#turns.size }
-  }
-
-  /** How often a connection was there, and how often one had to be made. */
-  get uses(): { readonly hits: number; readonly misses: number } {
-    return { hits: this.#hits, misses: this.#misses }
+  /** With how often a connection was there (`hits`), and how often one had to be made (`misses`). */
+  count(): { idle: number; busy: number; waiting: number; hits: number; misses: number } {
+    return {
+      idle: this.#idle.count,
+      busy: this.#busy,
+      waiting: this.#turns.size,
+      hits: this.#hits,
+      misses: this.#misses,
+    }
   }
 
   /** Closes what is idle of one database. */
   forget(database: string): void {
-    for (const pooled of this.#idle.get(database)?.splice(0) ?? []) this.#end(pooled)
-    this.#idle.delete(database)
+    this.#endAll(this.#idle.of(database))
   }
 
-  /** Ends what is idle, refuses who waits, and resolves when the last one in use has come back. */
+  /** Ends what is idle, refuses who waits, and resolves when the last one in use has come back, or was cut off after ten seconds. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#sweep)
@@ -130,44 +142,55 @@ export class Connections {
     const drained = new Promise<void>((resolve) => {
       this.#drained = resolve
     })
-    for (const database of [...this.#idle.keys()]) this.forget(database)
+    this.#endAll(this.#idle.all())
+    const timer = setTimeout(() => this.#cutOff(this.#lent, 'the connections are closed'), DRAIN_MS)
     if (this.#total > 0) await drained
+    clearTimeout(timer)
+    clearTimeout(this.#watch)
   }
 
-  #takeIdle({ tenantId, database }: Wish): PooledClient | undefined {
-    const clients = this.#idle.get(database)
-    if (!clients) return undefined
-    const last = clients.findLastIndex(({ lastTenant }) => lastTenant === tenantId)
-    const [pooled] = last < 0 ? clients.splice(-1) : clients.splice(last, 1)
-    if (clients.length === 0) this.#idle.delete(database)
-    return pooled
+  get #hasRoom(): boolean {
+    return this.#total < this.#options.limits.max
   }
 
-  #lend(pooled: PooledClient, tenantId: string): PooledClient {
+  get #mayChange(): boolean {
+    return this.#connecting + this.#ending < MOST_CHANGING
+  }
+
+  #lend(pooled: PooledClient, wish: Wish): PooledClient {
     this.#hits++
-    this.#take(tenantId)
-    if (pooled.lastTenant !== tenantId) pooled.tenants++
-    pooled.lastTenant = tenantId
+    this.#take(wish.tenantId)
+    pooled.wish = wish
+    this.#give(pooled)
     return pooled
   }
 
-  async #connect({ tenantId, database }: Wish): Promise<PooledClient> {
+  #give(pooled: PooledClient): void {
+    if (pooled.wish.schema !== null) pooled.schemas.add(pooled.wish.schema)
+    pooled.lentAt = performance.now()
+    this.#lent.add(pooled)
+    this.#watch ??= setTimeout(() => void this.#listen(), SILENT_MS).unref()
+  }
+
+  async #connect(wish: Wish): Promise<PooledClient> {
     this.#misses++
     this.#total++
-    this.#take(tenantId)
-    try {
-      const client = await this.#options.open(database)
-      const statements = new Map<string, string>()
-      const turnEndsAt = performance.now() + TURN_MS
-      const pooled = { client, database, lastTenant: tenantId, tenants: 1, idleSince: 0, turnEndsAt, statements }
-      client.on('error', (error) => this.#lost(pooled, error))
-      return pooled
-    } catch (error) {
-      this.#giveBack(tenantId)
+    this.#take(wish.tenantId)
+    this.#connecting++
+    const opening = this.#options.open(wish.database).finally(() => this.#connecting--)
+    const client = await opening.catch((error) => {
+      this.#giveBack(wish.tenantId)
       this.#gone()
       this.#serve()
       throw error
-    }
+    })
+    const now = performance.now()
+    const known = { schemas: new Set<string>(), statements: new NamedStatements() }
+    const pooled = { client, wish, ...known, lentAt: now, idleSince: 0, turnEndsAt: now + TURN_MS }
+    client.on('error', (error) => this.#lost(pooled, error))
+    this.#give(pooled)
+    this.#serve()
+    return pooled
   }
 
   #take(tenantId: string): void {
@@ -185,22 +208,22 @@ export class Connections {
   /** Gives what is free to those who wait. */
   #serve(): void {
     for (;;) {
-      const hasRoom = this.#total < this.#options.limits.max
-      if (!hasRoom && this.#idle.size === 0) return
+      const mayConnect = this.#hasRoom && this.#mayChange
+      if (!mayConnect && this.#idle.isEmpty) return
       const first = this.#turns.first(this.#mayHave)
       if (!first) return
-      const isServed = hasRoom || this.#idle.has(first.wish.database)
-      const waiter = isServed ? first : this.#turns.first(this.#mayGoOn)
+      const isServed = mayConnect || this.#idle.has(first.wish.database)
+      const waiter = isServed ? first : this.#turns.first(this.#mayChange ? this.#mayGoOn : this.#mayUse)
       if (!waiter) {
-        this.#evict()
+        if (!this.#hasRoom && this.#mayChange) this.#evict()
         return
       }
       this.#turns.take(waiter)
-      const idle = this.#takeIdle(waiter.wish)
+      const idle = this.#idle.take(waiter.wish)
       if (!idle) this.#connect(waiter.wish).then(waiter.resolve, waiter.reject)
       else {
         if (isServed) idle.turnEndsAt = performance.now() + TURN_MS
-        waiter.resolve(this.#lend(idle, waiter.wish.tenantId))
+        waiter.resolve(this.#lend(idle, waiter.wish))
       }
     }
   }
@@ -208,57 +231,66 @@ export class Connections {
   /** Closes the client that has been idle the longest; who waits is served when its socket is closed. */
   #evict(): void {
     if (this.#ending >= this.#turns.size) return // enough room is on its way
-    let oldest: PooledClient | undefined
-    for (const [first] of this.#idle.values()) {
-      if (first && (!oldest || first.idleSince < oldest.idleSince)) oldest = first
-    }
-    if (oldest && this.#unpark(oldest)) this.#end(oldest)
+    const oldest = this.#idle.oldest()
+    if (oldest) this.#endAll([oldest])
   }
 
   #park(pooled: PooledClient): void {
     pooled.idleSince = performance.now()
-    const clients = this.#idle.get(pooled.database)
-    if (clients) clients.push(pooled)
-    else this.#idle.set(pooled.database, [pooled])
+    this.#idle.put(pooled)
     this.#sweep ??= setTimeout(() => this.#endIdle(), IDLE_MS).unref()
-  }
-
-  #unpark(pooled: PooledClient): boolean {
-    const clients = this.#idle.get(pooled.database)
-    const index = clients?.indexOf(pooled) ?? -1
-    if (!clients || index < 0) return false
-    clients.splice(index, 1)
-    if (clients.length === 0) this.#idle.delete(pooled.database)
-    return true
   }
 
   #endIdle(): void {
     this.#sweep = undefined
     const before = performance.now() - IDLE_MS
-    for (const pooled of [...this.#idle.values()].flat()) {
-      if (pooled.idleSince <= before && this.#unpark(pooled)) this.#end(pooled)
-    }
-    if (this.#idle.size > 0) this.#sweep = setTimeout(() => this.#endIdle(), IDLE_MS / 2).unref()
+    this.#endAll(this.#idle.all().filter(({ idleSince }) => idleSince <= before))
+    if (!this.#idle.isEmpty) this.#sweep = setTimeout(() => this.#endIdle(), IDLE_MS / 2).unref()
   }
 
   #lost(pooled: PooledClient, error: Error): void {
-    if (!this.#unpark(pooled)) return // in use: its statement fails, and it is destroyed when it comes back
+    if (!this.#idle.remove(pooled)) return // in use: its statement fails, and it is destroyed when it comes back
     this.#options.log.warn({ err: error }, 'an idle connection of a placement was lost')
     this.#end(pooled)
   }
 
+  #endAll(idle: readonly PooledClient[]): void {
+    for (const pooled of [...idle]) if (this.#idle.remove(pooled)) this.#end(pooled)
+  }
+
   #end({ client }: PooledClient): void {
     this.#ending++
-    const timer = setTimeout(() => socketOf(client).destroy(), END_MS)
-    client
-      .end()
+    goodbye(client)
       .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not ended in order'))
       .finally(() => {
-        clearTimeout(timer)
         this.#ending--
         this.#gone()
         this.#serve()
       })
+  }
+
+  /**
+   * A statement may take as long as it likes, on a server that is there. One that has gone silent answers nobody, and without this
+   * whoever asks it would wait for TCP to give up, a quarter of an hour: then what is lent fails as if it had been closed.
+   */
+  async #listen(): Promise<void> {
+    const asked = performance.now()
+    const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= asked - SILENT_MS / 2)
+    if (waiting.length > 0) {
+      try {
+        await this.#options.reach()
+      } catch (error) {
+        this.#options.log.warn({ err: error }, 'a server has gone silent; its connections are given up')
+        const stillWaiting = waiting.filter((pooled) => this.#lent.has(pooled) && pooled.lentAt <= asked)
+        this.#cutOff(stillWaiting, 'the server has gone silent')
+        this.#endAll(this.#idle.all())
+      }
+    }
+    this.#watch = this.#lent.size > 0 ? setTimeout(() => void this.#listen(), SILENT_MS).unref() : undefined
+  }
+
+  #cutOff(clients: Iterable<PooledClient>, why: string): void {
+    for (const { client } of clients) cut(client, Object.assign(new Error(why), { code: 'ETIMEDOUT' }))
   }
 
   #gone(): void {
@@ -266,6 +298,3 @@ export class Connections {
     if (this.#total === 0) this.#drained?.()
   }
 }
-
-const socketOf = (client: pg.Client): Socket =>
-  (client as unknown as { connection: { stream: Socket } }).connection.stream

@@ -71,7 +71,12 @@ describe('the name of a database', () => {
     const made = databasePg()
     const main = { ...placement, name, url }
     return made
-      .start({ placements: new Map([[name, main]]), migrations: [], log: createLogger({ level: 'silent' }) })
+      .start({
+        placements: new Map([[name, main]]),
+        migrations: [],
+        generation: () => 0,
+        log: createLogger({ level: 'silent' }),
+      })
       .then(() => made)
   }
 

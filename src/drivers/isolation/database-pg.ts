@@ -27,6 +27,7 @@ import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { baseObjects, PostgresMigrator, type Surroundings } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { rightsIn } from './schema-rights.ts'
+import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
 import { closeDatabase, databasesOf, dropDatabase, isClosed, makeDatabase, openDatabase } from './tenant-database.ts'
 
@@ -53,8 +54,8 @@ export function databasePg({
   ...options
 }: DatabasePgOptions = {}): IsolationDriver {
   const placements = new Placements('databasePg()')
-  const manner = mannerOf(options, true)
   let migrator: PostgresMigrator
+  let manner: Manner
   let tag = tagOf([])
 
   const searchPath = [TENANT_SCHEMA, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
@@ -84,6 +85,7 @@ export function databasePg({
 
     async start(environment: DriverEnvironment) {
       placements.open(environment)
+      manner = mannerOf(options, environment)
       tag = tagOf([...environment.placements.values()])
       migrator = new PostgresMigrator(environment.migrations)
     },
@@ -138,11 +140,14 @@ export function databasePg({
 
     async drop({ placement, locator }) {
       const server = placements.server(placement)
-      await dropDatabase(server, locator)
       server.connections.forget(locator)
+      await dropDatabase(server, locator)
     },
 
-    inventory: (placement) => databasesOf(placements.server(placement)),
+    async inventory(placement) {
+      const all = await databasesOf(placements.server(placement))
+      return all.filter(({ locator }) => locator.split('_')[1] === tag)
+    },
     audit: (places) => auditDatabases(placements, places, { schema: TENANT_SCHEMA }),
     connections: () => placements.connections(),
     stop: () => placements.close(),

@@ -17,7 +17,12 @@ export type Question =
 
 await serveParent(async ({ placement, migrations }: ProcessOptions) => {
   const driver = databasePg()
-  await driver.start({ placements: new Map([['main', placement]]), migrations, log: createLogger({ level: 'silent' }) })
+  await driver.start({
+    placements: new Map([['main', placement]]),
+    migrations,
+    generation: () => 0,
+    log: createLogger({ level: 'silent' }),
+  })
   return async (question: Question) => {
     if (question.what === 'provision') return driver.provision(question.place)
     const { rows } = await driver.execute(question.place, { text: question.text })

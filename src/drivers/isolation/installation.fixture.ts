@@ -46,10 +46,10 @@ export async function createInstallation(serverUrl: string, options: Installatio
     url,
     database,
     prepare: (tenantUrl) =>
-      preparePlacement('main', { url: ownerUrl, tenantUrl, connections: options.connections }, database, secrets),
+      preparePlacement('main', { url: ownerUrl, tenantUrl, connections: options.connections }, database, secrets, log),
     async open(placement, { migrations = [], driver: make, ...driverOptions } = options) {
       const driver = make?.() ?? schemaPg(driverOptions)
-      await driver.start({ placements: new Map([['main', placement]]), migrations, log })
+      await driver.start({ placements: new Map([['main', placement]]), migrations, generation: () => 0, log })
       drivers.push(driver)
       return driver
     },

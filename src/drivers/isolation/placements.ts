@@ -1,4 +1,5 @@
 /** The servers of one driver, by the names of their placements, and how its statements are sent. */
+import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { ConnectionCount, DriverEnvironment } from '../../tenants/isolation.ts'
 import { PostgresServer } from './postgres-server.ts'
 import type { Manner } from './scoped-connection.ts'
@@ -11,8 +12,10 @@ export interface ScopeOptions {
   readonly scope?: 'batch' | 'transaction' | undefined
 }
 
-/** @param prepares whether a text means the same for every tenant, so that a statement may be prepared once. */
-export const mannerOf = ({ scope = 'batch' }: ScopeOptions, prepares: boolean): Manner => ({ path: scope, prepares })
+export const mannerOf = ({ scope = 'batch' }: ScopeOptions, { generation }: DriverEnvironment): Manner => ({
+  path: scope,
+  generation,
+})
 
 export class Placements {
   readonly #maker: string
@@ -28,10 +31,13 @@ export class Placements {
     for (const placement of placements.values()) this.#servers.set(placement.name, PostgresServer.of(placement, log))
   }
 
+  /** That of a placement which is no longer configured cannot be reached; its name is for the log, not for who asked. */
   server(placement: string): PostgresServer {
     const server = this.#servers.get(placement)
-    if (!server) throw new Error(`the placement "${placement}" is not configured in this process`)
-    return server
+    if (server) return server
+    throw DependencyUnavailable('The database server of the tenant is not configured in this process.', {
+      cause: new Error(`the placement "${placement}" is not configured in this process`),
+    })
   }
 
   all(): Iterable<PostgresServer> {

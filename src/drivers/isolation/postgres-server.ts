@@ -7,6 +7,8 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
 import { Connections } from './connections.ts'
+import { cut, goodbye } from './goodbye.ts'
+import { knock } from './knock.ts'
 import { refuseMightyRole } from './login-rights.ts'
 import { beginAlone, inTransaction } from './owner-transaction.ts'
 import { prepareStatements, reading, type Surroundings } from './postgres-migrator.ts'
@@ -20,7 +22,9 @@ const LOCK_TIMEOUT_MS = 10_000
 /** How long a login that was found to have no more rights than it should is not asked again. */
 const TRUSTED_MS = 60_000
 /** A backend keeps some 60 KB of each five tables it has seen. */
-const TENANTS_PER_CONNECTION = 1_000
+const SCHEMAS_PER_CONNECTION = 1_000
+/** For what a request waits for. Migrations and the like take as long as they take. */
+const ANSWER_MS = 5_000
 
 /** The server's own database, beside those that belong to a tenant. */
 export const OWN_DATABASE = ''
@@ -30,6 +34,8 @@ export interface AdministerOptions {
   readonly lockTimeoutMs?: number | undefined
   /** The database that it is done in, and that has the lock; default the placement's own. */
   readonly database?: string | undefined
+  /** Whether somebody waits for it: fails then as `answered` does. In the placement's own database. */
+  readonly isAwaited?: boolean | undefined
 }
 
 export class PostgresServer {
@@ -71,8 +77,9 @@ export class PostgresServer {
     })
     this.connections = new Connections({
       limits: placement.connections,
-      maxTenants: TENANTS_PER_CONNECTION,
+      maxSchemas: SCHEMAS_PER_CONNECTION,
       open: (database) => this.#open(database),
+      reach: () => knock(placement.tenantUrl, CONNECT_TIMEOUT_MS),
       isPooled: placement.pooler,
       log,
     })
@@ -103,7 +110,7 @@ export class PostgresServer {
 
   /** @param database one that belongs to the tenant. */
   async connect(scope: Scope, manner: Manner, database = OWN_DATABASE): Promise<ScopedConnection> {
-    const taken = this.connections.acquire({ tenantId: scope.tenantId, database })
+    const taken = this.connections.acquire({ tenantId: scope.tenantId, database, schema: scope.openSchema })
     const pooled = taken instanceof Promise ? await taken : taken
     return new ScopedConnection(this.connections, pooled, scope, manner)
   }
@@ -114,10 +121,11 @@ export class PostgresServer {
   async administer<T>(
     locator: string,
     work: (client: pg.ClientBase) => Promise<T>,
-    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE }: AdministerOptions = {},
+    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE, isAwaited }: AdministerOptions = {},
   ): Promise<T> {
     const alone = (client: pg.ClientBase) =>
       inTransaction(client, () => work(client), { begin: beginAlone(locator, lockTimeoutMs) })
+    if (isAwaited) return this.answered(alone)
     return database === OWN_DATABASE ? this.owned(alone) : this.ownedIn(database, alone)
   }
 
@@ -159,6 +167,18 @@ export class PostgresServer {
     }
   }
 
+  /** The same for work that somebody waits for: fails when the server has not answered all of it in five seconds. */
+  answered<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+    return this.owned(async (client) => {
+      const timer = setTimeout(() => cut(client, silent()), ANSWER_MS)
+      try {
+        return await work(client)
+      } finally {
+        clearTimeout(timer)
+      }
+    })
+  }
+
   /** A connection of the owner to another database of the server, closed afterwards. */
   async ownedIn<T>(database: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
     const client = new pg.Client({
@@ -171,7 +191,7 @@ export class PostgresServer {
     try {
       return await work(client)
     } finally {
-      await client.end()
+      await goodbye(client)
     }
   }
 
@@ -181,7 +201,7 @@ export class PostgresServer {
     try {
       return await work(client)
     } finally {
-      await client.end()
+      await goodbye(client)
     }
   }
 
@@ -210,6 +230,7 @@ export class PostgresServer {
       application_name: 'tenantry tenants',
     })
     client.on('error', () => undefined) // heard by the connections once it is theirs
+    const timer = setTimeout(() => cut(client, silent()), CONNECT_TIMEOUT_MS)
     try {
       await client.connect()
       if (performance.now() > this.#trustedUntil) {
@@ -223,13 +244,17 @@ export class PostgresServer {
       }
       return client
     } catch (error) {
-      await client
-        .end()
-        .catch((failure) => this.#log.debug({ err: failure }, 'a failed connection was not ended in order'))
+      await goodbye(client).catch((failure) =>
+        this.#log.debug({ err: failure }, 'a failed connection was not ended in order'),
+      )
       throw database === OWN_DATABASE ? error : closedOr(error)
+    } finally {
+      clearTimeout(timer)
     }
   }
 }
+
+const silent = () => Object.assign(new Error('the server did not answer in time'), { code: 'ETIMEDOUT' })
 
 const servers = new WeakMap<Placement, PostgresServer>()
 

@@ -152,3 +152,29 @@ test('a drop takes the rows of one tenant, whatever points at whatever, and may 
   expect(await titles(b)).toEqual(['of b'])
   expect(await all('select distinct tenant_id from tenantry_rows.notes')).toEqual([{ tenant_id: 'b' }])
 })
+
+test('a drop takes what triggers write as it deletes, and changes nothing where they would never end', async () => {
+  const journal = (table: string) => `
+    create table ${table} (tenant_id text not null default tenantry.current_tenant(), note text);
+    create function ${table}_write() returns trigger language plpgsql as $$
+      begin insert into ${table} (note) values ('deleted'); return old; end $$`
+  const pairs = `create table pairs (tenant_id text not null default tenantry.current_tenant(), id int)`
+  const ending = `${pairs}; ${journal('journal')};
+    create trigger journal after delete on pairs for each row execute function journal_write()`
+  const endless = `create trigger endless after delete on journal for each row execute function journal_write()`
+  const migrations = [ending, endless].map((up, n) => ({ name: `000${n + 2}`, checksum: '', up }))
+  const place = placeOf(driver, 'kept')
+  const [first, both] = [1, 2].map((count) => [NOTES, ...migrations.slice(0, count)])
+  const placement = await installation.prepare()
+  const once = await installation.open(placement, { driver: () => rowscopePg(), migrations: first })
+  const kept = await provisioned(once, 'kept')
+  await kept.pool.query('insert into pairs (id) values (1), (2)')
+  await once.drop(place)
+  expect(await all(`select tenant_id from tenantry_rows.journal where tenant_id = 'kept'`)).toEqual([])
+  const forever = await installation.open(placement, { driver: () => rowscopePg(), migrations: both })
+  await forever.migrate(place)
+  await forever.provision(place)
+  await kept.pool.query('insert into pairs (id) values (3)')
+  await expect(forever.drop(place)).rejects.toThrow('nothing was removed')
+  expect(await all(`select id from tenantry_rows.pairs where tenant_id = 'kept'`)).toEqual([{ id: 3 }])
+})

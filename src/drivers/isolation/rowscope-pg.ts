@@ -19,6 +19,7 @@ import { PostgresMigrator, type Surroundings } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
 import { deleteTenantRows } from './row-removal.ts'
+import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
 
 /** The schema with the tables of all tenants. */
@@ -32,9 +33,9 @@ export interface RowscopePgOptions extends ScopeOptions {
 /** The driver `rowscope-pg`. */
 export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions = {}): IsolationDriver {
   const placements = new Placements('rowscopePg()')
-  const manner = mannerOf(options, true)
   const prepared = new Map<PostgresServer, Promise<void>>()
   let migrator: PostgresMigrator
+  let manner: Manner
 
   const searchPath = [ROWS_SCHEMA, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
     .map((name) => pg.escapeIdentifier(name))
@@ -97,6 +98,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async start(environment: DriverEnvironment) {
       placements.open(environment)
+      manner = mannerOf(options, environment)
       migrator = new PostgresMigrator(environment.migrations)
     },
 
@@ -142,19 +144,19 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     async fence({ placement, locator }) {
       const server = placements.server(placement)
       await prepare(server)
-      await server.owned((client) => fence(client, locator))
+      await server.answered((client) => fence(client, locator))
     },
 
     async unfence({ placement, locator }) {
       const server = placements.server(placement)
       await prepare(server)
-      await server.owned((client) => unfence(client, locator))
+      await server.answered((client) => unfence(client, locator))
     },
 
     async isFenced({ placement, locator }) {
       const server = placements.server(placement)
       await prepare(server)
-      const { rowCount } = await server.owned((client) =>
+      const { rowCount } = await server.answered((client) =>
         client.query('select from tenantry.fenced where tenant = $1', [locator]),
       )
       return rowCount === 1
@@ -162,12 +164,15 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     mayBeFence: (error) => StorageFenced.matches(error),
 
+    /** The fence stays: a process that has not heard of it would find the tables there, and write to them for nobody. */
     async drop({ placement, locator }) {
       const server = placements.server(placement)
       await prepare(server)
+      await server.owned((client) => fence(client, locator))
       await server.administer(ROWS_SCHEMA, async (client) => {
-        await withoutForce(client, ROWS_SCHEMA, () => deleteTenantRows(client, ROWS_SCHEMA, locator))
-        await unfence(client, locator)
+        await withoutForce(client, ROWS_SCHEMA, () =>
+          deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath }),
+        )
       })
     },
 

@@ -311,3 +311,74 @@ test('types of extensions are found in the schema that is named for them', async
   await db.insertInto('people').values({ address: 'a@b' }).execute()
   await expect(db.insertInto('people').values({ address: 'ab' }).execute()).rejects.toMatchObject({ code: '23514' })
 })
+
+test('a connection whose commit failed keeps nothing of its tenant: neither its locks nor its settings', async () => {
+  await a.db.deleteFrom('notes').execute()
+  const client = await a.pool.connect()
+  await client.query('begin')
+  await client.query(`select pg_advisory_lock(42), set_config('app.left', 'by a', false)`)
+  await client.query(`insert into notes values (1, 'a', 7), (2, 'a', 7)`)
+  await expect(client.query('commit')).rejects.toMatchObject({ code: '23505' })
+  client.release()
+  // As many at once as there are connections, so that each is looked at.
+  const look = `select current_setting('app.left', true) as setting, pg_sleep(0.05), (select count(*)::int from pg_locks
+    where locktype = 'advisory' and pid = pg_backend_pid()) as locks`
+  const found = (await Promise.all(Array.from({ length: 2 * CONNECTIONS }, () => raw(b.db, look)))).flat()
+  expect(found.map(({ setting, locks }) => [setting || null, locks])).toEqual(found.map(() => [null, 0]))
+  await expectClean()
+})
+
+test('a connection given back while it is being replaced by a clean one takes no room, whenever that is', async () => {
+  for (let turns = 0; turns < 30; turns++) {
+    const connection = await driver.connect(placeOf(driver, 'a'))
+    await connection.query({ text: 'create temporary table leftover (id int)' })
+    const asked = connection.query({ text: 'select 1' }).catch((error: Error) => error.message)
+    for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
+    connection.release()
+    expect([expect.objectContaining({ rowCount: 1 }), expect.any(String)]).toContainEqual(await asked)
+  }
+  await eventually(() => expect(driver.connections()).toMatchObject([{ busy: 0, waiting: 0 }]))
+  await expectClean()
+})
+
+test('a transaction is not begun in another: what came before would be committed with it', async () => {
+  const client = await a.pool.connect()
+  await client.query('begin')
+  await expect(client.query('begin')).rejects.toMatchObject({ code: '25001' })
+  await expect(client.query('select 1 / 0')).rejects.toMatchObject({ code: '22012' })
+  await expect(client.query('begin')).rejects.toMatchObject({ code: '25001' })
+  client.release()
+})
+
+test.each([`select setseed(0.5)`, `set seed = 0.5`, `select set_config('seed', '0.5', false)`])(
+  'what random() answers is nobody’s to choose for others: %s',
+  async (text) => {
+    const random = async ({ db }: TenantHandle) => (await raw(db, 'select random() as value'))[0].value
+    const answers = []
+    for (let turn = 0; turn < 2; turn++) {
+      await Promise.all(Array.from({ length: 2 * CONNECTIONS }, () => raw(a.db, text)))
+      answers.push(await random(b))
+    }
+    expect(answers[0]).not.toBe(answers[1])
+  },
+)
+
+test('a fence that somebody else’s right leaves open is none, and says so', async () => {
+  await installation.database.sql('grant usage on schema t1_b to public')
+  try {
+    await expect(driver.fence(placeOf(driver, 'b'))).rejects.toThrow('take USAGE from PUBLIC')
+  } finally {
+    await installation.database.sql('revoke usage on schema t1_b from public')
+    await driver.unfence(placeOf(driver, 'b'))
+  }
+  expect(await driver.isFenced(placeOf(driver, 'b'))).toBe(false)
+})
+
+test('values that cannot be sent refuse their statement, and no other', async () => {
+  const circular: Record<string, unknown> = {}
+  circular.self = circular
+  for (let turn = 0; turn < 3; turn++) {
+    await expect(a.pool.query('select $1::jsonb as value', [circular])).rejects.toThrow('circular')
+    expect((await a.pool.query('select $1::jsonb as value', [{ turn }])).rows).toEqual([{ value: { turn } }])
+  }
+})

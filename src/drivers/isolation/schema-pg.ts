@@ -13,6 +13,7 @@ import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { rightsIn } from './schema-rights.ts'
+import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
 
 export interface SchemaPgOptions extends ScopeOptions {
@@ -33,8 +34,8 @@ const ATTEMPTS = 5
 /** The driver `schema-pg`. */
 export function schemaPg({ extensionsSchema, names = 'path', ...options }: SchemaPgOptions = {}): IsolationDriver {
   const placements = new Placements('schemaPg()')
-  const manner = mannerOf(options, names === 'qualified')
   let migrator: PostgresMigrator
+  let manner: Manner
 
   const searchPath = (locator: string): string =>
     [locator, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
@@ -60,6 +61,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     async start(environment: DriverEnvironment) {
       placements.open(environment)
+      manner = mannerOf(options, environment)
       migrator = new PostgresMigrator(environment.migrations)
     },
 
@@ -113,7 +115,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     async isFenced({ placement, locator }) {
       const server = placements.server(placement)
-      const { rows } = await server.owned((client) =>
+      const { rows } = await server.answered((client) =>
         client.query(`select has_schema_privilege($1, oid, 'usage') as open from pg_namespace where nspname = $2`, [
           server.scopeRole,
           locator,
@@ -153,9 +155,12 @@ const MADE_HERE = `
 /** A schema that is not there needs no fence, and gets its rights when it is made. */
 async function changeUsage(server: PostgresServer, locator: string, what: 'grant' | 'revoke', word: string) {
   const [schema, role] = [locator, server.scopeRole].map((name) => pg.escapeIdentifier(name))
+  const text = `${what} usage on schema ${schema} ${word} ${role};
+    select has_schema_privilege(${pg.escapeLiteral(server.scopeRole)}, ${pg.escapeLiteral(locator)}, 'usage') as open`
   for (let attempt = 1; ; attempt++) {
     try {
-      await server.owned((client) => client.query(`${what} usage on schema ${schema} ${word} ${role}`))
+      const [, answer] = (await server.answered((client) => client.query(text))) as unknown as pg.QueryResult[]
+      if (what === 'revoke' && answer?.rows[0].open) throw new Error(openByOthers(server.scopeRole, locator))
       return
     } catch (error) {
       if (sqlState(error) === INVALID_SCHEMA) return
@@ -163,3 +168,7 @@ async function changeUsage(server: PostgresServer, locator: string, what: 'grant
     }
   }
 }
+
+const openByOthers = (role: string, schema: string): string =>
+  `The role "${role}" may use the schema "${schema}" by a right that was not given here: take USAGE from PUBLIC, and from the ` +
+  'roles that it is a member of'

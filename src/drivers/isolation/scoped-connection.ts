@@ -31,20 +31,20 @@ import {
   send,
   stateOf,
 } from './scoped-query.ts'
-import { CLEAN, CLEAN_FOR_OTHERS, endsTransaction, leavesNothing, spoils } from './session-state.ts'
+import { CLEAN, CLEAN_FOR_OTHERS, endsTransaction, LONGEST_KEPT_TEXT, leavesNothing, spoils } from './session-state.ts'
 
 /** How statements are sent. */
 export interface Manner {
   /** `batch`: the scope goes before each statement; `transaction`: each has BEGIN and COMMIT around it. */
   readonly path: 'batch' | 'transaction'
-  /** Whether statements alone are prepared once on each connection: where a text means the same for every tenant. */
-  readonly prepares: boolean
+  /** Rises whenever tenants' tables change; undefined while that cannot be known, and no statement is given a name. */
+  readonly generation: () => number | undefined
 }
 
-/** Statements that keep a name on one connection. */
-const MAX_PREPARED = 200
 /** Sessions behind a pooler that are met in one go with temporary tables in them; after so many, dropping these does not help. */
 const MOST_TIDIED = 100
+/** Connections that are found unfit one after the other; the next error is told. */
+const MOST_RENEWED = 3
 /** A cached plan whose columns changed under it; a name that the server does not know. */
 const UNPREPARED = new Set(['0A000', '26000'])
 
@@ -56,6 +56,8 @@ export class ScopedConnection implements TenantConnection {
   #pooled: PooledClient
   #last: Promise<unknown> | undefined
   #isReleased = false
+  /** Not while another connection is waited for. */
+  #isHeld = true
   #isClean = true
 
   constructor(connections: Connections, pooled: PooledClient, scope: Scope, manner: Manner) {
@@ -85,13 +87,14 @@ export class ScopedConnection implements TenantConnection {
   release(destroy = false): void {
     if (this.#isReleased) return
     this.#isReleased = true
+    if (!this.#isHeld) return // given back when it comes
     this.#connections.release(this.#pooled, destroy || !this.#isClean || !isReusable(this.#pooled.client))
   }
 
   /** One after the other: which scope a statement needs is known when the one before it has been answered. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const held = async () => {
-      if (this.#isReleased) throw new Error('the connection was given back; it may be another tenant’s now')
+      this.#assertHeld()
       return work()
     }
     const result = this.#last ? this.#last.then(held, held) : held()
@@ -102,19 +105,20 @@ export class ScopedConnection implements TenantConnection {
   #query(statement: Statement): Promise<StatementResult> {
     if (this.inTransaction) return this.#inside(statement)
     const alone = this.#manner.path === 'batch' && leavesNothing(statement.text)
-    return alone ? this.#alone(statement, this.#manner.prepares && this.#form === 'named') : this.#wrapped(statement)
+    return alone ? this.#alone(statement) : this.#wrapped(statement)
   }
 
   async #begin({ isolationLevel, accessMode }: TransactionModes): Promise<void> {
+    if (this.inTransaction) throw transactionInProgress()
     const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode].filter(Boolean).join(', ')
-    let sessions = 0
+    let [sessions, renewed] = [0, 0]
     for (;;) {
       try {
-        await send(this.#pooled.client, new BeginQuery(modes, this.#scope, this.#form))
+        await this.#send(new BeginQuery(modes, this.#scope, this.#form))
         return
       } catch (error) {
         if (this.inTransaction) await this.#pooled.client.query(`rollback; ${this.#cleaning}`)
-        if (!this.#isTidiedUp(error)) await this.#renewUnlessFenced(error)
+        if (!this.#isTidiedUp(error)) await this.#renewUnlessFenced(error, ++renewed)
         else if (++sessions > MOST_TIDIED) throw error
       }
     }
@@ -134,8 +138,8 @@ export class ScopedConnection implements TenantConnection {
   async #inside(statement: Statement): Promise<StatementResult> {
     if (this.#form === 'in full' && endsTransaction(statement.text)) throw endedBefore()
     try {
-      const result = await send(this.#pooled.client, new HostQuery(configOf(statement)))
-      if (spoils(result.command)) this.#isClean = false
+      const result = await this.#send(new HostQuery(configOf(statement)))
+      if (spoils(result.command, statement.text)) this.#isClean = false
       if (result.command === 'COPY') throw new Error('COPY is not available on a tenant handle')
       return result
     } catch (error) {
@@ -159,21 +163,40 @@ export class ScopedConnection implements TenantConnection {
     return result
   }
 
-  async #alone(statement: Statement, isPrepared: boolean): Promise<StatementResult> {
-    for (;;) {
-      const { client, statements } = this.#pooled
-      const { name, unneeded } = isPrepared ? named(statements, statement.text) : {}
-      const query = new ScopedQuery(configOf(statement, name), this.#scope, this.#form, unneeded)
+  async #alone(statement: Statement): Promise<StatementResult> {
+    const key = this.#keyOf(statement)
+    let isNamed = key !== undefined
+    for (let renewed = 0; ; ) {
+      const { statements } = this.#pooled
+      const generation = isNamed ? this.#manner.generation() : undefined
+      const name = key === undefined || generation === undefined ? undefined : statements.nameOf(key, generation)
+      const query = new ScopedQuery(configOf(statement, name), this.#scope, this.#form, statements.takeUnneeded())
       try {
-        return await send(client, query)
+        return await this.#send(query)
       } catch (error) {
-        if (name) statements.delete(statement.text) // whether it was parsed is not known: another name is tried next time
+        if (key !== undefined) statements.forget(key) // whether it was parsed is not known
         if (!query.isScoped && this.#isTidiedUp(error)) return this.#wrapped(statement)
-        if (!query.isScoped) await this.#renewUnlessFenced(error)
-        else if (name && UNPREPARED.has(sqlState(error) ?? '')) return this.#alone(statement, false)
+        if (!query.isScoped) await this.#renewUnlessFenced(error, ++renewed)
+        else if (name && UNPREPARED.has(sqlState(error) ?? '')) isNamed = false
         else throw fencedOr(error)
       }
     }
+  }
+
+  /** What a statement means is its text and where its names are looked up; undefined for one that is to have no name. */
+  #keyOf({ text }: Statement): string | undefined {
+    if (this.#form !== 'named' || text.length > LONGEST_KEPT_TEXT) return undefined
+    return `${this.#scope.searchPath} ${text}`
+  }
+
+  /** Looked at before each sending: the caller may have given the connection back between two. */
+  #send(query: Parameters<typeof send>[1]): Promise<pg.QueryArrayResult> {
+    this.#assertHeld()
+    return send(this.#pooled.client, query)
+  }
+
+  #assertHeld(): void {
+    if (this.#isReleased) throw new Error('the connection was given back; it may be another tenant’s now')
   }
 
   get #cleaning(): string {
@@ -186,15 +209,21 @@ export class ScopedConnection implements TenantConnection {
   }
 
   /** For a scope that could not be set on this connection: goes on with another one, or says that no other would help. */
-  async #renewUnlessFenced(error: unknown): Promise<void> {
+  async #renewUnlessFenced(error: unknown, renewed: number): Promise<void> {
     const fault = scopeFault(error)
     if (fault === 'fenced') throw StorageFenced('The storage of the tenant is closed at its server.', { cause: error })
-    if (fault === undefined || this.#isReleased) throw fencedOr(error)
-    const { lastTenant: tenantId, database } = this.#pooled
+    if (fault === undefined || this.#isReleased || renewed > MOST_RENEWED) throw fencedOr(error)
+    this.#isHeld = false
     this.#connections.release(this.#pooled, true)
-    this.#isReleased = true
-    this.#pooled = await this.#connections.acquire({ tenantId, database })
-    this.#isReleased = false
+    try {
+      this.#pooled = await this.#connections.acquire(this.#pooled.wish)
+      this.#isHeld = true
+    } catch (failure) {
+      this.#isReleased = true
+      throw failure
+    }
+    if (this.#isReleased) this.#connections.release(this.#pooled, false)
+    this.#assertHeld()
   }
 }
 
@@ -212,25 +241,13 @@ const fencedOr = (error: unknown): unknown =>
 
 const endedBefore = () => new Error('a statement ended the transaction it ran in; that is for the handle to do')
 
+const transactionInProgress = () =>
+  Object.assign(new Error('a transaction is in progress on this connection already'), { code: '25001' })
+
 const configOf = ({ text, values, rowMode, types }: Statement, name?: string): ScopedConfig => ({
   text,
   values: values ? [...values] : [],
   name,
   rowMode,
   types,
-  queryMode: 'extended',
 })
-
-let lastName = 0
-
-/** A name for a statement on one connection, and one that the connection may forget for it. */
-function named(statements: Map<string, string>, text: string): { name: string; unneeded?: string | undefined } {
-  const kept = statements.get(text)
-  if (kept) return { name: kept }
-  const name = `tenantry_${++lastName}`
-  statements.set(text, name)
-  if (statements.size <= MAX_PREPARED) return { name }
-  const [oldest] = statements
-  if (oldest) statements.delete(oldest[0])
-  return { name, unneeded: oldest?.[1] }
-}

@@ -71,18 +71,22 @@ interface Connection {
   sendCopyFail(reason: string): void
   sync(): void
   readonly parsedStatements: Record<string, string>
+  readonly submittedNamedStatements: Record<string, string>
 }
 
 /** The part of node-postgres' Query that is written over; it is a class there, and an interface in its types. */
 interface QueryBase {
   callback: (error: Error | null, result: pg.QueryArrayResult) => void
+  name: string | undefined
+  queryMode: 'extended'
   prepare(connection: Connection): void
   _getRows(connection: Connection): void
   handleDataRow(message: unknown): void
   handleCommandComplete(message: unknown, connection: Connection): void
   handleCopyInResponse(connection: Connection): void
 }
-const QueryBase = (pg as unknown as { Query: new (config: object) => QueryBase }).Query
+type QueryClass = new (config: string | object, values?: unknown[]) => QueryBase
+const QueryBase = (pg as unknown as { Query: QueryClass }).Query
 
 const valuesOf = ({ tenantId, searchPath, role, openSchema }: Scope) => [tenantId, searchPath, role, openSchema]
 
@@ -119,7 +123,6 @@ export interface ScopedConfig {
   readonly name?: string | undefined
   readonly rowMode?: 'array' | undefined
   readonly types?: unknown
-  readonly queryMode: 'extended'
 }
 
 /** How the scope is written: by its name on this connection, or in full for a pooler that gives each transaction another one. */
@@ -134,6 +137,14 @@ function writeScope(connection: Connection, scope: Scope, form: ScopeForm): void
 
 /** A statement of the host, one in its text. */
 export class HostQuery extends QueryBase {
+  /** A config costs node-postgres far more than text and values do: it is given one where nothing else can say what is in it. */
+  constructor(config: ScopedConfig) {
+    if (config.rowMode || config.types) super(config)
+    else super(config.text, config.values)
+    this.name = config.name
+    this.queryMode = 'extended'
+  }
+
   /** The server has passed over the Sync that was sent with the statement: without another it would answer no more. */
   override handleCopyInResponse(connection: Connection): void {
     connection.sendCopyFail('COPY is not available on a tenant handle')
@@ -145,11 +156,11 @@ export class HostQuery extends QueryBase {
 export class ScopedQuery extends HostQuery {
   readonly #scope: Scope
   readonly #form: ScopeForm
-  readonly #unneeded: string | undefined
+  readonly #unneeded: readonly string[]
   #isScoped = false
 
-  /** @param unneeded the name of a statement that the connection may forget. */
-  constructor(config: ScopedConfig, scope: Scope, form: ScopeForm, unneeded?: string) {
+  /** @param unneeded names of statements that the connection may forget. */
+  constructor(config: ScopedConfig, scope: Scope, form: ScopeForm, unneeded: readonly string[] = []) {
     super(config)
     this.#scope = scope
     this.#form = form
@@ -162,9 +173,10 @@ export class ScopedQuery extends HostQuery {
   }
 
   override prepare(connection: Connection): void {
-    if (this.#unneeded) {
-      connection.close({ type: 'S', name: this.#unneeded })
-      delete connection.parsedStatements[this.#unneeded]
+    for (const name of this.#unneeded) {
+      connection.close({ type: 'S', name })
+      delete connection.parsedStatements[name]
+      delete connection.submittedNamedStatements[name]
     }
     writeScope(connection, this.#scope, this.#form)
     super.prepare(connection)
@@ -188,7 +200,8 @@ export class BeginQuery extends QueryBase {
 
   /** @param modes as they stand after BEGIN: `isolation level serializable, read only` */
   constructor(modes: string, scope: Scope, form: ScopeForm) {
-    super({ text: `begin ${modes}`, values: [], queryMode: 'extended' })
+    super(`begin ${modes}`, [])
+    this.queryMode = 'extended'
     this.#scope = scope
     this.#form = form
   }

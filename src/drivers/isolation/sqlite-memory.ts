@@ -141,7 +141,7 @@ export function sqliteMemory(): IsolationDriver {
         const all = [...storages.values()].filter((storage) => storage.placement === placement)
         const busy = all.filter(({ isTaken }) => isTaken).length
         const waiting = all.reduce((sum, storage) => sum + storage.waiting, 0)
-        return { placement, idle: all.length - busy, busy, waiting }
+        return { placement, idle: all.length - busy, busy, waiting, hits: 0, misses: 0 }
       })
     },
 

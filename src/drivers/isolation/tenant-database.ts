@@ -27,6 +27,8 @@ const ATTEMPTS = 5
 const SESSIONS_END_WITHIN_MS = 10_000
 const POLL_MS = 10
 
+const AWAITED = { isAwaited: true }
+
 /** Copies of one process, one after the other: who waits holds no connection. */
 const copying = new WeakMap<PostgresServer, Promise<unknown>>()
 
@@ -57,35 +59,43 @@ export async function makeDatabase(server: PostgresServer, name: string, templat
 /** Lets the tenant login connect. A database that is not there is opened when it is made. */
 export async function openDatabase(server: PostgresServer, name: string): Promise<void> {
   const database = pg.escapeIdentifier(name)
-  await server.administer(name, async (client) => {
-    const { rows } = await client.query('select datallowconn from pg_database where datname = $1', [name])
-    if (!rows[0]) return
-    if (!rows[0].datallowconn) await client.query(`alter database ${database} allow_connections true`)
-    await client.query(`grant connect on database ${database} to ${pg.escapeIdentifier(server.login)}`)
-  })
+  await server.administer(
+    name,
+    async (client) => {
+      const { rows } = await client.query('select datallowconn from pg_database where datname = $1', [name])
+      if (!rows[0]) return
+      if (!rows[0].datallowconn) await client.query(`alter database ${database} allow_connections true`)
+      await client.query(`grant connect on database ${database} to ${pg.escapeIdentifier(server.login)}`)
+    },
+    AWAITED,
+  )
 }
 
 /** Lets nobody but the owner connect, and ends the sessions of tenants' queries. */
 export async function closeDatabase(server: PostgresServer, name: string): Promise<void> {
-  await server.administer(name, async (client) => {
-    const { rows } = await client.query(
-      `select distinct case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end as grantee
+  await server.administer(
+    name,
+    async (client) => {
+      const { rows } = await client.query(
+        `select distinct case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end as grantee
        from pg_database, aclexplode(coalesce(datacl, acldefault('d', datdba)))
        where datname = $1 and privilege_type = 'CONNECT' and grantee <> datdba`,
-      [name],
-    )
-    const grantees = rows.map(({ grantee }) => grantee)
-    if (grantees.length === 0) return
-    await client.query(`revoke connect on database ${pg.escapeIdentifier(name)} from ${grantees.join(', ')}`)
-    if (await isOpen(server, client, name)) {
-      throw new Error(`"${server.login}" may connect to every database: it is a member of a role that may`)
-    }
-  })
+        [name],
+      )
+      const grantees = rows.map(({ grantee }) => grantee)
+      if (grantees.length === 0) return
+      await client.query(`revoke connect on database ${pg.escapeIdentifier(name)} from ${grantees.join(', ')}`)
+      if (await isOpen(server, client, name)) {
+        throw new Error(`"${server.login}" may connect to every database: it is a member of a role that may`)
+      }
+    },
+    AWAITED,
+  )
   await endSessions(server, name)
 }
 
 export const isClosed = (server: PostgresServer, name: string): Promise<boolean> =>
-  server.owned(async (client) => !(await isOpen(server, client, name)))
+  server.answered(async (client) => !(await isOpen(server, client, name)))
 
 /** Whoever is connected to it loses the connection. */
 export async function dropDatabase(server: PostgresServer, name: string): Promise<void> {
@@ -120,11 +130,16 @@ export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]
 /** Of a session: what is no part of a transaction cannot be done under a lock that ends with one. */
 async function locked<T>(client: pg.ClientBase, lock: string, work: () => Promise<T>): Promise<T> {
   await client.query(`select pg_advisory_lock(${lock})`)
+  const unlock = () => client.query(`select pg_advisory_unlock(${lock})`)
+  let result: T
   try {
-    return await work()
-  } finally {
-    await client.query(`select pg_advisory_unlock(${lock})`)
+    result = await work()
+  } catch (error) {
+    await unlock().catch(() => undefined) // the connection is lost, and its locks with it
+    throw error
   }
+  await unlock()
+  return result
 }
 
 async function copy(client: pg.ClientBase, database: string, template: string): Promise<void> {
@@ -180,7 +195,7 @@ const SESSIONS = `
 async function endSessions(server: PostgresServer, name: string): Promise<void> {
   const deadline = performance.now() + SESSIONS_END_WITHIN_MS
   for (;;) {
-    const [starting, sessions] = await server.owned(async (client) => {
+    const [starting, sessions] = await server.answered(async (client) => {
       const starting = await client.query(STARTING, [name])
       const sessions = await client.query(`select pid, pg_has_role(usesysid, 'usage') as "mayEnd" ${SESSIONS}`, [
         name,

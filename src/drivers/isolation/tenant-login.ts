@@ -5,19 +5,32 @@
  *
  * Unless the host gives `tenantUrl`, both roles are made at the first start and the password is kept sealed in the backoffice
  * database. Roles belong to a whole server: when the name is taken there by another installation, ours gets a suffix.
+ *
+ * A placement that is down does not keep the others from being served: once its login is known, a start goes on without having
+ * seen its roles. The next one looks again; meanwhile nothing can be done there without them. Nothing waits for a server that
+ * has gone silent, as a start that makes a login holds up those of all other processes.
  */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import type { Secrets } from '../../kernel/crypto.ts'
 import { randomToken } from '../../kernel/crypto.ts'
-import { type Database, sqlState } from '../../kernel/database.ts'
+import { type Database, isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import type { Logger } from '../../kernel/logger.ts'
 import type { ConnectionLimits, Placement } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
+/** On the server, of one statement that waits for another's lock. */
+const STATEMENT_TIMEOUT_MS = 5_000
+/** Of its answer: longer, so that what the server has given up is not tried again while it runs. */
+const ANSWER_TIMEOUT_MS = 8_000
+/** Its server is that of the backoffice, without which there is no start. */
+const BACKOFFICE = 'main'
 const LOGIN = 'tenantry_tenant'
 const ATTEMPTS = 5
 const DUPLICATE_OBJECT = new Set(['42710', '23505'])
+const QUERY_CANCELED = '57014'
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 export interface PlacementConfig {
@@ -35,13 +48,43 @@ function limitsOf({ max = 10, perTenant, queuePerTenant = 100, waitMs = 5_000 }:
   return { max, perTenant: Math.min(perTenant ?? Math.ceil(max / 2), max), queuePerTenant, waitMs }
 }
 
-/** Makes sure that the login and its role exist, and answers how to connect. Safe in any number of processes at once. */
-export function preparePlacement(
+interface Known {
+  readonly placement: Placement
+  /** Made at an earlier start, so that they should be there. */
+  readonly expected?: Roles
+}
+
+/**
+ * Makes sure that the login and its role exist, and answers how to connect. Safe in any number of processes at once.
+ * `E_DEPENDENCY_UNAVAILABLE` when they have yet to be made on a server that does not answer.
+ */
+export async function preparePlacement(
   name: string,
   config: PlacementConfig & { readonly url: string },
   database: Database,
   secrets: Secrets,
+  log: Pick<Logger, 'warn'>,
 ): Promise<Placement> {
+  const { placement, expected } = await knownOrMade(name, config, database, secrets)
+  if (!expected) return placement
+  try {
+    await withServer(config.url, (server) => refuseMissing(server, expected))
+  } catch (error) {
+    if (name === BACKOFFICE || !isDatabaseUnavailable(error)) throw error
+    log.warn(
+      { err: error, placement: name },
+      'a placement cannot be reached: its tenants are not served until it is back',
+    )
+  }
+  return placement
+}
+
+function knownOrMade(
+  name: string,
+  config: PlacementConfig & { readonly url: string },
+  database: Database,
+  secrets: Secrets,
+): Promise<Known> {
   const placement = (tenantUrl: string, scopeRole: string): Placement => ({
     name,
     url: config.url,
@@ -61,7 +104,6 @@ export function preparePlacement(
     const given = config.tenantUrl ? decodeURIComponent(new URL(config.tenantUrl).username) : undefined
     const isSame = kept && (given === undefined ? kept.password !== null : kept.login === given)
     if (isSame) {
-      await withServer(config.url, (server) => refuseMissing(server, kept))
       const password = kept.password === null ? '' : secrets.open(kept.password, binding(name))
       if (kept.password !== null && !secrets.isCurrent(kept.password)) {
         await database
@@ -72,14 +114,16 @@ export function preparePlacement(
           .execute()
       }
       const tenantUrl = config.tenantUrl ?? withLogin(config.url, kept.login, password)
-      return placement(tenantUrl, kept.scopeRole)
+      return { placement: placement(tenantUrl, kept.scopeRole), expected: kept }
     }
     const password = given === undefined ? randomToken() : null
     const { login, scopeRole } = await withServer(config.url, (server) =>
       given === undefined
         ? makeLogin(server, password ?? '', kept?.scopeRole)
         : adoptLogin(server, given, kept?.scopeRole),
-    )
+    ).catch((error) => {
+      throw isDatabaseUnavailable(error) || sqlState(error) === QUERY_CANCELED ? unprepared(name, error) : error
+    })
     const row = { placement: name, login, scopeRole, password: password && secrets.seal(password, binding(name)) }
     await database
       .query<TenantTables>()
@@ -87,11 +131,18 @@ export function preparePlacement(
       .values(row)
       .onConflict((conflict) => conflict.column('placement').doUpdateSet(row))
       .execute()
-    return placement(config.tenantUrl ?? withLogin(config.url, login, password ?? ''), scopeRole)
+    return { placement: placement(config.tenantUrl ?? withLogin(config.url, login, password ?? ''), scopeRole) }
   })
 }
 
 const binding = (placement: string): string => `placement_logins ${placement}`
+
+const unprepared = (placement: string, cause: unknown) =>
+  DependencyUnavailable(
+    `The server of the placement "${placement}" does not answer, and the login of its tenants' queries is yet to be prepared ` +
+      'there: bring it back, or leave the placement out of the configuration until then.',
+    { cause },
+  )
 
 interface Roles {
   readonly login: string
@@ -103,7 +154,9 @@ async function withServer<T>(url: string, work: (server: pg.Client) => Promise<T
     connectionString: url,
     application_name: 'tenantry setup',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: ANSWER_TIMEOUT_MS,
   })
+  server.on('error', () => undefined) // fails the statement, too; unheard, it would end the process
   await server.connect()
   try {
     return await work(server)
@@ -158,8 +211,10 @@ async function withoutInherit(server: pg.Client): Promise<string> {
 
 async function run(server: pg.Client, statements: readonly string[]): Promise<void> {
   try {
-    await server.query(`begin; ${statements.join('; ')}; commit`)
+    const deadline = `set local statement_timeout = ${STATEMENT_TIMEOUT_MS}`
+    await server.query(['begin', deadline, ...statements, 'commit'].join('; '))
   } catch (error) {
+    if (isDatabaseUnavailable(error)) throw error // the transaction ends with the connection
     await server.query('rollback')
     if (sqlState(error) === INSUFFICIENT_PRIVILEGE) throw new Error(remedy(statements), { cause: error })
     throw error

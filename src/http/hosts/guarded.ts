@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Context, currentContext, NO_TENANT, runInContext } from '../../kernel/context.ts'
-import { TenancyError } from '../../kernel/errors.ts'
+import type { TenancyError } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Admission, Guard } from '../../tenants/guard.ts'
 import { pathOfTarget } from '../../tenants/path-patterns.ts'
@@ -107,9 +107,7 @@ export function loggedAnswer(
   request: GuardedRequest,
 ): ProblemAnswer | undefined {
   const answer = inRequest(request, () => problemAnswer(error))
-  if (answer && answer.status >= 500) {
-    log.warn({ err: error }, error instanceof TenancyError ? error.message : 'a dependency is unavailable')
-  }
+  if (answer && answer.status >= 500) log.warn({ err: error }, (error as TenancyError).message)
   return answer
 }
 

@@ -1,0 +1,66 @@
+/** Clients that nobody uses at the moment, by the database that they are connected to. */
+import type { PooledClient, Wish } from './connections.ts'
+
+export class IdleClients {
+  /** The one used last is at the end. */
+  readonly #byDatabase = new Map<string, PooledClient[]>()
+
+  get isEmpty(): boolean {
+    return this.#byDatabase.size === 0
+  }
+
+  get count(): number {
+    let count = 0
+    for (const clients of this.#byDatabase.values()) count += clients.length
+    return count
+  }
+
+  has(database: string): boolean {
+    return this.#byDatabase.has(database)
+  }
+
+  of(database: string): readonly PooledClient[] {
+    return this.#byDatabase.get(database) ?? []
+  }
+
+  all(): PooledClient[] {
+    return [...this.#byDatabase.values()].flat()
+  }
+
+  /** The one that has been idle the longest. */
+  oldest(): PooledClient | undefined {
+    let oldest: PooledClient | undefined
+    for (const [first] of this.#byDatabase.values()) {
+      if (first && (!oldest || first.idleSince < oldest.idleSince)) oldest = first
+    }
+    return oldest
+  }
+
+  /** The one that served the tenant last, else the one used last. */
+  take({ tenantId, database }: Wish): PooledClient | undefined {
+    const clients = this.#byDatabase.get(database)
+    if (!clients) return undefined
+    const last = clients.findLastIndex(({ wish }) => wish.tenantId === tenantId)
+    const [pooled] = last < 0 ? clients.splice(-1) : clients.splice(last, 1)
+    if (clients.length === 0) this.#byDatabase.delete(database)
+    return pooled
+  }
+
+  put(pooled: PooledClient): void {
+    const { database } = pooled.wish
+    const clients = this.#byDatabase.get(database)
+    if (clients) clients.push(pooled)
+    else this.#byDatabase.set(database, [pooled])
+  }
+
+  /** Answers whether it was there. */
+  remove(pooled: PooledClient): boolean {
+    const { database } = pooled.wish
+    const clients = this.#byDatabase.get(database)
+    const index = clients?.indexOf(pooled) ?? -1
+    if (!clients || index < 0) return false
+    clients.splice(index, 1)
+    if (clients.length === 0) this.#byDatabase.delete(database)
+    return true
+  }
+}

@@ -1,0 +1,27 @@
+/** A login that was found to be in order is asked again: what an administrator gives it later is noticed too. */
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
+import { createInstallation, type Installation, provisioned } from './installation.fixture.ts'
+
+const A_WHILE_MS = 61_000
+
+let installation: Installation
+
+beforeAll(async () => {
+  installation = await createInstallation(inject('postgresUrl'), { connections: { max: 2, perTenant: 2 } })
+})
+afterAll(() => installation.end())
+
+test('a login that is made a superuser after the first connection is refused at the next one, when a minute has passed', async () => {
+  const placement = await installation.prepare()
+  const { pool } = await provisioned(await installation.open(placement), 'acme')
+  const held = await pool.connect()
+  await held.query('select 1')
+  const login = new URL(placement.tenantUrl).username
+  await installation.database.sql(`alter role ${login} superuser`)
+  const now = performance.now.bind(performance)
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + A_WHILE_MS)
+  await expect(pool.query('select 1')).rejects.toThrow('is a superuser')
+  await installation.database.sql(`alter role ${login} nosuperuser`)
+  expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+  held.release()
+})

@@ -1,0 +1,45 @@
+/** A handle is made once for each place: with qualified names the schema is in what it compiles. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import type { TenantHandle } from './isolation.ts'
+import { toPlace } from './registry.ts'
+
+const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
+
+let world: TestTenancy<[]>
+
+beforeAll(async () => {
+  world = await testTenancy(inject('postgresUrl'), {
+    migrations: [NOTES],
+    isolation: [schemaPg({ names: 'qualified' })],
+  })
+})
+afterAll(() => world.end())
+
+const ids = async ({ db }: TenantHandle) => (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
+
+test('the handle of a tenant that has moved names the schema where it is now', async () => {
+  const { tenants, kernel } = world.tenancy
+  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+  const before = await world.tenancy.tenant('acme')
+  await before.db.insertInto('notes').values({ id: 1 }).execute()
+  expect(await world.tenancy.tenant('acme').then(({ db }) => db)).toBe(before.db)
+
+  const left = toPlace(await tenants.registry.row('acme'))
+  const driver = tenants.storage.driver(left.isolation)
+  const place = { ...left, epoch: 2, locator: driver.locator('acme', 2) }
+  await driver.provision(place)
+  await kernel.database.sql(`update multitenancy.tenants set epoch = 2, locator = $2 where id = $1`, [
+    'acme',
+    place.locator,
+  ])
+  await driver.fence(left)
+  await tenants.registry.refresh('acme')
+
+  const after = await world.tenancy.tenant('acme')
+  await after.db.insertInto('notes').values({ id: 2 }).execute()
+  expect(await ids(after)).toEqual([2])
+  await driver.unfence(left)
+  expect((await driver.execute(left, { text: 'select id from notes' })).rows).toEqual([{ id: 1 }])
+})

@@ -1,0 +1,54 @@
+/** Every code that the source declares is in docs/reference/errors.md with its status, and nothing else is. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '..')
+const SOURCE = join(ROOT, 'src')
+
+interface Declared {
+  readonly code: string
+  readonly status: number
+}
+
+/** @param file within src */
+const declaredIn = (file: string): Declared[] =>
+  [...readFileSync(join(SOURCE, file), 'utf8').matchAll(/\bdefineError\(\s*'(\w+)',\s*(\d+)/g)].map(
+    ([, code = '', status]) => ({ code, status: Number(status) }),
+  )
+
+const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).filter(
+  (file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$/.test(file),
+)
+const declared = files.flatMap(declaredIn)
+
+/** Rows of services say a status; what commands alone say has none. */
+const page = readFileSync(join(ROOT, 'docs/reference/errors.md'), 'utf8')
+const listed = [...page.matchAll(/^\| `(\w+)` \| (?:(\d{3}) \| )?/gm)].map(([, code = '', status]) => ({
+  code,
+  status: status === undefined ? undefined : Number(status),
+}))
+
+test('each declaration is found: they are all written in one way', () => {
+  const calls = files.flatMap((file) => readFileSync(join(SOURCE, file), 'utf8').match(/= defineError\(/g) ?? [])
+  expect(declared.length).toBe(calls.length)
+  expect(declared.length).toBeGreaterThan(30)
+})
+
+test('one code has one status, wherever it is declared', () => {
+  for (const { code, status } of declared)
+    expect(declared.filter((one) => one.code === code && one.status !== status)).toEqual([])
+})
+
+test('every code that is declared is in the reference, with its status', () => {
+  const missing = declared.filter(
+    ({ code, status }) => !listed.some((row) => row.code === code && (row.status ?? status) === status),
+  )
+  expect(missing).toEqual([])
+})
+
+test('every code of the reference is declared, and has one row', () => {
+  const codes = listed.map(({ code }) => code)
+  expect(codes.filter((code) => !declared.some((one) => one.code === code))).toEqual([])
+  expect(codes.filter((code, index) => codes.indexOf(code) !== index)).toEqual([])
+})

@@ -1,0 +1,179 @@
+/**
+ * Faults on the whole way of a host's statement: `tenancy.tenant(id)`, the registry, the circuit, the driver, and the second try
+ * after a fence. At each message to the server the line is cut, the answer is lost, or nothing more is heard. After each, on every
+ * driver: no statement was run twice, what was answered was done, no row is another tenant's and no connection is in another
+ * tenant's scope, none is lost from the budget, and the next call works.
+ */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { isDatabaseUnavailable } from '../src/kernel/database.ts'
+import { DependencyUnavailable } from '../src/kernel/errors.ts'
+import { CircuitOpen } from '../src/tenants/errors.ts'
+import { StorageFenced, type TenantHandle } from '../src/tenants/isolation.ts'
+import type { FaultKind } from '../src/testing/fault-proxy.ts'
+import { raw } from '../src/testing/leak-operations.ts'
+import { eventually } from '../src/testing/tenancy.ts'
+import { expectWhole, openTenancyGround, ownersOf, type TenancyGround } from './faults/tenancy-ground.ts'
+
+const KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch', 'schema-pg, transaction']
+const FAULTS: readonly FaultKind[] = ['cut the line', 'lose the answer', 'hang']
+const WRITE = `insert into items (id, owner) values (nextval('numbers')::int, 'of a')`
+
+type Tenancy = TenancyGround['tenancy']
+interface Way {
+  /** How many statements it sends, each of which takes a number. */
+  readonly writes: number
+  /** Whether it is told of a fence, and does what it does again itself: a client that was taken is not exchanged. */
+  readonly isToldOfFences?: boolean
+  readonly go: (tenancy: Tenancy) => Promise<unknown>
+}
+const WAYS: Readonly<Record<string, Way>> = {
+  'a statement alone': { writes: 1, go: async (tenancy) => raw((await tenancy.tenant('a')).db, WRITE) },
+  'a statement of the pool': { writes: 1, go: async (tenancy) => (await tenancy.tenant('a')).pool.query(WRITE) },
+  'a transaction': {
+    writes: 2,
+    go: async (tenancy) => {
+      const { transaction } = await tenancy.tenant('a')
+      await transaction(async (db) => {
+        for (let n = 0; n < 2; n++) await raw(db, WRITE)
+      })
+    },
+  },
+  'a client, in work for the tenant': {
+    writes: 2,
+    isToldOfFences: true,
+    go: (tenancy) =>
+      tenancy.run('a', async ({ pool }) => {
+        const client = await pool.connect()
+        try {
+          await client.query('begin')
+          for (let n = 0; n < 2; n++) await client.query(WRITE)
+          await client.query('commit')
+        } finally {
+          client.release()
+        }
+      }),
+  },
+}
+
+/** A text in each message on the way. A way that does not send it is not stopped by it. */
+const MESSAGES = {
+  startup: 'tenantry tenants',
+  scope: 'tenantry_scope',
+  statement: 'insert into',
+  commit: 'commit',
+  cleaning: 'pg_advisory_unlock_all',
+}
+
+describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
+  let ground: TenancyGround
+  beforeAll(async () => {
+    ground = await openTenancyGround(inject('postgresUrl'), kind)
+  })
+  afterAll(() => ground?.close())
+
+  const expectServed = async (id: string) =>
+    expect(await ownersOf(await ground.tenancy.tenant(id))).toEqual([`of ${id}`])
+
+  /** Goes the way while the fault is armed, and sees that nothing was done twice. Answers how it ended. */
+  async function meet(text: string, kind: FaultKind, way: Way, { passes = 0, mostRuns = way.writes } = {}) {
+    const { writes, go } = way
+    const fault = ground.proxy.at(text, kind, passes)
+    const before = await ground.look('a')
+    const going = go(ground.tenancy).then(
+      () => 'done',
+      (error: unknown) => error,
+    )
+    if (kind === 'hang') {
+      await Promise.race([going, fault.happened])
+      if (fault.hasHappened) await expectServed('b') // who hangs keeps nobody else waiting
+    } else await going
+    const isMet = fault.hasHappened
+    fault.end()
+    const ended = await going
+    const after = await ground.look('a')
+    const [runs, rows] = [after.runs - before.runs, after.owners.length - before.owners.length]
+    expect(runs).toBeLessThanOrEqual(mostRuns)
+    expect([0, writes]).toContain(rows)
+    expect(rows).toBeLessThanOrEqual(runs)
+    if (ended === 'done') expect(rows).toBe(writes)
+    await expectWhole(ground)
+    return { ended, isMet }
+  }
+
+  describe.each(FAULTS)('%s', (fault) => {
+    test.each(Object.entries(MESSAGES))('at the %s', async (_, text) => {
+      let met = 0
+      for (const [name, way] of Object.entries(WAYS)) {
+        if (text === MESSAGES.startup) await ground.endSessions()
+        const { ended, isMet } = await meet(text, fault, way)
+        if (isMet) met++
+        if (ended !== 'done') expect(ended, name).toSatisfy(isOutage)
+      }
+      expect(met).toBeGreaterThan(0)
+    })
+  })
+
+  describe('a fence that a process left before an active tenant, which is met, taken away, and gone past', () => {
+    const again = { ...MESSAGES, look: 'has_', lifting: LIFTED[kind] ?? '' }
+    const faults = FAULTS.filter((fault) => fault !== 'hang')
+    /** Policies refuse a statement when it has begun: it is undone, but the numbers that it took are gone. */
+    const mostRuns = ({ writes }: Way) => (kind.startsWith('rowscope-pg') ? 2 * writes : writes)
+    test.each(faults.flatMap((fault) => Object.entries(again).map(([what, text]) => [what, fault, text] as const)))(
+      'at the %s: %s',
+      async (_, fault, text) => {
+        for (const [name, way] of Object.entries(WAYS)) {
+          for (const passes of [0, 1]) {
+            await ground.driver.fence(await ground.placeOf('a'))
+            const { ended } = await meet(text, fault, way, { passes, mostRuns: mostRuns(way) })
+            if (ended !== 'done' && !(way.isToldOfFences && StorageFenced.matches(ended)))
+              expect(ended, name).toSatisfy(isOutage)
+          }
+        }
+      },
+    )
+  })
+
+  test('a server that goes away opens the circuit: nothing reaches it until a probe may, and the probe may meet a fault', async () => {
+    const { tenancy, proxy, clock } = ground
+    const tenant: TenantHandle = await tenancy.tenant('a')
+    const write = () => raw(tenant.db, WRITE)
+    const before = await ground.look('a')
+    clock.advance(11_000) // what has been counted is too old to count
+    await ground.endSessions()
+    for (let calls = 0; calls < 10; calls++) {
+      const fault = proxy.at(MESSAGES.startup, 'cut the line')
+      await expect(write()).rejects.toSatisfy(isOutage)
+      fault.end()
+    }
+    const unmet = proxy.at(MESSAGES.startup, 'cut the line')
+    await expect(write()).rejects.toSatisfy(CircuitOpen.matches)
+    expect(unmet.hasHappened).toBe(false)
+    unmet.end()
+    expect((await ground.look('a')).runs).toBe(before.runs)
+
+    clock.advance(30_000)
+    const probed = proxy.at('insert into', 'lose the answer')
+    await expect(write()).rejects.toSatisfy(isOutage)
+    expect(probed.hasHappened).toBe(true)
+    await expect(write()).rejects.toSatisfy(CircuitOpen.matches)
+    expect((await ground.look('a')).runs).toBe(before.runs + 1)
+
+    clock.advance(30_000)
+    await write()
+    expect((await ground.look('a')).runs).toBe(before.runs + 2)
+    await eventually(() =>
+      expect(tenancy.tenants.circuits.snapshot().servers.map(({ state }) => state)).not.toContain('OPEN'),
+    )
+    await expectWhole(ground)
+  })
+})
+
+const isOutage = (error: unknown) => DependencyUnavailable.matches(error) || isDatabaseUnavailable(error)
+
+/** What the owner sends to take a fence away. */
+const LIFTED: Readonly<Record<string, string>> = {
+  'schema-pg, batch': 'grant usage on schema',
+  'schema-pg, transaction': 'grant usage on schema',
+  'rowscope-pg, batch': 'delete from tenantry.fenced',
+  'database-pg, batch': 'grant connect on database',
+}

@@ -1,0 +1,158 @@
+/**
+ * A whole tenancy whose tenants are on a server that is reached through a proxy, by its owner and by the login of tenants' queries
+ * alike; the backoffice is reached directly. Each tenant has a row that says whose it is, and a sequence counts what was run, as it
+ * counts what was rolled back, too.
+ */
+import pg from 'pg'
+import { expect } from 'vitest'
+import { ROWS_SCHEMA } from '../../src/drivers/isolation/rowscope-pg.ts'
+import { KINDS } from '../../src/drivers/isolation/subject.fixture.ts'
+import { postgresStore } from '../../src/drivers/store/postgres.ts'
+import type { IsolationDriver, Place, TenantHandle } from '../../src/tenants/isolation.ts'
+import { toPlace } from '../../src/tenants/registry.ts'
+import { type FakeClock, fakeClock } from '../../src/testing/clock.ts'
+import { createTestDatabase } from '../../src/testing/database.ts'
+import { type FaultProxy, startFaultProxy } from '../../src/testing/fault-proxy.ts'
+import { markOf, proofMigrations, type StorageView } from '../../src/testing/isolation-subject.ts'
+import { raw } from '../../src/testing/leak-operations.ts'
+import { itemsOf, Outside } from '../../src/testing/leak-operations-server.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
+
+const TENANTS = ['a', 'b', 'c']
+/** Fewer than tenants: connections go from one to the next. */
+const CONNECTIONS = 2
+const PLACEMENT = 'elsewhere'
+
+export interface TenancyGround {
+  readonly tenancy: TestTenancy<[]>['tenancy']
+  readonly proxy: FaultProxy
+  readonly driver: IsolationDriver
+  readonly clock: FakeClock
+  /** The server past the proxy. */
+  look(id: string): Promise<Held>
+  placeOf(id: string): Promise<Place>
+  /** Ends every session of the tenants' login, and waits until the tenancy has heard of it. */
+  endSessions(): Promise<void>
+  close(): Promise<void>
+}
+
+/** What the server holds of a tenant. */
+export interface Held {
+  /** Of each row, whose it says it is. */
+  readonly owners: readonly string[]
+  /** How many times a statement that takes a number was run. */
+  readonly runs: number
+}
+
+export async function openTenancyGround(serverUrl: string, kind: string): Promise<TenancyGround> {
+  const elsewhere = await createTestDatabase(serverUrl)
+  const proxy = await startFaultProxy(serverUrl)
+  const clock = fakeClock(new Date())
+  const startMs = clock.now().getTime()
+  const outside = new Outside()
+  const make = KINDS[kind]?.make
+  if (!make) throw new Error(`there is no kind "${kind}"`)
+  const world = await testTenancy(serverUrl, {
+    isolation: [make()],
+    migrations: proofMigrations('postgres'),
+    placements: {
+      [PLACEMENT]: {
+        url: proxy.through(elsewhere.url),
+        connections: { max: CONNECTIONS, perTenant: CONNECTIONS, waitMs: 2_000 },
+      },
+    },
+    store: postgresStore({ clockOffsetMs: () => clock.now().getTime() - startMs }),
+    clock,
+  })
+  const { tenancy } = world
+  for (const id of TENANTS) await installed(tenancy, { id, name: id, placement: PLACEMENT })
+  for (const id of TENANTS) {
+    const { db } = await tenancy.tenant(id)
+    await raw(db, `insert into items (id, owner) values (0, '${markOf(id)}')`)
+  }
+  const placeOf = async (id: string) => toPlace(await tenancy.tenants.registry.row(id))
+  const { isolation } = await placeOf('a')
+  const driver = tenancy.tenants.storage.driver(isolation)
+  const viewOf = async (id: string): Promise<StorageView> => viewAt(elsewhere.url, await placeOf(id))
+  const { rows } = await tenancy.kernel.database.sql(
+    'select login from multitenancy.placement_logins where placement = $1',
+    [PLACEMENT],
+  )
+  return {
+    tenancy,
+    proxy,
+    driver,
+    clock,
+    placeOf,
+    async look(id) {
+      const view = await viewOf(id)
+      const own = view.tenantColumn === undefined ? [] : [view.tenantColumn]
+      const [items, numbers] = [
+        await outside.all(
+          view,
+          `select owner from ${itemsOf(view)} ${own[0] ? 'where tenant_id = $1' : ''} order by id`,
+          own,
+        ),
+        await outside.all(
+          view,
+          `select case when is_called then last_value else 0 end::int as runs from ${pg.escapeIdentifier(view.schema)}.numbers`,
+        ),
+      ]
+      return { owners: items.map(({ owner }) => owner), runs: numbers[0].runs }
+    },
+    async endSessions() {
+      await outside.all(
+        await viewOf('a'),
+        'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1',
+        [rows[0].login],
+      )
+      await eventually(() => expect(countOf(tenancy)).toMatchObject({ idle: 0, busy: 0 }))
+    },
+    async close() {
+      await outside.close()
+      if (driver.name === 'database-pg') for (const id of TENANTS) await driver.drop(await placeOf(id))
+      await elsewhere.drop() // before the roles that have rights in it
+      await world.end()
+      await proxy.close()
+    },
+  }
+}
+
+function viewAt(url: string, { isolation, locator }: Place): StorageView {
+  const unscoped = { url, tenantUrl: url }
+  if (isolation === 'rowscope-pg') return { ...unscoped, schema: ROWS_SCHEMA, tenantColumn: locator }
+  if (isolation === 'schema-pg') return { ...unscoped, schema: locator }
+  const own = new URL(url)
+  own.pathname = `/${encodeURIComponent(locator)}`
+  return { url: own.href, tenantUrl: own.href, schema: 'tenant' }
+}
+
+const countOf = (tenancy: TenancyGround['tenancy']) =>
+  tenancy.tenants.storage.connections().find(({ placement }) => placement === PLACEMENT)
+
+/** Whose scope a statement is in, asked on as many connections as there may be. */
+const SCOPE = `select current_setting('app.tenant_id') as tenant, current_user = session_user as "isLogin", pg_sleep(0.002)`
+
+/** As it has to be again after whatever went wrong, for handles that are asked for anew. */
+export async function expectWhole(ground: TenancyGround): Promise<void> {
+  const { tenancy, proxy, look } = ground
+  await eventually(() => expect(countOf(tenancy)).toMatchObject({ busy: 0, waiting: 0 }))
+  for (const id of TENANTS) {
+    const tenant = await tenancy.tenant(id)
+    expect(await ownersOf(tenant)).toEqual([markOf(id), ...(await look(id)).owners.slice(1)])
+  }
+  const asked = TENANTS.flatMap((id) => Array.from({ length: CONNECTIONS }, () => id)).map(async (id) => {
+    const { db } = await tenancy.tenant(id)
+    expect(await raw(db, SCOPE)).toMatchObject([{ tenant: id, isLogin: false }])
+  })
+  await Promise.all(asked)
+  for (const id of TENANTS) for (const owner of (await look(id)).owners) expect(owner).toBe(markOf(id))
+  expect(countOf(tenancy)).toMatchObject({ busy: 0, waiting: 0 })
+  await eventually(() => expect(proxy.open).toBeLessThanOrEqual(CONNECTIONS + OWNERS))
+}
+
+/** Connections of the owner, which the migrations and fences of the setup have opened. */
+const OWNERS = 16
+
+export const ownersOf = async ({ db }: Pick<TenantHandle, 'db'>): Promise<string[]> =>
+  (await raw(db, 'select owner from items order by id')).map(({ owner }) => owner)

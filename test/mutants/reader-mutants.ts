@@ -1,0 +1,48 @@
+/** By a reader who had written neither the source nor the suite, and looked for what would go unnoticed. */
+import type { SourceMutant } from './mutant.ts'
+
+export const READER_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'a job keyed without its tenant',
+    story:
+      'Two tenants are suspended while their server is away: the job of the second is dropped, and its storage stays open.',
+    file: 'tenants/fences.ts',
+    replace: '{ tenantId: row.id, key: row.id })',
+    by: `{ tenantId: row.id, key: 'closed' })`,
+    tests: ['src/tenants/fences.test.ts'],
+  },
+  {
+    name: 'used on after a commit that failed',
+    story: 'A COMMIT that fails takes its cleaning along: settings and locks of a tenant stay for the next one.',
+    file: 'drivers/isolation/scoped-connection.ts',
+    replace: '    const wasClean = this.#isClean\n    this.#isClean = false\n',
+    by: '    const wasClean = this.#isClean\n',
+    tests: ['src/drivers/isolation/schema-pg.test.ts'],
+  },
+  {
+    name: 'a login trusted for ever',
+    story: 'A login that is made a superuser after the first connection is never asked again.',
+    file: 'drivers/isolation/postgres-server.ts',
+    replace: 'this.#trustedUntil = performance.now() + TRUSTED_MS',
+    by: 'this.#trustedUntil = Number.POSITIVE_INFINITY',
+    tests: ['src/drivers/isolation/login-rights.test.ts'],
+  },
+  {
+    name: 'tried again though it may have run',
+    story: 'A statement whose answer was lost runs twice.',
+    file: 'tenants/tenant-source.ts',
+    replace: '  if (!StorageFenced.matches(error)) throw told(error) // it may have run\n',
+    by: '',
+    on: ['database-pg, batch'],
+    tests: ['src/tenants/tenant-source.lost.test.ts'],
+  },
+  {
+    name: 'a handle with the schema that its tenant has left',
+    story: 'With qualified names the handle that is made once goes on to the schema of an earlier epoch.',
+    file: 'tenants/handles.ts',
+    replace: 'if (kept?.locator === place.locator) return kept.handle',
+    by: 'if (kept) return kept.handle',
+    on: ['schema-pg, qualified'],
+    tests: ['src/tenants/handles.test.ts'],
+  },
+]
