@@ -5,7 +5,6 @@
  * tenant's scope, none is lost from the budget, and the next call works.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { isDatabaseUnavailable } from '../src/kernel/database.ts'
 import { DependencyUnavailable } from '../src/kernel/errors.ts'
 import { CircuitOpen } from '../src/tenants/errors.ts'
 import { StorageFenced, type TenantHandle } from '../src/tenants/isolation.ts'
@@ -107,7 +106,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
         if (text === MESSAGES.startup) await ground.endSessions()
         const { ended, isMet } = await meet(text, fault, way)
         if (isMet) met++
-        if (ended !== 'done') expect(ended, name).toSatisfy(isOutage)
+        if (ended !== 'done') expect(ended, name).toSatisfy(DependencyUnavailable.matches)
       }
       expect(met).toBeGreaterThan(0)
     })
@@ -126,7 +125,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
             await ground.driver.fence(await ground.placeOf('a'))
             const { ended } = await meet(text, fault, way, { passes, mostRuns: mostRuns(way) })
             if (ended !== 'done' && !(way.isToldOfFences && StorageFenced.matches(ended)))
-              expect(ended, name).toSatisfy(isOutage)
+              expect(ended, name).toSatisfy(DependencyUnavailable.matches)
           }
         }
       },
@@ -142,7 +141,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
     await ground.endSessions()
     for (let calls = 0; calls < 10; calls++) {
       const fault = proxy.at(MESSAGES.startup, 'cut the line')
-      await expect(write()).rejects.toSatisfy(isOutage)
+      await expect(write()).rejects.toSatisfy(DependencyUnavailable.matches)
       fault.end()
     }
     const unmet = proxy.at(MESSAGES.startup, 'cut the line')
@@ -153,7 +152,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
 
     clock.advance(30_000)
     const probed = proxy.at('insert into', 'lose the answer')
-    await expect(write()).rejects.toSatisfy(isOutage)
+    await expect(write()).rejects.toSatisfy(DependencyUnavailable.matches)
     expect(probed.hasHappened).toBe(true)
     await expect(write()).rejects.toSatisfy(CircuitOpen.matches)
     expect((await ground.look('a')).runs).toBe(before.runs + 1)
@@ -167,8 +166,6 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
     await expectWhole(ground)
   })
 })
-
-const isOutage = (error: unknown) => DependencyUnavailable.matches(error) || isDatabaseUnavailable(error)
 
 /** What the owner sends to take a fence away. */
 const LIFTED: Readonly<Record<string, string>> = {

@@ -172,7 +172,7 @@ const MISMATCHES: Readonly<
     code: 'storage.open',
     fault: 'is open, though its tenant is suspended or deleted',
     remedy:
-      'See whether a worker runs, which carries out the job FenceTenant; or activate and suspend the tenant again.',
+      'See whether a worker runs: the jobs FenceTenant and, hourly, RecoverFences close it. Or activate and suspend the tenant again.',
   },
   closed: {
     severity: 'info',

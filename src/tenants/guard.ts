@@ -7,9 +7,10 @@
  *             │ 400     │ 404     │ 403         │ 403         │ 503         │ 503            │ 503
  *             └ universal: let through without a tenant
  *
- * The 404 is one and the same for an id that never was and a tenant that is deleted. Nobody who may not know the tenant learns
- * what state it is in: `authorize` comes before that, and is not asked about tenants that are not there. A stranger's 403 says,
- * however, that there is a tenant of that id; where that is too much, `denial: 'not-found'` makes it the same 404.
+ * The 404 is one and the same for an id that never was and a tenant that is deleted, and takes the same way to be found
+ * (absences.ts). Nobody who may not know the tenant learns what state it is in: `authorize` comes before that, and is not asked
+ * about tenants that are not there. A stranger's 403 says, however, that there is a tenant of that id; where that is too much,
+ * `denial: 'not-found'` makes it the same 404.
  *
  * What is in the registry's cache is answered at once: no database, no promise.
  */

@@ -22,6 +22,7 @@ import type { TenantHandle } from './isolation.ts'
 import { InstallTenant } from './jobs.ts'
 import { MigrationRuns } from './migration-runs.ts'
 import type { TenantMigration } from './migrations.ts'
+import { OpenStorage } from './open-storage.ts'
 import { Plans, type PlansConfig } from './plans.ts'
 import { Registry, type TenantFilter } from './registry.ts'
 import { SchemaVersions } from './schema-versions.ts'
@@ -56,6 +57,7 @@ export class Tenants {
   readonly installation: Installation
   readonly migrations: MigrationRuns
   readonly fences: Fences
+  readonly openStorage: OpenStorage
   readonly handles: Handles
   readonly circuits: Circuits
   readonly inventory: Inventory
@@ -75,6 +77,7 @@ export class Tenants {
     this.circuits = circuits
     this.inventory = new Inventory(kernel, storage)
     this.fences = new Fences(kernel, storage)
+    this.openStorage = new OpenStorage(kernel, this.inventory, this.fences)
     this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
     this.#transitions = new Transitions(kernel, this.registry, this.fences)
     this.#edits = new Edits(kernel, this.registry)

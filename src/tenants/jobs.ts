@@ -24,7 +24,7 @@ export const FenceTenant = jobType({
   name: 'FenceTenant',
   summary: "Closes a suspended or deleted tenant's storage once its server can be reached again",
   data: ofTenant,
-  retries: 14, // some four hours
+  retries: 14, // some four hours; then RecoverFences goes on
   retryDelaySeconds: 1,
 })
 
@@ -42,15 +42,24 @@ export const RecoverInstallations = jobType({
   workers: 1,
 })
 
+export const RecoverFences = jobType({
+  name: 'RecoverFences',
+  summary: 'Closes storage that is open though its tenant is suspended or deleted',
+  data: z.object({}),
+  workers: 1,
+})
+
 export const jobs: readonly Job<Tenants>[] = [
   handles(InstallTenant, ({ installation }, { tenantId }, attempt) => installation.install(tenantId, attempt)),
   handles(UninstallTenant, async ({ installation }, { tenantId }) => void (await installation.purge(tenantId))),
   handles(FenceTenant, ({ fences }, { tenantId }) => fences.close(tenantId)),
   handles(PurgeTenants, ({ installation }) => installation.purgeExpired()),
   handles(RecoverInstallations, ({ installation }) => installation.recover()),
+  handles(RecoverFences, ({ openStorage }) => openStorage.close()),
 ]
 
 export const schedule: readonly Recurring[] = [
   { type: PurgeTenants, cron: '17 3 * * *' },
   { type: RecoverInstallations, cron: '* * * * *' },
+  { type: RecoverFences, cron: '41 * * * *' },
 ]

@@ -1,5 +1,6 @@
 /** Two workers on the items of one run: what is whose, and until when. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import type { Database } from '../kernel/database.ts'
 import { uuidv7 } from '../kernel/ids.ts'
 import { eventually, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { MigrationItems, type Settlement } from './migration-items.ts'
@@ -119,6 +120,26 @@ test('nothing is claimed once the run has ended or is cancelled', async () => {
   expect(await one.claim(10)).toEqual([])
   expect(await one.finish(new Date())).toBe(true)
   expect(await one.counts()).toMatchObject({ skipped: 3 })
+})
+
+test('tenants are locked by their ids, as by whoever locks several, in whichever order items are settled', async () => {
+  const database: Database = opened.tenancy.kernel.database.apart(2)
+  const items = new MigrationItems(database, run, uuidv7(), LONG_MS)
+  await items.claim(10)
+  let settling: Promise<unknown> | undefined
+  await opened.tenancy.kernel.database.transaction(async () => {
+    await sql(`select from multitenancy.tenants where id = 'a' for share`)
+    const versioned = (tenantId: string) => ({ tenantId, epoch: 1, version: 'v' })
+    settling = items.settle([...IDS].reverse().map((id) => ({ ...done(id), versioned: versioned(id) })))
+    await eventually(async () => {
+      const { rows } = await database.sql('select count(*) as count from pg_locks where not granted')
+      expect(rows[0].count).toBeGreaterThan(0)
+    })
+    await sql('select from multitenancy.tenants where id = any($1) order by id for share', [IDS])
+  })
+  expect(await settling).toEqual(new Set(IDS))
+  expect(await sql('select distinct schema_version as version from multitenancy.tenants')).toEqual([{ version: 'v' }])
+  await database.close()
 })
 
 const ownerOf = async (): Promise<string> =>

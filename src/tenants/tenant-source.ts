@@ -4,7 +4,8 @@
  * from the cache: a handle may be kept for as long as one likes.
  *
  * A process whose cache is behind meets a fence at the storage that the tenant has left. Then the registry is read again, and
- * the work is tried once more at the place that it names now. Nothing had been run: a scope comes before anything of the host.
+ * the work is tried once more at the place that it names now. Nothing had been done: a scope comes before anything of the host, and
+ * where policies are the fence the statement that met them was undone (a sequence keeps the numbers it gave).
  * Of what only looks like a fence (a session that was ended) that is not known: then the registry may have a better answer than
  * the error, and else the error stands. A server that fails is E_DEPENDENCY_UNAVAILABLE, with what it said as the cause.
  */
@@ -88,7 +89,11 @@ async function placeNow(id: string, { registry, fences }: SourceParts, before: P
   }
   const now = await ask()
   if (!StorageFenced.matches(error)) throw told(error) // it may have run
-  if (now.place.epoch !== before.epoch || (await fences.mend(id))) return now.place
+  const mended = () =>
+    fences.mend(id).catch((failure) => {
+      throw told(failure)
+    })
+  if (now.place.epoch !== before.epoch || (await mended())) return now.place
   await ask() // it may have been closed for good in the meantime
   throw error
 }

@@ -100,6 +100,7 @@ export const tenants: Part = {
     UninstallTenant: { ...deleted, data: { tenantId: '{id}' } },
     PurgeTenants: { data: {} },
     RecoverInstallations: { data: {} },
+    RecoverFences: { data: {} },
   },
   scenes: {
     'a plan that cannot be resolved': async ({ plansOfHost: { tenancy }, prepare }) => {

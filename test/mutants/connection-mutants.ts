@@ -3,6 +3,7 @@
 import type { SourceMutant } from './mutant.ts'
 
 const CONNECTIONS = 'drivers/isolation/connections.ts'
+const IDLE_CLIENTS = 'drivers/isolation/idle-clients.ts'
 const SERVER = 'drivers/isolation/postgres-server.ts'
 const LOGIN_TESTS = ['src/drivers/isolation/tenant-login.test.ts']
 const SOURCE_TESTS = ['src/tenants/tenant-source.test.ts']
@@ -13,7 +14,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a client lent twice',
     story: 'Who takes an idle connection does not take it away: two tenants have it at once.',
-    file: CONNECTIONS,
+    file: IDLE_CLIENTS,
     replace: 'last < 0 ? clients.splice(-1) : clients.splice(last, 1)',
     by: 'last < 0 ? clients.slice(-1) : clients.slice(last, last + 1)',
   },

@@ -183,11 +183,11 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: a client of another database',
     story: 'Who finds no idle client of its own takes one of another tenant’s.',
-    file: CONNECTIONS,
-    replace: `    const clients = this.#idle.get(database)
+    file: 'drivers/isolation/idle-clients.ts',
+    replace: `    const clients = this.#byDatabase.get(database)
     if (!clients) return undefined
     const last`,
-    by: `    const clients = this.#idle.get(database) ?? [...this.#idle.values()][0]
+    by: `    const clients = this.#byDatabase.get(database) ?? [...this.#byDatabase.values()][0]
     if (!clients) return undefined
     const last`,
     ...onDatabase,
@@ -196,7 +196,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
     name: 'database: evicted and handed over',
     story: 'The connection that is closed to make room stays among the idle ones.',
     file: CONNECTIONS,
-    replace: 'if (oldest && this.#unpark(oldest)) this.#end(oldest)',
+    replace: 'if (oldest) this.#endAll([oldest])',
     by: 'if (oldest) this.#end(oldest)',
     ...onDatabase,
   },

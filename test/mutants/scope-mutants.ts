@@ -207,14 +207,14 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     name: 'set_config taken for a read',
     story: 'SELECT set_config(.., false) goes in a batch, and nothing is cleaned after it.',
     file: SESSION,
-    replace: '(set_config|pg_(try_)?advisory_lock',
-    by: '(pg_(try_)?advisory_lock',
+    replace: '(set_config|pg_settings|',
+    by: '(pg_settings|',
   },
   {
     name: 'advisory locks taken for a read',
     story: 'SELECT pg_advisory_lock(..) goes in a batch, and nothing is cleaned after it.',
     file: SESSION,
-    replace: 'set_config|pg_(try_)?advisory_lock(_shared)?|',
-    by: 'set_config|',
+    replace: 'setseed|pg_(try_)?advisory_lock(_shared)?|',
+    by: 'setseed|',
   },
 ]

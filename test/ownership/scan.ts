@@ -35,7 +35,7 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 /** Queues whose jobs belong to no tenant. */
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own upkeep"],
-  [/^tenantry\.(PurgeTenants|RecoverInstallations)$/, 'looks through all tenants'],
+  [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences)$/, 'looks through all tenants'],
   [/^tenantry\.UninstallTenant$/, 'of the service: as the tenant’s own it would be left over from what it removes'],
 ]
 

@@ -148,7 +148,7 @@ export function databasePg({
       const all = await databasesOf(placements.server(placement))
       return all.filter(({ locator }) => locator.split('_')[1] === tag)
     },
-    audit: (places) => auditDatabases(placements, places, { schema: TENANT_SCHEMA }),
+    audit: (places) => auditDatabases(placements, places, { schema: TENANT_SCHEMA, extensionsSchema }),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

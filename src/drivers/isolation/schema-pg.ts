@@ -20,8 +20,9 @@ export interface SchemaPgOptions extends ScopeOptions {
   /** A schema with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */
   readonly extensionsSchema?: string | undefined
   /**
-   * How Kysely names tables: `path` (default) leaves them to the search path; `qualified` puts the schema before each, so that a
-   * statement can be prepared once per tenant and connection, which is faster and takes memory for each tenant.
+   * How Kysely names tables: `path` (default) leaves them to the search path; `qualified` puts the schema before each, for what
+   * reads statements and knows no search path. A handle then belongs to the schema that its tenant had when it was taken: take one
+   * for each request, as an earlier schema refuses it.
    */
   readonly names?: 'path' | 'qualified' | undefined
 }

@@ -19,6 +19,7 @@ import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { ConnectionLimits, Placement } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
+import { scramVerifier } from './scram.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
 /** On the server, of one statement that waits for another's lock. */
@@ -224,7 +225,7 @@ async function run(server: pg.Client, statements: readonly string[]): Promise<vo
 function createLogin(login: string, password: string): string[] {
   const quoted = pg.escapeIdentifier(login)
   return [
-    `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(password)}`,
+    `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(scramVerifier(password))}`,
     `alter role ${quoted} set search_path = pg_catalog`,
   ]
 }
