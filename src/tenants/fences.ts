@@ -3,8 +3,8 @@
  *
  * A fence is set inside the transition's transaction and lifted after its commit, both while the tenant's row is held: so fences
  * come in the order of the transitions, and whatever becomes of a transaction, nobody is left open who is to be kept out. A server
- * that cannot be reached does not keep a tenant from being suspended: the job FenceTenant closes the storage when it is back. It
- * does keep one from being activated, which would answer nothing but failures.
+ * that cannot be reached does not keep a tenant from being suspended: the job FenceTenant closes the storage when it is back, and
+ * RecoverFences what is left open after that. It does keep one from being activated, which would answer nothing but failures.
  *
  * A process that dies between the fence and its commit, or before it has lifted one, leaves an active tenant closed. Whoever meets
  * that fence has it lifted (`mend`), under the same row lock.

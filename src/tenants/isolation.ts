@@ -13,7 +13,7 @@
 import type { Kysely } from 'kysely'
 import type { Pool } from 'pg'
 import type { Finding } from '../kernel/doctor.ts'
-import { defineError } from '../kernel/errors.ts'
+import { DependencyUnavailable, defineError, type TenancyError } from '../kernel/errors.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { TenantMigration } from './migrations.ts'
 
@@ -187,5 +187,10 @@ export interface ConnectionLimits {
 
 /** The storage refused a statement because it is closed: the tenant was suspended, deleted, restored or moved. */
 export const StorageFenced = defineError('E_TENANT_STORAGE_FENCED', 503, 'The storage of the tenant is closed')
+/** Of a placement that is no longer configured here. Its name is for the log, not for who asked. */
+export const unknownPlacement = (placement: string): TenancyError =>
+  DependencyUnavailable('The database server of the tenant is not configured in this process.', {
+    cause: new Error(`the placement "${placement}" is not configured in this process`),
+  })
 /** No connection became free in time. */
 export const ConnectionLimitReached = defineError('E_TENANT_CONNECTION_LIMIT', 503, 'No connection is free')

@@ -1,6 +1,5 @@
 /** The servers of one driver, by the names of their placements, and how its statements are sent. */
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import type { ConnectionCount, DriverEnvironment } from '../../tenants/isolation.ts'
+import { type ConnectionCount, type DriverEnvironment, unknownPlacement } from '../../tenants/isolation.ts'
 import { PostgresServer } from './postgres-server.ts'
 import type { Manner } from './scoped-connection.ts'
 
@@ -31,13 +30,10 @@ export class Placements {
     for (const placement of placements.values()) this.#servers.set(placement.name, PostgresServer.of(placement, log))
   }
 
-  /** That of a placement which is no longer configured cannot be reached; its name is for the log, not for who asked. */
   server(placement: string): PostgresServer {
     const server = this.#servers.get(placement)
-    if (server) return server
-    throw DependencyUnavailable('The database server of the tenant is not configured in this process.', {
-      cause: new Error(`the placement "${placement}" is not configured in this process`),
-    })
+    if (!server) throw unknownPlacement(placement)
+    return server
   }
 
   all(): Iterable<PostgresServer> {

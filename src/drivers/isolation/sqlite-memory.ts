@@ -7,8 +7,13 @@
  * it, waits until its time is up. Nothing is durable: a tenant whose storage was in another process, or before a restart, is
  * answered with `E_TENANT_NOT_READY`, never with an empty database. A fence holds in the process that has the storage.
  */
-import type { DriverEnvironment, IsolationDriver, Place } from '../../tenants/isolation.ts'
-import { StorageFenced } from '../../tenants/isolation.ts'
+import {
+  type DriverEnvironment,
+  type IsolationDriver,
+  type Place,
+  StorageFenced,
+  unknownPlacement,
+} from '../../tenants/isolation.ts'
 import { alone, SqliteConnection } from './sqlite-connection.ts'
 import type { Sqlite } from './sqlite-database.ts'
 import { SqliteMigrator } from './sqlite-migrator.ts'
@@ -158,7 +163,7 @@ const keyOf = ({ placement, locator }: Place): string => JSON.stringify([placeme
 
 function limitsOf({ placements }: DriverEnvironment, { placement }: Place) {
   const found = placements.get(placement)
-  if (!found) throw new Error(`the placement "${placement}" is not configured in this process`)
+  if (!found) throw unknownPlacement(placement)
   return found.connections
 }
 
