@@ -244,7 +244,7 @@ test('a configuration that does not know of the pooler is refused, whoever came 
   await eventually(refused) // in a session that is new
   await refused() // which has a name now that the next connection would give
   await expect(db.transaction().execute((db) => raw(db, 'select 1'))).rejects.toThrow('placements.main.pooler')
-  expect(unaware.connections()).toEqual([{ placement: 'main', idle: 0, busy: 0, waiting: 0 }])
+  expect(unaware.connections()).toMatchObject([{ placement: 'main', idle: 0, busy: 0, waiting: 0 }])
 
   const aware = await installation.open(pooled, { migrations: proofMigrations('postgres') })
   expect(await raw(directHandle(aware, place).db, 'select owner from items')).toEqual([])

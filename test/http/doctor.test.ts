@@ -19,11 +19,9 @@ test('is 200 and empty where nothing is wrong, for a token of scope read too', a
 
 test('is 200 with warnings, and 503 while an error stands, which stands first', async () => {
   const { database } = api.tenancy.kernel
-  const { rows } = await database.sql('select scope_role from multitenancy.placement_logins')
-  const [{ scope_role: scope }] = rows
-  await database.sql(`revoke usage on schema t1_acme from ${scope}`)
+  await database.sql(`update multitenancy.tenants set status = 'failed' where id = 'acme'`)
   const warned = await api.call('GET', '/doctor')
-  expect(warned).toMatchObject({ status: 200, json: { status: 'warn', checks: [{ code: 'storage.closed' }] } })
+  expect(warned).toMatchObject({ status: 200, json: { status: 'warn', checks: [{ code: 'tenants.failed' }] } })
   await database.sql('drop schema t1_globex cascade')
   const { status, json } = await api.call('GET', '/doctor')
   expect(status).toBe(503)
@@ -35,11 +33,11 @@ test('is 200 with warnings, and 503 while an error stands, which stands first', 
         severity: 'error',
         code: 'storage.missing',
         message: 'the storage "t1_globex" on "main" is not there',
-        remedy: expect.stringContaining('backup'),
+        remedy: expect.stringContaining('dump'),
         fixable: false,
         tenantId: 'globex',
       },
-      expect.objectContaining({ severity: 'warn', code: 'storage.closed', tenantId: 'acme' }),
+      expect.objectContaining({ severity: 'warn', code: 'tenants.failed', tenantId: 'acme' }),
     ],
   })
 })

@@ -22,9 +22,10 @@ import {
 } from '../../tenants/isolation.ts'
 import { auditDatabases } from './catalog-audit.ts'
 import { isSessionLost } from './closed-database.ts'
+import type { StorageRead } from './migration-records.ts'
 import { MigrationFailed } from './migration-set.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
-import { baseObjects, PostgresMigrator, type Surroundings } from './postgres-migrator.ts'
+import { baseObjects, PostgresMigrator } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { rightsIn } from './schema-rights.ts'
 import type { Manner } from './scoped-connection.ts'
@@ -69,7 +70,7 @@ export function databasePg({
   })
   const migrating = <T>(
     { placement, locator }: Place,
-    work: (client: pg.ClientBase, around: Surroundings) => Promise<T>,
+    work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
     options?: MigrateOptions,
   ): Promise<T> => placements.server(placement).migrating(TENANT_SCHEMA, work, { ...options, database: locator })
 
@@ -98,9 +99,7 @@ export function databasePg({
       const role = pg.escapeIdentifier(server.scopeRole)
       const objects = `${baseObjects(server.scopeRole)}; create schema if not exists ${TENANT_SCHEMA}; ${rightsIn(TENANT_SCHEMA, role)}`
       await server.ownedIn(place.locator, (client) => client.query(objects))
-      const ran = await migrating(place, (client, around) =>
-        migrator.install(client, TENANT_SCHEMA, searchPath, around),
-      )
+      const ran = await migrating(place, (client, read) => migrator.install(client, TENANT_SCHEMA, searchPath, read))
       await openDatabase(server, place.locator)
       return ran
     },
@@ -112,16 +111,14 @@ export function databasePg({
       }),
 
     migrate: (place, options) =>
-      migrating(place, (client, around) => migrator.up(client, TENANT_SCHEMA, searchPath, around), options).catch(
+      migrating(place, (client, read) => migrator.up(client, TENANT_SCHEMA, searchPath, read), options).catch(
         refuseMissing,
       ),
 
     rollback: (place, steps, options) =>
-      migrating(
-        place,
-        (client, around) => migrator.down(client, TENANT_SCHEMA, searchPath, steps, around),
-        options,
-      ).catch(refuseMissing),
+      migrating(place, (client, read) => migrator.down(client, TENANT_SCHEMA, searchPath, steps, read), options).catch(
+        refuseMissing,
+      ),
 
     execute(place, statement) {
       const server = placements.server(place.placement)

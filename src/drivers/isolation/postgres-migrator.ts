@@ -1,21 +1,35 @@
 /**
- * Runs the host's migrations in one tenant's schema, inside the caller's transaction. What has been run is kept per storage in
- * `tenantry.migrations` of the same database, so that a migration and its record commit together.
+ * Runs the host's migrations in one tenant's schema. What has been run is kept per storage in `tenantry.migrations` of the same
+ * database, so that a migration and its record commit together.
+ *
+ *   up          what the storage has is read, in the caller's transaction; each migration goes with its record
+ *   upAtOnce    lock, comparison, migrations, records and commit as one text, for a storage that is as the one before it was:
+ *               a process migrates thousands that are alike, and a round trip costs as much as a small migration
+ *
+ * The second fails before it has run anything when the storage is not like that, and the first is taken. It is also taken when one
+ * of several migrations of such a text has failed, and all of them are undone: it tells which one.
  */
 import pg from 'pg'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { kyselyOn } from './migration-client.ts'
+import {
+  expecting,
+  forgetting,
+  hasEnded,
+  isUnexpected,
+  RECORDS,
+  recording,
+  type StorageRead,
+} from './migration-records.ts'
 import { appliedOf, lastOf, MigrationFailed, pendingOf } from './migration-set.ts'
-import { isIdle } from './scoped-connection.ts'
+import { beginAlone, orRollback } from './owner-transaction.ts'
 
 /** What a database with tenants' rows needs once; in a transaction, ten processes may do it at the same moment. */
 export const baseObjects = (scopeRole: string): string => `
   select pg_advisory_xact_lock(7367228002);
   create schema if not exists tenantry;
-  create table if not exists tenantry.migrations (
-    locator text not null, name text not null, checksum text not null,
-    applied_at timestamptz(3) not null default now(), primary key (locator, name));
+  ${RECORDS};
   create or replace function tenantry.current_tenant() returns text stable parallel safe language plpgsql as $function$
     declare tenant text := current_setting('app.tenant_id', true);
     begin
@@ -31,58 +45,74 @@ export const prepareStatements = (scopeRole: string): string => `begin; ${baseOb
 
 type Direction = 'up' | 'down'
 
-/** What the transaction that a migration runs in does in the round trips that it has anyway. */
-export interface Surroundings {
-  /** Answers to what `reading` asks, read when the storage's lock was held. */
-  readonly read: { readonly exists: boolean; readonly ran: { readonly name: string; readonly checksum: string }[] }
-  /** Runs a statement together with the commit. */
-  atEnd(sql: string): void
-}
-
-/** What has been run in a storage, and whether there is one. */
-export const reading = (locator: string): string => `
-  select exists (select from pg_namespace where nspname = ${pg.escapeLiteral(locator)}) as exists, coalesce(
-    (select json_agg(json_build_object('name', name, 'checksum', checksum)) from tenantry.migrations
-     where locator = ${pg.escapeLiteral(locator)}), '[]') as ran`
+/** A migration that can be part of a text. */
+type TextMigration = TenantMigration & { readonly up: string }
 
 /** Serialization failure, deadlock, lock not available: the migration may well succeed the next time. */
 const PASSING = new Set(['40001', '40P01', '55P03'])
 
 export class PostgresMigrator {
   readonly #migrations: readonly TenantMigration[]
+  /** What the last storage that was read had, and what was pending in it. */
+  #expected: { readonly state: string; readonly pending: readonly TextMigration[] } | undefined
 
   constructor(migrations: readonly TenantMigration[]) {
     this.#migrations = migrations
   }
 
   /** Brings storage that has just been made up to date. Answers everything it has now, in order. */
-  async install(client: pg.ClientBase, locator: string, searchPath: string, around: Surroundings): Promise<string[]> {
-    const applied = appliedOf(this.#migrations, around.read.ran)
-    return [...applied, ...(await this.#run(client, locator, searchPath, applied, around))]
+  async install(client: pg.ClientBase, locator: string, searchPath: string, { ran }: StorageRead): Promise<string[]> {
+    const applied = appliedOf(this.#migrations, ran)
+    return [...applied, ...(await this.#run(client, locator, searchPath, pendingOf(this.#migrations, applied)))]
   }
 
   /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
-  async up(client: pg.ClientBase, locator: string, searchPath: string, around: Surroundings): Promise<string[]> {
+  async up(client: pg.ClientBase, locator: string, searchPath: string, read: StorageRead): Promise<string[]> {
     if (this.#migrations.length === 0) return []
-    const applied = appliedOf(this.#migrations, around.read.ran)
-    refuseMissing(around)
-    return this.#run(client, locator, searchPath, applied, around)
+    const pending = pendingOf(this.#migrations, appliedOf(this.#migrations, read.ran))
+    refuseMissing(read)
+    if (pending.length > 0) this.#expected = pending.every(isText) ? { state: read.state, pending } : undefined
+    return this.#run(client, locator, searchPath, pending)
+  }
+
+  /** The same with a transaction of its own. Answers undefined when it has done nothing, and `up` is to be asked. */
+  async upAtOnce(
+    client: pg.ClientBase,
+    locator: string,
+    searchPath: string,
+    lockTimeoutMs: number,
+  ): Promise<string[] | undefined> {
+    if (!this.#expected) return undefined
+    const { state, pending } = this.#expected
+    const text = [
+      beginAlone(locator, lockTimeoutMs),
+      expecting(locator, state),
+      ...pending.map((migration) => stepText(searchPath, migration.up, recording(locator, migration))),
+      'commit',
+    ].join(';\n')
+    try {
+      await orRollback(client, () => client.query(text))
+      return pending.map(({ name }) => name)
+    } catch (error) {
+      if (isUnexpected(error)) return undefined
+      const ending = pending.find(({ name }) => hasEnded(error, name))
+      const [only] = pending.length === 1 ? pending : []
+      const failed = ending ?? only
+      if (failed) throw failure(error, failed.name, 'up')
+      if (isPassing(error)) throw error
+      return undefined
+    }
   }
 
   async #run(
     client: pg.ClientBase,
     locator: string,
     searchPath: string,
-    applied: readonly string[],
-    { atEnd }: Surroundings,
+    pending: readonly TenantMigration[],
   ): Promise<string[]> {
-    const pending = pendingOf(this.#migrations, applied)
-    if (pending.length === 0) return []
-    for (const { name, up } of pending) await run(client, searchPath, name, 'up', up)
-    const rows = pending.map((migration) =>
-      [locator, migration.name, migration.checksum].map((value) => pg.escapeLiteral(value)).join(', '),
-    )
-    atEnd(`insert into tenantry.migrations (locator, name, checksum) values (${rows.join('), (')})`)
+    for (const migration of pending) {
+      await run(client, searchPath, migration.name, 'up', migration.up, recording(locator, migration))
+    }
     return pending.map(({ name }) => name)
   }
 
@@ -92,14 +122,13 @@ export class PostgresMigrator {
     locator: string,
     searchPath: string,
     steps: number,
-    around: Surroundings,
+    read: StorageRead,
   ): Promise<string[]> {
-    const applied = appliedOf(this.#migrations, around.read.ran)
-    refuseMissing(around)
+    const applied = appliedOf(this.#migrations, read.ran)
+    refuseMissing(read)
     const last = lastOf(this.#migrations, applied, steps)
     for (const { name, down } of last) {
-      await run(client, searchPath, name, 'down', down)
-      await client.query('delete from tenantry.migrations where locator = $1 and name = $2', [locator, name])
+      await run(client, searchPath, name, 'down', down, forgetting(locator, name))
     }
     return last.map(({ name }) => name)
   }
@@ -120,10 +149,18 @@ export class PostgresMigrator {
   }
 }
 
+const isText = (migration: TenantMigration): migration is TextMigration => typeof migration.up === 'string'
+
 /** A schema that is not there is skipped in a search path: what is run then would end up in the next one. */
-function refuseMissing({ read }: Surroundings): void {
-  if (!read.exists) throw MigrationFailed('The storage of the tenant is not there; nothing was run.')
+function refuseMissing({ exists }: StorageRead): void {
+  if (!exists) throw MigrationFailed('The storage of the tenant is not there; nothing was run.')
 }
+
+const pathText = (searchPath: string): string => `set local search_path = ${searchPath}`
+
+/** Each has the path set: the migration before may have set another. A line of its own ends the comment that one may end with. */
+const stepText = (searchPath: string, step: string, record: string): string =>
+  [pathText(searchPath), `${step}\n`, record].join(';\n')
 
 async function run(
   client: pg.ClientBase,
@@ -131,18 +168,32 @@ async function run(
   name: string,
   direction: Direction,
   step: TenantMigration['up'],
+  record: string,
 ): Promise<void> {
-  const here = `set local search_path = ${searchPath}` // each time: the migration before may have set another
   try {
-    if (typeof step === 'string') await client.query(`${here};\n${step}`)
-    else await client.query(here).then(() => step(kyselyOn(client)))
+    if (typeof step === 'string') {
+      await client.query(stepText(searchPath, step, record))
+      return
+    }
+    await client.query(pathText(searchPath))
+    await step(kyselyOn(client))
+    await client.query(record)
   } catch (error) {
-    const state = sqlState(error)
-    if (isDatabaseUnavailable(error) || (state && PASSING.has(state))) throw error
-    const detail = state ? ` (SQLSTATE ${state})` : ''
-    throw MigrationFailed(`The migration ${name} (${direction}) failed${detail}; the log has the full text.`, {
-      cause: error,
-    })
+    throw failure(error, name, direction)
   }
-  if (isIdle(client)) throw MigrationFailed(`The migration ${name} (${direction}) ends the transaction it runs in.`)
+}
+
+const isPassing = (error: unknown): boolean => isDatabaseUnavailable(error) || PASSING.has(sqlState(error) ?? '')
+
+/** What is told of a migration that failed, and what passes as it is. */
+function failure(error: unknown, name: string, direction: Direction): unknown {
+  if (isPassing(error)) return error
+  if (hasEnded(error, name)) {
+    return MigrationFailed(`The migration ${name} (${direction}) ends the transaction it runs in.`, { cause: error })
+  }
+  const state = sqlState(error)
+  const detail = state ? ` (SQLSTATE ${state})` : ''
+  return MigrationFailed(`The migration ${name} (${direction}) failed${detail}; the log has the full text.`, {
+    cause: error,
+  })
 }

@@ -10,8 +10,9 @@ import { Connections } from './connections.ts'
 import { cut, goodbye } from './goodbye.ts'
 import { knock } from './knock.ts'
 import { refuseMightyRole } from './login-rights.ts'
+import { reading, type StorageRead } from './migration-records.ts'
 import { beginAlone, inTransaction } from './owner-transaction.ts'
-import { prepareStatements, reading, type Surroundings } from './postgres-migrator.ts'
+import { prepareStatements } from './postgres-migrator.ts'
 import { type Manner, ScopedConnection } from './scoped-connection.ts'
 import { type Scope, tryScope } from './scoped-query.ts'
 
@@ -36,6 +37,11 @@ export interface AdministerOptions {
   readonly database?: string | undefined
   /** Whether somebody waits for it: fails then as `answered` does. In the placement's own database. */
   readonly isAwaited?: boolean | undefined
+}
+
+export interface MigratingOptions<T> extends Omit<AdministerOptions, 'isAwaited'> {
+  /** Tried first, with a transaction of its own; undefined when it has done nothing. */
+  readonly atOnce?: ((client: pg.ClientBase, lockTimeoutMs: number) => Promise<T | undefined>) | undefined
 }
 
 export class PostgresServer {
@@ -129,23 +135,16 @@ export class PostgresServer {
     return database === OWN_DATABASE ? this.owned(alone) : this.ownedIn(database, alone)
   }
 
-  /** The same for migrations, in as few round trips as they can have. @param storage as their records name it */
+  /** The same for migrations, told what the storage has. @param storage as their records name it */
   async migrating<T>(
     storage: string,
-    work: (client: pg.ClientBase, around: Surroundings) => Promise<T>,
-    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE }: AdministerOptions = {},
+    work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
+    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE, atOnce }: MigratingOptions<T> = {},
   ): Promise<T> {
-    const alone = (client: pg.ClientBase) => {
-      const last: string[] = []
-      const around = (opened: readonly pg.QueryResult[]) => ({
-        read: opened.at(-1)?.rows[0],
-        atEnd: (sql: string) => void last.push(sql),
-      })
-      return inTransaction(client, (opened) => work(client, around(opened)), {
-        begin: `${beginAlone(storage, lockTimeoutMs)}; ${reading(storage)}`,
-        last,
-      })
-    }
+    const begin = `${beginAlone(storage, lockTimeoutMs)}; ${reading(storage)}`
+    const alone = async (client: pg.ClientBase) =>
+      (await atOnce?.(client, lockTimeoutMs)) ??
+      inTransaction(client, (opened) => work(client, opened.at(-1)?.rows[0]), { begin })
     return database === OWN_DATABASE ? this.owned(alone) : this.ownedIn(database, alone)
   }
 

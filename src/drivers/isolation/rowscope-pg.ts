@@ -14,8 +14,9 @@ import {
   StorageFenced,
 } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
+import type { StorageRead } from './migration-records.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
-import { PostgresMigrator, type Surroundings } from './postgres-migrator.ts'
+import { PostgresMigrator } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
 import { deleteTenantRows } from './row-removal.ts'
@@ -71,14 +72,14 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
   /** Changes the tables, and protects what is there afterwards, in one transaction. */
   const change = async (
     server: PostgresServer,
-    work: (client: pg.ClientBase, around: Surroundings) => Promise<string[]>,
+    work: (client: pg.ClientBase, read: StorageRead) => Promise<string[]>,
     migrateOptions?: MigrateOptions,
   ): Promise<string[]> => {
     await prepare(server)
     return server.migrating(
       ROWS_SCHEMA,
-      async (client, around) => {
-        const names = await withoutForce(client, ROWS_SCHEMA, () => work(client, around))
+      async (client, read) => {
+        const names = await withoutForce(client, ROWS_SCHEMA, () => work(client, read))
         await protectRows(client, ROWS_SCHEMA, server.scopeRole)
         return names
       },
@@ -112,7 +113,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         return migrator.applied(client, ROWS_SCHEMA)
       })
       if (migrator.isUpToDate(applied)) return applied
-      return change(server, (client, around) => migrator.install(client, ROWS_SCHEMA, searchPath, around))
+      return change(server, (client, read) => migrator.install(client, ROWS_SCHEMA, searchPath, read))
     },
 
     applied: ({ placement }) => placements.server(placement).owned((client) => migrator.applied(client, ROWS_SCHEMA)),
@@ -120,14 +121,14 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     migrate: ({ placement }, options) =>
       change(
         placements.server(placement),
-        (client, around) => migrator.up(client, ROWS_SCHEMA, searchPath, around),
+        (client, read) => migrator.up(client, ROWS_SCHEMA, searchPath, read),
         options,
       ),
 
     rollback: ({ placement }, steps, options) =>
       change(
         placements.server(placement),
-        (client, around) => migrator.down(client, ROWS_SCHEMA, searchPath, steps, around),
+        (client, read) => migrator.down(client, ROWS_SCHEMA, searchPath, steps, read),
         options,
       ),
 

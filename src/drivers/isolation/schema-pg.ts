@@ -71,11 +71,11 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     provision({ placement, locator }) {
       const server = placements.server(placement)
       const schema = pg.escapeIdentifier(locator)
-      return server.migrating(locator, async (client, around) => {
+      return server.migrating(locator, async (client, read) => {
         await client.query(
           `create schema if not exists ${schema}; ${rightsIn(schema, pg.escapeIdentifier(server.scopeRole))}`,
         )
-        return migrator.install(client, locator, searchPath(locator), around)
+        return migrator.install(client, locator, searchPath(locator), read)
       })
     },
 
@@ -85,14 +85,17 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     migrate: ({ placement, locator }, options) =>
       placements
         .server(placement)
-        .migrating(locator, (client, around) => migrator.up(client, locator, searchPath(locator), around), options),
+        .migrating(locator, (client, read) => migrator.up(client, locator, searchPath(locator), read), {
+          ...options,
+          atOnce: (client, ms) => migrator.upAtOnce(client, locator, searchPath(locator), ms),
+        }),
 
     rollback: ({ placement, locator }, steps, options) =>
       placements
         .server(placement)
         .migrating(
           locator,
-          (client, around) => migrator.down(client, locator, searchPath(locator), steps, around),
+          (client, read) => migrator.down(client, locator, searchPath(locator), steps, read),
           options,
         ),
 

@@ -749,7 +749,9 @@ describe('storage', () => {
     await driver.drop(place)
     expect(await driver.isFenced(place)).toBe(false)
     expect(driver.connections()).toMatchObject([{ placement: 'main', idle: 1, busy: 0, waiting: 0 }])
-    await expect(driver.provision({ ...place, placement: 'other' })).rejects.toThrow('"other" is not configured')
+    await expect(driver.provision({ ...place, placement: 'other' })).rejects.toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+    })
   })
 
   test('that is fenced refuses every statement, also in what was begun before, until it is opened', async () => {
