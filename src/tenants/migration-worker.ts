@@ -14,9 +14,9 @@ import type { MigrationSettlement } from './migration-settlement.ts'
 import type { Outcome, StorageMigration } from './storage-migration.ts'
 
 /** Claimed in one statement, for each storage that is migrated at a time. */
-const CLAIMED_PER_LANE = 8
+const CLAIMED_PER_LANE = 16
 /** Recorded in one transaction, for each of them. */
-const SETTLED_PER_LANE = 4
+const SETTLED_PER_LANE = 8
 /** So many times as much, and no lane goes on before it is recorded. */
 const MOST_UNSETTLED = 4
 const UPKEEP_MS = 1_000

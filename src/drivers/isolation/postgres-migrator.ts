@@ -14,7 +14,7 @@ import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { kyselyOn } from './migration-client.ts'
 import {
-  expecting,
+  beginExpecting,
   forgetting,
   hasEnded,
   isUnexpected,
@@ -23,7 +23,7 @@ import {
   type StorageRead,
 } from './migration-records.ts'
 import { appliedOf, lastOf, MigrationFailed, pendingOf } from './migration-set.ts'
-import { beginAlone, orRollback } from './owner-transaction.ts'
+import { orRollback } from './owner-transaction.ts'
 
 /** What a database with tenants' rows needs once; in a transaction, ten processes may do it at the same moment. */
 export const baseObjects = (scopeRole: string): string => `
@@ -85,8 +85,7 @@ export class PostgresMigrator {
     if (!this.#expected) return undefined
     const { state, pending } = this.#expected
     const text = [
-      beginAlone(locator, lockTimeoutMs),
-      expecting(locator, state),
+      beginExpecting(locator, state, lockTimeoutMs),
       ...pending.map((migration) => stepText(searchPath, migration.up, recording(locator, migration))),
       'commit',
     ].join(';\n')

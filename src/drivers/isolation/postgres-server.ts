@@ -13,8 +13,8 @@ import { refuseMightyRole } from './login-rights.ts'
 import { reading, type StorageRead } from './migration-records.ts'
 import { beginAlone, inTransaction } from './owner-transaction.ts'
 import { prepareStatements } from './postgres-migrator.ts'
-import { type Manner, ScopedConnection } from './scoped-connection.ts'
-import { type Scope, tryScope } from './scoped-query.ts'
+import { isIdle, type Manner, ScopedConnection } from './scoped-connection.ts'
+import { ready, type Scope, tryScope } from './scoped-query.ts'
 
 /** As many as a run of migrations may use at once; opened when they are needed. */
 const OWNER_CONNECTIONS = 16
@@ -159,7 +159,8 @@ export class PostgresServer {
       isClean = true
       return result
     } catch (error) {
-      isClean = error instanceof pg.DatabaseError
+      await ready(client)
+      isClean = error instanceof pg.DatabaseError && isIdle(client)
       throw error
     } finally {
       client.release(!isClean)

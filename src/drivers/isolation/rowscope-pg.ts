@@ -57,8 +57,9 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         .owned(async (client) => {
           await client.query(rowObjects(server.scopeRole))
           await client.query(
-            `create schema if not exists ${ROWS_SCHEMA};
-             grant usage on schema ${ROWS_SCHEMA} to ${pg.escapeIdentifier(server.scopeRole)}`,
+            `begin; select pg_advisory_xact_lock(hashtextextended('${ROWS_SCHEMA}', 0));
+             create schema if not exists ${ROWS_SCHEMA};
+             grant usage on schema ${ROWS_SCHEMA} to ${pg.escapeIdentifier(server.scopeRole)}; commit`,
           )
         })
         .catch((error) => {

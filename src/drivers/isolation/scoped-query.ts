@@ -6,7 +6,7 @@
  * PostgreSQL runs what stands before one Sync as one implicit transaction: when the scope fails, the statement is skipped; when
  * it ends, the scope is gone, because it is set with `set_config(.., true)` only. It costs no round trip of its own.
  *
- * The scope's statement has been prepared on the connection before (`tryScope`), so that its answers are exactly one row and one
+ * The scope's statement has been prepared on the connection before (`tryScope`). Its answer is one row without columns and one
  * CommandComplete, which are taken out of the statement's result here.
  */
 import pg from 'pg'
@@ -28,15 +28,14 @@ const SCOPE_NAME = 'tenantry_scope'
 const WHERE = 'current_database() as database, pg_backend_pid() as pid'
 
 /**
- * Two columns fail on purpose, and with them the batch. The division: somebody has left temporary tables on the connection,
- * which the next tenant would find. The logarithm of zero: the storage is fenced.
+ * It has no columns, which would be written out, sent and read for nobody: what it does are conditions. None of them is ever false;
+ * two fail on purpose, and with them the batch. The division: somebody has left temporary tables on the connection, which the next
+ * tenant would find. The logarithm of zero: the storage is fenced.
  */
-const scopeText = (
-  hasNoTables: string,
-) => `select set_config('app.tenant_id', $1, true), set_config('search_path', $2, true),
-  set_config('role', $3, true), 1 / (${hasNoTables})::int,
-  case when $4::pg_catalog.text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end,
-  ${WHERE}`
+const scopeText = (hasNoTables: string) => `select where
+  set_config('app.tenant_id', $1, true) is not null and set_config('search_path', $2, true) is not null and
+  set_config('role', $3, true) is not null and 1 / (${hasNoTables})::int = 1 and
+  case when $4::pg_catalog.text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end = 0`
 
 /**
  * A session that has had temporary tables says so for ever, and is closed. Through a pooler it is not ours to close: there its
@@ -105,10 +104,9 @@ const NAME_TAKEN = '42P05'
 /** Tries a new connection, outside of any transaction. With `named`, the scope is prepared on it then, which leaves nothing else. */
 export async function tryScope(client: pg.ClientBase, form: ScopeForm): Promise<Reached> {
   try {
-    const { rows } = await client.query(
-      form === 'named' ? { name: SCOPE_NAME, text: SCOPE_TEXTS.named, values: valuesOf(NOWHERE) } : `select ${WHERE}`,
-    )
-    const [{ database, pid }] = rows
+    const config = { text: `select ${WHERE}`, values: [] }
+    const { rows } = await send(client, form === 'named' ? new FirstQuery(config) : new HostQuery(config))
+    const [{ database, pid }] = rows as unknown as [{ database: string; pid: number }]
     return { database, isBehindPooler: pid !== stateOf(client).processID }
   } catch (error) {
     const isUsedBefore = sqlState(error) === NAME_TAKEN || scopeFault(error) === 'temporary tables'
@@ -189,6 +187,18 @@ export class ScopedQuery extends HostQuery {
   override handleCommandComplete(message: unknown, connection: Connection): void {
     if (this.#isScoped) super.handleCommandComplete(message, connection)
     this.#isScoped = true
+  }
+}
+
+/** Prepares the scope on a new connection, and tries it outside of any tenant. */
+class FirstQuery extends ScopedQuery {
+  constructor(config: ScopedConfig) {
+    super(config, NOWHERE, 'named')
+  }
+
+  override prepare(connection: Connection): void {
+    connection.parse({ name: SCOPE_NAME, text: SCOPE_TEXTS.named })
+    super.prepare(connection)
   }
 }
 
