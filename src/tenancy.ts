@@ -163,6 +163,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     }
     const changes = new TableChanges(database)
     await changes.start()
+    stops.push(() => changes.stop())
     await storage.start({ placements: prepared, migrations, generation: () => changes.generation, log })
     stops.push(() => storage.stop())
 

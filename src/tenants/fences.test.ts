@@ -115,3 +115,17 @@ describe('the storage of a tenant', () => {
     }
   })
 })
+
+test('a handle that is used before the activation is committed opens nothing: it may be rolled back', async () => {
+  await world.tenancy.tenants.suspend('acme')
+  const doubted = world.tenancy.transaction(async () => {
+    await world.tenancy.tenants.activate('acme')
+    const handle = await world.tenancy.tenant('acme')
+    await expect(handle.pool.query('select 1')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    throw new Error('no')
+  })
+  await expect(doubted).rejects.toThrow('no')
+  const place = await placeOf('acme')
+  expect(await world.tenancy.tenants.storage.driver(place.isolation).isFenced(place)).toBe(true)
+  await world.tenancy.tenants.activate('acme')
+})

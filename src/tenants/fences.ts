@@ -62,7 +62,9 @@ export class Fences {
   }
 
   /** Sees to it that no fence stands before the tenant, if it is active. Answers whether it is. */
-  mend(id: string): Promise<boolean> {
+  async mend(id: string): Promise<boolean> {
+    // Nothing is lifted for what may be rolled back; and the caller's transaction may hold the row that others wait for here.
+    if (this.#kernel.database.inTransaction) return false
     const opening = this.#opening.get(id) ?? this.#open(id).finally(() => this.#opening.delete(id))
     this.#opening.set(id, opening)
     return opening

@@ -7,6 +7,7 @@
 import type { Database } from '../kernel/database.ts'
 import { MigrationInterrupted } from './migration-errors.ts'
 import { type Counts, ITEM_STATES, type MigrationItem, type MigrationRun } from './migration-run.ts'
+import { tellTableChanges } from './table-changes.ts'
 
 /** A process that keeps being killed by one item must come to an end, too. */
 const LEASES_LOST_AT_MOST = 5
@@ -156,6 +157,7 @@ export class MigrationItems {
       )
       if (held.rows.length === 0) return true
       const { rows } = await this.#database.sql(FINISH, [this.#run.id, now])
+      if (rows.length > 0) await tellTableChanges(this.#database)
       return rows.length > 0
     })
   }

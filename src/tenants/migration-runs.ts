@@ -106,7 +106,6 @@ export class MigrationRuns {
       kernel: this.#kernel,
       storage: this.#storage,
       versions: this.#versions,
-      changes: this.#changes,
       run,
       items,
     }
@@ -178,6 +177,7 @@ export class MigrationRuns {
         .returningAll()
         .executeTakeFirst()
       if (!run) return undefined
+      await this.#changes.tell()
       await addItems(database, run.id, selection, this.#versions.folder, sharing)
       await this.#prune()
       return run

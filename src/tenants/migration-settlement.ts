@@ -15,13 +15,11 @@ import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, sharingTenants, writeVersions } from './shared-storage.ts'
 import type { Storage } from './storage.ts'
 import type { Outcome } from './storage-migration.ts'
-import type { TableChanges } from './table-changes.ts'
 
 export interface MigrationSettlementParts {
   readonly kernel: Kernel
   readonly storage: Storage
   readonly versions: SchemaVersions
-  readonly changes: TableChanges
   readonly run: MigrationRun
   readonly items: MigrationItems
 }
@@ -60,7 +58,7 @@ export class MigrationSettlement {
   }
 
   #together(outcomes: readonly Outcome[]): Promise<void> {
-    const { kernel, changes, items } = this.#parts
+    const { kernel, items } = this.#parts
     return kernel.database.transaction(async () => {
       const sorted = [...outcomes].sort((one, other) => (one.item.storage < other.item.storage ? -1 : 1))
       const told = await Promise.all(sorted.map(async (outcome) => ({ outcome, news: await this.#news(outcome) })))
@@ -71,7 +69,6 @@ export class MigrationSettlement {
         if (item.tenant) await this.#announce(item.tenant.id, news)
         else await this.#settleSharing(item, ran)
       }
-      if (told.some(({ outcome, news }) => outcome.ran.length > 0 || news.length > 0)) await changes.tell()
     })
   }
 

@@ -7,6 +7,7 @@ import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { TenantMigrated } from './events.ts'
 import { toPlace } from './registry.ts'
 
 const OWNED = `tenant_id text not null default tenantry.current_tenant()`
@@ -47,4 +48,23 @@ test.each([
     const place = toPlace(await deployed.tenants.registry.row('acme'))
     await deployed.tenants.storage.driver(place.isolation).drop(place)
   }
+})
+
+test('a run whose end could not be told of has changed the tables all the same', async () => {
+  const world = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS] })
+  opened.push(world)
+  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+  const acme = await world.tenancy.tenant('acme')
+  const write = () => acme.pool.query('insert into events (at) values ($1)', [NOON])
+  for (let n = 0; n < 3; n++) await write()
+  const deployed = await world.open({ migrations: [EVENTS, EXACT] })
+  deployed.kernel.events.subscribe(TenantMigrated, 'within', () => {
+    throw new Error('nobody is told')
+  })
+  expect(await deployed.tenants.migrations.run()).toMatchObject({ failed: 1 })
+  await eventually(async () => {
+    await write()
+    const { rows } = await acme.pool.query('select from events where at = $1', [NOON])
+    expect(rows.length).toBeGreaterThan(0)
+  })
 })

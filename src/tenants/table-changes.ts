@@ -1,17 +1,25 @@
 /**
- * Whether tenants' tables have changed since, in whichever process that was done. Drivers give names to statements on their
+ * Whether tenants' tables may have changed since, in whichever process that was done. Drivers give names to statements on their
  * connections, and a name is good for as long as the tables are what they were (named-statements.ts).
  *
- * It is said with the commit of what is known of a storage, right after the storage's own; and for all tenants at once, as names
- * are cheap to make again. While this process cannot hear of it, nothing is given a name.
+ *   settled ──a run of migrations begins, ends, or may have been missed──► in doubt ──none is unfinished──► settled, in another generation
+ *
+ * As long as a run is unfinished nothing is given a name: so it does not matter when, or by whom, what came of a storage is written
+ * down. A run says that it begins before it changes anything.
  */
 import type { Database } from '../kernel/database.ts'
 
 const CHANNEL = 'multitenancy_tables'
+const RETRY_MS = 5_000
+
+/** Tells every process, with the commit of the transaction in progress. */
+export const tellTableChanges = (database: Database): Promise<void> => database.notify(CHANNEL, '')
 
 export class TableChanges {
   readonly #database: Database
   #count = 0
+  #isSettled = false
+  #retry: NodeJS.Timeout | undefined
 
   constructor(database: Database) {
     this.#database = database
@@ -19,18 +27,38 @@ export class TableChanges {
 
   /** Begins to hear of changes made by other processes. */
   async start(): Promise<void> {
-    const heard = () => void this.#count++
+    const heard = () => void this.#doubt()
     await this.#database.listen(CHANNEL, heard, heard)
   }
 
-  /** Rises with every change; undefined when one might have been missed. */
-  get generation(): number | undefined {
-    return this.#database.isListening ? this.#count : undefined
+  stop(): void {
+    clearTimeout(this.#retry)
   }
 
-  /** Tells every process, this one included, with the commit of the transaction in progress. */
+  /** Another one after every change; undefined while tables may be changing, or a change might have been missed. */
+  get generation(): number | undefined {
+    return this.#isSettled && this.#database.isListening ? this.#count : undefined
+  }
+
+  /** Tells every process with the commit of the transaction in progress, and knows of it itself right after that. */
   async tell(): Promise<void> {
-    await this.#database.notify(CHANNEL, '')
-    this.#database.afterCommit(() => this.#count++)
+    await tellTableChanges(this.#database)
+    this.#database.afterCommit(() => this.#doubt())
+  }
+
+  async #doubt(): Promise<void> {
+    this.#count++
+    this.#isSettled = false
+    clearTimeout(this.#retry)
+    const count = this.#count
+    try {
+      const { rows } = await this.#database.sql(
+        `select exists (select from multitenancy.migration_runs where state = 'running') as unfinished`,
+      )
+      if (count === this.#count) this.#isSettled = !rows[0].unfinished
+    } catch {
+      // Nothing is given a name meanwhile; the database says elsewhere that it is away.
+      if (count === this.#count) this.#retry = setTimeout(() => void this.#doubt(), RETRY_MS).unref()
+    }
   }
 }

@@ -47,6 +47,8 @@ export interface SourceParts {
 type Work<T> = (driver: IsolationDriver, place: Place) => Promise<T>
 
 const RETRY_AFTER_SECONDS = 5
+const CONNECTING = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|57P03|53300)$/
+const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to connect)/
 
 export function tenantSource(id: string, parts: SourceParts): TenantSource {
   const at = <T>(work: Work<T>): Promise<T> => run(id, parts, work)
@@ -99,13 +101,23 @@ async function placeNow(id: string, { registry, fences }: SourceParts, before: P
 }
 
 /** What the server of a tenant said as it failed is for the log, and for who looks at the cause. */
-const told = (error: unknown): unknown =>
-  isDatabaseUnavailable(error)
-    ? DependencyUnavailable('The database of this tenant cannot be reached at the moment.', {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-        cause: error,
-      })
-    : error
+const told = (error: unknown): unknown => {
+  if (!isDatabaseUnavailable(error)) return error
+  if (isConnecting(error)) {
+    const retryAfterSeconds = RETRY_AFTER_SECONDS
+    return DependencyUnavailable('The database of this tenant cannot be reached.', { retryAfterSeconds, cause: error })
+  }
+  return DependencyUnavailable('The database of this tenant was lost; it may have done what it was asked.', {
+    cause: error,
+  })
+}
+
+/** Nobody listened, or nobody was let in: then nothing was sent, and whoever asks again does nothing twice. */
+function isConnecting(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.every(isConnecting)
+  const { code = '', message = '' } = error as { code?: string; message?: string }
+  return CONNECTING.test(code) || CONNECTING_MESSAGES.test(message)
+}
 
 /** A connection that is held: what it meets is counted and told as everywhere. */
 class WatchedConnection implements TenantConnection {

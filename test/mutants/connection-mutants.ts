@@ -29,8 +29,8 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'budget free before the socket is closed',
     story: 'The server sees more connections than there may be.',
     file: CONNECTIONS,
-    replace: '    this.#ending++\n    goodbye(client)',
-    by: '    this.#ending++\n    this.#total--\n    goodbye(client)',
+    replace: '    this.#ending++\n    const settle',
+    by: '    this.#ending++\n    this.#total--\n    const settle',
     tests: ['src/drivers/isolation/connections.test.ts'],
   },
   {

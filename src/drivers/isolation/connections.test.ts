@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from '../../testing/database.ts
 import { startProxy } from '../../testing/proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { Connections, type PooledClient, type Wish } from './connections.ts'
-import { knock } from './knock.ts'
+import { type Answer, knock as ask } from './knock.ts'
 
 const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
 const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
@@ -33,16 +33,22 @@ afterEach(async () => {
 /** Each database of a wish is the same one here, and its sessions have its name. */
 function connectionsOf(
   limits: Partial<ConnectionLimits> = {},
-  { maxSchemas = 1_000, url = database.url } = {},
+  {
+    maxSchemas = 1_000,
+    url = database.url,
+    knock = (): Promise<Answer> => ask(url, 1_000),
+    until = Promise.resolve(),
+  } = {},
 ): Connections {
   const connections = new Connections({
     limits: { ...LIMITS, ...limits },
     maxSchemas,
     isPooled: false,
-    reach: () => knock(url, 1_000),
+    knock,
     log: createLogger({ level: 'silent' }),
     open: async (name) => {
       if (name === 'missing') throw new Error('there is no such database')
+      if (name.startsWith('hangs')) await until
       const client = new pg.Client({ connectionString: url, application_name: name, keepAlive: true })
       client.on('error', () => undefined)
       await client.connect()
@@ -52,6 +58,9 @@ function connectionsOf(
   opened.push(connections)
   return connections
 }
+
+/** Real time, for what is asked over the network while the clock is a test's. */
+const answered = () => watcher.query('select pg_sleep(0.1)')
 
 /** What the server has open: the name of the database for each. */
 const seen = async (): Promise<string[]> => {
@@ -293,15 +302,32 @@ describe('a server that fails', () => {
     const connections = connectionsOf({ max: 2 }, { url: proxy.url })
     const [held, idle] = [await connections.acquire(shared('a')), await connections.acquire(shared('b'))]
     connections.release(idle, false)
+    await vi.advanceTimersByTimeAsync(5_000) // it answers a first time, and is known to
+    await answered()
     proxy.silence()
-    const asked = expect(held.client.query('select 1')).rejects.toThrow('the server has gone silent')
-    await vi.advanceTimersByTimeAsync(5_000)
+    const asked = held.client.query('select 1').catch((error: Error) => error.message)
+    for (let knock = 0; knock < 2; knock++) {
+      await vi.advanceTimersByTimeAsync(5_000)
+      await answered()
+    }
     await vi.advanceTimersByTimeAsync(1_000)
-    await asked
-    expect(connections.count()).toMatchObject({ idle: 0, busy: 1 })
+    expect(await asked).toBe('the server has gone silent')
     connections.release(held, true)
     vi.useRealTimers()
+    await eventually(() => expect(connections.count()).toMatchObject({ idle: 0, busy: 0 }))
     await proxy.close()
+  })
+
+  test('that has never answered a knock, and a knock that fails, say nothing', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    for (const answer of ['silent', 'refused'] as const) {
+      const connections = connectionsOf({}, { knock: async () => answer })
+      const held = await connections.acquire(shared('a'))
+      const asked = held.client.query(`select from pg_sleep(0.3)`)
+      for (let turn = 0; turn < 4; turn++) await vi.advanceTimersByTimeAsync(5_000)
+      expect((await asked).rowCount).toBe(1)
+      connections.release(held, false)
+    }
   })
 
   test('to answer soon, but is there, is waited for', async () => {
@@ -338,6 +364,15 @@ describe('a server that fails', () => {
   })
 })
 
+test('a tenant whose connections hang keeps nobody else’s from being made', async () => {
+  const { promise: until, resolve: release } = Promise.withResolvers<void>()
+  const connections = connectionsOf({ max: 10, perTenant: 5, waitMs: 5_000 }, { until })
+  const hanging = ['1', '2', '3', '4', '5'].map((n) => connections.acquire({ ...own('slow'), database: `hangs ${n}` }))
+  expect(await use(connections, own('quiet'), askName)).toBe('of quiet')
+  release()
+  for (const pooled of await Promise.all(hanging)) connections.release(pooled, false)
+})
+
 describe('closing', () => {
   test('refuses who waits and who comes, and waits for what is in use', async () => {
     const connections = connectionsOf()
@@ -356,6 +391,18 @@ describe('closing', () => {
     connections.release(b, false)
     await closing
     expect(await seen()).toEqual([])
+  })
+
+  test('takes away what nobody gives back', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const connections = connectionsOf()
+    const kept = await connections.acquire(own('a'))
+    const closing = connections.close()
+    vi.advanceTimersByTime(10_000)
+    await closing
+    connections.release(kept, false)
+    expect(connections.count()).toMatchObject({ idle: 0, busy: 0 })
+    vi.useRealTimers()
   })
 
   test('waits for a connection that is being made', async () => {

@@ -13,16 +13,17 @@
 import type pg from 'pg'
 import type { Logger } from '../../kernel/logger.ts'
 import type { ConnectionLimits } from '../../tenants/isolation.ts'
+import { Gate } from './gate.ts'
 import { cut, goodbye } from './goodbye.ts'
 import { IdleClients } from './idle-clients.ts'
+import type { Answer } from './knock.ts'
 import { NamedStatements } from './named-statements.ts'
+import { Silence } from './silence.ts'
 import { Turns } from './turns.ts'
 
 const IDLE_MS = 30_000
 /** A few times what a connection costs. */
 const TURN_MS = 25
-/** Connections that are made and closed at once: more would only wait for each other, as each costs the server a process. */
-const MOST_CHANGING = 4
 /** How long a client may be lent before the server is asked whether it is there at all. */
 const SILENT_MS = 5_000
 /** How long `close` waits for clients to come back. */
@@ -56,8 +57,8 @@ export interface ConnectionsOptions {
   readonly maxSchemas: number
   /** Opens and checks one. */
   readonly open: (database: string) => Promise<pg.Client>
-  /** Rejects when the server does not answer at all. */
-  readonly reach: () => Promise<void>
+  /** Asks the server whether it is there. */
+  readonly knock: () => Promise<Answer>
   /** Whether a pooler in transaction mode stands between: then each transaction may have another session of the server. */
   readonly isPooled: boolean
   readonly log: Logger
@@ -66,13 +67,14 @@ export interface ConnectionsOptions {
 export class Connections {
   readonly #options: ConnectionsOptions
   readonly #turns: Turns<Wish, PooledClient>
+  readonly #gate = new Gate(() => this.#serve())
+  readonly #silence: Silence
   readonly #idle = new IdleClients()
   readonly #inUse = new Map<string, number>()
   readonly #lent = new Set<PooledClient>()
   /** Connected, connecting, and closing ones. */
   #total = 0
   #busy = 0
-  #connecting = 0
   #ending = 0
   #hits = 0
   #misses = 0
@@ -90,6 +92,7 @@ export class Connections {
   constructor(options: ConnectionsOptions) {
     this.#options = options
     this.#turns = new Turns(options.limits)
+    this.#silence = new Silence(options.knock)
   }
 
   get isPooled(): boolean {
@@ -102,7 +105,7 @@ export class Connections {
     if (this.#mayHave(wish)) {
       const idle = this.#idle.take(wish)
       if (idle) return this.#lend(idle, wish)
-      if (this.#hasRoom && this.#mayChange) return this.#connect(wish)
+      if (this.#hasRoom && this.#gate.isOpen) return this.#connect(wish)
     }
     const waiting = this.#turns.wait(wish)
     this.#serve()
@@ -111,7 +114,7 @@ export class Connections {
 
   /** @param destroy when it is not known to be clean. */
   release(pooled: PooledClient, destroy: boolean): void {
-    this.#lent.delete(pooled)
+    if (!this.#lent.delete(pooled)) return // taken away at the end
     this.#giveBack(pooled.wish.tenantId)
     if (destroy || this.#isClosed || pooled.schemas.size > this.#options.maxSchemas) this.#end(pooled)
     else this.#park(pooled)
@@ -143,7 +146,9 @@ export class Connections {
       this.#drained = resolve
     })
     this.#endAll(this.#idle.all())
-    const timer = setTimeout(() => this.#cutOff(this.#lent, 'the connections are closed'), DRAIN_MS)
+    const timer = setTimeout(() => {
+      for (const pooled of this.#lent) this.release(pooled, true)
+    }, DRAIN_MS)
     if (this.#total > 0) await drained
     clearTimeout(timer)
     clearTimeout(this.#watch)
@@ -151,10 +156,6 @@ export class Connections {
 
   get #hasRoom(): boolean {
     return this.#total < this.#options.limits.max
-  }
-
-  get #mayChange(): boolean {
-    return this.#connecting + this.#ending < MOST_CHANGING
   }
 
   #lend(pooled: PooledClient, wish: Wish): PooledClient {
@@ -176,14 +177,15 @@ export class Connections {
     this.#misses++
     this.#total++
     this.#take(wish.tenantId)
-    this.#connecting++
-    const opening = this.#options.open(wish.database).finally(() => this.#connecting--)
-    const client = await opening.catch((error) => {
+    const settle = this.#gate.enter()
+    const client = await this.#options.open(wish.database).catch((error) => {
+      settle()
       this.#giveBack(wish.tenantId)
       this.#gone()
       this.#serve()
       throw error
     })
+    settle()
     const now = performance.now()
     const known = { schemas: new Set<string>(), statements: new NamedStatements() }
     const pooled = { client, wish, ...known, lentAt: now, idleSince: 0, turnEndsAt: now + TURN_MS }
@@ -208,14 +210,14 @@ export class Connections {
   /** Gives what is free to those who wait. */
   #serve(): void {
     for (;;) {
-      const mayConnect = this.#hasRoom && this.#mayChange
+      const mayConnect = this.#hasRoom && this.#gate.isOpen
       if (!mayConnect && this.#idle.isEmpty) return
       const first = this.#turns.first(this.#mayHave)
       if (!first) return
       const isServed = mayConnect || this.#idle.has(first.wish.database)
-      const waiter = isServed ? first : this.#turns.first(this.#mayChange ? this.#mayGoOn : this.#mayUse)
+      const waiter = isServed ? first : this.#turns.first(this.#gate.isOpen ? this.#mayGoOn : this.#mayUse)
       if (!waiter) {
-        if (!this.#hasRoom && this.#mayChange) this.#evict()
+        if (!this.#hasRoom && this.#gate.isOpen) this.#evict()
         return
       }
       this.#turns.take(waiter)
@@ -258,11 +260,15 @@ export class Connections {
     for (const pooled of [...idle]) if (this.#idle.remove(pooled)) this.#end(pooled)
   }
 
-  #end({ client }: PooledClient): void {
+  /** @param isCut without a goodbye, which nobody would hear */
+  #end({ client }: PooledClient, isCut = false): void {
     this.#ending++
+    const settle = this.#gate.enter()
+    if (isCut) cut(client, gone())
     goodbye(client)
       .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not ended in order'))
       .finally(() => {
+        settle()
         this.#ending--
         this.#gone()
         this.#serve()
@@ -276,21 +282,12 @@ export class Connections {
   async #listen(): Promise<void> {
     const asked = performance.now()
     const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= asked - SILENT_MS / 2)
-    if (waiting.length > 0) {
-      try {
-        await this.#options.reach()
-      } catch (error) {
-        this.#options.log.warn({ err: error }, 'a server has gone silent; its connections are given up')
-        const stillWaiting = waiting.filter((pooled) => this.#lent.has(pooled) && pooled.lentAt <= asked)
-        this.#cutOff(stillWaiting, 'the server has gone silent')
-        this.#endAll(this.#idle.all())
-      }
+    if (waiting.length > 0 && (await this.#silence.hasCome())) {
+      this.#options.log.warn('a server has gone silent; its connections are given up')
+      for (const pooled of waiting) if (this.#lent.has(pooled) && pooled.lentAt <= asked) cut(pooled.client, gone())
+      for (const pooled of this.#idle.all()) if (this.#idle.remove(pooled)) this.#end(pooled, true)
     }
     this.#watch = this.#lent.size > 0 ? setTimeout(() => void this.#listen(), SILENT_MS).unref() : undefined
-  }
-
-  #cutOff(clients: Iterable<PooledClient>, why: string): void {
-    for (const { client } of clients) cut(client, Object.assign(new Error(why), { code: 'ETIMEDOUT' }))
   }
 
   #gone(): void {
@@ -298,3 +295,5 @@ export class Connections {
     if (this.#total === 0) this.#drained?.()
   }
 }
+
+const gone = () => Object.assign(new Error('the server has gone silent'), { code: 'ETIMEDOUT' })

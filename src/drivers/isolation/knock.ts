@@ -1,6 +1,6 @@
 /**
- * Whether a server is there at all, without a session: PostgreSQL and its poolers answer a request for encryption with one byte,
- * before anybody has logged in and whatever else they are busy with.
+ * Whether a server has gone silent, without a session: PostgreSQL and its poolers answer a request for encryption with one byte,
+ * before anybody has logged in and whatever else they are busy with. Behind a pooler it is the pooler that is asked.
  */
 import { connect } from 'node:net'
 import pg from 'pg'
@@ -8,21 +8,23 @@ import pg from 'pg'
 /** SSLRequest: its length, and the number that stands in place of a version of the protocol. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
 
-/** Rejects unless something is answered within `ms`. */
-export function knock(url: string, ms: number): Promise<void> {
+export type Answer = 'answered' | 'refused' | 'silent'
+
+/** @param ms how long it may take; a refusal, or whatever this process could not do, is not silence */
+export function knock(url: string, ms: number): Promise<Answer> {
   const { host, port } = new pg.Client(url)
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
-    const end = (error?: Error) => {
+    const end = (answer: Answer) => {
       clearTimeout(timer)
       socket.destroy()
-      if (error) reject(error)
-      else resolve()
+      resolve(answer)
     }
-    const timer = setTimeout(() => end(new Error(`no answer within ${ms} ms`)), ms)
+    // An answer may have been there for long, when it was this process that was busy: it is read first.
+    const timer = setTimeout(() => setImmediate(() => setImmediate(() => end('silent'))), ms)
     socket.on('connect', () => socket.write(SSL_REQUEST))
-    socket.on('data', () => end())
-    socket.on('error', end)
-    socket.on('close', () => end(new Error('the connection was closed')))
+    socket.on('data', () => end('answered'))
+    socket.on('error', () => end('refused'))
+    socket.on('close', () => end('refused'))
   })
 }

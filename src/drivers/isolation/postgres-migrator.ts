@@ -71,8 +71,10 @@ export class PostgresMigrator {
     if (this.#migrations.length === 0) return []
     const pending = pendingOf(this.#migrations, appliedOf(this.#migrations, read.ran))
     refuseMissing(read)
+    const ran = await this.#run(client, locator, searchPath, pending)
+    // Each has been run by itself: it ends where its text does, and leaves the transaction to us. Only then do they go into one.
     if (pending.length > 0) this.#expected = pending.every(isText) ? { state: read.state, pending } : undefined
-    return this.#run(client, locator, searchPath, pending)
+    return ran
   }
 
   /** The same with a transaction of its own. Answers undefined when it has done nothing, and `up` is to be asked. */
@@ -94,10 +96,8 @@ export class PostgresMigrator {
       return pending.map(({ name }) => name)
     } catch (error) {
       if (isUnexpected(error)) return undefined
-      const ending = pending.find(({ name }) => hasEnded(error, name))
       const [only] = pending.length === 1 ? pending : []
-      const failed = ending ?? only
-      if (failed) throw failure(error, failed.name, 'up')
+      if (only) throw failure(error, only.name, 'up')
       if (isPassing(error)) throw error
       return undefined
     }

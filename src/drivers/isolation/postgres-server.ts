@@ -2,12 +2,14 @@
  * One PostgreSQL server (a placement) as the drivers use it: a small pool of the owner for DDL, and the connections of the tenant
  * login for tenants' queries, which all drivers of a tenancy share. A login that could see more than it should is refused.
  */
+import { LRUCache } from 'lru-cache'
 import pg from 'pg'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
 import { Connections } from './connections.ts'
 import { cut, goodbye } from './goodbye.ts'
+import { inTime, silent } from './in-time.ts'
 import { knock } from './knock.ts'
 import { refuseMightyRole } from './login-rights.ts'
 import { reading, type StorageRead } from './migration-records.ts'
@@ -24,8 +26,9 @@ const LOCK_TIMEOUT_MS = 10_000
 const TRUSTED_MS = 60_000
 /** A backend keeps some 60 KB of each five tables it has seen. */
 const SCHEMAS_PER_CONNECTION = 1_000
-/** For what a request waits for. Migrations and the like take as long as they take. */
-const ANSWER_MS = 5_000
+
+/** For what is under way on the owner's connections to come to its end. */
+const CLOSE_MS = 10_000
 
 /** The server's own database, beside those that belong to a tenant. */
 export const OWN_DATABASE = ''
@@ -51,9 +54,11 @@ export class PostgresServer {
   readonly #placement: Placement
   readonly #log: Logger
   readonly #owner: pg.Pool
+  readonly #owned = new Set<pg.ClientBase>()
   #users = 0
   #prepared: Promise<void> | undefined
-  #trustedUntil = 0
+  /** By database: owning something is something of one. */
+  readonly #trustedUntil = new LRUCache<string, number>({ max: 1_000 })
 
   /** The server of a placement: one for all drivers of a tenancy. Give it back with `close`. */
   static of(placement: Placement, log: Logger): PostgresServer {
@@ -76,7 +81,11 @@ export class PostgresServer {
       application_name: 'tenantry ddl',
     })
     // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
-    this.#owner.on('connect', (client) => client.on('error', () => undefined))
+    this.#owner.on('connect', (client) => {
+      client.on('error', () => undefined)
+      this.#owned.add(client)
+    })
+    this.#owner.on('remove', (client) => this.#owned.delete(client))
     this.#owner.on('error', (error) => {
       if (!this.#owner.ending)
         log.warn({ err: error, placement: this.name }, 'an idle connection of a placement was lost')
@@ -85,7 +94,7 @@ export class PostgresServer {
       limits: placement.connections,
       maxSchemas: SCHEMAS_PER_CONNECTION,
       open: (database) => this.#open(database),
-      reach: () => knock(placement.tenantUrl, CONNECT_TIMEOUT_MS),
+      knock: () => knock(placement.tenantUrl, CONNECT_TIMEOUT_MS),
       isPooled: placement.pooler,
       log,
     })
@@ -169,13 +178,18 @@ export class PostgresServer {
 
   /** The same for work that somebody waits for: fails when the server has not answered all of it in five seconds. */
   answered<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
-    return this.owned(async (client) => {
-      const timer = setTimeout(() => cut(client, silent()), ANSWER_MS)
-      try {
-        return await work(client)
-      } finally {
-        clearTimeout(timer)
-      }
+    let isLate = false
+    let client: pg.ClientBase | undefined
+    const answer = this.owned((own) => {
+      if (isLate) throw silent()
+      client = own
+      return work(own).finally(() => {
+        client = undefined
+      })
+    })
+    return inTime(answer, () => {
+      isLate = true
+      if (client) cut(client, silent())
     })
   }
 
@@ -209,7 +223,11 @@ export class PostgresServer {
   async close(): Promise<void> {
     if (--this.#users > 0) return
     servers.delete(this.#placement)
+    const timer = setTimeout(() => {
+      for (const client of this.#owned) cut(client, silent())
+    }, CLOSE_MS)
     await Promise.all([this.#owner.end(), this.connections.close()])
+    clearTimeout(timer)
   }
 
   async #prepare(): Promise<void> {
@@ -233,9 +251,9 @@ export class PostgresServer {
     const timer = setTimeout(() => cut(client, silent()), CONNECT_TIMEOUT_MS)
     try {
       await client.connect()
-      if (performance.now() > this.#trustedUntil) {
+      if (performance.now() > (this.#trustedUntil.get(database) ?? 0)) {
         await refuseMightyRole(client, this.scopeRole)
-        this.#trustedUntil = performance.now() + TRUSTED_MS
+        this.#trustedUntil.set(database, performance.now() + TRUSTED_MS)
       }
       const reached = await tryScope(client, this.connections.isPooled ? 'in full' : 'named')
       if (reached.isBehindPooler && !this.connections.isPooled) throw hiddenPooler(this.name)
@@ -253,8 +271,6 @@ export class PostgresServer {
     }
   }
 }
-
-const silent = () => Object.assign(new Error('the server did not answer in time'), { code: 'ETIMEDOUT' })
 
 const servers = new WeakMap<Placement, PostgresServer>()
 

@@ -19,6 +19,8 @@ const HASH_LENGTH = 12
 
 /** The setting by which the owner's transaction asks for the rows of all tenants. */
 export const ALL_TENANTS = 'tenantry.all_tenants'
+/** The setting of a transaction in which the owner sees the rows of the tenant that it names. */
+export const ONE_TENANT = 'tenantry.one_tenant'
 
 /**
  * What a database needs once, after `prepareStatements`; ten processes may do it at the same moment. A tenant may look up its
@@ -78,7 +80,8 @@ const tenantClauses = (role: string): string =>
 /** Who logged in counts, not who runs: a SECURITY DEFINER function of the owner stays shut when a tenant calls it. */
 const ownerClauses = (role: string): string =>
   `for all to ${pg.escapeIdentifier(role)}
-   using ((select pg_has_role(session_user, ${pg.escapeLiteral(role)}, 'member') and current_setting('${ALL_TENANTS}', true) = 'on'))`
+   using ((select pg_has_role(session_user, ${pg.escapeLiteral(role)}, 'member'))
+     and ((select current_setting('${ALL_TENANTS}', true) = 'on') or tenant_id = current_setting('${ONE_TENANT}', true)))`
 
 /** Of everything about a policy that the catalog keeps, so that one changed under its name is found. */
 const KEPT = `left(md5(concat_ws('|', polcmd, polpermissive,

@@ -22,6 +22,7 @@ import { MigrationFailed } from './migration-set.ts'
 import { type Finding, faultsOf, ownerRepairsOf, type Repair, repairsOf } from './row-policies-rules.ts'
 import {
   ALL_TENANTS,
+  ONE_TENANT,
   policyDefinition,
   queryPinned,
   readSchema,
@@ -66,20 +67,36 @@ export async function auditRows(client: pg.ClientBase, schema: string, scopeRole
  * No table is altered, so tenants' queries go on and nothing is left open if the process dies: a policy admits who logged in as
  * the owner (or may become it) while a setting of the transaction asks for it. Needs an open transaction.
  */
-export async function withoutForce<T>(client: pg.ClientBase, schema: string, work: () => Promise<T>): Promise<T> {
-  if (transactionStatus(client) !== 'T') throw new Error('withoutForce needs an open transaction')
+export const withoutForce = <T>(client: pg.ClientBase, schema: string, work: () => Promise<T>): Promise<T> =>
+  withSetting(client, schema, [ALL_TENANTS, 'on'], work)
+
+/** The same for the rows of one tenant. A superuser sees those of all, here as always. */
+export const withRowsOf = <T>(
+  client: pg.ClientBase,
+  schema: string,
+  tenant: string,
+  work: () => Promise<T>,
+): Promise<T> => withSetting(client, schema, [ONE_TENANT, tenant], work)
+
+async function withSetting<T>(
+  client: pg.ClientBase,
+  schema: string,
+  [name, value]: readonly [string, string],
+  work: () => Promise<T>,
+): Promise<T> {
+  if (transactionStatus(client) !== 'T') throw new Error('to see the rows of tenants needs an open transaction')
   const facts = await existing(client, schema)
   await repair(client, facts, ownerRepairsOf(facts), []) // of another version, it might admit nobody, in silence
-  const ask = (value: 'on' | 'off') => client.query(`select set_config('${ALL_TENANTS}', '${value}', true)`)
-  await ask('on')
+  const ask = (value: string) => client.query('select set_config($1, $2, true)', [name, value])
+  await ask(value)
   let result: T
   try {
     result = await work()
   } catch (error) {
-    await ask('off').catch(() => undefined) // refused by a transaction that has failed, which takes the setting with it
+    await ask('').catch(() => undefined) // refused by a transaction that has failed, which takes the setting with it
     throw error
   }
-  await ask('off')
+  await ask('')
   return result
 }
 

@@ -178,3 +178,43 @@ test('a drop takes what triggers write as it deletes, and changes nothing where 
   await expect(forever.drop(place)).rejects.toThrow('nothing was removed')
   expect(await all(`select id from tenantry_rows.pairs where tenant_id = 'kept'`)).toEqual([{ id: 3 }])
 })
+
+describe.each(['a superuser', 'an owner like any other'])('purged by %s', (who) => {
+  const up = `
+    create table tallies (tenant_id text not null default tenantry.current_tenant(), n int);
+    create table z_notes (tenant_id text not null default tenantry.current_tenant(), id int);
+    create function count_down() returns trigger language plpgsql as $$
+      begin update tallies set n = n - 1; return old; end $$;
+    create trigger count_down before delete on z_notes for each row execute function count_down()`
+
+  test('a tenant’s triggers see and change its own rows, and no others', async () => {
+    const owner = `owner_${Math.random().toString(36).slice(2, 10)}`
+    await all(`create role ${owner} login password 'p' createrole`)
+    const as = (url: string) => Object.assign(new URL(url), { username: owner, password: 'p' }).href
+    const there = await createInstallation(inject('postgresUrl'), {
+      driver: () => rowscopePg(),
+      migrations: [{ name: '0001', checksum: '', up }],
+      ...(who === 'a superuser' ? {} : { ownerUrl: as }),
+    })
+    try {
+      await all(`grant create on database ${new URL(there.url).pathname.slice(1)} to ${owner}`)
+      const driver = await there.open(await there.prepare())
+      const [going, staying] = [await provisioned(driver, 'going'), await provisioned(driver, 'staying')]
+      for (const { pool } of [going, staying]) {
+        await pool.query('insert into tallies values (default, 3)')
+        await pool.query('insert into z_notes (id) values (1), (2)')
+      }
+      await driver.drop(placeOf(driver, 'going'))
+      expect((await staying.pool.query('select n from tallies')).rows).toEqual([{ n: 3 }])
+      expect((await staying.pool.query('select id from z_notes')).rowCount).toBe(2)
+      const { rows } = await there.database.sql(
+        'select tenant_id from tenantry_rows.tallies union all select tenant_id from tenantry_rows.z_notes',
+      )
+      expect(rows.map(({ tenant_id }) => tenant_id)).toEqual(['staying', 'staying', 'staying'])
+      await expect(going.pool.query('select n from tallies')).rejects.toSatisfy(driver.mayBeFence)
+    } finally {
+      await there.end()
+      await all(`drop role ${owner}`)
+    }
+  })
+})

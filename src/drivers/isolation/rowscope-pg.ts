@@ -14,7 +14,9 @@ import {
   StorageFenced,
 } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
+import { inTime } from './in-time.ts'
 import type { StorageRead } from './migration-records.ts'
+import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
@@ -145,19 +147,19 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async fence({ placement, locator }) {
       const server = placements.server(placement)
-      await prepare(server)
-      await server.answered((client) => fence(client, locator))
+      await inTime(prepare(server))
+      await server.answered((client) => inTransaction(client, () => fence(client, locator)))
     },
 
     async unfence({ placement, locator }) {
       const server = placements.server(placement)
-      await prepare(server)
-      await server.answered((client) => unfence(client, locator))
+      await inTime(prepare(server))
+      await server.answered((client) => inTransaction(client, () => unfence(client, locator))) // committed by who still waits
     },
 
     async isFenced({ placement, locator }) {
       const server = placements.server(placement)
-      await prepare(server)
+      await inTime(prepare(server))
       const { rowCount } = await server.answered((client) =>
         client.query('select from tenantry.fenced where tenant = $1', [locator]),
       )
@@ -172,14 +174,12 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       await prepare(server)
       await server.owned((client) => fence(client, locator))
       await server.administer(ROWS_SCHEMA, async (client) => {
-        await withoutForce(client, ROWS_SCHEMA, () =>
-          deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath }),
-        )
+        await deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath, scopeRole: server.scopeRole })
       })
     },
 
     async inventory(placement) {
-      return placements.server(placement).owned(async (client) => {
+      return placements.server(placement).answered(async (client) => {
         const { rows } = await client.query(`select to_regclass('tenantry.fenced') is not null as "isPrepared"`)
         if (!rows[0].isPrepared) return [] // no tenant has been put there
         return (await client.query('select tenant as locator, true as "isFenced" from tenantry.fenced')).rows

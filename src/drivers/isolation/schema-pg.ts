@@ -9,6 +9,7 @@ import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
 import { auditSchemas } from './catalog-audit.ts'
+import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
@@ -139,7 +140,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     async inventory(placement) {
       const server = placements.server(placement)
-      const { rows } = await server.owned((client) => client.query(MADE_HERE, [server.scopeRole]))
+      const { rows } = await server.answered((client) => client.query(MADE_HERE, [server.scopeRole]))
       return rows
     },
 
@@ -156,15 +157,22 @@ const MADE_HERE = `
   where n.oid in (select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = scope.oid)
   order by nspname`
 
-/** A schema that is not there needs no fence, and gets its rights when it is made. */
+/**
+ * A schema that is not there needs no fence, and gets its rights when it is made. In a transaction, whose COMMIT is sent by who is
+ * still waiting: what was given up must not come into effect after the next change.
+ */
 async function changeUsage(server: PostgresServer, locator: string, what: 'grant' | 'revoke', word: string) {
   const [schema, role] = [locator, server.scopeRole].map((name) => pg.escapeIdentifier(name))
   const text = `${what} usage on schema ${schema} ${word} ${role};
     select has_schema_privilege(${pg.escapeLiteral(server.scopeRole)}, ${pg.escapeLiteral(locator)}, 'usage') as open`
   for (let attempt = 1; ; attempt++) {
     try {
-      const [, answer] = (await server.answered((client) => client.query(text))) as unknown as pg.QueryResult[]
-      if (what === 'revoke' && answer?.rows[0].open) throw new Error(openByOthers(server.scopeRole, locator))
+      await server.answered((client) =>
+        inTransaction(client, async () => {
+          const [, answer] = (await client.query(text)) as unknown as pg.QueryResult[]
+          if (what === 'revoke' && answer?.rows[0].open) throw new Error(openByOthers(server.scopeRole, locator))
+        }),
+      )
       return
     } catch (error) {
       if (sqlState(error) === INVALID_SCHEMA) return

@@ -167,6 +167,7 @@ export class ScopedConnection implements TenantConnection {
     const key = this.#keyOf(statement)
     let isNamed = key !== undefined
     for (let renewed = 0; ; ) {
+      this.#assertHeld() // before names are taken from a connection that may be another's now
       const { statements } = this.#pooled
       const generation = isNamed ? this.#manner.generation() : undefined
       const name = key === undefined || generation === undefined ? undefined : statements.nameOf(key, generation)

@@ -3,17 +3,17 @@
  * prepared statements, temporary tables. Those that cannot go alone in one batch; all others run in a transaction, after which
  * the session is cleaned. A statement that is not recognised counts as one that may.
  *
- * A text is all that is looked at. A function of the host's that sets something for the session when a plain SELECT calls it is
- * not seen: what it set stays until the connection runs a transaction. Role, search path and tenant are none of what can stay so,
- * as every scope sets them.
+ * A text is all that is looked at. What a function of the host's sets for the session when a plain SELECT calls it is not seen: it
+ * stays until the connection runs a transaction. Role, search path and tenant are none of what can stay so, as every scope sets
+ * them. The functions of PostgreSQL that run a text which they are given are known by name.
  */
 import { LRUCache } from 'lru-cache'
 
 const ROWS_ONLY = /^\s*(select|insert|update|delete|merge|with|values|table)\b/i
 
-/** Session-wide settings and locks by function, other tenants' sequence values, SELECT .. INTO, and what hides such a name. */
+/** Session-wide settings and locks by function, other tenants' sequence values, SELECT .. INTO, and what hides such a name or runs a text. */
 const KEEPS =
-  /\b(set_config|pg_settings|setseed|pg_(try_)?advisory_lock(_shared)?|lastval|currval|dblink\w*)\b|\bu&"|(?<!\b(insert|merge)\s+)\binto\b/i
+  /\b(set_config|pg_settings|setseed|pg_(try_)?advisory_lock(_shared)?|lastval|currval|dblink\w*|\w+_to_xml\w*|ts_stat|ts_rewrite)\b|\bu&"|(?<!\b(insert|merge)\s+)\binto\b/i
 
 /** Longer texts are looked at each time: they are rare, or made by hand each time, and would be kept for nothing. */
 export const LONGEST_KEPT_TEXT = 4_096

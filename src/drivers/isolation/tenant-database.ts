@@ -115,7 +115,7 @@ export async function dropDatabase(server: PostgresServer, name: string): Promis
 
 /** The databases made for this installation, opened or not: its scope role has a right on each. */
 export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]> {
-  const { rows } = await server.owned((client) =>
+  const { rows } = await server.answered((client) =>
     client.query(
       `select datname as locator, not (datallowconn and has_database_privilege($2, oid, 'connect')) as "isFenced"
        from pg_database where datname <> current_database() and exists (

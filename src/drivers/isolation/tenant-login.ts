@@ -19,7 +19,7 @@ import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { ConnectionLimits, Placement } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
-import { scramVerifier } from './scram.ts'
+import { goodbye } from './goodbye.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
 /** On the server, of one statement that waits for another's lock. */
@@ -162,7 +162,7 @@ async function withServer<T>(url: string, work: (server: pg.Client) => Promise<T
   try {
     return await work(server)
   } finally {
-    await server.end()
+    await goodbye(server)
   }
 }
 
@@ -225,7 +225,7 @@ async function run(server: pg.Client, statements: readonly string[]): Promise<vo
 function createLogin(login: string, password: string): string[] {
   const quoted = pg.escapeIdentifier(login)
   return [
-    `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(scramVerifier(password))}`,
+    `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(password)}`,
     `alter role ${quoted} set search_path = pg_catalog`,
   ]
 }
