@@ -12,7 +12,8 @@ export interface Proxy {
   silence(): void
 }
 
-export async function startProxy(serverUrl: string): Promise<Proxy> {
+/** @param change what a client sends, piece by piece */
+export async function startProxy(serverUrl: string, change?: (sent: Buffer) => Buffer): Promise<Proxy> {
   const target = new URL(serverUrl)
   const sockets = new Set<Socket>()
   let isSilent = false
@@ -28,7 +29,8 @@ export async function startProxy(serverUrl: string): Promise<Proxy> {
       [outgoing, incoming],
     ] as const) {
       sockets.add(from)
-      from.pipe(to)
+      if (change && from === incoming) from.on('data', (sent: Buffer) => to.write(change(sent)))
+      else from.pipe(to)
       from.on('error', () => to.destroy())
       from.on('close', () => {
         sockets.delete(from)

@@ -7,6 +7,7 @@ import { createLogger } from '../../kernel/logger.ts'
 import type { IsolationDriver, Placement, TenantHandle } from '../../tenants/isolation.ts'
 import { type Child, startChild } from '../../testing/child.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
+import { startProxy } from '../../testing/proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { databasePg } from './database-pg.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
@@ -570,4 +571,18 @@ describe('an owner that is no superuser', () => {
       await driver.drop(place)
     })
   })
+})
+
+test('a connection that is led into the database of another tenant is not used', async () => {
+  const [asked, given] = ['a', 'b'].map(locatorOf) as [string, string]
+  const astray = await startProxy(installation.url, (sent) =>
+    Buffer.from(sent.toString('latin1').replace(asked, given), 'latin1'),
+  )
+  const placement = await installation.prepare()
+  const tenantUrl = Object.assign(new URL(placement.tenantUrl), { host: new URL(astray.url).host }).href
+  const led = await installation.open({ ...placement, tenantUrl })
+  await expect(led.execute(placeOf(led, 'a'), { text: 'select 1' })).rejects.toThrow(`the server gave "${given}"`)
+  expect(await led.execute(placeOf(led, 'b'), { text: 'select 1' })).toMatchObject({ rowCount: 1 })
+  await led.stop()
+  await astray.close()
 })
