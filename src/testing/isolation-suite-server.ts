@@ -49,6 +49,12 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       await expect(outside.unscoped(view, 'select owner from items')).rejects.toMatchObject({ code: '42P01' })
     })
 
+    test('outside of a scope there is no tenant, whoever asks: what defaults to one is refused', async () => {
+      const view = viewOf('a')
+      const asked = outside.all(view, 'select tenantry.current_tenant()')
+      await expect(asked).rejects.toMatchObject({ code: '42501' })
+    })
+
     test('that login may become neither superuser nor owner, and inherits nothing', async () => {
       const view = viewOf('a')
       const [login] = await outside.unscoped(

@@ -319,11 +319,13 @@ test('a connection whose commit failed keeps nothing of its tenant: neither its 
   await client.query(`select pg_advisory_lock(42), set_config('app.left', 'by a', false)`)
   await client.query(`insert into notes values (1, 'a', 7), (2, 'a', 7)`)
   await expect(client.query('commit')).rejects.toMatchObject({ code: '23505' })
+  await new Promise(setImmediate) // until the server is ready again, which may be why it is not used on
   client.release()
-  // As many at once as there are connections, so that each is looked at.
-  const look = `select current_setting('app.left', true) as setting, pg_sleep(0.05), (select count(*)::int from pg_locks
+  const look = `select current_setting('app.left', true) as setting, (select count(*)::int from pg_locks
     where locktype = 'advisory' and pid = pg_backend_pid()) as locks`
-  const found = (await Promise.all(Array.from({ length: 2 * CONNECTIONS }, () => raw(b.db, look)))).flat()
+  const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => b.pool.connect()))
+  const found = (await Promise.all(all.map((client) => client.query(look)))).flatMap(({ rows }) => rows)
+  for (const client of all) client.release()
   expect(found.map(({ setting, locks }) => [setting || null, locks])).toEqual(found.map(() => [null, 0]))
   await expectClean()
 })
