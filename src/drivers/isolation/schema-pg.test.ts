@@ -319,7 +319,7 @@ test('a connection whose commit failed keeps nothing of its tenant: neither its 
   await client.query(`select pg_advisory_lock(42), set_config('app.left', 'by a', false)`)
   await client.query(`insert into notes values (1, 'a', 7), (2, 'a', 7)`)
   await expect(client.query('commit')).rejects.toMatchObject({ code: '23505' })
-  await new Promise(setImmediate) // until the server is ready again, which may be why it is not used on
+  await client.query('select 1') // the server is ready again: that it was not is another reason not to use it on
   client.release()
   const look = `select current_setting('app.left', true) as setting, (select count(*)::int from pg_locks
     where locktype = 'advisory' and pid = pg_backend_pid()) as locks`
