@@ -56,7 +56,7 @@ const measured = ({ postgresUrl, quick }: Bench, way: Way): Promise<Result[]> =>
         connection: newConnections(ids, () => url, UNPROTECTED),
       })
       return [
-        against('a plain checkout and the query', { ours: first, reference: others.checkout }, 0.5),
+        against('a plain checkout and the query', { ours: first, reference: others.checkout }),
         against('a new connection and the query', { ours: first, reference: others.connection }),
       ]
     },
