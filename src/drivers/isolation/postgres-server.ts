@@ -2,7 +2,6 @@
  * One PostgreSQL server (a placement) as the drivers use it: a small pool of the owner for DDL, and the connections of the tenant
  * login for tenants' queries, which all drivers of a tenancy share. A login that could see more than it should is refused.
  */
-import { LRUCache } from 'lru-cache'
 import pg from 'pg'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
@@ -57,8 +56,7 @@ export class PostgresServer {
   readonly #owned = new Set<pg.ClientBase>()
   #users = 0
   #prepared: Promise<void> | undefined
-  /** By database: owning something is something of one. */
-  readonly #trustedUntil = new LRUCache<string, number>({ max: 1_000 })
+  readonly #trustedUntil = new Map<'own' | 'tenants', number>()
 
   /** The server of a placement: one for all drivers of a tenancy. Give it back with `close`. */
   static of(placement: Placement, log: Logger): PostgresServer {
@@ -251,9 +249,11 @@ export class PostgresServer {
     const timer = setTimeout(() => cut(client, silent()), CONNECT_TIMEOUT_MS)
     try {
       await client.connect()
-      if (performance.now() > (this.#trustedUntil.get(database) ?? 0)) {
+      // What it owns is asked where all tenants are; in one that is a tenant's alone the doctor looks.
+      const where = database === OWN_DATABASE ? 'own' : 'tenants'
+      if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {
         await refuseMightyRole(client, this.scopeRole)
-        this.#trustedUntil.set(database, performance.now() + TRUSTED_MS)
+        this.#trustedUntil.set(where, performance.now() + TRUSTED_MS)
       }
       const reached = await tryScope(client, this.connections.isPooled ? 'in full' : 'named')
       if (reached.isBehindPooler && !this.connections.isPooled) throw hiddenPooler(this.name)
