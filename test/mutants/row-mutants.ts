@@ -186,12 +186,13 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     on,
   },
   {
-    name: 'rows: a drop takes the rows of all',
-    story: 'Purging one tenant empties the tables.',
+    name: 'rows: a purge sees the rows of all',
+    story: 'Triggers that run when one tenant is purged change the rows of others.',
     file: 'drivers/isolation/row-removal.ts',
-    replace: '(delete from ${table} where tenant_id = $1)',
-    by: '(delete from ${table} where tenant_id = $1 or true)',
+    replace: 'if (await isExempt(client)) await inScope(client, rows, asTenant)',
+    by: 'if (await isExempt(client)) await asTenant()',
     on,
+    tests: ['src/drivers/isolation/rowscope-pg.test.ts'],
   },
   {
     name: 'rows: a drop lifts the fence',
