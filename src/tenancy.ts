@@ -161,7 +161,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     for (const [name, placement] of Object.entries(placements)) {
       prepared.set(name, await preparePlacement(name, placement, database, secrets, log))
     }
-    const changes = new TableChanges(database)
+    const changes = new TableChanges(database, log)
     await changes.start()
     stops.push(() => changes.stop())
     await storage.start({ placements: prepared, migrations, generation: () => changes.generation, log })

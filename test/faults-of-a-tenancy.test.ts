@@ -11,6 +11,7 @@ import { StorageFenced, type TenantHandle } from '../src/tenants/isolation.ts'
 import type { FaultKind } from '../src/testing/fault-proxy.ts'
 import { raw } from '../src/testing/leak-operations.ts'
 import { eventually } from '../src/testing/tenancy.ts'
+import { MESSAGES } from './faults/messages.ts'
 import { expectWhole, openTenancyGround, ownersOf, type TenancyGround } from './faults/tenancy-ground.ts'
 
 const KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch', 'schema-pg, transaction']
@@ -52,15 +53,6 @@ const WAYS: Readonly<Record<string, Way>> = {
         }
       }),
   },
-}
-
-/** A text in each message on the way. A way that does not send it is not stopped by it. */
-const MESSAGES = {
-  startup: 'tenantry tenants',
-  scope: 'tenantry_scope',
-  statement: 'insert into',
-  commit: 'commit',
-  cleaning: 'pg_advisory_unlock_all',
 }
 
 describe.each(KINDS)('faults through a tenancy, %s', (kind) => {

@@ -13,6 +13,7 @@ import { raw } from '../src/testing/leak-operations.ts'
 import { Outside } from '../src/testing/leak-operations-server.ts'
 import { eventually } from '../src/testing/tenancy.ts'
 import { endSessions, expectRecovered, type Ground, openGround, rowsOf } from './faults/ground.ts'
+import { MESSAGES } from './faults/messages.ts'
 
 const kinds = Object.keys(KINDS).filter((kind) => KINDS[kind]?.engine === 'postgres' && !kind.includes('qualified'))
 const outside = new Outside()
@@ -41,15 +42,7 @@ const WAYS: Readonly<Record<string, (handle: TenantHandle) => Promise<unknown>>>
   },
 }
 
-/** Where on the way: a text in the message. A way that does not send it is not stopped by it. */
-const MESSAGES = {
-  startup: 'tenantry tenants',
-  scope: 'tenantry_scope',
-  statement: 'insert into',
-  'statement of the session': 'set app.faulty',
-  commit: 'commit',
-  cleaning: 'pg_advisory_unlock_all',
-}
+const ALL_MESSAGES = { ...MESSAGES, 'statement of the session': 'set app.faulty' }
 const FAULTS: readonly FaultKind[] = ['cut the line', 'lose the answer', 'hang']
 
 describe.each(kinds)('faults on the way to %s', (kind) => {
@@ -63,13 +56,13 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
   })
 
   describe.each(FAULTS)('%s', (fault) => {
-    test.each(Object.entries(MESSAGES))('at the %s', async (_, text) => {
+    test.each(Object.entries(ALL_MESSAGES))('at the %s', async (_, text) => {
       const { handles, proxy } = ground
       let met = 0
       for (const [way, go] of Object.entries(WAYS)) {
         const [victim, other] = handles
         if (!victim || !other) throw new Error('there are tenants')
-        if (text === MESSAGES.startup) await endSessions(ground, outside)
+        if (text === ALL_MESSAGES.startup) await endSessions(ground, outside)
         const broken = proxy.at(text, fault)
         const going = go(victim).then(
           () => 'done',

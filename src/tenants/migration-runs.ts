@@ -102,13 +102,7 @@ export class MigrationRuns {
     if (!run)
       return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NO_COUNTS, items: [] }
     const items = this.#itemsOf(run, options.leaseMs)
-    const parts = {
-      kernel: this.#kernel,
-      storage: this.#storage,
-      versions: this.#versions,
-      run,
-      items,
-    }
+    const parts = { kernel: this.#kernel, storage: this.#storage, versions: this.#versions, run, items }
     const worker = new MigrationWorker(
       { ...parts, migration: new StorageMigration(parts), settlement: new MigrationSettlement(parts) },
       {

@@ -8,6 +8,7 @@
  * down. A run says that it begins before it changes anything.
  */
 import type { Database } from '../kernel/database.ts'
+import type { Logger } from '../kernel/logger.ts'
 
 const CHANNEL = 'multitenancy_tables'
 const RETRY_MS = 5_000
@@ -17,12 +18,14 @@ export const tellTableChanges = (database: Database): Promise<void> => database.
 
 export class TableChanges {
   readonly #database: Database
+  readonly #log: Logger
   #count = 0
   #isSettled = false
   #retry: NodeJS.Timeout | undefined
 
-  constructor(database: Database) {
+  constructor(database: Database, log: Logger) {
     this.#database = database
+    this.#log = log
   }
 
   /** Begins to hear of changes made by other processes. */
@@ -56,8 +59,8 @@ export class TableChanges {
         `select exists (select from multitenancy.migration_runs where state = 'running') as unfinished`,
       )
       if (count === this.#count) this.#isSettled = !rows[0].unfinished
-    } catch {
-      // Nothing is given a name meanwhile; the database says elsewhere that it is away.
+    } catch (error) {
+      this.#log.warn({ err: error }, 'whether tables are changing could not be read; nothing is prepared meanwhile')
       if (count === this.#count) this.#retry = setTimeout(() => void this.#doubt(), RETRY_MS).unref()
     }
   }

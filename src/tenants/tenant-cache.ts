@@ -18,6 +18,7 @@
 import { LRUCache } from 'lru-cache'
 import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
+import { inTime } from '../kernel/in-time.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { DependencyDegraded } from '../kernel/resilience.ts'
 import { Absences } from './absences.ts'
@@ -27,6 +28,7 @@ import type { Tenant } from './tenant.ts'
 
 const CACHED_TENANTS = 10_000
 const DEAF_TTL_MS = 5_000
+/** A connection that has gone silent fails a read only after minutes. */
 const LOAD_TIMEOUT_MS = 5_000
 const RETRY_MS = 1_000
 
@@ -245,7 +247,9 @@ export class TenantCache {
     const begun = ++this.#readsBegun
     if (this.#outage) this.#outage.isTrying = true
     try {
-      const located = frozen(await inTime(read())) // many requests share it
+      const located = frozen(
+        await inTime(read(), LOAD_TIMEOUT_MS, () => unavailable(new Error('the read took too long'))),
+      ) // many requests share it
       this.#outage = undefined
       if (generation === this.#generation) keep(located, begun)
       return located
@@ -285,16 +289,3 @@ const unavailable = (cause?: unknown) =>
   DependencyUnavailable('The tenant cannot be looked up at the moment.', { retryAfterSeconds: 5, cause })
 
 const isThere = ({ tenant }: Located): boolean => tenant.status !== 'deleted'
-
-/** A connection that has gone silent fails a read only after minutes. */
-async function inTime<T>(reading: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  try {
-    const deadline = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(unavailable(new Error('the read took too long'))), LOAD_TIMEOUT_MS)
-    })
-    return await Promise.race([reading, deadline])
-  } finally {
-    clearTimeout(timer)
-  }
-}

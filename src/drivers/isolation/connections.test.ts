@@ -311,7 +311,7 @@ describe('a server that fails', () => {
       await answered()
     }
     await vi.advanceTimersByTimeAsync(1_000)
-    expect(await asked).toBe('the server has gone silent')
+    expect(await asked).toBe('the server does not answer')
     connections.release(held, true)
     vi.useRealTimers()
     await eventually(() => expect(connections.count()).toMatchObject({ idle: 0, busy: 0 }))

@@ -19,6 +19,7 @@ import { IdleClients } from './idle-clients.ts'
 import type { Answer } from './knock.ts'
 import { NamedStatements } from './named-statements.ts'
 import { Silence } from './silence.ts'
+import { silent } from './silent.ts'
 import { Turns } from './turns.ts'
 
 const IDLE_MS = 30_000
@@ -264,7 +265,7 @@ export class Connections {
   #end({ client }: PooledClient, isCut = false): void {
     this.#ending++
     const settle = this.#gate.enter()
-    if (isCut) cut(client, gone())
+    if (isCut) cut(client, silent())
     goodbye(client)
       .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not ended in order'))
       .finally(() => {
@@ -284,7 +285,7 @@ export class Connections {
     const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= asked - SILENT_MS / 2)
     if (waiting.length > 0 && (await this.#silence.hasCome())) {
       this.#options.log.warn('a server has gone silent; its connections are given up')
-      for (const pooled of waiting) if (this.#lent.has(pooled) && pooled.lentAt <= asked) cut(pooled.client, gone())
+      for (const pooled of waiting) if (this.#lent.has(pooled) && pooled.lentAt <= asked) cut(pooled.client, silent())
       for (const pooled of this.#idle.all()) if (this.#idle.remove(pooled)) this.#end(pooled, true)
     }
     this.#watch = this.#lent.size > 0 ? setTimeout(() => void this.#listen(), SILENT_MS).unref() : undefined
@@ -295,5 +296,3 @@ export class Connections {
     if (this.#total === 0) this.#drained?.()
   }
 }
-
-const gone = () => Object.assign(new Error('the server has gone silent'), { code: 'ETIMEDOUT' })

@@ -15,13 +15,14 @@ export function knock(url: string, ms: number): Promise<Answer> {
   const { host, port } = new pg.Client(url)
   return new Promise((resolve) => {
     const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
+    socket.unref()
     const end = (answer: Answer) => {
       clearTimeout(timer)
       socket.destroy()
       resolve(answer)
     }
     // An answer may have been there for long, when it was this process that was busy: it is read first.
-    const timer = setTimeout(() => setImmediate(() => setImmediate(() => end('silent'))), ms)
+    const timer = setTimeout(() => setImmediate(() => setImmediate(() => end('silent'))), ms).unref()
     socket.on('connect', () => socket.write(SSL_REQUEST))
     socket.on('data', () => end('answered'))
     socket.on('error', () => end('refused'))

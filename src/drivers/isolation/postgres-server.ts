@@ -3,12 +3,12 @@
  * login for tenants' queries, which all drivers of a tenancy share. A login that could see more than it should is refused.
  */
 import pg from 'pg'
+import { inTime } from '../../kernel/in-time.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
 import { Connections } from './connections.ts'
 import { cut, goodbye } from './goodbye.ts'
-import { inTime, silent } from './in-time.ts'
 import { knock } from './knock.ts'
 import { refuseMightyRole } from './login-rights.ts'
 import { reading, type StorageRead } from './migration-records.ts'
@@ -16,6 +16,7 @@ import { beginAlone, inTransaction } from './owner-transaction.ts'
 import { prepareStatements } from './postgres-migrator.ts'
 import { isIdle, type Manner, ScopedConnection } from './scoped-connection.ts'
 import { ready, type Scope, tryScope } from './scoped-query.ts'
+import { ANSWER_MS, silent } from './silent.ts'
 
 /** As many as a run of migrations may use at once; opened when they are needed. */
 const OWNER_CONNECTIONS = 16
@@ -185,9 +186,10 @@ export class PostgresServer {
         client = undefined
       })
     })
-    return inTime(answer, () => {
+    return inTime(answer, ANSWER_MS, () => {
       isLate = true
       if (client) cut(client, silent())
+      return silent()
     })
   }
 

@@ -6,6 +6,7 @@
  * refused (row-policies.ts). A tenant's rows carry its locator, which is its id until its storage is replaced.
  */
 import pg from 'pg'
+import { inTime } from '../../kernel/in-time.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
@@ -14,7 +15,6 @@ import {
   StorageFenced,
 } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
-import { inTime } from './in-time.ts'
 import type { StorageRead } from './migration-records.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
@@ -24,6 +24,7 @@ import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-pol
 import { deleteTenantRows } from './row-removal.ts'
 import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
+import { ANSWER_MS, silent } from './silent.ts'
 
 /** The schema with the tables of all tenants. */
 export const ROWS_SCHEMA = 'tenantry_rows'
@@ -147,19 +148,19 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async fence({ placement, locator }) {
       const server = placements.server(placement)
-      await inTime(prepare(server))
+      await inTime(prepare(server), ANSWER_MS, silent)
       await server.answered((client) => inTransaction(client, () => fence(client, locator)))
     },
 
     async unfence({ placement, locator }) {
       const server = placements.server(placement)
-      await inTime(prepare(server))
+      await inTime(prepare(server), ANSWER_MS, silent)
       await server.answered((client) => inTransaction(client, () => unfence(client, locator))) // committed by who still waits
     },
 
     async isFenced({ placement, locator }) {
       const server = placements.server(placement)
-      await inTime(prepare(server))
+      await inTime(prepare(server), ANSWER_MS, silent)
       const { rowCount } = await server.answered((client) =>
         client.query('select from tenantry.fenced where tenant = $1', [locator]),
       )

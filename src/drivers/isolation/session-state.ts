@@ -43,7 +43,8 @@ const seeds = (text: string): boolean =>
   /\bsetseed\b|\bu&"/i.test(text) || (/\bseed\b/i.test(text) && /\b(set|set_config|pg_settings)\b/i.test(text))
 
 /** @param command of the statement's answer. */
-export const spoils = (command: string, text: string): boolean => SPOILS.has(command) || seeds(text)
+export const spoils = (command: string, text: string): boolean =>
+  SPOILS.has(command) || (!leavesNothing(text) && seeds(text))
 
 /**
  * Whether the statement ends the transaction it runs in. Through a pooler none may: the session would be somebody else's before
