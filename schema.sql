@@ -95,6 +95,72 @@ create index migration_items_pending on migration_items (run_id, attempts, stora
 create index migration_items_state on migration_items (run_id, state);
 create index migration_items_tenant on migration_items (tenant_id);
 
+-- tenants/0003_transfers
+alter table tenants add held_by uuid, add cloned_from text, add last_epoch integer not null default 1;
+update tenants set last_epoch = epoch;
+create table backups (
+  id uuid primary key,
+  tenant_id text not null references tenants,
+  note text,
+  is_scheduled boolean not null,
+  isolation text not null,
+  archive text,
+  is_sealed boolean not null,
+  size_bytes bigint,
+  sha256 text,
+  rows bigint,
+  tables integer,
+  migrations text[],
+  created_at timestamptz(3) not null,
+  completed_at timestamptz(3),
+  deleted_at timestamptz(3)
+);
+create index backups_page on backups (tenant_id, created_at desc, id desc);
+create index backups_deleted on backups (deleted_at) where deleted_at is not null;
+create table transfers (
+  id uuid primary key,
+  kind text not null check (kind in ('backup', 'restore', 'rehearsal', 'clone', 'move', 'undo')),
+  tenant_id text not null references tenants,
+  source_id text references tenants check ((kind = 'clone') = (source_id is not null)),
+  backup_id uuid references backups on delete cascade check ((kind in ('backup', 'restore', 'rehearsal')) = (backup_id is not null)),
+  with_data boolean not null default true,
+  isolation text not null,
+  placement text not null,
+  state text not null default 'pending' check (state in ('pending', 'running', 'completed', 'failed', 'cancelled')),
+  phase text not null default 'waiting',
+  progress jsonb,
+  entered_maintenance boolean not null default false,
+  attempts integer not null default 0,
+  worker uuid,
+  lease_until timestamptz(3) not null default now(),
+  compared text check (compared in ('contents', 'counts')),
+  failure jsonb,
+  created_at timestamptz(3) not null,
+  started_at timestamptz(3),
+  finished_at timestamptz(3)
+);
+create unique index transfers_alone on transfers (tenant_id)
+  where state in ('pending', 'running') and kind in ('restore', 'clone', 'move', 'undo');
+create unique index transfers_one_backup on transfers (tenant_id) where state in ('pending', 'running') and kind = 'backup';
+create index transfers_page on transfers (tenant_id, created_at desc, id desc);
+create index transfers_backup on transfers (backup_id) where backup_id is not null;
+create index transfers_unfinished on transfers (lease_until) where state in ('pending', 'running');
+create table places (
+  isolation text not null,
+  placement text not null,
+  locator text not null,
+  epoch integer not null,
+  tenant_id text not null references tenants,
+  transfer_id uuid,
+  state text not null check (state in ('making', 'former', 'abandoned')),
+  schema_version text not null default '',
+  since timestamptz(3) not null,
+  purge_at timestamptz(3) check ((state = 'former') = (purge_at is not null)),
+  primary key (placement, isolation, locator)
+);
+create index places_tenant on places (tenant_id, state, since desc);
+create index places_purge_at on places (purge_at) where purge_at is not null;
+
 -- auditLogs/0001_audit_entries
 create table audit_entries (
   id uuid primary key,

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
 import { adminApi } from './cases/admin-api.ts'
+import { backups } from './cases/backups.ts'
 import { churn } from './cases/churn.ts'
 import { coldTenants } from './cases/cold-tenants.ts'
 import { guardAlone } from './cases/guard.ts'
@@ -31,6 +32,7 @@ const cases: readonly Case[] = [
   churn,
   provisioning,
   migrating,
+  backups,
   paging,
   scrape,
 ]

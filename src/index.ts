@@ -2,6 +2,8 @@
  * The front door. A host composes a tenancy, embeds its admin API, and writes satellites and drivers of its own with what is
  * exported here; satellites of ours come from `tenantry/satellites/<name>`, hosts' adapters from `tenantry/<framework>`.
  */
+export { type DirectoryOptions, directory } from './drivers/archives/directory.ts'
+export { type S3Options, s3 } from './drivers/archives/s3.ts'
 export { type DatabasePgOptions, databasePg } from './drivers/isolation/database-pg.ts'
 export { type RowscopePgOptions, rowscopePg } from './drivers/isolation/rowscope-pg.ts'
 export { type SchemaPgOptions, schemaPg } from './drivers/isolation/schema-pg.ts'
@@ -35,7 +37,17 @@ export { DependencyDegraded } from './kernel/resilience.ts'
 export type { Owner, Store, StoreDriver } from './kernel/store.ts'
 export { type AnyOperation, defineSatellite, type Satellite } from './satellite.ts'
 export { type ConfigFile, defineConfig } from './service/config.ts'
-export { createTenancy, type Tenancy, type TenancyConfig } from './tenancy.ts'
+export { type BackupsConfig, createTenancy, type Tenancy, type TenancyConfig } from './tenancy.ts'
+export {
+  BackupIncompatible,
+  type CopiedColumn,
+  type CopiedSequence,
+  type CopiedTable,
+  type CopyDescription,
+  type TableCopy,
+  type TableTotals,
+  type TenantCopy,
+} from './tenants/copy.ts'
 export * from './tenants/errors.ts'
 export * from './tenants/events.ts'
 export { assertTenantExists, lockTenant } from './tenants/existing.ts'
@@ -44,6 +56,8 @@ export {
   type Capabilities,
   ConnectionLimitReached,
   type ConnectionLimits,
+  type DrainOptions,
+  type Imported,
   type IsolationDriver,
   type Place,
   type Placement,
@@ -52,6 +66,7 @@ export {
   StorageFenced,
   type TenantConnection,
   type TenantHandle,
+  type TransferOptions,
 } from './tenants/isolation.ts'
 export * from './tenants/migration-errors.ts'
 export type { MigrateOptions, MigrationReport, RollbackOptions } from './tenants/migration-options.ts'
@@ -68,3 +83,7 @@ export {
   type Strategy,
 } from './tenants/resolution.ts'
 export { type Tenant, TenantId } from './tenants/tenant.ts'
+export { ArchiveMissing, type Archives, type StoredArchive, type WriteOptions } from './tenants/transfers/archives.ts'
+export type { Backup } from './tenants/transfers/backup-resource.ts'
+export * from './tenants/transfers/errors.ts'
+export type { Transfer } from './tenants/transfers/transfer.ts'

@@ -7,6 +7,7 @@
  *   await tenancy.stop()
  */
 
+import { type BoundPart, partsOf, refuseRepeats, registeredJobs } from './composition.ts'
 import { type PlacementConfig, preparePlacement } from './drivers/isolation/tenant-login.ts'
 import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
 import { postgresStore } from './drivers/store/postgres.ts'
@@ -18,13 +19,11 @@ import { Database, type DatabaseOptions } from './kernel/database.ts'
 import { Doctor } from './kernel/doctor.ts'
 import { type EventOf, Events, type EventType } from './kernel/events.ts'
 import { createHealth, type Health } from './kernel/health.ts'
-import { idempotencyTables } from './kernel/idempotency.ts'
 import { jobSeries } from './kernel/job-series.ts'
-import type { Attempt, RegisteredJobs } from './kernel/jobs.ts'
 import type { Kernel } from './kernel/kernel.ts'
 import { createLogger, type Logger } from './kernel/logger.ts'
 import { Metrics } from './kernel/metrics.ts'
-import { type Migration, migrate } from './kernel/migrations.ts'
+import { migrate } from './kernel/migrations.ts'
 import { once } from './kernel/once.ts'
 import { Cursors } from './kernel/page.ts'
 import type { StoreDriver } from './kernel/store.ts'
@@ -46,9 +45,11 @@ import { NO_PLANS, type PlansConfig } from './tenants/plans.ts'
 import { createScope, type Scope } from './tenants/scope.ts'
 import { Storage } from './tenants/storage.ts'
 import { TableChanges } from './tenants/table-changes.ts'
-import { tables } from './tenants/tables.ts'
+import type { Archives } from './tenants/transfers/archives.ts'
+import { onDemand } from './tenants/transfers/archives-on-demand.ts'
 
 const STOP_TIMEOUT_MS = 10_000
+const BACKUPS_KEPT = 7
 
 /** `all` serves and works, `api` sends jobs but works on none, `worker` works; a command uses `api`. */
 export type Role = 'all' | 'api' | 'worker'
@@ -75,6 +76,8 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
     readonly autoPurge?: boolean
     readonly staleForSeconds?: number | undefined
   }
+  /** Backups of tenants; absent: none can be made. */
+  readonly backups?: BackupsConfig
   readonly satellites?: Satellites
   /** When the circuit of a tenant's database opens, and for how long. */
   readonly circuit?: Partial<CircuitRule>
@@ -83,6 +86,17 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   readonly metrics?: { readonly maxTenantSeries?: number }
   readonly logger?: Logger
   readonly clock?: Clock
+}
+
+export interface BackupsConfig {
+  /** `directory({ path })`, `s3({ bucket })` */
+  readonly archives: Archives
+  /** How many of those that are made by themselves are kept of a tenant; default 7. A plan may say otherwise. */
+  readonly keep?: number
+  /** Between two that are made by themselves; absent: none is. A plan may say otherwise. */
+  readonly everyHours?: number | undefined
+  /** Whether archives are encrypted under the application key; default false. */
+  readonly seal?: boolean
 }
 
 /** An operation or command with the service it belongs to. */
@@ -167,6 +181,8 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await storage.start({ placements: prepared, migrations, generation: () => changes.generation, log })
     stops.push(() => storage.stop())
 
+    const archives = config.backups && onDemand(config.backups.archives)
+    stops.push(() => archives?.stop())
     const labels = new TenantLabels(config.metrics?.maxTenantSeries ?? 1_000)
     const circuits = new Circuits(kernel, {
       rule: config.circuit,
@@ -181,9 +197,15 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       retentionDays: config.tenants?.retentionDays ?? 30,
       autoPurge: config.tenants?.autoPurge ?? true,
       staleForSeconds: config.tenants?.staleForSeconds,
+      backups: {
+        archives,
+        keep: config.backups?.keep ?? BACKUPS_KEPT,
+        everyHours: config.backups?.everyHours,
+        isSealing: config.backups?.seal ?? false,
+      },
     })
     const services = new Map(satellites.map((satellite) => [satellite.name, satellite.service(kernel)]))
-    const parts: { satellite: Omit<Satellite, 'service' | 'summary'>; service: any }[] = [
+    const parts: BoundPart[] = [
       { satellite: { name: 'tenants', operations, commands, jobs, schedule, doctor: diagnoses }, service: tenants },
       ...satellites.map((satellite) => ({ satellite, service: services.get(satellite.name) })),
     ]
@@ -243,56 +265,3 @@ function placementsOf({ placements = {}, database }: Pick<TenancyConfig, 'placem
 
 const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] =>
   all.map((what) => ({ what, service }))
-
-/** Everything with tables of its own, in the order in which they are migrated. */
-export const partsOf = (
-  store: StoreDriver,
-  satellites: readonly Satellite[],
-): { part: string; migrations: readonly Migration[] }[] => [
-  { part: 'kernel', migrations: idempotencyTables },
-  { part: 'store', migrations: store.tables ?? [] },
-  { part: 'tenants', migrations: tables },
-  ...satellites.map(({ name, tables = [] }) => ({ part: name, migrations: tables })),
-]
-
-function registeredJobs(
-  parts: readonly { satellite: Omit<Satellite, 'service' | 'summary'>; service: any }[],
-): RegisteredJobs {
-  const all = parts.flatMap(({ satellite, service }) => (satellite.jobs ?? []).map((job) => ({ job, service })))
-  const handlers = all.map(
-    ({ job, service }) =>
-      [job.type.name, (data: unknown, attempt: Attempt) => job.handle(service, data, attempt)] as const,
-  )
-  return {
-    types: all.map(({ job }) => job.type),
-    handlers: new Map(handlers),
-    schedule: parts.flatMap(({ satellite }) => satellite.schedule ?? []),
-  }
-}
-
-/** Members of a tenancy, and the parts whose migrations are ours. */
-const TAKEN = [
-  'kernel',
-  'store',
-  'tenants',
-  'health',
-  'doctor',
-  'metrics',
-  'operations',
-  'commands',
-  'tenant',
-  'run',
-  'current',
-  'guard',
-  'transaction',
-  'on',
-  'stop',
-]
-
-function refuseRepeats(satellites: readonly Satellite[]): void {
-  const names = satellites.map(({ name }) => name)
-  const taken = names.find((name) => TAKEN.includes(name))
-  if (taken) throw new Error(`a satellite cannot be named "${taken}": that is a part of every tenancy`)
-  const repeated = names.find((name, index) => names.indexOf(name) !== index)
-  if (repeated) throw new Error(`the satellite "${repeated}" is given twice`)
-}

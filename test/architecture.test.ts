@@ -16,11 +16,22 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'version.ts': [],
   satellites: ['kernel', 'tenants', 'satellite.ts'],
   drivers: ['kernel', 'tenants'],
-  'tenancy.ts': ['kernel', 'tenants', 'satellite.ts', 'drivers'],
+  'composition.ts': ['kernel', 'tenants', 'satellite.ts'],
+  'tenancy.ts': ['kernel', 'tenants', 'satellite.ts', 'composition.ts', 'drivers'],
   http: ['kernel', 'tenants', 'satellite.ts', 'tenancy.ts', 'version.ts'],
   'index.ts': ['kernel', 'tenants', 'satellite.ts', 'drivers', 'tenancy.ts', 'http', 'service'],
   testing: ['kernel', 'tenants', 'satellite.ts', 'drivers', 'tenancy.ts', 'http'],
-  service: ['kernel', 'tenants', 'satellite.ts', 'satellites', 'drivers', 'tenancy.ts', 'http', 'version.ts'],
+  service: [
+    'kernel',
+    'tenants',
+    'satellite.ts',
+    'satellites',
+    'composition.ts',
+    'drivers',
+    'tenancy.ts',
+    'http',
+    'version.ts',
+  ],
   cli: ['kernel', 'tenants', 'satellite.ts', 'tenancy.ts', 'http', 'service', 'version.ts'],
 }
 
@@ -28,6 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const ONLY_IN: Readonly<Record<string, RegExp>> = {
   pg: /^(kernel\/(database|notifications|migrations)|tenants\/(isolation|tenant-pool)|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
   'node:sqlite': /^(drivers\/isolation\/sqlite-.*|service\/data-directory)\.ts$/,
+  '@aws-sdk/client-s3': /^drivers\/archives\/s3(-upload)?\.ts$/,
   'pg-boss': /^drivers\/jobs\/pg-boss\.ts$/,
   express: /^http\/hosts\/express\.ts$/,
   fastify: /^http\/hosts\/fastify\.ts$/,

@@ -41,7 +41,11 @@ export const ownCommands: readonly OwnCommand[] = [
   {
     name: 'doctor',
     summary: 'Say what is wrong, and what to do about it',
-    options: [{ flags: '--prove', summary: 'prove the isolation of tenants from the catalogs of their servers too' }],
+    options: [
+      { flags: '--prove', summary: 'prove the isolation of tenants from the catalogs of their servers too' },
+      { flags: '--fix', summary: 'put right what can be without harm, and say what stands then' },
+      { flags: '--dry-run', summary: 'with --fix: only say what it would put right' },
+    ],
     run: async (input) => (await import('./doctor.ts')).doctor(input),
   },
   {

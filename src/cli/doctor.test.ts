@@ -2,8 +2,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
-import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { installed, TEST_APP_KEY, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { type Program, programWith } from './program.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -71,4 +71,83 @@ test('findings are a table, and exit code 6', async () => {
     ],
   })
   expect(JSON.parse(json.stderr)).toMatchObject({ code: 'E_FINDINGS' })
+})
+
+describe('--fix', () => {
+  const isOpen = async (id: string) => {
+    const { rows } = await made.tenancy.kernel.database.sql(
+      `select has_schema_privilege(scope_role, 't1_' || $1, 'usage') as open from multitenancy.placement_logins`,
+      [id],
+    )
+    return rows[0].open
+  }
+  /** Two suspended tenants whose storage is open. */
+  beforeAll(async () => {
+    const { tenants, kernel } = made.tenancy
+    const { rows } = await kernel.database.sql('select scope_role from multitenancy.placement_logins')
+    for (const id of ['acme', 'globex']) {
+      await installed(made.tenancy, { id, name: id })
+      await tenants.suspend(id)
+      await kernel.database.sql(`grant usage on schema t1_${id} to ${rows[0].scope_role}`)
+    }
+  })
+
+  test('is what --dry-run goes with', async () => {
+    const { code, stderr } = await tenantry.run('doctor', '--dry-run')
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('dry-run: goes with --fix') })
+  })
+
+  test('--dry-run only says what it would do', async () => {
+    const { code, stdout, stderr } = await tenantry.run('doctor', '--fix', '--dry-run')
+    expect(code).toBe(6)
+    expect(stdout.match(/^would be fixed +storage\.open +the storage "t1_\w+" on "main" is open/gm)).toHaveLength(2)
+    expect(stderr).toContain('it would put right 2 findings (storage.open 2)\n')
+    expect([await isOpen('acme'), await isOpen('globex')]).toEqual([true, true])
+  })
+
+  test('asks, and without a terminal wants --yes', async () => {
+    const { code, stderr } = await tenantry.run('doctor', '--fix')
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining('Put right 2 findings (storage.open 2)?'),
+    })
+    expect([await isOpen('acme'), await isOpen('globex')]).toEqual([true, true])
+  })
+
+  test('puts right what can be, says so, and ends by what stands then', async () => {
+    const { code, stdout, stderr } = await tenantry.run('doctor', '--fix', '--yes')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(
+      /^severity +code +message +remedy\n(fixed +storage\.open +the storage "t1_\w+" on "main" is open.* +it is closed.*\n){2}$/,
+    )
+    expect([await isOpen('acme'), await isOpen('globex')]).toEqual([false, false])
+    expect(await tenantry.run('doctor', '--fix', '--yes')).toEqual({
+      code: 0,
+      stdout: 'nothing found\n',
+      stderr: 'there is nothing that it could put right\n',
+    })
+  })
+
+  test('what stands is a failure, beside what was put right', async () => {
+    const { database } = made.tenancy.kernel
+    const { rows } = await database.sql('select scope_role from multitenancy.placement_logins')
+    await database.sql(`grant usage on schema t1_acme to ${rows[0].scope_role}; drop schema t1_globex cascade`)
+    const { code, stdout } = await tenantry.run('doctor', '--fix', '--yes', '--json')
+    expect(code).toBe(6)
+    expect(JSON.parse(stdout)).toEqual({
+      status: 'error',
+      checks: [expect.objectContaining({ code: 'storage.missing', tenantId: 'globex', fixable: false })],
+      fixes: [
+        {
+          name: 'storage',
+          code: 'storage.open',
+          message: expect.stringContaining('"t1_acme"'),
+          tenantId: 'acme',
+          isDone: true,
+          outcome: expect.stringMatching(/^it is closed/),
+        },
+      ],
+    })
+    expect(await isOpen('acme')).toBe(false)
+  })
 })

@@ -87,6 +87,28 @@ describe('after a rotation', () => {
   })
 })
 
+describe('a sealed stream', () => {
+  async function* one(bytes: Buffer) {
+    yield bytes
+  }
+  const bytesOf = async (chunks: AsyncIterable<Buffer>) => Buffer.concat(await Array.fromAsync(chunks))
+  const plain = randomBytes(100_000)
+  const sealedByOld = () => bytesOf(secrets.sealStream(one(plain), 'backup 1'))
+
+  test('opens under the key that it was sealed with, old or new', async () => {
+    expect(await bytesOf(secrets.openStream(one(await sealedByOld()), 'backup 1'))).toEqual(plain)
+    expect(await bytesOf(rotated.openStream(one(await sealedByOld()), 'backup 1'))).toEqual(plain)
+    const after = await bytesOf(rotated.sealStream(one(plain), 'backup 1'))
+    expect(await bytesOf(createSecrets(newKey).openStream(one(after), 'backup 1'))).toEqual(plain)
+  })
+
+  test('does not open under others, nor where it does not belong', async () => {
+    const sealed = await sealedByOld()
+    await expect(bytesOf(createSecrets(newKey).openStream(one(sealed), 'backup 1'))).rejects.toThrow('not configured')
+    await expect(bytesOf(secrets.openStream(one(sealed), 'backup 2'))).rejects.toThrow('altered')
+  })
+})
+
 describe('a signature', () => {
   test('holds for its text and purpose, and for no other pair', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b', '\n', ' ', ':', '1') })

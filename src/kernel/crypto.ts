@@ -4,7 +4,7 @@
  * A sealed value is `v1.<key id>.<iv>.<ciphertext and tag>` (base64url), AES-256-GCM. The key is derived from the application
  * key; the key id is a fingerprint, so that after a rotation old values open under the old key and `isCurrent` tells which
  * still wait to be sealed again. `binding` (a row's id, a purpose) is authenticated with it: a value copied elsewhere does
- * not open.
+ * not open. What is too long to be held is sealed as a stream (sealed-stream.ts), under the same application keys.
  */
 import {
   createCipheriv,
@@ -15,6 +15,7 @@ import {
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto'
+import { type StreamKey, sealed, unsealed } from './sealed-stream.ts'
 
 const IV_BYTES = 12
 const TAG_BYTES = 16
@@ -28,6 +29,10 @@ export interface Secrets {
   open(sealed: string, binding: string): string
   /** Whether a value is sealed under the current application key. */
   isCurrent(sealed: string): boolean
+  /** The bytes, sealed under the current key. */
+  sealStream(chunks: AsyncIterable<Uint8Array>, binding: string): AsyncGenerator<Buffer, void, undefined>
+  /** Opens what `sealStream` yielded. Throws `NotOpened` for the reasons of `open`; nothing altered is yielded before. */
+  openStream(chunks: AsyncIterable<Uint8Array>, binding: string): AsyncGenerator<Buffer, void, undefined>
   /** HMAC-SHA256 under the current key, base64url; `purpose` keeps uses apart. */
   sign(text: string, purpose: string): string
   /** Whether `signature` is that of `text` under the current or an old key; constant time. */
@@ -38,6 +43,7 @@ interface Key {
   readonly id: string
   readonly sealing: Buffer
   readonly signing: Buffer
+  readonly streams: StreamKey
 }
 
 /** @param appKey 32 bytes, base64. @param oldAppKeys still open, never seal. */
@@ -66,6 +72,13 @@ export function createSecrets(appKey: string, oldAppKeys: readonly string[] = []
       return Buffer.concat([decipher.update(bytes.subarray(0, -TAG_BYTES)), decipher.final()]).toString('utf8')
     },
     isCurrent: (sealed) => sealed.split('.')[1] === current.id,
+    sealStream: (chunks, binding) => sealed(chunks, binding, current.streams),
+    openStream: (chunks, binding) =>
+      unsealed(
+        chunks,
+        binding,
+        keys.map(({ streams }) => streams),
+      ),
     sign: (text, purpose) => hmac(current.signing, purpose, text),
     verify: (text, purpose, signature) =>
       keys.map((key) => equalInConstantTime(hmac(key.signing, purpose, text), signature)).includes(true),
@@ -92,7 +105,8 @@ function deriveKey(appKey: string): Key {
   if (!isAppKey(appKey)) throw new Error('an application key is 32 bytes in base64 (openssl rand -base64 32)')
   const bytes = Buffer.from(appKey, 'base64')
   const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', bytes, '', `tenantry ${purpose}`, KEY_BYTES))
-  return { id: fingerprint(bytes.toString('hex')).slice(0, 8), sealing: derive('seal'), signing: derive('sign') }
+  const id = fingerprint(bytes.toString('hex')).slice(0, 8)
+  return { id, sealing: derive('seal'), signing: derive('sign'), streams: { id, secret: derive('seal streams') } }
 }
 
 /** The purpose's length comes first, so that no end of it can pass for the beginning of a text. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type Diagnosis, Doctor, type Finding, type Severity } from './doctor.ts'
+import { type Diagnosis, Doctor, type Finding, type FixOptions, type Severity } from './doctor.ts'
 import { DependencyUnavailable } from './errors.ts'
 import { createLogger } from './logger.ts'
 
@@ -17,11 +17,13 @@ const finds = (name: string, ...findings: readonly Finding[]): Diagnosis => ({
 })
 const never = new Promise<never>(() => {})
 
-const examined = (diagnoses: readonly Diagnosis[], options: Parameters<Doctor['examine']>[0] = {}) => {
+const doctorWith = (diagnoses: readonly Diagnosis[]) => {
   const doctor = new Doctor(createLogger({ level: 'silent' }))
   for (const diagnosis of diagnoses) doctor.register(diagnosis, 'the service')
-  return doctor.examine(options)
+  return doctor
 }
+const examined = (diagnoses: readonly Diagnosis[], options: Parameters<Doctor['examine']>[0] = {}) =>
+  doctorWith(diagnoses).examine(options)
 const codes = async (report: ReturnType<typeof examined>) => (await report).checks.map(({ code }) => code)
 
 describe('the status', () => {
@@ -38,13 +40,18 @@ describe('the status', () => {
 test('findings carry the name of their diagnosis, the worst first, and are not fixable unless they say so', async () => {
   const report = await examined([
     finds('one', finding('info', 'one.i'), finding('error', 'one.e', { tenantId: 'acme' })),
-    finds('two', finding('error', 'two.e', { fixable: true }), finding('warn', 'two.w')),
+    {
+      ...finds('two', finding('error', 'two.e', { fixable: true }), finding('warn', 'two.w')),
+      fix: async () => 'done',
+    },
+    finds('three', finding('info', 'three.i', { fixable: true })),
   ])
   expect(report.checks).toEqual([
     { ...finding('error', 'one.e'), name: 'one', fixable: false, tenantId: 'acme' },
     { ...finding('error', 'two.e'), name: 'two', fixable: true },
     { ...finding('warn', 'two.w'), name: 'two', fixable: false },
     { ...finding('info', 'one.i'), name: 'one', fixable: false },
+    { ...finding('info', 'three.i'), name: 'three', fixable: false }, // nobody knows how
   ])
 })
 
@@ -143,5 +150,110 @@ test('of many findings of a kind some are told, and how many more there are', as
     message: 'and 950 more of this kind',
     remedy: 'mend it',
     fixable: false,
+  })
+})
+
+describe('fixing', () => {
+  const yes = async () => true
+
+  /** Lamps that are out, and can be lit, but for those that are broken. */
+  function lamps(...out: readonly string[]) {
+    const dark = new Set(out)
+    const calls: unknown[] = []
+    const diagnosis: Diagnosis = {
+      name: 'lamps',
+      summary: '',
+      *examine() {
+        for (const lamp of dark) {
+          yield finding('warn', 'lamps.out', {
+            message: `${lamp} is out`,
+            fixable: true,
+            subject: lamp,
+            tenantId: lamp,
+          })
+        }
+        yield finding('info', 'lamps.old', { subject: 'all' })
+      },
+      async fix(service, { subject, code }, { prove }) {
+        calls.push([service, subject, code, prove])
+        if (String(subject).startsWith('broken')) throw new Error('secret words of the server')
+        if (subject === 'away') throw DependencyUnavailable('The house is away.')
+        dark.delete(String(subject))
+        return `${subject} is lit`
+      },
+    }
+    return { diagnosis, dark, calls }
+  }
+
+  test('what can be put right is, one after the other, and what stands then is told', async () => {
+    const { diagnosis, calls } = lamps('a', 'b')
+    const told: string[] = []
+    const asked: unknown[] = []
+    const report = await doctorWith([diagnosis, finds('two', finding('error', 'two.e'))]).fix({
+      approve: async (fixable) => {
+        expect(calls).toEqual([])
+        asked.push(...fixable)
+        return true
+      },
+      onFix: ({ message }) => told.push(message),
+    })
+    expect(report).toEqual({
+      status: 'error',
+      checks: [
+        { ...finding('error', 'two.e'), name: 'two', fixable: false },
+        { ...finding('info', 'lamps.old'), name: 'lamps', fixable: false },
+      ],
+      fixes: ['a', 'b'].map((lamp) => ({
+        name: 'lamps',
+        code: 'lamps.out',
+        message: `${lamp} is out`,
+        tenantId: lamp,
+        isDone: true,
+        outcome: `${lamp} is lit`,
+      })),
+    })
+    expect(calls).toEqual(['a', 'b'].map((lamp) => ['the service', lamp, 'lamps.out', false]))
+    expect(told).toEqual(['a is out', 'b is out'])
+    expect(asked).toMatchObject([{ message: 'a is out', fixable: true }, { message: 'b is out' }])
+    expect(JSON.stringify([report, asked])).not.toContain('subject')
+  })
+
+  test('one that fails is told, in words that tell nothing, and the others have their turn', async () => {
+    const { diagnosis } = lamps('broken', 'away', 'a')
+    const { fixes, checks, status } = await doctorWith([diagnosis]).fix({ approve: yes })
+    expect(fixes).toMatchObject([
+      { message: 'broken is out', isDone: false, outcome: expect.not.stringContaining('secret') },
+      { message: 'away is out', isDone: false, outcome: 'The house is away.' },
+      { message: 'a is out', isDone: true },
+    ])
+    expect(status).toBe('warn')
+    expect(checks).toMatchObject([{ message: 'broken is out' }, { message: 'away is out' }, { code: 'lamps.old' }])
+  })
+
+  test('nothing is changed unless somebody says so, and nobody is asked about nothing', async () => {
+    const { diagnosis, dark, calls } = lamps('a')
+    const declined = await doctorWith([diagnosis]).fix({ approve: async () => false })
+    expect(declined).toMatchObject({ status: 'warn', checks: [{ message: 'a is out' }, {}], fixes: [] })
+    await expect(doctorWith([diagnosis]).fix({ approve: () => Promise.reject(new Error('no')) })).rejects.toThrow('no')
+    expect(calls).toEqual([])
+    dark.clear()
+    const approve = () => expect.fail('asked about nothing')
+    expect(await doctorWith([diagnosis]).fix({ approve })).toMatchObject({ status: 'ok', fixes: [] })
+  })
+
+  test('all of many are put right, not only those that are told', async () => {
+    const { diagnosis, calls } = lamps(...Array.from({ length: 120 }, (_, index) => `lamp ${index}`))
+    const { fixes } = await doctorWith([diagnosis]).fix({ prove: true, approve: yes })
+    expect(fixes).toHaveLength(120)
+    expect(calls).toHaveLength(120)
+    expect(calls[119]).toEqual(['the service', 'lamp 119', 'lamps.out', true])
+  })
+
+  test('who asks may leave between two', async () => {
+    const { diagnosis, calls } = lamps('a', 'b')
+    const leaving = new AbortController()
+    const options: FixOptions = { approve: yes, signal: leaving.signal, onFix: () => leaving.abort(new Error('gone')) }
+    await expect(doctorWith([diagnosis]).fix(options)).rejects.toThrow('gone')
+    expect(calls).toHaveLength(1)
   })
 })

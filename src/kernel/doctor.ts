@@ -8,6 +8,10 @@
  *
  * Silence means that everything was looked at. A diagnosis that fails or takes too long is an error itself, beside what it had
  * found until then; the others are not kept waiting for longer than its time.
+ *
+ *   fix()   examine ─► ask ─► mend what is fixable, one after the other ─► examine
+ *
+ * Nothing is held between examining and mending, so a finding may be untrue by then: each diagnosis looks again, under its lock.
  */
 import { defineError, TenancyError } from './errors.ts'
 import { plainWords } from './health.ts'
@@ -31,9 +35,11 @@ export interface Finding {
   readonly message: string
   /** What to do about it. */
   readonly remedy: string
-  /** Whether it can be put right without harm, by itself; default false. */
+  /** Whether its diagnosis can put it right without harm; default false. */
   readonly fixable?: boolean
   readonly tenantId?: string
+  /** What the diagnosis has to know to put it right. It is never told to anybody. */
+  readonly subject?: unknown
 }
 
 export interface Examination {
@@ -51,12 +57,27 @@ export interface Diagnosis<Service = any> {
   /** Default 15,000; a proof may take longer than the rest. */
   readonly timeoutMs?: number
   readonly examine: (service: Service, examination: Examination) => AsyncIterable<Finding> | Iterable<Finding>
+  /**
+   * Puts one finding right that it has told as `fixable`, and answers in words what was done.
+   *
+   * Since the finding was told, anybody may have changed what it is about, in any process, and somebody may be mending it at the
+   * same time. So it takes the lock under which such changes are made, looks whether what it found is still so, and does it then;
+   * otherwise it changes nothing, and says that. Safe to repeat after it was cut off anywhere.
+   */
+  readonly fix?: (service: Service, finding: Finding, examination: Examination) => Promise<string>
 }
 
-export interface ReportedFinding extends Finding {
+export interface ReportedFinding extends Omit<Finding, 'subject'> {
   /** Of the diagnosis. */
   readonly name: string
   readonly fixable: boolean
+}
+
+/** What became of a finding that could be put right. */
+export interface Fix extends Pick<ReportedFinding, 'name' | 'code' | 'message' | 'tenantId'> {
+  readonly isDone: boolean
+  /** What was done, or why it could not be. */
+  readonly outcome: string
 }
 
 export interface DoctorReport {
@@ -66,9 +87,31 @@ export interface DoctorReport {
   readonly checks: readonly ReportedFinding[]
 }
 
+/** What stands after the fixes. */
+export interface FixReport extends DoctorReport {
+  readonly fixes: readonly Fix[]
+}
+
+export interface FixOptions extends Partial<Pick<Examination, 'prove' | 'signal'>> {
+  /** Asked before anything is changed, if there is something to put right; what it declines is left as it is. */
+  readonly approve: (fixable: readonly ReportedFinding[]) => Promise<boolean>
+  /** Told before each one. */
+  readonly onFix?: (finding: ReportedFinding) => void
+}
+
+interface Registered {
+  readonly diagnosis: Diagnosis
+  readonly service: unknown
+}
+
+/** All that one diagnosis has found. */
+interface Examined extends Registered {
+  readonly findings: readonly Finding[]
+}
+
 export class Doctor {
   readonly #log: Logger
-  readonly #diagnoses: { readonly diagnosis: Diagnosis; readonly service: unknown }[] = []
+  readonly #diagnoses: Registered[] = []
 
   constructor(log: Logger) {
     this.#log = log
@@ -79,22 +122,47 @@ export class Doctor {
   }
 
   /** All diagnoses at once. Throws nothing but the reason of `signal`. */
-  async examine({ prove = false, signal }: Partial<Pick<Examination, 'prove' | 'signal'>> = {}): Promise<DoctorReport> {
-    const all = await Promise.all(
-      this.#diagnoses.map(({ diagnosis, service }) => this.#carryOut(diagnosis, service, prove, signal)),
+  async examine(options: Partial<Pick<Examination, 'prove' | 'signal'>> = {}): Promise<DoctorReport> {
+    return reportOf(await this.#examined(options))
+  }
+
+  /**
+   * Puts right whatever can be, and examines again: what is told as standing is what stands then. One that cannot be put right is
+   * told, and does not keep the others from their turn. Throws nothing but the reason of `signal`, and what `approve` throws.
+   */
+  async fix({ approve, onFix, ...options }: FixOptions): Promise<FixReport> {
+    const examined = await this.#examined(options)
+    const fixable = examined.flatMap(({ findings, ...registered }) =>
+      findings
+        .filter((finding) => isFixable(finding, registered.diagnosis))
+        .map((finding) => ({ ...registered, finding })),
     )
+    const reported = fixable.map(({ finding, diagnosis }) => told(finding, diagnosis))
+    if (fixable.length === 0 || !(await approve(reported))) return { ...reportOf(examined), fixes: [] }
+    const fixes: Fix[] = []
+    for (const { finding, diagnosis, service } of fixable) {
+      options.signal?.throwIfAborted()
+      onFix?.(told(finding, diagnosis))
+      fixes.push(await this.#fixed(finding, diagnosis, service, options))
+    }
+    return { ...(await this.examine(options)), fixes }
+  }
+
+  async #examined({ prove = false, signal }: Partial<Pick<Examination, 'prove' | 'signal'>>): Promise<Examined[]> {
+    const all = this.#diagnoses.map(async (registered) => ({
+      ...registered,
+      findings: await this.#carryOut(registered, prove, signal),
+    }))
+    const examined = await Promise.all(all)
     signal?.throwIfAborted()
-    const checks = all.flat().sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))
-    const worst = checks[0]?.severity ?? 'info'
-    return { status: worst === 'info' ? 'ok' : worst, checks }
+    return examined
   }
 
   async #carryOut(
-    diagnosis: Diagnosis,
-    service: unknown,
+    { diagnosis, service }: Registered,
     prove: boolean,
     signal: AbortSignal | undefined,
-  ): Promise<ReportedFinding[]> {
+  ): Promise<Finding[]> {
     const { name, timeoutMs = TIMEOUT_MS } = diagnosis
     const time = new AbortController()
     const timer = setTimeout(() => time.abort(new TimeIsUp()), timeoutMs)
@@ -111,9 +179,47 @@ export class Doctor {
     } finally {
       clearTimeout(timer)
     }
-    return told(findings).map((finding) => ({ fixable: false, ...finding, name }))
+    return findings
+  }
+
+  async #fixed(
+    finding: Finding,
+    diagnosis: Diagnosis,
+    service: unknown,
+    { prove = false, signal = NEVER }: Omit<FixOptions, 'approve'>,
+  ): Promise<Fix> {
+    const { name, code, message, tenantId } = told(finding, diagnosis)
+    const what = { name, code, message, ...(tenantId === undefined ? {} : { tenantId }) }
+    try {
+      const outcome = await diagnosis.fix?.(service, finding, { prove, signal, log: this.#log })
+      this.#log.info({ ...what, outcome }, 'a finding was seen to')
+      return { ...what, isDone: true, outcome: outcome ?? '' }
+    } catch (error) {
+      signal.throwIfAborted()
+      this.#log.warn({ err: error, ...what }, 'a finding could not be put right')
+      return { ...what, isDone: false, outcome: wordsOf(error) }
+    }
   }
 }
+
+const NEVER = new AbortController().signal
+
+const isFixable = (finding: Finding, { fix }: Diagnosis): boolean => finding.fixable === true && fix !== undefined
+
+function told(finding: Finding, diagnosis: Diagnosis): ReportedFinding {
+  const { subject: _, ...rest } = finding
+  return { ...rest, name: diagnosis.name, fixable: isFixable(finding, diagnosis) }
+}
+
+function reportOf(examined: readonly Examined[]): DoctorReport {
+  const checks = examined
+    .flatMap(({ findings, diagnosis }) => shortened(findings).map((finding) => told(finding, diagnosis)))
+    .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))
+  const worst = checks[0]?.severity ?? 'info'
+  return { status: worst === 'info' ? 'ok' : worst, checks }
+}
+
+const wordsOf = (error: unknown): string => (error instanceof TenancyError ? error.message : plainWords(error))
 
 /** That something could not be looked at, for whoever goes on with the rest. The error's own words go into the log. */
 export function notExamined(what: string, error: unknown, log: Logger): Finding {
@@ -121,7 +227,7 @@ export function notExamined(what: string, error: unknown, log: Logger): Finding 
   return {
     severity: 'error',
     code: 'doctor.not-examined',
-    message: `${what} could not be examined: ${error instanceof TenancyError ? error.message : plainWords(error)}`,
+    message: `${what} could not be examined: ${wordsOf(error)}`,
     remedy: 'Nothing is known of it until this is put right; the log has the full text.',
   }
 }
@@ -162,7 +268,7 @@ async function* opened(open: () => AsyncIterable<Finding> | Iterable<Finding>): 
   return undefined
 }
 
-function told(findings: readonly Finding[]): Finding[] {
+function shortened(findings: readonly Finding[]): Finding[] {
   return [...Map.groupBy(findings, ({ code, severity }) => `${severity} ${code}`).values()].flatMap((alike) => {
     const [first] = alike
     const more = alike.length - TOLD_EACH

@@ -1,4 +1,6 @@
 /** Everything that can be read with nothing running: what OpenAPI, the reference and the schema are made from. */
+
+import { partsOf } from '../composition.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import { openApiDocument } from '../http/openapi.ts'
@@ -8,7 +10,6 @@ import type { JobType } from '../kernel/jobs.ts'
 import type { Migration } from '../kernel/migrations.ts'
 import { DependencyDegraded } from '../kernel/resilience.ts'
 import type { AnyOperation, Satellite } from '../satellite.ts'
-import { partsOf } from '../tenancy.ts'
 import * as tenantEvents from '../tenants/events.ts'
 import { jobs } from '../tenants/jobs.ts'
 import { operations as tenantOperations } from '../tenants/operations.ts'

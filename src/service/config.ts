@@ -90,6 +90,12 @@ export async function loadConfig({
     appKey: settings.TENANTRY_APP_KEY,
     oldAppKeys: settings.TENANTRY_OLD_APP_KEYS,
     dataDirectory: resolve(directory, settings.TENANTRY_DATA_DIR),
+    backups: {
+      ...rest.backups,
+      ...(rest.backups.directory
+        ? { directory: resolve(path ? dirname(path) : directory, rest.backups.directory) }
+        : {}),
+    },
     role: settings.TENANTRY_ROLE,
     logLevel: settings.LOG_LEVEL,
     migrations,

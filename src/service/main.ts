@@ -7,6 +7,7 @@
  *
  * Help and the reference need the list of satellites and nothing that runs, so that is loaded later, while PostgreSQL starts.
  */
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Http } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
@@ -120,13 +121,14 @@ export async function openTenancy(
     given ?? keptSecret(openDataDirectory(config.dataDirectory), name)
   const adminTokens =
     config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: secret(undefined, 'admin-token') }]
-  const [database, { createTenancy }, { isolationDrivers }] = await Promise.all([
+  const [database, { createTenancy }, { isolationDrivers }, { archivesOf }] = await Promise.all([
     config.databaseUrl ? given(config.databaseUrl) : embedded(config, { exclusive, signal, log }),
     import('../tenancy.ts'),
     import('./isolation-drivers.ts'),
+    import('./archives.ts'),
   ])
   try {
-    const { isolation, placements, plans, tenants, circuit, health, metrics } = config
+    const { isolation, placements, plans, tenants, backups, circuit, health, metrics } = config
     const tenancy = await createTenancy({
       database: { url: database.url },
       appKey: secret(config.appKey, 'app-key'),
@@ -136,6 +138,7 @@ export async function openTenancy(
       placements,
       plans,
       tenants,
+      backups: { ...backups, archives: archivesOf(backups, join(config.dataDirectory, 'backups')) },
       circuit,
       health,
       metrics,

@@ -9,6 +9,7 @@ import { isAppKey } from '../kernel/crypto.ts'
 import type { TenantMigration } from '../tenants/migrations.ts'
 import { PlanDefinition, type PlansConfig } from '../tenants/plans.ts'
 import { Placement } from '../tenants/tenant.ts'
+import { Backups } from './backup-settings.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './isolation-settings.ts'
 
 /** What service/main.ts checks beside the satellites' own checks. */
@@ -41,6 +42,7 @@ const Plans = z
         z.string().min(1).max(128),
         PlanDefinition.extend({
           limits: PlanDefinition.shape.limits.describe('Quotas by name; one that is not named is unlimited'),
+          backups: PlanDefinition.shape.backups.describe('`{ keep, everyHours }` in place of those of `backups`'),
         }),
       )
       .describe('The plans by name'),
@@ -100,6 +102,7 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('Tenants that are deleted, and while the backoffice is away'),
+  backups: Backups.prefault({}).describe('Where backups are kept, and when they are made'),
   circuit: z
     .strictObject({
       threshold: z.number().gt(0).lt(1).optional().describe('The share of calls that must fail; default 0.5'),

@@ -6,14 +6,17 @@ import { invalid } from '../kernel/errors.ts'
 import { Page } from '../kernel/page.ts'
 import { parsed } from '../kernel/parsed.ts'
 import { InstallationFailed, TenantNotReady } from './errors.ts'
+import { importCommand } from './import-command.ts'
 import type { Tenants } from './index.ts'
 import type { TenantHandle } from './isolation.ts'
+import { json } from './json.ts'
 import { STATUSES } from './lifecycle.ts'
 import { migrationCommands } from './migration-commands.ts'
 import { count } from './numbers.ts'
 import { promptCommand } from './prompt-command.ts'
 import { sqlStatements } from './sql-statements.ts'
 import type { Tenant } from './tenant.ts'
+import { transferCommands } from './transfers/commands.ts'
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
 
@@ -144,6 +147,7 @@ export const commands = [
     },
   }),
   ...migrationCommands,
+  ...transferCommands,
   command<Tenants>({
     name: 'tenant:exec',
     summary: "Run SQL in a tenant's scope, all or nothing, and print the rows of the last statement",
@@ -158,6 +162,7 @@ export const commands = [
       terminal.table(await rowsOf(await tenants.handle(args.id ?? ''), sqlStatements(text)))
     },
   }),
+  importCommand,
   promptCommand,
   command<Tenants>({
     name: 'tenant:queue:stats',
@@ -238,12 +243,4 @@ function seconds(text: string): number {
   if (!Number.isFinite(value) || value < 0)
     throw invalid([{ path: '', message: `"${text}" is not a number of seconds` }])
   return value
-}
-
-function json(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw invalid([{ path: '', message: `"${text}" is not JSON` }])
-  }
 }

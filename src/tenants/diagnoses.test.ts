@@ -202,16 +202,25 @@ describe('migrations', () => {
 })
 
 describe('storage', () => {
+  const CLOSED = 'revoke usage on schema t1_acme from $scope'
+  const OPEN = 'grant usage on schema t1_gone to $scope'
+
+  /** An active and a deleted tenant, and then what should not be. */
+  const withTwo = async (statements: string): Promise<Tenancy> => {
+    const { tenancy, sql } = await opened()
+    await make(tenancy, 'acme')
+    await make(tenancy, 'gone')
+    await tenancy.tenants.delete('gone')
+    expect(await checks(tenancy)).toEqual([])
+    const { rows } = await tenancy.kernel.database.sql('select scope_role from multitenancy.placement_logins')
+    for (const one of statements.split('; ')) await sql(one.replace('$scope', rows[0].scope_role))
+    return tenancy
+  }
+
   test.each([
     ['missing', 'error', 'acme', 'is not there', 'drop schema t1_acme cascade'],
-    ['closed', 'info', 'acme', 'is closed, though its tenant is active', 'revoke usage on schema t1_acme from $scope'],
-    [
-      'open',
-      'error',
-      'gone',
-      'is open, though its tenant is suspended or deleted',
-      'grant usage on schema t1_gone to $scope',
-    ],
+    ['closed', 'info', 'acme', 'is closed, though its tenant is active', CLOSED],
+    ['open', 'error', 'gone', 'is open, though its tenant is suspended or deleted', OPEN],
     [
       'left-over',
       'warn',
@@ -220,13 +229,7 @@ describe('storage', () => {
       'create schema t1_lost; alter default privileges in schema t1_lost grant select on tables to $scope',
     ],
   ])('that is %s', async (code, severity, tenantId, words, statement) => {
-    const { tenancy, sql } = await opened()
-    await make(tenancy, 'acme')
-    await make(tenancy, 'gone')
-    await tenancy.tenants.delete('gone')
-    expect(await checks(tenancy)).toEqual([])
-    const { rows } = await tenancy.kernel.database.sql('select scope_role from multitenancy.placement_logins')
-    for (const one of statement.split('; ')) await sql(one.replace('$scope', rows[0].scope_role))
+    const tenancy = await withTwo(statement)
     const found = await checks(tenancy)
     const schema = tenantId ? `t1_${tenantId}` : 't1_lost'
     expect(found).toEqual([
@@ -236,10 +239,35 @@ describe('storage', () => {
         code: `storage.${code}`,
         message: `the storage "${schema}" on "main" ${words}`,
         remedy: expect.stringMatching(/./),
-        fixable: false,
+        fixable: code === 'closed' || code === 'open',
         ...(tenantId ? { tenantId } : {}),
       },
     ])
+  })
+
+  test.each([
+    ['closed', 'acme', CLOSED, 'it is open'],
+    ['open', 'gone', OPEN, 'it is closed, unless the tenant may use it by now'],
+  ])('that is %s is put right', async (code, tenantId, statement, outcome) => {
+    const tenancy = await withTwo(statement)
+    const report = await tenancy.doctor.fix({ approve: async () => true })
+    expect(report).toMatchObject({ status: 'ok', checks: [] })
+    expect(report.fixes).toMatchObject([{ code: `storage.${code}`, tenantId, isDone: true, outcome }])
+  })
+
+  test('is left alone by a fix whose tenant has changed since it was looked at', async () => {
+    const closed = await withTwo(CLOSED)
+    const suspended = await closed.doctor.fix({
+      approve: async () => Boolean(await closed.tenants.suspend('acme')),
+    })
+    expect(suspended).toMatchObject({
+      checks: [],
+      fixes: [{ isDone: true, outcome: expect.stringMatching(/^it was left as it is/) }],
+    })
+
+    const open = await withTwo(OPEN)
+    const restored = await open.doctor.fix({ approve: async () => Boolean(await open.tenants.restore('gone')) })
+    expect(restored).toMatchObject({ checks: [], fixes: [{ code: 'storage.open', isDone: true }] })
   })
 
   test('is not told of while it is on its way: transitions and the doctor at the same time', async () => {

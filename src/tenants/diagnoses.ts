@@ -1,7 +1,8 @@
 /** What the doctor examines of tenants: their installation, what they depend on, and, with `prove`, their isolation. */
-import { type Diagnosis, type Examination, type Finding, notExamined, type Severity } from '../kernel/doctor.ts'
+import { type Diagnosis, type Examination, type Finding, notExamined } from '../kernel/doctor.ts'
 import type { Tenants } from './index.ts'
-import type { Mismatch } from './inventory.ts'
+import { storageDiagnosis } from './storage-diagnosis.ts'
+import { transferDiagnoses } from './transfers/diagnoses.ts'
 
 /** A proof reads the catalog of every server. */
 const PROOF_TIMEOUT_MS = 300_000
@@ -16,11 +17,8 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
   { name: 'plans', summary: 'Tenants with a plan that is not defined', examine: examinePlans },
   { name: 'circuits', summary: 'Databases that are not called at present', examine: examineCircuits },
   { name: 'migrations', summary: 'Storage that lacks migrations, or has others', examine: examineMigrations },
-  {
-    name: 'storage',
-    summary: 'Storage that is missing or left over; fences that do not stand',
-    examine: examineStorage,
-  },
+  storageDiagnosis,
+  ...transferDiagnoses,
   {
     name: 'isolation',
     summary: "What servers' catalogs say about the isolation of tenants; only with prove",
@@ -141,61 +139,6 @@ async function* examineMigrations({ migrations }: Tenants): AsyncIterable<Findin
         remedy: 'Expected while a newer release is being rolled out or taken back; else bring the file back.',
       }
     }
-  }
-}
-
-async function* examineStorage({ inventory }: Tenants, { log }: Examination): AsyncIterable<Finding> {
-  for (const driver of inventory.drivers.filter((one) => one.inventory)) {
-    for (const placement of inventory.placements) {
-      try {
-        const found = await inventory.mismatches(driver, placement)
-        yield* found.map((mismatch) => told(mismatch, placement))
-      } catch (error) {
-        yield notExamined(`The storage of ${driver.name} on "${placement}"`, error, log)
-      }
-    }
-  }
-}
-
-const MISMATCHES: Readonly<
-  Record<Mismatch['kind'], { severity: Severity; code: string; fault: string; remedy: string }>
-> = {
-  missing: {
-    severity: 'error',
-    code: 'storage.missing',
-    fault: 'is not there',
-    remedy:
-      'Every statement of the tenant fails. Bring it back under the same name from a dump of that schema or database, if there is one; else delete the tenant and have it purged.',
-  },
-  open: {
-    severity: 'error',
-    code: 'storage.open',
-    fault: 'is open, though its tenant is suspended or deleted',
-    remedy:
-      'See whether a worker runs: the jobs FenceTenant and, hourly, RecoverFences close it. Or activate and suspend the tenant again.',
-  },
-  closed: {
-    severity: 'info',
-    code: 'storage.closed',
-    fault: 'is closed, though its tenant is active',
-    remedy: 'It is opened when the tenant is used next.',
-  },
-  'left over': {
-    severity: 'warn',
-    code: 'storage.left-over',
-    fault: 'belongs to no tenant',
-    remedy: 'Look into it, and drop it by hand once nobody needs it.',
-  },
-}
-
-function told(mismatch: Mismatch, placement: string): Finding {
-  const { severity, code, fault, remedy } = MISMATCHES[mismatch.kind]
-  return {
-    severity,
-    code,
-    message: `the storage "${mismatch.locator}" on "${placement}" ${fault}`,
-    remedy,
-    ...(mismatch.kind === 'left over' ? {} : { tenantId: mismatch.tenantId }),
   }
 }
 

@@ -48,3 +48,26 @@ export const TenantEnteredMaintenance = event(
 )
 export const TenantExitedMaintenance = event('TenantExitedMaintenance', 'A tenant left maintenance', ofTenant)
 export const TenantPurged = event('TenantPurged', 'Everything of a tenant is gone; its id stays taken', ofTenant)
+
+const where = z.object({ isolation: z.string(), placement: z.string() })
+
+export const TenantBackedUp = event(
+  'TenantBackedUp',
+  'A backup of a tenant is complete',
+  z.object({ tenantId, backupId: z.uuid(), sizeBytes: z.number().int() }),
+)
+export const TenantCloned = event(
+  'TenantCloned',
+  "A tenant is active that was made from another's storage",
+  z.object({ tenantId, sourceId: z.string() }),
+)
+export const TenantMoved = event(
+  'TenantMoved',
+  'The storage of a tenant is another now, by another driver or on another server',
+  z.object({
+    tenantId,
+    from: where,
+    to: where,
+    isUndone: z.boolean().meta({ description: 'Whether it went back to storage that it had left' }),
+  }),
+)

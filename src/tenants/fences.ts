@@ -1,5 +1,5 @@
 /**
- * Fences follow the life of a tenant: suspended or deleted, its storage is closed at the server itself.
+ * Fences follow the life of a tenant: suspended, deleted, or held by a transfer, its storage is closed at the server itself.
  *
  * A fence is set inside the transition's transaction and lifted after its commit, both while the tenant's row is held: so fences
  * come in the order of the transitions, and whatever becomes of a transaction, nobody is left open who is to be kept out. A server
@@ -9,7 +9,7 @@
  * A process that dies between the fence and its commit, or before it has lifted one, leaves an active tenant closed. Whoever meets
  * that fence has it lifted (`mend`), under the same row lock.
  */
-import { isDatabaseUnavailable } from '../kernel/database.ts'
+import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { FenceTenant } from './jobs.ts'
@@ -20,8 +20,12 @@ import type { TenantRow, TenantTables } from './tables.ts'
 
 /** For a transition that has the row; it may have to wait for a server. */
 const LOCK_TIMEOUT_MS = 10_000
+const LOCK_NOT_AVAILABLE = '55P03'
 
 const CLOSED: ReadonlySet<Status> = new Set(['suspended', 'deleted'])
+
+const isKeptOut = ({ status, heldBy }: TenantRow): boolean => CLOSED.has(status) || heldBy !== null
+const isLetIn = ({ status, heldBy }: TenantRow): boolean => status === 'active' && heldBy === null
 
 export class Fences {
   readonly #kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>
@@ -35,12 +39,12 @@ export class Fences {
 
   /** Brings the fence in line with a status that has just been written, in the transaction that wrote it. */
   async follow(row: TenantRow): Promise<void> {
-    if (row.status === 'active') {
+    if (isLetIn(row)) {
       await this.#storage.driver(row.isolation).isFenced(toPlace(row)) // throws where it could not be lifted either
       this.#kernel.database.afterCommit(() => this.mend(row.id))
       return
     }
-    if (!CLOSED.has(row.status)) return
+    if (!isKeptOut(row)) return
     try {
       await this.#storage.driver(row.isolation).fence(toPlace(row))
     } catch (error) {
@@ -57,15 +61,34 @@ export class Fences {
   /** The job FenceTenant: closes the storage if its tenant is still to be kept out. */
   async close(id: string): Promise<void> {
     await this.#locked(id, async (row) => {
-      if (CLOSED.has(row.status)) await this.#storage.driver(row.isolation).fence(toPlace(row))
+      if (isKeptOut(row)) await this.#storage.driver(row.isolation).fence(toPlace(row))
     })
   }
 
-  /** Sees to it that no fence stands before the tenant, if it is active. Answers whether it is. */
+  /** Closes storage that the tenant has left, if it still has. */
+  async closeFormer(tenantId: string, isolation: string, placement: string, locator: string): Promise<void> {
+    await this.#locked(tenantId, async () => {
+      const { rows } = await this.#kernel.database.sql(
+        `select tenant_id as "tenantId", isolation, placement, locator, epoch from multitenancy.places
+         where tenant_id = $1 and isolation = $2 and placement = $3 and locator = $4 and state = 'former'`,
+        [tenantId, isolation, placement, locator],
+      )
+      for (const place of rows) await this.#storage.driver(isolation).fence(place)
+    })
+  }
+
+  /** Sees to it that no fence stands before the tenant, if it may be used. Answers whether it may. */
   async mend(id: string): Promise<boolean> {
     // Nothing is lifted for what may be rolled back; and the caller's transaction may hold the row that others wait for here.
     if (this.#kernel.database.inTransaction) return false
-    const opening = this.#opening.get(id) ?? this.#open(id).finally(() => this.#opening.delete(id))
+    const opening =
+      this.#opening.get(id) ??
+      this.#open(id)
+        .catch((error) => {
+          if (sqlState(error) === LOCK_NOT_AVAILABLE) return false // a transition has it, and decides
+          throw error
+        })
+        .finally(() => this.#opening.delete(id))
     this.#opening.set(id, opening)
     return opening
   }
@@ -79,7 +102,7 @@ export class Fences {
   #open(id: string): Promise<boolean> {
     return this.#locked(id, async (row) => {
       const driver = this.#storage.driver(row.isolation)
-      if (row.status !== 'active') return false
+      if (!isLetIn(row)) return false
       const place = toPlace(row)
       if (!(await driver.isFenced(place))) return true // somebody was here before
       await driver.unfence(place)

@@ -2,7 +2,6 @@
  * The centre: the registry of tenants and everything that happens to one. Shaped like a satellite, always there.
  */
 
-import type { Insertable } from 'kysely'
 import type { z } from 'zod'
 import { recordChange } from '../kernel/changes.ts'
 import { uuidv7 } from '../kernel/ids.ts'
@@ -12,7 +11,7 @@ import type { PageOf } from '../kernel/page.ts'
 import { parsed } from '../kernel/parsed.ts'
 import type { Circuits } from './circuits.ts'
 import { Edits } from './edits.ts'
-import { PlanNotFound, PlanResolvedByHost, TenantExists } from './errors.ts'
+import { PlanNotFound, PlanResolvedByHost } from './errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './events.ts'
 import { Fences } from './fences.ts'
 import { Handles } from './handles.ts'
@@ -24,19 +23,24 @@ import { MigrationRuns } from './migration-runs.ts'
 import type { TenantMigration } from './migrations.ts'
 import { OpenStorage } from './open-storage.ts'
 import { Plans, type PlansConfig } from './plans.ts'
+import { register } from './registration.ts'
 import { Registry, type TenantFilter } from './registry.ts'
 import { SchemaVersions } from './schema-versions.ts'
 import { assertAgrees } from './scope.ts'
 import type { Storage } from './storage.ts'
 import type { TableChanges } from './table-changes.ts'
-import type { TenantRow, TenantTables } from './tables.ts'
+import type { TenantRow } from './tables.ts'
 import { MaintenanceRequest, Metadata, mergePatch, NewTenant, type Tenant, TenantChange, toTenant } from './tenant.ts'
 import type { Located } from './tenant-cache.ts'
 import { usable } from './tenant-source.ts'
+import type { Archives } from './transfers/archives.ts'
+import type { BackupSettings } from './transfers/backups.ts'
+import { Places } from './transfers/places.ts'
+import { cancelTransfers } from './transfers/requests.ts'
+import { Transfers } from './transfers/transfers.ts'
 import { type Transition, Transitions } from './transition.ts'
 
 const DAY_MS = 86_400_000
-const FIRST_EPOCH = 1
 
 export interface TenantsConfig {
   readonly changes: TableChanges
@@ -47,8 +51,18 @@ export interface TenantsConfig {
   readonly retentionDays: number
   /** Whether expired tenants are purged daily; else only by `tenant:purge`. */
   readonly autoPurge: boolean
+  readonly backups: BackupsConfig
   /** How long known tenants are served while the backoffice cannot be reached; default 300. */
   readonly staleForSeconds?: number | undefined
+}
+
+export interface BackupsConfig extends BackupSettings {
+  /** Where they are kept; undefined: none can be made. */
+  readonly archives: Archives | undefined
+  /** Whether they are encrypted under the application key. */
+  readonly isSealing: boolean
+  /** How long what makes one may be silent before another process takes its place; default 15,000. */
+  readonly leaseMs?: number | undefined
 }
 
 export class Tenants {
@@ -61,6 +75,8 @@ export class Tenants {
   readonly handles: Handles
   readonly circuits: Circuits
   readonly inventory: Inventory
+  /** Backups, and whatever else makes a copy of a tenant. */
+  readonly transfers: Transfers
   /** The isolation drivers in use. */
   readonly storage: Storage
   readonly #kernel: Kernel
@@ -79,20 +95,26 @@ export class Tenants {
     this.fences = new Fences(kernel, storage)
     this.openStorage = new OpenStorage(kernel, this.inventory, this.fences)
     this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
-    this.#transitions = new Transitions(kernel, this.registry, this.fences)
+    this.#transitions = new Transitions(kernel, this.registry, this.fences, (row) => this.#sendInstallation(row))
     this.#edits = new Edits(kernel, this.registry)
     const versions = new SchemaVersions(kernel.database, config.migrations)
     this.migrations = new MigrationRuns(kernel, storage, versions, config.changes)
-    this.installation = new Installation({
+    const { registry, fences } = this
+    const parts = {
       kernel,
-      registry: this.registry,
+      registry,
       storage,
       versions,
       changes: config.changes,
+      fences,
       transitions: this.#transitions,
-      fences: this.fences,
-      autoPurge: config.autoPurge,
-    })
+    }
+    const places = new Places(kernel, storage)
+    this.transfers = new Transfers(
+      { ...parts, places, keptForMs: this.#retentionMs, ...config.backups },
+      { plans: this.plans, ...config.backups },
+    )
+    this.installation = new Installation({ ...parts, transfers: this.transfers, autoPurge: config.autoPurge })
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
@@ -100,25 +122,12 @@ export class Tenants {
     const { id = uuidv7(), name, metadata, domains, ...wish } = parsed(NewTenant, request)
     this.plans.check(metadata)
     const { driver, placement } = this.storage.choose(wish.isolation, wish.placement)
-    const { database, jobs, events, clock } = this.#kernel
-    const now = clock.now()
+    const { database, events } = this.#kernel
     return database.transaction(async () => {
-      const row = await this.#insert({
-        id,
-        name,
-        status: 'provisioning',
-        metadata,
-        domains,
-        isolation: driver.name,
-        placement,
-        locator: driver.locator(id, FIRST_EPOCH),
-        epoch: FIRST_EPOCH,
-        createdAt: now,
-        updatedAt: now,
-      })
+      const isolation = driver.name
+      const row = await register(this.#parts, { id, name, metadata, domains, isolation, placement })
       await this.#edits.claimDomains(id, domains, false)
-      await this.registry.changed(id) // that there was no such tenant, and nobody with its domains, is remembered too
-      await jobs.send(InstallTenant, { tenantId: id }, { tenantId: id, key: id })
+      await this.#sendInstallation(row)
       const tenant = toTenant(row)
       await recordChange(events, {
         action: 'tenants.create',
@@ -173,7 +182,11 @@ export class Tenants {
   delete(id: string): Promise<Transition> {
     return this.#transitions.run(id, 'delete', ({ from }, now) => {
       const purgeAt = new Date(now.getTime() + this.#retentionMs)
-      return { set: { statusBefore: from, deletedAt: now, purgeAt }, event: { purgeAt: purgeAt.toISOString() } }
+      return {
+        set: { statusBefore: from, deletedAt: now, purgeAt },
+        event: { purgeAt: purgeAt.toISOString() },
+        also: () => cancelTransfers(this.#kernel.database, id),
+      }
     })
   }
 
@@ -254,15 +267,13 @@ export class Tenants {
     })
   }
 
-  async #insert(row: Insertable<TenantRow>): Promise<TenantRow> {
-    const inserted = await this.#kernel.database
-      .query<TenantTables>()
-      .insertInto('tenants')
-      .values(row)
-      .onConflict((conflict) => conflict.doNothing()) // on the id, or on the locator made from it
-      .returningAll()
-      .executeTakeFirst()
-    if (!inserted) throw TenantExists(`The id "${row.id}" is taken; ids are never given again, not even after a purge.`)
-    return inserted
+  /** In the transaction that made the tenant provisioning. */
+  async #sendInstallation(row: TenantRow): Promise<void> {
+    if (row.clonedFrom) await this.transfers.cloneAgain(row)
+    else await this.#kernel.jobs.send(InstallTenant, { tenantId: row.id }, { tenantId: row.id, key: row.id })
+  }
+
+  get #parts() {
+    return { kernel: this.#kernel, registry: this.registry, storage: this.storage }
   }
 }

@@ -10,16 +10,17 @@ import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
 import type { Attempt } from '../kernel/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
+import { versionOnArrival } from './arrival-version.ts'
 import { TenantNotFound, TenantState } from './errors.ts'
 import { TenantMigrated, TenantPurged } from './events.ts'
 import type { Fences } from './fences.ts'
 import { InstallTenant, UninstallTenant } from './jobs.ts'
 import { type Registry, toPlace } from './registry.ts'
 import type { SchemaVersions } from './schema-versions.ts'
-import { isVersionOfAny, lockVersions } from './shared-storage.ts'
 import type { Storage } from './storage.ts'
 import type { TableChanges } from './table-changes.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
+import type { Transfers } from './transfers/transfers.ts'
 import type { Transitions } from './transition.ts'
 
 /** How long a provisioning tenant may be without a job before it counts as lost; longer than any send takes. */
@@ -34,6 +35,7 @@ export interface InstallationParts {
   readonly changes: TableChanges
   readonly transitions: Transitions
   readonly fences: Fences
+  readonly transfers: Pick<Transfers, 'drop' | 'forget'>
   readonly autoPurge: boolean
 }
 
@@ -45,9 +47,11 @@ export class Installation {
   readonly #changes: TableChanges
   readonly #transitions: Transitions
   readonly #fences: Fences
+  readonly #transfers: Pick<Transfers, 'drop' | 'forget'>
   readonly #autoPurge: boolean
 
-  constructor({ kernel, registry, storage, versions, changes, transitions, fences, autoPurge }: InstallationParts) {
+  constructor({ transfers, autoPurge, ...parts }: InstallationParts) {
+    const { kernel, registry, storage, versions, changes, transitions, fences } = parts
     this.#kernel = kernel
     this.#registry = registry
     this.#storage = storage
@@ -55,6 +59,7 @@ export class Installation {
     this.#changes = changes
     this.#transitions = transitions
     this.#fences = fences
+    this.#transfers = transfers
     this.#autoPurge = autoPurge
   }
 
@@ -81,6 +86,7 @@ export class Installation {
       .selectFrom('tenants')
       .select('id')
       .where('status', '=', 'provisioning')
+      .where('clonedFrom', 'is', null) // RecoverTransfers sees to those
       .where('updatedAt', '<', new Date(clock.now().getTime() - LOST_AFTER_MS))
       .execute()
     for (const { id } of lost) {
@@ -134,6 +140,7 @@ export class Installation {
     if (!claimed) return false
     const { database, store, jobs, events, clock } = this.#kernel
     await this.#storage.driver(claimed.isolation).drop(toPlace(claimed))
+    await this.#transfers.drop(id)
     await store.purge(id)
     await database.transaction(async () => {
       // Before the tenant: whoever writes down what came of a migration takes the two in this order.
@@ -148,6 +155,7 @@ export class Installation {
         .executeTakeFirst()
       if (!emptied) return
       await database.query<TenantTables>().deleteFrom('tenantDomains').where('tenantId', '=', id).execute()
+      await this.#transfers.forget(id)
       await jobs.forget(id)
       await this.#registry.changed(id)
       await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
@@ -158,25 +166,17 @@ export class Installation {
 
   async #activate(row: TenantRow, migrations: readonly string[]): Promise<void> {
     const { database, events } = this.#kernel
-    const driver = this.#storage.driver(row.isolation)
-    const { capabilities } = driver
-    const activate = (schemaVersion: string) =>
-      this.#transitions.run(row.id, 'install', (_, now) => ({
+    const [versions, changes] = [this.#versions, this.#changes]
+    await database.transaction(async () => {
+      const driver = this.#storage.driver(row.isolation)
+      const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, toPlace(row), migrations)
+      await this.#transitions.run(row.id, 'install', (_, now) => ({
         set: { activatedAt: now, failure: null, schemaVersion },
         also: async () => {
           if (migrations.length === 0) return
           await events.publish(TenantMigrated, { tenantId: row.id, migrations: [...migrations], direction: 'up' })
         },
       }))
-    if (capabilities.separateStorage) {
-      await activate(await this.#versions.ofStorage(capabilities, migrations))
-      return
-    }
-    await database.transaction(async () => {
-      await lockVersions(database, row, 'one')
-      const version = await this.#versions.ofStorage(capabilities, await driver.applied(toPlace(row)))
-      if (!(await isVersionOfAny(database, row, version))) await this.#changes.tell()
-      await activate(version)
     })
   }
 

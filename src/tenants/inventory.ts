@@ -9,6 +9,7 @@ import type { IsolationDriver, Place, StoredPlace } from './isolation.ts'
 import type { Status } from './lifecycle.ts'
 import { toPlace } from './registry.ts'
 import type { Storage } from './storage.ts'
+import type { PlaceRow } from './transfers/rows.ts'
 
 const READ_AT_ONCE = 1_000
 /** An installation or a purge that takes longer is not on its way any more. */
@@ -20,11 +21,21 @@ export interface Registered {
   readonly status: Status
   readonly statusBefore: Status | null
   readonly isBeingPurged: boolean
+  /** Whether a transfer keeps it closed. */
+  readonly isHeld: boolean
 }
 
-export type Mismatch =
-  | { readonly kind: 'missing' | 'open' | 'closed'; readonly locator: string; readonly tenantId: string }
-  | { readonly kind: 'left over'; readonly locator: string }
+/** Storage that a tenant has beside its own. */
+export interface BesideRegistered extends Pick<PlaceRow, 'tenantId' | 'locator' | 'state'> {}
+
+/**
+ * `former open`: it was left by the tenant, and is open all the same. `abandoned`: of a transfer that came to nothing, and has not
+ * been dropped yet.
+ */
+export type Mismatch = { readonly locator: string } & (
+  | { readonly kind: 'missing' | 'open' | 'closed' | 'former open' | 'abandoned'; readonly tenantId: string }
+  | { readonly kind: 'left over' }
+)
 
 export interface TenantsOn {
   readonly isolation: string
@@ -105,9 +116,12 @@ export class Inventory {
   /** Where the registry and a server disagree about the storage of tenants. */
   async mismatches(driver: IsolationDriver, placement: string): Promise<Mismatch[]> {
     const look = async () =>
-      compared(await this.#registered(driver.name, placement), (await driver.inventory?.(placement)) ?? [], {
-        isSeparate: driver.capabilities.separateStorage,
-      })
+      compared(
+        await this.#registered(driver.name, placement),
+        await this.#beside(driver.name, placement),
+        (await driver.inventory?.(placement)) ?? [],
+        { isSeparate: driver.capabilities.separateStorage },
+      )
     const suspected = new Set((await look()).map(identity))
     if (suspected.size === 0) return []
     const { database } = this.#kernel
@@ -135,9 +149,19 @@ export class Inventory {
     }
   }
 
+  async #beside(isolation: string, placement: string): Promise<BesideRegistered[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select tenant_id as "tenantId", locator, state from multitenancy.places
+       where isolation = $1 and placement = $2 order by locator`,
+      [isolation, placement],
+    )
+    return rows
+  }
+
   async #registered(isolation: string, placement: string): Promise<Registered[]> {
     const { rows } = await this.#kernel.database.sql(
-      `select id, locator, status, status_before as "statusBefore", purge_started_at is not null as "isBeingPurged"
+      `select id, locator, status, status_before as "statusBefore", purge_started_at is not null as "isBeingPurged",
+         held_by is not null as "isHeld"
        from multitenancy.tenants where isolation = $1 and placement = $2 and purged_at is null order by id`,
       [isolation, placement],
     )
@@ -145,15 +169,16 @@ export class Inventory {
   }
 }
 
-/** @param isSeparate whether each tenant has storage of its own; else what is stored are fences alone. */
+/** @param beside what tenants have beside their own. @param isSeparate whether each tenant has storage of its own; else what is stored are fences alone. */
 export function compared(
   registered: readonly Registered[],
+  beside: readonly BesideRegistered[],
   stored: readonly StoredPlace[],
   { isSeparate }: { isSeparate: boolean },
 ): Mismatch[] {
   const places = new Map(stored.map((place) => [place.locator, place]))
   const found: Mismatch[] = []
-  for (const { id: tenantId, locator, status, statusBefore, isBeingPurged } of registered) {
+  for (const { id: tenantId, locator, status, statusBefore, isBeingPurged, isHeld } of registered) {
     const place = places.get(locator)
     places.delete(locator)
     if (isBeingPurged) continue
@@ -162,8 +187,16 @@ export function compared(
     if (!isInstalled) continue
     const isFenced = place?.isFenced ?? false
     if (isSeparate && !place) found.push({ kind: 'missing', locator, tenantId })
-    else if (status !== 'active' && !isFenced) found.push({ kind: 'open', locator, tenantId })
-    else if (status === 'active' && isFenced) found.push({ kind: 'closed', locator, tenantId })
+    else if ((status !== 'active' || isHeld) && !isFenced) found.push({ kind: 'open', locator, tenantId })
+    else if (status === 'active' && !isHeld && isFenced) found.push({ kind: 'closed', locator, tenantId })
+  }
+  for (const { tenantId, locator, state } of beside) {
+    const place = places.get(locator)
+    places.delete(locator)
+    if (state === 'former' && !(isSeparate ? (place?.isFenced ?? true) : place?.isFenced)) {
+      found.push({ kind: 'former open', locator, tenantId })
+    }
+    if (state === 'abandoned') found.push({ kind: 'abandoned', locator, tenantId })
   }
   if (isSeparate) for (const locator of places.keys()) found.push({ kind: 'left over', locator })
   return found

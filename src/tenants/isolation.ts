@@ -15,6 +15,7 @@ import type { Pool } from 'pg'
 import type { Finding } from '../kernel/doctor.ts'
 import { DependencyUnavailable, defineError, type TenancyError } from '../kernel/errors.ts'
 import type { Logger } from '../kernel/logger.ts'
+import type { TenantCopy } from './copy.ts'
 import type { TenantMigration } from './migrations.ts'
 
 export interface Place {
@@ -120,6 +121,18 @@ export interface IsolationDriver {
   mayBeFence(error: unknown): boolean
   /** With qualified names: the schema that stands before every table's name. */
   readonly schemaOf?: (place: Place) => string
+  /**
+   * Resolves when nothing that was begun before the fence can change anything any more. To be called behind a fence. Ends what the
+   * tenant has open when that takes long; throws `E_DEPENDENCY_UNAVAILABLE` when it cannot tell in time.
+   */
+  drain(place: Place, options?: DrainOptions): Promise<void>
+  /** All that the tenant has, in one snapshot, for as long as `work` runs. A fence does not keep it out. */
+  export<T>(place: Place, work: (copy: TenantCopy) => Promise<T>, options: TransferOptions): Promise<T>
+  /**
+   * Makes storage that is not there yet, puts the copy into it, and brings it up to date. Throws `E_BACKUP_INCOMPATIBLE` for a copy
+   * that these migrations have no tables for. What was made when it throws, `drop` removes.
+   */
+  import(place: Place, copy: TenantCopy, options: TransferOptions): Promise<Imported>
   /** Removes the storage and everything in it. */
   drop(place: Place): Promise<void>
   /**
@@ -132,6 +145,30 @@ export interface IsolationDriver {
   /** Connections for tenants' queries, by placement. */
   connections(): readonly ConnectionCount[]
   stop(): Promise<void>
+}
+
+export interface DrainOptions {
+  /** How long what is open may take to end by itself; default 5,000. */
+  readonly graceMs?: number
+  /** How long all of it may take; default 30,000. */
+  readonly maxMs?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+export const DRAIN_DEFAULTS = { graceMs: 5_000, maxMs: 30_000 } as const
+
+export interface TransferOptions {
+  /** Ends it at the next step; what was done is undone, or left to `drop`. */
+  readonly signal: AbortSignal
+  /** Told when an import begins something else. */
+  readonly onPhase?: ((phase: 'making' | 'loading' | 'indexing' | 'migrating') => void) | undefined
+}
+
+export interface Imported {
+  /** What the storage has run now, as `provision` answers it. */
+  readonly migrations: readonly string[]
+  /** How many rows of each table are there, as the server counted them. */
+  readonly rows: ReadonlyMap<string, number>
 }
 
 export interface StoredPlace {

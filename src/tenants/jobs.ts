@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { handles, type Job, jobType, type Recurring } from '../kernel/jobs.ts'
 import type { Tenants } from './index.ts'
+import { BackupTenant, CloneTenant, MoveTenant, RecoverTransfers, RestoreTenant, RunBackups } from './transfers/jobs.ts'
 
 const ofTenant = z.object({ tenantId: z.string() })
 
@@ -49,6 +50,8 @@ export const RecoverFences = jobType({
   workers: 1,
 })
 
+const TRANSFERS = [BackupTenant, RestoreTenant, CloneTenant, MoveTenant]
+
 export const jobs: readonly Job<Tenants>[] = [
   handles(InstallTenant, ({ installation }, { tenantId }, attempt) => installation.install(tenantId, attempt)),
   handles(UninstallTenant, async ({ installation }, { tenantId }) => void (await installation.purge(tenantId))),
@@ -56,10 +59,17 @@ export const jobs: readonly Job<Tenants>[] = [
   handles(PurgeTenants, ({ installation }) => installation.purgeExpired()),
   handles(RecoverInstallations, ({ installation }) => installation.recover()),
   handles(RecoverFences, ({ openStorage }) => openStorage.close()),
+  ...TRANSFERS.map((type) =>
+    handles(type, ({ transfers }: Tenants, { transferId }, attempt) => transfers.work(transferId, attempt)),
+  ),
+  handles(RecoverTransfers, ({ transfers }) => transfers.recover()),
+  handles(RunBackups, ({ transfers }) => transfers.runDue()),
 ]
 
 export const schedule: readonly Recurring[] = [
   { type: PurgeTenants, cron: '17 3 * * *' },
   { type: RecoverInstallations, cron: '* * * * *' },
+  { type: RecoverTransfers, cron: '* * * * *' },
+  { type: RunBackups, cron: '*/10 * * * *' },
   { type: RecoverFences, cron: '41 * * * *' },
 ]

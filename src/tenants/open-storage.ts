@@ -1,5 +1,5 @@
 /**
- * Storage that is open though its tenant is suspended or deleted, closed again. A server that was away for longer than the job
+ * Storage that is open though its tenant is suspended or deleted, or has left it, closed again. A server that was away for longer than the job
  * FenceTenant tries, or was restored from a backup, has such; the inventory says which.
  *
  * Any number of processes may do it at once: a fence is set with the tenant's row locked, and setting it again changes nothing. A
@@ -9,8 +9,11 @@ import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { Fences } from './fences.ts'
-import type { Inventory } from './inventory.ts'
+import type { Inventory, Mismatch } from './inventory.ts'
 import type { IsolationDriver } from './isolation.ts'
+
+type OpenPlace = Exclude<Mismatch, { kind: 'left over' }>
+const isOpen = (one: Mismatch): one is OpenPlace => one.kind === 'open' || one.kind === 'former open'
 
 export class OpenStorage {
   readonly #log: Kernel['log']
@@ -33,15 +36,16 @@ export class OpenStorage {
     for (const driver of this.#inventory.drivers.filter((one) => one.inventory)) {
       for (const placement of this.#inventory.placements) {
         const of = { isolation: driver.name, placement }
-        let open: readonly string[] = []
+        let open: readonly OpenPlace[] = []
         try {
           open = await this.#open(driver, placement)
         } catch (error) {
           failed(error, of, 'a server could not be asked which storage is open; it is asked again in an hour')
         }
-        for (const tenantId of open) {
+        for (const { kind, tenantId, locator } of open) {
           try {
-            await this.#fences.close(tenantId)
+            if (kind === 'open') await this.#fences.close(tenantId)
+            else await this.#fences.closeFormer(tenantId, driver.name, placement, locator)
             this.#log.warn({ ...of, tenantId }, 'the storage of a tenant that is kept out was open; it is closed')
           } catch (error) {
             failed(error, { ...of, tenantId }, 'storage that is open could not be closed; it is tried again in an hour')
@@ -52,8 +56,7 @@ export class OpenStorage {
     if (failures.length > 0) throw failures[0]
   }
 
-  async #open(driver: IsolationDriver, placement: string): Promise<string[]> {
-    const found = await this.#inventory.mismatches(driver, placement)
-    return found.flatMap((one) => (one.kind === 'open' ? [one.tenantId] : []))
+  async #open(driver: IsolationDriver, placement: string): Promise<OpenPlace[]> {
+    return (await this.#inventory.mismatches(driver, placement)).filter(isOpen)
   }
 }

@@ -6,6 +6,7 @@ import type { Tenants } from './index.ts'
 import { STATUSES } from './lifecycle.ts'
 import { PlansDescription } from './plans.ts'
 import { MaintenanceRequest, NewTenant, Tenant, TenantChange, TenantId } from './tenant.ts'
+import { transferOperations } from './transfers/operations.ts'
 import type { Transition } from './transition.ts'
 
 const byId = z.object({ id: TenantId })
@@ -175,4 +176,5 @@ export const operations = [
     reply: PlansDescription.meta({ id: 'Plans' }),
     handle: async ({ plans }: Tenants) => plans.describe(),
   }),
+  ...transferOperations,
 ]

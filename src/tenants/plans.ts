@@ -13,7 +13,13 @@ import type { Tenant } from './tenant.ts'
 const RESOLVER_TIMEOUT_MS = 1_000
 const REMEMBERED_PLANS = 10_000
 
-export const PlanDefinition = z.object({ limits: z.record(z.string(), z.number().min(0)) })
+export const PlanDefinition = z.object({
+  limits: z.record(z.string(), z.number().min(0)),
+  backups: z
+    .object({ keep: z.number().int().min(1).optional(), everyHours: z.number().gt(0).optional() })
+    .optional()
+    .meta({ description: 'In place of the `backups.keep` and `backups.everyHours` of the configuration' }),
+})
 
 export const PlansDescription = z.object({
   defaultPlan: z.string(),
@@ -28,6 +34,12 @@ export interface PlansConfig {
   readonly definitions: Readonly<Record<string, z.input<typeof PlanDefinition>>>
   /** Decides a tenant's plan in place of `metadata.plan`. Called on every request, so it should be quick. */
   readonly getPlan?: (tenant: Tenant) => Promise<string> | string
+}
+
+export interface ResolvedPlan {
+  readonly plan: string
+  readonly limits: Readonly<Record<string, number>>
+  readonly backups: z.output<typeof PlanDefinition>['backups']
 }
 
 export const NO_PLANS: PlansConfig = { defaultPlan: 'free', definitions: { free: { limits: {} } } }
@@ -66,10 +78,11 @@ export class Plans {
   }
 
   /** The tenant's plan: always one of the definitions. */
-  async resolve(tenant: Tenant): Promise<{ plan: string; limits: Readonly<Record<string, number>> }> {
+  async resolve(tenant: Tenant): Promise<ResolvedPlan> {
     const named = this.#config.getPlan ? await this.#ask(this.#config.getPlan, tenant) : tenant.metadata.plan
     const plan = typeof named === 'string' && this.isDefined(named) ? named : this.#config.defaultPlan
-    return { plan, limits: this.#config.definitions[plan]?.limits ?? {} }
+    const { limits = {}, backups } = this.#config.definitions[plan] ?? {}
+    return { plan, limits, backups }
   }
 
   async #ask(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {

@@ -195,7 +195,7 @@ const toLocated = (row: TenantRow | undefined): Located | undefined =>
   row && { tenant: toTenant(row), place: toPlace(row) }
 
 const COLUMNS = `id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,
-    status_before, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at`
+    status_before, held_by, cloned_from, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at`
 
 /** The read of every request: written by hand and prepared, as building it anew would cost more than running it. */
 const SELECT_ONE = {
@@ -212,6 +212,8 @@ const SELECT_OWNER = {
 const fromSql = (row: any): TenantRow => ({
   ...row,
   statusBefore: row.status_before,
+  heldBy: row.held_by,
+  clonedFrom: row.cloned_from,
   createdAt: row.created_at,
   updatedAt: row.updated_at,
   activatedAt: row.activated_at,

@@ -95,8 +95,10 @@ async function placeNow(id: string, { registry, fences }: SourceParts, before: P
     fences.mend(id).catch((failure) => {
       throw told(failure)
     })
-  if (now.place.epoch !== before.epoch || (await mended())) return now.place
-  await ask() // it may have been closed for good in the meantime
+  if (now.place.epoch !== before.epoch) return now.place
+  const isOpen = await mended()
+  const then = await ask() // it may have been closed for good in the meantime, or have moved
+  if (isOpen || then.place.epoch !== before.epoch) return then.place
   throw error
 }
 

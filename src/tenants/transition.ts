@@ -43,11 +43,14 @@ export class Transitions {
   readonly #kernel: Kernel
   readonly #registry: Registry
   readonly #fences: Fences
+  readonly #install: (row: TenantRow) => Promise<void>
 
-  constructor(kernel: Kernel, registry: Registry, fences: Fences) {
+  /** @param install sends the job that makes the storage of a tenant which has just become provisioning. */
+  constructor(kernel: Kernel, registry: Registry, fences: Fences, install: (row: TenantRow) => Promise<void>) {
     this.#kernel = kernel
     this.#registry = registry
     this.#fences = fences
+    this.#install = install
   }
 
   async run(
@@ -90,7 +93,7 @@ export class Transitions {
     if (!updated) return undefined
     if (action !== 'install') await this.#fences.follow(updated)
     if (action === 'delete' && row.status === 'provisioning') await jobs.cancel(InstallTenant, row.id)
-    if (to === 'provisioning') await jobs.send(InstallTenant, { tenantId: row.id }, { tenantId: row.id, key: row.id })
+    if (to === 'provisioning') await this.#install(updated)
     await this.#registry.changed(row.id)
     await recordChange(events, {
       action: `tenants.${action === 'giveUp' ? 'install' : action}`,

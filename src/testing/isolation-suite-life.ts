@@ -4,11 +4,12 @@ import { directHandle } from './direct-handle.ts'
 import { placeIn, proofMigrations, provisionedIn } from './isolation-subject.ts'
 import type { Proof, Vitest } from './isolation-suite.ts'
 import { raw } from './leak-operations.ts'
+import { itemsOf, Outside } from './leak-operations-server.ts'
 
 const OWNERS = 'select owner from items'
 
 export function lifeOfStorage(
-  { describe, expect, test }: Vitest,
+  { afterAll, describe, expect, test }: Vitest,
   proof: () => Proof,
   engine: IsolationDriver['capabilities']['engine'],
 ): void {
@@ -168,6 +169,82 @@ export function lifeOfStorage(
       for (const text of ['selekt', 'select * from missing', `insert into items (id, owner) values (1, null)`]) {
         await expect(raw(a.db, text)).rejects.toSatisfy((error) => !driver.mayBeFence(error))
       }
+    })
+  })
+
+  describe('a drain', () => {
+    const outside = new Outside()
+    afterAll(() => outside.close())
+    const insert = (id: number, tenant: string) => ({
+      text: `insert into items (id, owner) values (${id}, 'of ${tenant}')`,
+    })
+    const ids = async (at: Place) =>
+      (await proof().driver.execute(at, { text: 'select id from items order by id' })).rows.map(({ id }) => id)
+
+    test('ends what was begun before the fence: nothing of it comes later, and others go on', async () => {
+      const { driver } = proof()
+      const [drained, beside] = [place('drained'), place('a')]
+      await fresh('drained')
+      const [written, begun, other] = [
+        await driver.connect(drained),
+        await driver.connect(drained),
+        await driver.connect(beside),
+      ]
+      await begun.begin()
+      await written.begin()
+      await written.query(insert(2, 'drained'))
+      await other.begin()
+      await other.query(insert(7, 'a'))
+      await driver.fence(drained)
+      await driver.drain(drained, { graceMs: 0 })
+      for (const [id, connection] of [written, begun].entries()) {
+        await expect(connection.query(insert(3 + id, 'drained'))).rejects.toThrow()
+        await expect(connection.end('commit')).rejects.toThrow()
+        connection.release(true)
+      }
+      await other.query(insert(8, 'a'))
+      await other.end('commit')
+      other.release()
+      await driver.unfence(drained)
+      expect([await ids(drained), await ids(beside)]).toEqual([[1], [1, 2, 7, 8]])
+      await driver.drop(drained)
+    })
+
+    test('lets what is under way come to its end: what was acknowledged is there, all of it and no more', async () => {
+      const { driver } = proof()
+      const hammered = place('hammered')
+      await driver.provision(hammered)
+      const { pool, transaction } = directHandle(driver, hammered)
+      const acknowledged: number[] = []
+      const enough = Promise.withResolvers<void>()
+      const lane = async (first: number) => {
+        for (let id = first; ; id += 4) {
+          const { text } = insert(id, 'hammered')
+          try {
+            await (first % 2 ? pool.query(text) : transaction((db) => raw(db, text)))
+          } catch {
+            return
+          }
+          if (acknowledged.push(id) > 20) enough.resolve()
+        }
+      }
+      const lanes = [0, 1, 2, 3].map(lane)
+      await enough.promise
+      await driver.fence(hammered)
+      await driver.drain(hammered)
+      const view = proof().subject.viewOf?.(hammered)
+      const seen =
+        view && (await outside.all(view, `select id from ${itemsOf(view)} where owner = 'of hammered' order by id`))
+      await Promise.all(lanes)
+      await driver.unfence(hammered)
+      const there = await ids(hammered)
+      if (seen) expect(there).toEqual(seen.map(({ id }) => id))
+      expect(acknowledged.filter((id) => !there.includes(id))).toEqual([])
+      await driver.drop(hammered)
+    })
+
+    test('of what was never there is no failure', async () => {
+      await proof().driver.drain(place('never'))
     })
   })
 

@@ -2,6 +2,7 @@
  * What the leak fuzzer does with a look past the driver: backends that are ended or cancelled under a tenant, statements of the
  * tenants' login that have no scope, and what is left on a connection.
  */
+import { MARKS } from '../drivers/isolation/scoped-query.ts'
 import { Database } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { StorageView } from './isolation-subject.ts'
@@ -107,7 +108,7 @@ const INSPECTION = `select current_user as role, session_user as login, current_
   coalesce(current_setting('app.fuzz', true), '') as setting, current_setting('statement_timeout') as timeout,
   current_setting('row_security') as "row security", current_setting('transaction_isolation') as isolation,
   current_setting('transaction_read_only') as "read only",
-  (select count(*)::int from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
+  (select count(*)::int from pg_locks where locktype = 'advisory' and classid <> ${MARKS} and pid = pg_backend_pid()) as locks,
   (select count(*)::int from pg_cursors where name like 'fuzz%') as cursors,
   (select count(*)::int from pg_prepared_statements where name like 'fuzz%') as statements,
   (select count(*)::int from pg_listening_channels()) as channels`

@@ -24,6 +24,8 @@ export interface TestTenancy<Satellites extends readonly Satellite[]> {
   readonly url: string
   /** Another tenancy on the same database, as another process would have it; with its own options beside the first one's. */
   open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
+  /** All that were opened and not ended yet. */
+  opened(): readonly Tenancy<Satellites>[]
   /** Stops them all and drops the database with its roles. */
   end(): Promise<void>
 }
@@ -54,7 +56,7 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
     await dropWithRoles(serverUrl, database)
   }
   try {
-    return { tenancy: await open(), url, open, end }
+    return { tenancy: await open(), url, open, opened: () => opened, end }
   } catch (error) {
     await end()
     throw error

@@ -1,4 +1,10 @@
 /** The admin API of a tenancy of its own with every satellite, in process: a request goes in, an answer comes out. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { directory } from '../../src/drivers/archives/directory.ts'
+import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
+import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { createHttp, DEFAULT_PREFIX, type Http } from '../../src/http/app.ts'
 import type { Satellite } from '../../src/satellite.ts'
 import { satellites } from '../../src/service/main.ts'
@@ -68,13 +74,25 @@ export interface Opened extends Api {
 /** @param postgresUrl of the server where the database is made, as `inject('postgresUrl')` has it */
 export async function openApi(postgresUrl: string, options: Partial<TenancyConfig> = {}): Promise<Opened> {
   const plans = { defaultPlan: 'free', definitions: { free: { limits: {} }, pro: { limits: { exports: 10 } } } }
+  const path = await mkdtemp(join(tmpdir(), 'tenantry-contract-'))
+  const isolation = () => [schemaPg(), databasePg()] // a driver serves one tenancy
   const { tenancy, url, open, end } = await testTenancy<readonly Satellite[]>(postgresUrl, {
     satellites,
     migrations: MIGRATIONS,
     plans,
+    backups: { archives: directory({ path }) },
+    isolation: isolation(),
     ...options,
   })
-  return { ...apiOf(tenancy), url, end, open: async (more) => apiOf(await open(more)) }
+  return {
+    ...apiOf(tenancy),
+    url,
+    async end() {
+      await end()
+      await rm(path, { recursive: true, force: true })
+    },
+    open: async (more) => apiOf(await open({ isolation: isolation(), ...more })),
+  }
 }
 
 export function apiOf(tenancy: Tenancy): Api {

@@ -1,6 +1,7 @@
 /** Every part there are cases of: the tenants, and each satellite that is there. */
 import type { Part } from './row.ts'
 import { tenants } from './tenants.ts'
+import { transfers } from './transfers.ts'
 
 declare global {
   interface ImportMeta {
@@ -11,7 +12,7 @@ declare global {
 
 const satellites = import.meta.glob<{ part: Part }>('../../src/satellites/*/coverage.fixture.ts', { eager: true })
 
-export const parts: readonly Part[] = [tenants, ...Object.values(satellites).map(({ part }) => part)]
+export const parts: readonly Part[] = [tenants, transfers, ...Object.values(satellites).map(({ part }) => part)]
 
 /** All of one kind, by name. */
 export const merged = <Kind extends keyof Part>(kind: Kind): NonNullable<Part[Kind]> =>

@@ -13,11 +13,13 @@ export interface Case {
   readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
   /** Requests of an admin that come before: `PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`. */
   readonly given?: readonly string[]
+  /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, or that failed. */
+  readonly backup?: 'completed' | 'failed'
   /** Those that are not given are the names of the case. */
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
-  /** The plans are decided by the host, whose `getPlan` fails. */
+  /** Where the plans are decided by the host, whose `getPlan` fails, and where there is no place for backups. */
   readonly plansOfHost?: boolean
 }
 
@@ -35,7 +37,7 @@ export type Names = Readonly<Record<string, string>>
 
 export interface Stage {
   readonly api: Api
-  /** The same tenants, but the plans are decided by a host whose `getPlan` fails. */
+  /** The same tenants, but the plans are decided by a host whose `getPlan` fails, and there is no place for backups. */
   readonly plansOfHost: Api
   prepare(one: Case): Promise<Names>
 }

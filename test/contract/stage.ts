@@ -26,7 +26,10 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
     return api
   }
   const getPlan = () => Promise.reject(new Error('the billing system is down'))
-  const plansOfHost = await open({ plans: { defaultPlan: 'free', definitions: { free: { limits: {} } }, getPlan } })
+  const plansOfHost = await open({
+    plans: { defaultPlan: 'free', definitions: { free: { limits: {} } }, getPlan },
+    backups: undefined,
+  })
   ledger.listen(first.tenancy, catalogue.events)
   return {
     api: first,
@@ -34,13 +37,13 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
     url: first.url,
     open,
     end: first.end,
-    async prepare({ tenant = 'active', given = [] }) {
+    async prepare({ tenant = 'active', given = [], backup }) {
       const id = `${tenant === 'failed' ? FAILING : 'case'}-${randomUUID()}`
       if (tenant !== 'none') await first.tenancy.tenants.create({ id, name: 'Acme' })
       if (tenant === 'active' || tenant === 'failed') {
         await first.tenancy.tenants.installation.install(id, { isLast: true })
       }
-      let names: Names = { id }
+      let names: Names = backup ? { id, backupId: await backedUp(first, id, backup) } : { id }
       for (const line of given) {
         const [method = '', path = '', ...words] = filled(line, names).split(' ')
         const answer = await first.call(method, path, words.length > 0 ? { body: words.join(' ') } : {})
@@ -50,6 +53,15 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
       return names
     },
   }
+}
+
+async function backedUp({ tenancy }: Api, tenantId: string, how: 'completed' | 'failed'): Promise<string> {
+  const { transfers } = tenancy.tenants
+  const { id } = await transfers.backups.create(tenantId)
+  const signal = how === 'failed' ? AbortSignal.abort() : new AbortController().signal
+  await transfers.work(id, { isLast: true, signal })
+  expect((await transfers.get(tenantId, id)).state).toBe(how)
+  return id
 }
 
 /** The path of a case, below the prefix. */

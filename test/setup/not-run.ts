@@ -2,7 +2,10 @@
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
-const OPTIONAL = [{ name: 'pooler', program: 'pgbouncer', files: ['test/pooler.test.ts'] }]
+const OPTIONAL = [
+  { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.test.ts'] },
+  { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
+]
 
 /** Where Debian keeps programs that a user's PATH leaves out. */
 const ELSEWHERE = ['/usr/sbin', '/usr/local/sbin']

@@ -22,6 +22,10 @@ import {
 } from '../../tenants/isolation.ts'
 import { auditDatabases } from './catalog-audit.ts'
 import { isSessionLost } from './closed-database.ts'
+import { copyIn } from './copy-in.ts'
+import { copyOut, nothingThere } from './copy-out.ts'
+import { abortable } from './copy-session.ts'
+import { drainDatabase } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
 import { MigrationFailed } from './migration-set.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
@@ -74,6 +78,12 @@ export function databasePg({
     options?: MigrateOptions,
   ): Promise<T> => placements.server(placement).migrating(TENANT_SCHEMA, work, { ...options, database: locator })
 
+  const make = async (server: PostgresServer, locator: string): Promise<void> => {
+    await makeDatabase(server, locator, template)
+    const objects = `${baseObjects(server.scopeRole)}; ${madeText(server)}`
+    await server.ownedIn(locator, (client) => client.query(objects))
+  }
+
   return {
     name: 'database-pg',
     capabilities: {
@@ -95,10 +105,7 @@ export function databasePg({
 
     async provision(place) {
       const server = placements.server(place.placement)
-      await makeDatabase(server, place.locator, template)
-      const role = pg.escapeIdentifier(server.scopeRole)
-      const objects = `${baseObjects(server.scopeRole)}; create schema if not exists ${TENANT_SCHEMA}; ${rightsIn(TENANT_SCHEMA, role)}`
-      await server.ownedIn(place.locator, (client) => client.query(objects))
+      await make(server, place.locator)
       const ran = await migrating(place, (client, read) => migrator.install(client, TENANT_SCHEMA, searchPath, read))
       await openDatabase(server, place.locator)
       return ran
@@ -134,6 +141,36 @@ export function databasePg({
     unfence: ({ placement, locator }) => openDatabase(placements.server(placement), locator),
     isFenced: ({ placement, locator }) => isClosed(placements.server(placement), locator),
     mayBeFence: (error) => StorageFenced.matches(error) || isSessionLost(error),
+    drain: ({ placement, locator }, options) => drainDatabase(placements.server(placement), locator, options),
+
+    async export({ tenantId, placement, locator }, work, { signal }) {
+      const source = { isolation: 'database-pg', schema: TENANT_SCHEMA, searchPath, tenantId, migrator }
+      let isThere = false
+      const reading = abortable(signal, (hold) =>
+        placements.server(placement).ownedIn(locator, (client) => {
+          isThere = true
+          return copyOut(client, source, work, hold)
+        }),
+      )
+      return reading.catch((error) => {
+        throw !isThere && isMissing(error) ? nothingThere(error) : error
+      })
+    },
+
+    import: (place, copy, { signal, onPhase }) =>
+      abortable(signal, async (hold) => {
+        const server = placements.server(place.placement)
+        migrator.refuseForeign(copy.description.migrations)
+        onPhase?.('making')
+        await make(server, place.locator)
+        signal.throwIfAborted()
+        const storage = { schema: TENANT_SCHEMA, searchPath, tenantId: place.tenantId, migrator }
+        const imported = await migrating(place, (client, read) =>
+          copyIn(client, { ...storage, making: madeText(server) }, read, copy, { hold, onPhase, log: server.log }),
+        )
+        await openDatabase(server, place.locator)
+        return imported
+      }),
 
     async drop({ placement, locator }) {
       const server = placements.server(placement)
@@ -150,6 +187,9 @@ export function databasePg({
     stop: () => placements.close(),
   }
 }
+
+const madeText = ({ scopeRole }: PostgresServer): string =>
+  `create schema if not exists ${TENANT_SCHEMA}; ${rightsIn(TENANT_SCHEMA, pg.escapeIdentifier(scopeRole))}`
 
 /** Six letters or digits: with an epoch of six and an id of 48 they fill the 63 bytes that a name may have. */
 function tagOf(placements: readonly Placement[]): string {

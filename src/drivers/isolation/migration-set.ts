@@ -1,6 +1,8 @@
 /** The host's migrations against what a storage says has been run in it: what is pending, what is taken back, what is refused. */
 import { defineError } from '../../kernel/errors.ts'
+import { BackupIncompatible } from '../../tenants/copy.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
+import { type AppliedMigration, compared } from '../../tenants/schema-version.ts'
 
 export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
 
@@ -26,9 +28,26 @@ export function appliedOf(migrations: readonly TenantMigration[], kept: readonly
       `The migration ${edited.name} was changed after it had been run; put it back and add a new one.`,
     )
   }
-  const applied = new Set(kept.map(({ name }) => name))
-  const known = migrations.map(({ name }) => name)
-  return [...known.filter((name) => applied.delete(name)), ...applied]
+  return inOrder(migrations, kept).map(({ name }) => name)
+}
+
+/** What has been run, in the order of the folder; what is known here no more comes last. */
+export function inOrder(migrations: readonly TenantMigration[], kept: readonly Ran[]): Ran[] {
+  const rest = new Map(kept.map((ran) => [ran.name, ran]))
+  const known = migrations.flatMap(({ name }) => rest.get(name) ?? [])
+  for (const { name } of known) rest.delete(name)
+  return [...known, ...rest.values()]
+}
+
+/** Throws `E_BACKUP_INCOMPATIBLE` when a copy was read from storage whose migrations are not known here, or are others now. */
+export function refuseForeign(migrations: readonly TenantMigration[], copied: readonly AppliedMigration[]): void {
+  const { unknown, edited } = compared(copied, migrations)
+  const told = [
+    ...(unknown.length > 0 ? [`not known here: ${unknown.join(', ')}`] : []),
+    ...(edited.length > 0 ? [`changed since: ${edited.join(', ')}`] : []),
+  ]
+  if (told.length === 0) return
+  throw BackupIncompatible(`The copy was read from storage with other migrations than those here (${told.join('; ')}).`)
 }
 
 /** @param applied as `appliedOf` answered it, also below. */

@@ -12,6 +12,7 @@
 import pg from 'pg'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
+import type { AppliedMigration } from '../../tenants/schema-version.ts'
 import { kyselyOn } from './migration-client.ts'
 import {
   beginExpecting,
@@ -22,7 +23,7 @@ import {
   recording,
   type StorageRead,
 } from './migration-records.ts'
-import { appliedOf, lastOf, MigrationFailed, pendingOf } from './migration-set.ts'
+import { appliedOf, inOrder, lastOf, MigrationFailed, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
 import { orRollback } from './owner-transaction.ts'
 
 /** What a database with tenants' rows needs once; in a transaction, ten processes may do it at the same moment. */
@@ -64,6 +65,19 @@ export class PostgresMigrator {
   async install(client: pg.ClientBase, locator: string, searchPath: string, { ran }: StorageRead): Promise<string[]> {
     const applied = appliedOf(this.#migrations, ran)
     return [...applied, ...(await this.#run(client, locator, searchPath, pendingOf(this.#migrations, applied)))]
+  }
+
+  /** Runs these alone, in the order of the folder, in storage that has none of them. */
+  async installOnly(client: pg.ClientBase, locator: string, searchPath: string, names: readonly string[]) {
+    const wanted = this.#migrations.filter(({ name }) => names.includes(name))
+    const unknown = names.find((name) => !wanted.some((one) => one.name === name))
+    if (unknown !== undefined) throw MigrationFailed(`The migration ${unknown} is not known here; run what knows it.`)
+    await this.#run(client, locator, searchPath, wanted)
+  }
+
+  /** Throws `E_BACKUP_INCOMPATIBLE`, naming migrations that cannot be run here as they were. */
+  refuseForeign(copied: readonly AppliedMigration[]): void {
+    refuseForeign(this.#migrations, copied)
   }
 
   /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
@@ -139,8 +153,13 @@ export class PostgresMigrator {
 
   /** What has been run and not taken back, in order; what is known here no more comes last. */
   async applied(client: pg.ClientBase, locator: string): Promise<string[]> {
+    return appliedOf(this.#migrations, await this.records(client, locator))
+  }
+
+  /** The same as it is kept, whether it is the same here or not. */
+  async records(client: pg.ClientBase, locator: string): Promise<Ran[]> {
     const { rows } = await client.query('select name, checksum from tenantry.migrations where locator = $1', [locator])
-    return appliedOf(this.#migrations, rows)
+    return inOrder(this.#migrations, rows)
   }
 
   async forget(client: pg.ClientBase, locator: string): Promise<void> {

@@ -25,6 +25,10 @@ export const ONE_TENANT = 'tenantry.one_tenant'
 /**
  * What a database needs once, after `prepareStatements`; ten processes may do it at the same moment. A tenant may look up its
  * own row of `tenantry.fenced` and no other: nobody learns who else is here.
+ *
+ * A fence lets pass who logged in as the owner and has named the tenant in a setting of the transaction: so what is suspended, or
+ * about to be moved, is copied through the policies that bind its tenant. Nobody else gets past it by that setting, nor by a function
+ * that runs with the owner's rights: the login is who counts.
  */
 export const rowObjects = (scopeRole: string): string => {
   const role = pg.escapeIdentifier(scopeRole)
@@ -47,7 +51,10 @@ export const rowObjects = (scopeRole: string): string => {
     declare
       this text := tenantry.current_tenant();
     begin
-      perform from tenantry.fenced where tenant = this;
+      perform from tenantry.fenced where tenant = this and (
+        pg_catalog.current_setting('${ONE_TENANT}', true) is distinct from this
+        or not pg_catalog.pg_has_role(session_user, (
+          select relowner from pg_catalog.pg_class where oid = 'tenantry.fenced'::pg_catalog.regclass), 'member'));
       if found then perform tenantry.refuse_fenced(); end if;
       return this;
     end $function$;

@@ -78,6 +78,11 @@ export const withRowsOf = <T>(
   work: () => Promise<T>,
 ): Promise<T> => withSetting(client, schema, [ONE_TENANT, tenant], work)
 
+/** Whether the owner's policies are as this version wants them, so that nothing is repaired by the two above. */
+export async function admitsOwner(client: pg.ClientBase, schema: string): Promise<boolean> {
+  return ownerRepairsOf(await existing(client, schema)).length === 0
+}
+
 async function withSetting<T>(
   client: pg.ClientBase,
   schema: string,

@@ -53,7 +53,8 @@ async function inScope(client: pg.ClientBase, { tenant, scopeRole }: TenantRows,
   await fence(client, tenant)
 }
 
-async function isExempt(client: pg.ClientBase): Promise<boolean> {
+/** Whether policies do not bind the owner. */
+export async function isExempt(client: pg.ClientBase): Promise<boolean> {
   const { rows } = await client.query(
     'select rolsuper or rolbypassrls as exempt from pg_roles where rolname = current_user',
   )

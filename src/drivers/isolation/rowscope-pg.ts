@@ -15,12 +15,17 @@ import {
   StorageFenced,
 } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
+import { copyInRows } from './copy-in-rows.ts'
+import { copyOut } from './copy-out.ts'
+import { abortable } from './copy-session.ts'
+import { drainTransactions } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
+import { readingRows } from './row-reader.ts'
 import { deleteTenantRows } from './row-removal.ts'
 import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
@@ -41,15 +46,18 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
   let migrator: PostgresMigrator
   let manner: Manner
 
-  const searchPath = [ROWS_SCHEMA, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
-    .map((name) => pg.escapeIdentifier(name))
-    .join(', ')
+  const searchPathOf = (schema: string): string =>
+    [schema, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
+      .map((name) => pg.escapeIdentifier(name))
+      .join(', ')
+  const searchPath = searchPathOf(ROWS_SCHEMA)
   const scopeOf = ({ locator }: Place, { scopeRole }: PostgresServer): Scope => ({
     tenantId: locator,
     searchPath,
     role: scopeRole,
     openSchema: null,
     probe: 'select tenantry.admitted_tenant()',
+    isMarked: true,
   })
 
   /** What the placement's database needs before its first tenant; again after a failure. */
@@ -168,6 +176,32 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     },
 
     mayBeFence: (error) => StorageFenced.matches(error),
+
+    drain: ({ placement, locator }, options) => drainTransactions(placements.server(placement), locator, options),
+
+    async export({ placement, locator }, work, { signal }) {
+      const server = placements.server(placement)
+      await prepare(server)
+      const source = { isolation: 'rowscope-pg', schema: ROWS_SCHEMA, searchPath, tenantId: locator, migrator }
+      return abortable(signal, (hold) =>
+        server.owned(async (client) => {
+          const rows = { tenant: locator, scopeRole: server.scopeRole }
+          const among = await hold(client, () => readingRows(client, ROWS_SCHEMA, rows))
+          return copyOut(client, { ...source, among }, work, hold)
+        }),
+      )
+    },
+
+    async import({ placement, locator }, copy, options) {
+      const server = placements.server(placement)
+      migrator.refuseForeign(copy.description.migrations)
+      await prepare(server)
+      const applied = await server.owned((client) => migrator.applied(client, ROWS_SCHEMA))
+      const isBehind = copy.description.migrations.some(({ name }) => !applied.includes(name))
+      if (isBehind) await change(server, (client, read) => migrator.install(client, ROWS_SCHEMA, searchPath, read))
+      const storage = { schema: ROWS_SCHEMA, searchPathOf, tenant: locator, scopeRole: server.scopeRole, migrator }
+      return copyInRows(server, storage, copy, options)
+    },
 
     /** The fence stays: a process that has not heard of it would find the tables there, and write to them for nobody. */
     async drop({ placement, locator }) {

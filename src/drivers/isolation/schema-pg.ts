@@ -9,6 +9,10 @@ import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
 import { auditSchemas } from './catalog-audit.ts'
+import { copyIn } from './copy-in.ts'
+import { copyOut } from './copy-out.ts'
+import { abortable } from './copy-session.ts'
+import { drainTransactions } from './drain.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
@@ -48,6 +52,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     searchPath: searchPath(locator),
     role: scopeRole,
     openSchema: locator,
+    isMarked: true,
   })
 
   return {
@@ -71,11 +76,8 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     provision({ placement, locator }) {
       const server = placements.server(placement)
-      const schema = pg.escapeIdentifier(locator)
       return server.migrating(locator, async (client, read) => {
-        await client.query(
-          `create schema if not exists ${schema}; ${rightsIn(schema, pg.escapeIdentifier(server.scopeRole))}`,
-        )
+        await client.query(madeText(locator, server))
         return migrator.install(client, locator, searchPath(locator), read)
       })
     },
@@ -131,6 +133,25 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     mayBeFence: (error) => StorageFenced.matches(error),
 
+    drain: ({ tenantId, placement }, options) => drainTransactions(placements.server(placement), tenantId, options),
+
+    export: ({ tenantId, placement, locator }, work, { signal }) =>
+      abortable(signal, (hold) => {
+        const source = { isolation: 'schema-pg', schema: locator, searchPath: searchPath(locator), tenantId, migrator }
+        return placements.server(placement).owned((client) => copyOut(client, source, work, hold))
+      }),
+
+    import: ({ tenantId, placement, locator }, copy, { signal, onPhase }) =>
+      abortable(signal, (hold) => {
+        const server = placements.server(placement)
+        const making = madeText(locator, server)
+        const storage = { schema: locator, searchPath: searchPath(locator), tenantId, migrator, making }
+        migrator.refuseForeign(copy.description.migrations)
+        return server.migrating(locator, (client, read) =>
+          copyIn(client, storage, read, copy, { hold, onPhase, log: server.log }),
+        )
+      }),
+
     async drop({ placement, locator }) {
       await placements.server(placement).administer(locator, async (client) => {
         await client.query(`drop schema if exists ${pg.escapeIdentifier(locator)} cascade`)
@@ -148,6 +169,11 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }
+}
+
+function madeText(locator: string, { scopeRole }: PostgresServer): string {
+  const schema = pg.escapeIdentifier(locator)
+  return `create schema if not exists ${schema}; ${rightsIn(schema, pg.escapeIdentifier(scopeRole))}`
 }
 
 /** The schemas with those rights, whether they are fenced or not. */

@@ -22,6 +22,8 @@ export interface Scope {
   readonly openSchema: string | null
   /** Asked at the beginning of a transaction: fails when the storage is fenced. */
   readonly probe?: string
+  /** Whether its transactions say whose they are: where other tenants have transactions too, and one is waited for (drain.ts). */
+  readonly isMarked?: boolean
 }
 
 const SCOPE_NAME = 'tenantry_scope'
@@ -46,6 +48,15 @@ const SCOPE_TEXTS: Readonly<Record<ScopeForm, string>> = {
   'in full': scopeText(`pg_my_temp_schema() = 0 or not exists (select from pg_catalog.pg_depend
     where refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and refobjid = pg_my_temp_schema())`),
 }
+
+/** The class of the advisory locks that say whose a transaction is. */
+export const MARKS = 1952804449
+
+/** Whose a transaction is, as a number: two tenants may have the same. @param tenantId as SQL */
+export const markOf = (tenantId: string): string => `hashtext(${tenantId})`
+
+/** Tries: a lock that somebody else holds alone, by whatever mistake, must not keep transactions from beginning. It goes with them. */
+const MARK = `select pg_try_advisory_xact_lock_shared(${MARKS}, ${markOf(`current_setting('app.tenant_id')`)})`
 
 /** Why a scope could not be set. */
 export type ScopeFault = 'temporary tables' | 'fenced' | 'not prepared' | 'session ended'
@@ -202,7 +213,7 @@ class FirstQuery extends ScopedQuery {
   }
 }
 
-/** BEGIN, the scope, and the end of what an earlier tenant's sequences had answered, in one batch. */
+/** BEGIN, the scope, the end of what an earlier tenant's sequences had answered, and the mark of whose it is, in one batch. */
 export class BeginQuery extends QueryBase {
   readonly #scope: Scope
   readonly #form: ScopeForm
@@ -217,9 +228,10 @@ export class BeginQuery extends QueryBase {
   }
 
   override _getRows(connection: Connection): void {
+    const { isMarked, probe } = this.#scope
     connection.execute({ portal: '', rows: 0 })
     writeScope(connection, this.#scope, this.#form)
-    for (const text of ['discard sequences', ...(this.#scope.probe ? [this.#scope.probe] : [])]) {
+    for (const text of ['discard sequences', ...(isMarked ? [MARK] : []), ...(probe ? [probe] : [])]) {
       connection.parse({ name: '', text })
       connection.bind({ portal: '', statement: '', values: [] })
       connection.execute({ portal: '', rows: 0 })

@@ -7,11 +7,19 @@
  *                                            ▼  │
  *                                           failed ─rollback─► closed      takes no statement, cannot be committed
  *
+ * Behind a fence one that stays open is lost: its work is undone, and it takes no statement more.
+ *
  * It has the storage for itself from the first statement of a transaction to its end, and otherwise for one statement: who
  * holds a connection, and asks nothing, keeps nobody waiting. SQLite would go on after a failed statement; a host that relied
  * on it would find out on a PostgreSQL driver.
  */
-import type { Statement, StatementResult, TenantConnection, TransactionModes } from '../../tenants/isolation.ts'
+import {
+  type Statement,
+  type StatementResult,
+  StorageFenced,
+  type TenantConnection,
+  type TransactionModes,
+} from '../../tenants/isolation.ts'
 import { IN_FAILED_TRANSACTION, IN_TRANSACTION, SqliteError } from './sqlite-errors.ts'
 import type { SqliteStorage } from './sqlite-storage.ts'
 
@@ -28,7 +36,7 @@ const READ_ONLY = /^\s*read\s+only\s*$/i
 export class SqliteConnection implements TenantConnection {
   readonly #storage: SqliteStorage
   readonly #options: SqliteConnectionOptions
-  #state: 'closed' | 'begun' | 'open' | 'failed' = 'closed'
+  #state: 'closed' | 'begun' | 'open' | 'failed' | 'lost' = 'closed'
   #isReadOnly = false
   /** Whether the storage is ours until the transaction ends. */
   #hasTurn = false
@@ -48,6 +56,10 @@ export class SqliteConnection implements TenantConnection {
     return this.#state === 'failed'
   }
 
+  get isLost(): boolean {
+    return this.#state === 'lost'
+  }
+
   query(statement: Statement): Promise<StatementResult> {
     return this.#inOrder(() => (this.inTransaction ? this.#inside(statement) : alone(this.#storage, statement)))
   }
@@ -65,7 +77,7 @@ export class SqliteConnection implements TenantConnection {
   /** Has the storage from now on, before the first statement of the transaction. */
   async enter(): Promise<void> {
     if (this.#state !== 'begun') return
-    await this.#storage.take(this.#options.waitMs)
+    await this.#storage.take(this.#options.waitMs, () => this.#lose())
     try {
       this.#refuseReleased()
       this.#refuseFenced()
@@ -82,8 +94,9 @@ export class SqliteConnection implements TenantConnection {
     return this.#inOrder(() => {
       if (how === 'rollback') return this.#leave(() => this.#storage.database.rollback())
       if (!this.inTransaction) throw new Error('the transaction was ended before; there is nothing to commit')
-      const { hasFailed } = this
+      const { hasFailed, isLost } = this
       this.#leave(() => (hasFailed ? this.#storage.database.rollback() : this.#commit()))
+      if (isLost) throw lost()
       if (hasFailed) throw new Error('the transaction was rolled back: a statement in it had failed')
     })
   }
@@ -94,6 +107,7 @@ export class SqliteConnection implements TenantConnection {
   }
 
   async #inside(statement: Statement): Promise<StatementResult> {
+    if (this.isLost) throw lost()
     if (this.hasFailed && !ROLLBACK_TO.test(statement.text)) {
       throw new SqliteError(
         IN_FAILED_TRANSACTION,
@@ -120,6 +134,13 @@ export class SqliteConnection implements TenantConnection {
       throw error
     }
     this.#storage.database.commit()
+  }
+
+  /** Ended in the host's stead; what passes the fence is no host's. */
+  #lose(): void {
+    if (!this.#hasTurn || this.#options.passesFence) return
+    this.#leave(() => this.#storage.database.rollback())
+    this.#state = 'lost'
   }
 
   #leave(finish: () => void): void {
@@ -150,6 +171,8 @@ export class SqliteConnection implements TenantConnection {
     if (this.#isReleased) throw new Error('the connection was given back before')
   }
 }
+
+const lost = () => StorageFenced('The transaction was ended when the storage of the tenant had been closed.')
 
 /** One statement, in a transaction of its own. */
 export async function alone(storage: SqliteStorage, statement: Statement): Promise<StatementResult> {

@@ -2,10 +2,11 @@
  * One tenant's database in the memory of this process. A statement of the host is one statement, runs in a transaction that was
  * begun before it, and passes the authorizer; statements of our own do not. Temporary objects end with their transaction.
  */
-import type { DatabaseSync, SQLOutputValue, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 import type { Statement, StatementResult } from '../../tenants/isolation.ts'
 import { type Authorizer, hostAuthorizer } from './sqlite-authorizer.ts'
 import { NOT_ALLOWED, SqliteError, SYNTAX_ERROR, sqliteError } from './sqlite-errors.ts'
+import { SqliteSnapshot } from './sqlite-snapshot.ts'
 import { hasStatement, textOf } from './sqlite-text.ts'
 import { bound, fromSqlite, toSqlite } from './sqlite-values.ts'
 
@@ -84,16 +85,44 @@ export class SqliteDatabase {
 
   /** A statement of our own, which the authorizer lets pass. Answers its rows. */
   own(text: string, values: readonly unknown[] = []): any[] {
-    this.#isOwn = true
+    return this.#asOurs(() => {
+      const statement = this.#database.prepare(text)
+      const fields = statement.columns()
+      return allRows(statement, values.map(toSqlite) as SQLOutputValue[]).map((row) => named(fields, row))
+    })
+  }
+
+  /** A statement of our own that is run many times, with values as SQLite has them. */
+  repeated(text: string): (values: readonly SQLInputValue[]) => void {
+    const statement = this.#asOurs(() => this.#database.prepare(text))
+    return (values) => this.#asOurs(() => statement.run(...values))
+  }
+
+  /**
+   * One transaction of our own in which foreign keys are not looked at, and the tables that virtual ones stand on may be written to.
+   * When it throws, the database is to be given up.
+   */
+  async unguarded<T>({ shadows }: { readonly shadows: boolean }, work: () => Promise<T>): Promise<T> {
+    this.own('pragma foreign_keys = off') // to no effect within a transaction
+    if (shadows) this.#database.enableDefensive(false)
+    this.begin()
+    let result: T
     try {
-      return this.#checked(() => {
-        const statement = this.#database.prepare(text)
-        const fields = statement.columns()
-        return allRows(statement, values.map(toSqlite) as SQLOutputValue[]).map((row) => named(fields, row))
-      })
-    } finally {
-      this.#isOwn = false
+      result = await work()
+    } catch (error) {
+      this.rollback()
+      throw error
     }
+    this.commit()
+    if (shadows) this.own('pragma writable_schema = reset') // virtual tables look at theirs anew
+    if (shadows) this.#database.enableDefensive(true)
+    this.own('pragma foreign_keys = on')
+    return result
+  }
+
+  /** Nothing else may be done with the database until it is there. */
+  snapshot(sqlite: Sqlite): Promise<SqliteSnapshot> {
+    return SqliteSnapshot.of(this.#database, sqlite)
   }
 
   /** Everything in it is lost. */
@@ -108,6 +137,15 @@ export class SqliteDatabase {
     const refusal = this.#mayHost(action, first, second)
     this.#refusal ??= refusal
     return refusal === undefined ? SQLITE_OK : SQLITE_DENY
+  }
+
+  #asOurs<T>(work: () => T): T {
+    this.#isOwn = true
+    try {
+      return this.#checked(work)
+    } finally {
+      this.#isOwn = false
+    }
   }
 
   #checked<T>(work: () => T): T {

@@ -7,6 +7,7 @@
  * it, waits until its time is up. Nothing is durable: a tenant whose storage was in another process, or before a restart, is
  * answered with `E_TENANT_NOT_READY`, never with an empty database. A fence holds in the process that has the storage.
  */
+import { BackupIncompatible } from '../../tenants/copy.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
@@ -15,6 +16,8 @@ import {
   unknownPlacement,
 } from '../../tenants/isolation.ts'
 import { alone, SqliteConnection } from './sqlite-connection.ts'
+import { copyIn } from './sqlite-copy-in.ts'
+import { copyOut } from './sqlite-copy-out.ts'
 import type { Sqlite } from './sqlite-database.ts'
 import { SqliteMigrator } from './sqlite-migrator.ts'
 import { SqliteStorage, storageMissing } from './sqlite-storage.ts'
@@ -40,9 +43,27 @@ export function sqliteMemory(): IsolationDriver {
     return storage
   }
 
-  /** Until it is complete nobody finds it; of two that are made at once, the first to be complete is kept. */
+  /** Until it is complete nobody finds it; undefined when another one was complete before it, which is kept. */
+  const made = async <T>(place: Place, fill: (storage: SqliteStorage) => Promise<T>): Promise<T | undefined> => {
+    const { sqlite, environment, storages } = started()
+    const storage = new SqliteStorage(sqlite, place, limitsOf(environment, place))
+    try {
+      const result = await fill(storage)
+      if (started().storages !== storages) throw new Error('the driver was stopped meanwhile')
+      if (!storages.has(keyOf(place))) {
+        storages.set(keyOf(place), storage)
+        return result
+      }
+    } catch (error) {
+      await storage.close()
+      throw error
+    }
+    await storage.close()
+    return undefined
+  }
+
   const provision = async (place: Place): Promise<readonly string[]> => {
-    const { sqlite, environment, migrator, storages } = started()
+    const { migrator, storages } = started()
     migrator.refuseSql()
     const known = storages.get(keyOf(place))
     if (known) {
@@ -50,20 +71,7 @@ export function sqliteMemory(): IsolationDriver {
       known.isFenced = false
       return applied
     }
-    const made = new SqliteStorage(sqlite, place, limitsOf(environment, place))
-    try {
-      const applied = await migrator.install(made)
-      if (started().storages !== storages) throw new Error('the driver was stopped meanwhile')
-      if (!storages.has(keyOf(place))) {
-        storages.set(keyOf(place), made)
-        return applied
-      }
-    } catch (error) {
-      await made.close()
-      throw error
-    }
-    await made.close()
-    return provision(place)
+    return (await made(place, (storage) => migrator.install(storage))) ?? provision(place)
   }
 
   return {
@@ -128,6 +136,36 @@ export function sqliteMemory(): IsolationDriver {
 
     mayBeFence: (error) => StorageFenced.matches(error),
 
+    async drain(place, options) {
+      await started().storages.get(keyOf(place))?.drain(options)
+    },
+
+    async export(place, work, { signal }) {
+      const { sqlite, migrator } = started()
+      return copyOut({ sqlite, storage: storageOf(place), isolation: 'sqlite-memory', migrator }, work, signal)
+    },
+
+    async import(place, copy, options) {
+      const { migrator, storages } = started()
+      migrator.refuseSql()
+      migrator.refuseForeign(copy.description.migrations)
+      if (storages.has(keyOf(place))) throw isThere()
+      const imported = await made(place, async (storage) => {
+        options.onPhase?.('making')
+        await migrator.installOnly(
+          storage,
+          copy.description.migrations.map(({ name }) => name),
+        )
+        const rows = await copyIn(storage, copy, options)
+        options.onPhase?.('migrating')
+        const migrations = await migrator.install(storage)
+        options.signal.throwIfAborted()
+        return { migrations, rows }
+      })
+      if (!imported) throw isThere()
+      return imported
+    },
+
     async drop(place) {
       const { storages } = started()
       const storage = storages.get(keyOf(place))
@@ -157,6 +195,9 @@ export function sqliteMemory(): IsolationDriver {
     },
   }
 }
+
+/** Two copies would become one. */
+const isThere = () => BackupIncompatible('The storage for the copy is there already; nothing was changed.')
 
 /** A locator is unique on its placement. */
 const keyOf = ({ placement, locator }: Place): string => JSON.stringify([placement, locator])

@@ -6,12 +6,14 @@
 import type { Kysely } from 'kysely'
 import type { MigrateOptions } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
+import type { AppliedMigration } from '../../tenants/schema-version.ts'
 import { tenantDb } from '../../tenants/tenant-db.ts'
-import { appliedOf, lastOf, MigrationFailed, pendingOf } from './migration-set.ts'
+import { appliedOf, inOrder, lastOf, MigrationFailed, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
 import { MIGRATIONS_TABLE } from './sqlite-authorizer.ts'
 import { SqliteConnection } from './sqlite-connection.ts'
 import { SqliteError } from './sqlite-errors.ts'
 import type { SqliteStorage } from './sqlite-storage.ts'
+import type { Ask } from './sqlite-tables.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
 
@@ -33,13 +35,36 @@ export class SqliteMigrator {
   install(storage: SqliteStorage): Promise<string[]> {
     return this.#alone(storage, async (connection) => {
       const applied = this.#applied(storage)
-      return [...applied, ...(await this.#run(storage, connection, applied))]
+      return [...applied, ...(await this.#run(storage, connection, pendingOf(this.#migrations, applied)))]
     })
+  }
+
+  /** Runs these alone, in the order of the folder, in storage that has none of them. */
+  async installOnly(storage: SqliteStorage, names: readonly string[]): Promise<void> {
+    const wanted = this.#migrations.filter(({ name }) => names.includes(name))
+    await this.#alone(storage, async (connection) => {
+      this.#applied(storage)
+      await this.#run(storage, connection, wanted)
+    })
+  }
+
+  /** Throws `E_BACKUP_INCOMPATIBLE`, naming migrations that cannot be run here as they were. */
+  refuseForeign(copied: readonly AppliedMigration[]): void {
+    refuseForeign(this.#migrations, copied)
+  }
+
+  /** What a database says has been run in it, whether it is the same here or not. */
+  recorded(ask: Ask): Ran[] {
+    return inOrder(this.#migrations, ask(`select name, checksum from ${MIGRATIONS_TABLE} order by rowid`))
   }
 
   /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
   up(storage: SqliteStorage, options?: MigrateOptions): Promise<string[]> {
-    return this.#alone(storage, (connection) => this.#run(storage, connection, this.#applied(storage)), options)
+    return this.#alone(
+      storage,
+      (connection) => this.#run(storage, connection, pendingOf(this.#migrations, this.#applied(storage))),
+      options,
+    )
   }
 
   /** Takes back the last `steps`, newest first. */
@@ -63,8 +88,11 @@ export class SqliteMigrator {
     return this.#alone(storage, async () => this.#applied(storage))
   }
 
-  async #run(storage: SqliteStorage, connection: SqliteConnection, applied: readonly string[]): Promise<string[]> {
-    const pending = pendingOf(this.#migrations, applied)
+  async #run(
+    storage: SqliteStorage,
+    connection: SqliteConnection,
+    pending: readonly TenantMigration[],
+  ): Promise<string[]> {
     for (const { name, checksum, up } of pending) {
       await run(connection, name, 'up', up)
       storage.database.own(`insert into ${MIGRATIONS_TABLE} (name, checksum) values (?, ?)`, [name, checksum])
@@ -76,7 +104,7 @@ export class SqliteMigrator {
     database.own(`create table if not exists ${MIGRATIONS_TABLE} (
       name text not null primary key, checksum text not null,
       applied_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ')))`)
-    return appliedOf(this.#migrations, database.own(`select name, checksum from ${MIGRATIONS_TABLE} order by rowid`))
+    return appliedOf(this.#migrations, this.recorded(database.own.bind(database)))
   }
 
   async #alone<T>(

@@ -6,12 +6,16 @@
  *
  * Who has taken it has it alone: a statement for as long as it runs, a transaction until it ends.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { TenantNotReady } from '../../tenants/errors.ts'
-import { type ConnectionLimits, StorageFenced } from '../../tenants/isolation.ts'
+import { type ConnectionLimits, DRAIN_DEFAULTS, type DrainOptions, StorageFenced } from '../../tenants/isolation.ts'
 import { type Sqlite, SqliteDatabase } from './sqlite-database.ts'
+import type { SqliteSnapshot } from './sqlite-snapshot.ts'
 import { Turns } from './turns.ts'
 
 const RETRY_AFTER_SECONDS = 5
+const POLL_MS = 5
 
 /** The tenant's rows are not here, and only its owner knows whether they may be lost: nothing is made up in their place. */
 export const storageMissing = () =>
@@ -30,6 +34,8 @@ export class SqliteStorage {
   #isTaken = false
   #isGone = false
   #given: (() => void) | undefined
+  /** Has whoever has it give it back. */
+  #evict: (() => void) | undefined
 
   constructor(
     sqlite: Sqlite,
@@ -50,14 +56,19 @@ export class SqliteStorage {
     return this.#turns.size
   }
 
-  /** @param waitMs default: that of the limits. */
-  async take(waitMs?: number): Promise<void> {
+  /**
+   * @param waitMs default: that of the limits.
+   * @param evict gives it back before its time, where that can be done.
+   */
+  async take(waitMs?: number, evict?: () => void): Promise<void> {
     if (this.#isGone) throw storageMissing()
-    if (this.#isTaken) return this.#turns.wait({ tenantId: this.#tenantId }, waitMs)
+    if (this.#isTaken) await this.#turns.wait({ tenantId: this.#tenantId }, waitMs)
     this.#isTaken = true
+    this.#evict = evict
   }
 
   give(): void {
+    this.#evict = undefined
     const next = this.#turns.first(() => true)
     if (next) {
       this.#turns.take(next)
@@ -70,6 +81,39 @@ export class SqliteStorage {
 
   refuseIfFenced(): void {
     if (this.isFenced) throw StorageFenced('The storage of the tenant is closed.')
+  }
+
+  /** The database as it is when its turn has come: whoever waits meanwhile goes on as soon as it has been taken. */
+  async snapshot(sqlite: Sqlite, waitMs: number): Promise<SqliteSnapshot> {
+    await this.take(waitMs)
+    try {
+      return await this.database.snapshot(sqlite)
+    } finally {
+      this.give()
+    }
+  }
+
+  /** Behind a fence: resolves when nobody has it; whoever takes it from then on meets the fence. */
+  async drain({
+    graceMs = DRAIN_DEFAULTS.graceMs,
+    maxMs = DRAIN_DEFAULTS.maxMs,
+    signal,
+  }: DrainOptions = {}): Promise<void> {
+    const begun = performance.now()
+    while (this.#isTaken && !this.#isGone) {
+      signal?.throwIfAborted()
+      const waitedMs = performance.now() - begun
+      if (waitedMs >= maxMs) {
+        throw DependencyUnavailable(
+          'The storage of the tenant has been in use since before it was closed: try again.',
+          {
+            retryAfterSeconds: RETRY_AFTER_SECONDS,
+          },
+        )
+      }
+      if (waitedMs >= graceMs) this.#evict?.()
+      await sleep(POLL_MS, undefined, { signal })
+    }
   }
 
   /** Ends it when its turn has come; whoever waits then finds it gone. */

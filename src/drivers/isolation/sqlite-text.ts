@@ -28,6 +28,8 @@ const TOKEN = new RegExp(
 )
 
 const known = new LRUCache<string, SqliteText>({ max: 2_000 })
+/** Longer texts are rare, or made by hand each time, and would be kept for nothing. */
+const LONGEST_KEPT_TEXT = 4_096
 
 /** Throws on parameters that no list of values can fill. */
 export function textOf(text: string): SqliteText {
@@ -39,7 +41,7 @@ export function textOf(text: string): SqliteText {
     command: commandOf(tokens),
     parameters: parametersOf(tokens.flatMap(({ groups }) => groups?.parameter ?? [])),
   }
-  known.set(text, read)
+  if (text.length <= LONGEST_KEPT_TEXT) known.set(text, read)
   return read
 }
 

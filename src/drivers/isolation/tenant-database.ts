@@ -192,7 +192,7 @@ const SESSIONS = `
  * One that was let in before the door was closed may not be in the list of sessions yet; until it is, it holds a lock on the
  * database. So the locks are looked at first.
  */
-async function endSessions(server: PostgresServer, name: string): Promise<void> {
+export async function endSessions(server: PostgresServer, name: string): Promise<void> {
   const deadline = performance.now() + SESSIONS_END_WITHIN_MS
   for (;;) {
     const [starting, sessions] = await server.answered(async (client) => {

@@ -46,6 +46,12 @@ export class Branding {
     })
   }
 
+  /** Gives a clone what the tenant has that it was made from; in the transaction that makes it active. */
+  async copy(sourceId: string, tenantId: string): Promise<void> {
+    const settings = await this.#read(sourceId)
+    if (MEMBERS.some((member) => settings[member] !== null)) await this.#write(tenantId, settings)
+  }
+
   /** Removes what a purged tenant had. */
   async forget(tenantId: string): Promise<void> {
     await this.#kernel.database

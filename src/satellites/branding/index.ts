@@ -1,6 +1,6 @@
 import { on } from '../../kernel/events.ts'
 import { defineSatellite } from '../../satellite.ts'
-import { TenantPurged } from '../../tenants/events.ts'
+import { TenantCloned, TenantPurged } from '../../tenants/events.ts'
 import { Branding } from './branding.ts'
 import { operations } from './operations.ts'
 import { tables } from './tables.ts'
@@ -14,7 +14,10 @@ export const branding = () =>
     tables,
     service: (kernel) => new Branding(kernel),
     operations,
-    listeners: [on(TenantPurged, 'within', (branding: Branding, { tenantId }) => branding.forget(tenantId))],
+    listeners: [
+      on(TenantCloned, 'within', (branding: Branding, { sourceId, tenantId }) => branding.copy(sourceId, tenantId)),
+      on(TenantPurged, 'within', (branding: Branding, { tenantId }) => branding.forget(tenantId)),
+    ],
   })
 
 export default branding

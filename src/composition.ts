@@ -1,0 +1,66 @@
+/** What a list of satellites comes to: the tables they have, the jobs they handle, the names they take. */
+import { idempotencyTables } from './kernel/idempotency.ts'
+import type { Attempt, RegisteredJobs } from './kernel/jobs.ts'
+import type { Migration } from './kernel/migrations.ts'
+import type { StoreDriver } from './kernel/store.ts'
+import type { Satellite } from './satellite.ts'
+import { tables } from './tenants/tables.ts'
+
+/** A satellite with its service; the tenants are one of these, too. */
+export interface BoundPart {
+  readonly satellite: Omit<Satellite, 'service' | 'summary'>
+  readonly service: any
+}
+
+/** Everything with tables of its own, in the order in which they are migrated. */
+export const partsOf = (
+  store: StoreDriver,
+  satellites: readonly Satellite[],
+): { part: string; migrations: readonly Migration[] }[] => [
+  { part: 'kernel', migrations: idempotencyTables },
+  { part: 'store', migrations: store.tables ?? [] },
+  { part: 'tenants', migrations: tables },
+  ...satellites.map(({ name, tables = [] }) => ({ part: name, migrations: tables })),
+]
+
+/** Every job with its service. */
+export function registeredJobs(parts: readonly BoundPart[]): RegisteredJobs {
+  const all = parts.flatMap(({ satellite, service }) => (satellite.jobs ?? []).map((job) => ({ job, service })))
+  const handlers = all.map(
+    ({ job, service }) =>
+      [job.type.name, (data: unknown, attempt: Attempt) => job.handle(service, data, attempt)] as const,
+  )
+  return {
+    types: all.map(({ job }) => job.type),
+    handlers: new Map(handlers),
+    schedule: parts.flatMap(({ satellite }) => satellite.schedule ?? []),
+  }
+}
+
+/** Members of a tenancy, and the parts whose migrations are ours. */
+const TAKEN = [
+  'kernel',
+  'store',
+  'tenants',
+  'health',
+  'doctor',
+  'metrics',
+  'operations',
+  'commands',
+  'tenant',
+  'run',
+  'current',
+  'guard',
+  'transaction',
+  'on',
+  'stop',
+]
+
+/** Throws when two have one name, or one has that of a part of every tenancy. */
+export function refuseRepeats(satellites: readonly Satellite[]): void {
+  const names = satellites.map(({ name }) => name)
+  const taken = names.find((name) => TAKEN.includes(name))
+  if (taken) throw new Error(`a satellite cannot be named "${taken}": that is a part of every tenancy`)
+  const repeated = names.find((name, index) => names.indexOf(name) !== index)
+  if (repeated) throw new Error(`the satellite "${repeated}" is given twice`)
+}

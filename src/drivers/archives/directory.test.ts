@@ -1,0 +1,223 @@
+import { execFile } from 'node:child_process'
+import { lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { ArchiveMissing, type Archives } from '../../tenants/transfers/archives.ts'
+import { content, contentOf, failing, gated, listed, MB, writing } from '../../testing/archives-subject.ts'
+import { archivesSuite } from '../../testing/archives-suite.ts'
+import { startChild } from '../../testing/child.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { directory } from './directory.ts'
+
+const WRITER = new URL('./writer-process.fixture.ts', import.meta.url)
+const run = promisify(execFile)
+
+async function opened(path: string): Promise<Archives> {
+  const archives = directory({ path })
+  await archives.start()
+  return archives
+}
+
+await archivesSuite('a directory', async () => {
+  const path = await mkdtemp(join(tmpdir(), 'tenantry-archives-'))
+  return {
+    open: () => opened(path),
+    async crash(key) {
+      const writer = await startChild(WRITER, { driver: 'directory', options: { path }, key })
+      await writer.ask('has written')
+      await writer.kill('SIGKILL')
+    },
+    close: () => rm(path, { recursive: true }),
+  }
+})
+
+let home: string
+let root: string
+let archives: Archives
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'tenantry-archives-'))
+  root = join(home, 'kept/archives')
+  archives = await opened(root)
+  return () => rm(home, { recursive: true })
+})
+
+const modeOf = async (path: string): Promise<string> => ((await stat(path)).mode & 0o777).toString(8)
+const everything = async (): Promise<string[]> => (await readdir(home, { recursive: true })).toSorted()
+
+describe('files', () => {
+  let umask: number
+  beforeEach(() => {
+    umask = process.umask(0)
+  })
+  afterEach(() => {
+    process.umask(umask)
+  })
+
+  test('and folders are for their owner only, whatever the umask', async () => {
+    const own = await opened(join(home, 'a/b'))
+    const gate = Promise.withResolvers<void>()
+    const written = writing(own, 'acme/x', gated(10, gate.promise))
+    const [partial] = await eventually(async () => {
+      const found = await readdir(join(home, 'a/b/acme'))
+      expect(found).toHaveLength(1)
+      return found
+    })
+    expect(await modeOf(join(home, 'a/b/acme', partial ?? ''))).toBe('600')
+    gate.resolve()
+    await written
+    expect(await modeOf(join(home, 'a/b/acme/x'))).toBe('600')
+    for (const folder of ['a', 'a/b', 'a/b/acme']) expect(await modeOf(join(home, folder))).toBe('700')
+  })
+
+  test('of which none is left leave no folder', async () => {
+    await writing(archives, 'acme/x', content(1))
+    await writing(archives, 'acme/y', content(1))
+    await archives.delete('acme/x')
+    expect(await everything()).toEqual(['kept', 'kept/archives', 'kept/archives/acme', 'kept/archives/acme/y'])
+    await archives.delete('acme/y')
+    const gone = new Error('gone')
+    await expect(writing(archives, 'nobody/x', failing(1, gone))).rejects.toBe(gone)
+    expect(await everything()).toEqual(['kept', 'kept/archives'])
+  })
+})
+
+test('a folder that comes and goes with its archives never fails a writer', async () => {
+  await Promise.all(
+    ['a', 'b', 'c', 'd'].map(async (name) => {
+      for (let round = 0; round < 200; round++) {
+        await writing(archives, `acme/${name}`, content(1))
+        await archives.delete(`acme/${name}`)
+      }
+    }),
+  )
+  expect(await everything()).toEqual(['kept', 'kept/archives'])
+})
+
+test('a reader has what was there when it began, when that is replaced or deleted meanwhile', async () => {
+  for (const change of [() => writing(archives, 'acme/x', content(5, 2)), () => archives.delete('acme/x')]) {
+    await writing(archives, 'acme/x', content(5 * MB, 1))
+    const meanwhile = async function* () {
+      for await (const chunk of archives.read('acme/x')) {
+        yield chunk
+        await change()
+      }
+    }
+    expect(await contentOf(meanwhile())).toEqual(await contentOf(content(5 * MB, 1)))
+  }
+})
+
+test('a reader who stops early leaves no file open', async () => {
+  await writing(archives, 'acme/x', content(5 * MB))
+  const openFiles = async () => (await readdir('/dev/fd')).length
+  const before = await openFiles()
+  for (let reader = 0; reader < 100; reader++) for await (const _ of archives.read('acme/x')) break
+  expect(await openFiles()).toBeLessThan(before + 50)
+})
+
+describe('a start', () => {
+  test('makes the directory, leaves nothing in it, and may be repeated', async () => {
+    expect(await everything()).toEqual(['kept', 'kept/archives'])
+    await Promise.all([archives.start(), opened(root), opened(root)])
+    await writeFile(join(root, '.probe'), 'of one that was killed')
+    await archives.start()
+    expect(await everything()).toEqual(['kept', 'kept/archives'])
+  })
+
+  test('where nothing can be written says where, why, and what to do', async () => {
+    await writeFile(join(home, 'file'), '')
+    const failure = await directory({ path: join(home, 'file/archives') })
+      .start()
+      .catch((error: Error) => error)
+    expect(failure).toMatchObject({
+      message: expect.stringContaining(`${home}/file/archives (ENOTDIR): let this user`),
+    })
+    expect(failure).toMatchObject({ cause: { code: 'ENOTDIR' } })
+    await expect(directory({ path: '/proc/self/fd/archives' }).start()).rejects.toThrow(/cannot be written to \/proc/)
+  })
+
+  test('does not write through a link that somebody has laid', async () => {
+    await writeFile(join(home, 'victim'), 'untouched')
+    await symlink(join(home, 'victim'), join(root, '.probe'))
+    await expect(archives.start()).rejects.toThrow('ELOOP')
+    expect(await readFile(join(home, 'victim'), 'utf8')).toBe('untouched')
+  })
+})
+
+test('a directory that is not there any more fails everything, and nobody takes its archives for deleted', async () => {
+  await writing(archives, 'acme/x', content(10))
+  await rename(root, `${root}.elsewhere`)
+  const missing = expect.objectContaining({ code: 'ENOENT' })
+  await expect(writing(archives, 'acme/x', content(10))).rejects.toEqual(missing)
+  await expect(contentOf(archives.read('acme/x'))).rejects.toEqual(missing)
+  await expect(archives.delete('acme/x')).rejects.toEqual(missing)
+  await expect(listed(archives)).rejects.toEqual(missing)
+  await rename(`${root}.elsewhere`, root)
+  expect(await listed(archives)).toMatchObject([{ key: 'acme/x', sizeBytes: 10 }])
+})
+
+test('a disk without room fails the write as it says, and nothing is left', async () => {
+  await writing(archives, 'acme/x', content(10))
+  const program = `
+    import { directory } from '${new URL('./directory.ts', import.meta.url)}'
+    const archives = directory({ path: process.argv[1] })
+    const chunks = async function* () { for (;;) yield Buffer.alloc(65536) }
+    const { signal } = new AbortController()
+    await archives.write('acme/x', chunks(), { signal }).catch(({ code }) => console.log(code))
+    await archives.write('other/x', chunks(), { signal }).catch(({ code }) => console.log(code))`
+  // No file may be larger than a MiB: to who writes it is the same, and it needs no disk of its own.
+  const limited = 'ulimit -f 2048; exec "$0" --input-type=module --eval "$1" "$2"'
+  const { stdout } = await run('sh', ['-c', limited, process.execPath, program, root])
+  expect(stdout).toBe('EFBIG\nEFBIG\n')
+  expect(await everything()).toEqual(['kept', 'kept/archives', 'kept/archives/acme', 'kept/archives/acme/x'])
+  expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: 10 })
+})
+
+describe('what else lies there', () => {
+  const outside = () => join(home, 'outside')
+  beforeEach(async () => {
+    await mkdir(outside())
+    await writeFile(join(outside(), 'secret'), 'of somebody else')
+    await writing(archives, 'acme/x', content(10))
+  })
+
+  test('is not listed, unless it is a plain file with a key', async () => {
+    const odd = ['README', '.hidden', 'Acme', 'acme/X', 'acme/.x', 'acme/x.partial.gz~']
+    await mkdir(join(root, 'Acme'))
+    for (const name of odd) await writeFile(join(root, name === 'Acme' ? 'Acme/x' : name), '')
+    await mkdir(join(root, 'acme/folder/deep'), { recursive: true })
+    await mkdir(join(root, 'empty'))
+    await symlink(outside(), join(root, 'linked'))
+    await symlink(join(outside(), 'secret'), join(root, 'acme/link'))
+    await symlink(join(root, 'acme'), join(root, 'other'))
+    await run('mkfifo', [join(root, 'acme/pipe')])
+    expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false, sizeBytes: 10 }])
+  })
+
+  test('is not read', async () => {
+    const missing = expect.objectContaining({ code: ArchiveMissing.code })
+    await symlink(join(outside(), 'secret'), join(root, 'acme/link'))
+    await symlink(outside(), join(root, 'linked'))
+    await mkdir(join(root, 'acme/folder'))
+    await run('mkfifo', [join(root, 'acme/pipe')])
+    for (const name of ['link', 'folder', 'pipe']) {
+      await expect(contentOf(archives.read(`acme/${name}`)), name).rejects.toEqual(missing)
+    }
+    await expect(contentOf(archives.read('linked/secret'))).rejects.toThrow('is not a directory')
+  })
+
+  test('is neither written through nor deleted through', async () => {
+    await symlink(join(outside(), 'secret'), join(root, 'acme/link'))
+    await symlink(outside(), join(root, 'linked'))
+    await expect(writing(archives, 'linked/secret', content(1))).rejects.toThrow('is not a directory')
+    await expect(archives.delete('linked/secret')).rejects.toThrow('is not a directory')
+    await writing(archives, 'acme/link', content(7))
+    expect(await contentOf(archives.read('acme/link'))).toMatchObject({ bytes: 7 })
+    await symlink(join(outside(), 'secret'), join(root, 'acme/second'))
+    await archives.delete('acme/second')
+    await expect(lstat(join(root, 'acme/second'))).rejects.toMatchObject({ code: 'ENOENT' })
+    expect(await readFile(join(outside(), 'secret'), 'utf8')).toBe('of somebody else')
+    expect(await readdir(outside())).toEqual(['secret'])
+  })
+})

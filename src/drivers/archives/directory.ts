@@ -1,0 +1,229 @@
+/**
+ * Archives in a directory, one folder for each tenant, for its owner's eyes only.
+ *
+ *   acme/x.tar.gz.5f1c09abe2d47788.partial ──written, on the disk──► renamed to acme/x.tar.gz, on the disk
+ *        │
+ *        └── given up: removed; killed -9: listed as partial until somebody deletes it
+ *
+ * A rename replaces what was there at once, and who reads what was there goes on reading it. A file is on the disk before it has its
+ * name, and its name is before `write` returns. Nothing here follows a symbolic link from the directory on, and nothing but plain
+ * files in folders with the name of a tenant is told or read: what else lies there is somebody else's.
+ */
+import { randomBytes } from 'node:crypto'
+import { constants, type Dirent } from 'node:fs'
+import { type FileHandle, lstat, mkdir, open, opendir, rename, rm, rmdir } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { ArchiveMissing, type Archives, type StoredArchive } from '../../tenants/transfers/archives.ts'
+import { abortable } from './abortable.ts'
+import { archiveKey, parsedKey, partialName, wholeKey } from './archive-key.ts'
+
+const FOLDER_MODE = 0o700
+const FILE_MODE = 0o600
+const CHUNK_BYTES = 256 * 1024
+/** Of a start that was killed in between, the next one removes it. */
+const PROBE = '.probe'
+const { O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY } = constants
+
+export interface DirectoryOptions {
+  /**
+   * Where the archives lie; relative to the working directory. It is made, for its owner only, when it is not there at the start, and
+   * has to be there from then on. All processes of an installation have to see the same one.
+   */
+  readonly path: string
+}
+
+export function directory({ path }: DirectoryOptions): Archives {
+  const root = resolve(path)
+  return {
+    name: 'directory',
+    start: () => prepare(root),
+    write: (key, chunks, { signal }) => write(root, key, chunks, signal),
+    read: (key) => read(root, key),
+    delete: (key) => remove(root, key),
+    list: () => list(root),
+    stop: async () => {},
+  }
+}
+
+async function prepare(root: string): Promise<void> {
+  const probe = join(root, PROBE)
+  try {
+    await make(root)
+    const file = await open(probe, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, FILE_MODE)
+    try {
+      await file.writeFile('can be written')
+      await file.sync()
+    } finally {
+      await file.close()
+      await rm(probe, { force: true })
+    }
+  } catch (cause) {
+    throw new Error(
+      `Backups cannot be written to ${root} (${codeOf(cause)}): let this user write there, make room, or name another directory.`,
+      { cause },
+    )
+  }
+}
+
+/** With what leads to it. Not by `recursive`: under a directory that takes none, such as one of automount, that never ends. */
+async function make(path: string): Promise<void> {
+  const attempt = () => mkdir(path, { mode: FOLDER_MODE }).catch(unless('EEXIST'))
+  try {
+    await attempt()
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT' || dirname(path) === path) throw error
+    await make(dirname(path))
+    await attempt()
+  }
+}
+
+async function write(root: string, key: string, chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
+  const { tenantId, name } = wholeKey(key)
+  signal.throwIfAborted()
+  const folder = join(root, tenantId)
+  const partial = join(folder, partialName(name, randomBytes(8).toString('hex')))
+  const file = await create(folder, partial)
+  try {
+    await fill(file, abortable(chunks, signal))
+    signal.throwIfAborted()
+    await rename(partial, join(folder, name))
+  } catch (error) {
+    // What cannot be removed stays listed as partial; the first failure says more.
+    await rm(partial, { force: true }).catch(() => undefined)
+    await removeEmpty(folder).catch(() => undefined)
+    throw error
+  }
+  await putOnDisk(folder).catch(unless('ENOENT')) // deleted meanwhile, and the folder with it
+  await putOnDisk(root)
+}
+
+/** The folder may be removed, as it is empty, between its making and that of the file: then both are made once more. */
+async function create(folder: string, path: string): Promise<FileHandle> {
+  for (;;) {
+    await mkdir(folder, { mode: FOLDER_MODE }).catch(unless('EEXIST'))
+    await isFolder(folder)
+    try {
+      return await open(path, 'wx', FILE_MODE)
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') continue
+      await removeEmpty(folder).catch(() => undefined)
+      throw error
+    }
+  }
+}
+
+async function fill(file: FileHandle, chunks: AsyncIterable<Uint8Array>): Promise<void> {
+  try {
+    for await (const chunk of chunks) await file.writeFile(chunk)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+async function* read(root: string, key: string): AsyncGenerator<Buffer, void, undefined> {
+  const { tenantId, name } = wholeKey(key)
+  const file = await openPlain(await folderOf(root, tenantId), name)
+  try {
+    for (;;) {
+      // A new one each time: whoever has the last may have kept it.
+      const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
+      const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null)
+      if (bytesRead === 0) return
+      yield buffer.subarray(0, bytesRead)
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+async function openPlain(folder: string | undefined, name: string): Promise<FileHandle> {
+  const missing = (cause?: unknown) => ArchiveMissing('The file of the backup is not there.', { cause })
+  if (folder === undefined) throw missing()
+  // Without O_NONBLOCK opening a named pipe would wait for somebody who writes to it.
+  const file = await open(join(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch((error) => {
+    throw ['ENOENT', 'ELOOP'].includes(codeOf(error)) ? missing(error) : error
+  })
+  try {
+    if ((await file.stat()).isFile()) return file
+    throw missing()
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+async function remove(root: string, key: string): Promise<void> {
+  const { tenantId, name, which } = archiveKey(key)
+  const folder = await folderOf(root, tenantId)
+  if (folder === undefined) return
+  if (which === undefined) {
+    // First what may become the archive, then the archive.
+    for await (const { name: other } of entries(folder)) {
+      const found = parsedKey(`${tenantId}/${other}`)
+      if (found?.name === name && found.which !== undefined) await rm(join(folder, other), { force: true })
+    }
+    await rm(join(folder, name), { force: true })
+  } else {
+    await rm(join(folder, partialName(name, which)), { force: true })
+  }
+  await putOnDisk(folder).catch(unless('ENOENT'))
+  await removeEmpty(folder)
+}
+
+async function* list(root: string): AsyncGenerator<StoredArchive, void, undefined> {
+  for await (const tenant of await opendir(root)) {
+    if (!tenant.isDirectory()) continue
+    for await (const { name } of entries(join(root, tenant.name))) {
+      const key = `${tenant.name}/${name}`
+      const parsed = parsedKey(key)
+      if (!parsed) continue
+      const stats = await lstat(join(root, tenant.name, name)).catch(unless('ENOENT'))
+      if (!stats?.isFile()) continue
+      yield { key, isPartial: parsed.which !== undefined, sizeBytes: stats.size, modifiedAt: stats.mtime }
+    }
+  }
+}
+
+/** None, when the folder is gone. */
+async function* entries(folder: string): AsyncGenerator<Dirent, void, undefined> {
+  const opened = await opendir(folder).catch(unless('ENOENT'))
+  if (opened) yield* opened
+}
+
+/** Undefined while the tenant has none. Throws when the directory itself is not there: what is in it, nobody can tell then. */
+async function folderOf(root: string, tenantId: string): Promise<string | undefined> {
+  const folder = join(root, tenantId)
+  if (await isFolder(folder)) return folder
+  await lstat(root)
+  return undefined
+}
+
+/** Whether it is there. Throws for anything else of that name, such as a symbolic link: it would lead elsewhere. */
+async function isFolder(path: string): Promise<boolean> {
+  const stats = await lstat(path).catch(unless('ENOENT'))
+  if (stats && !stats.isDirectory()) throw new Error(`${path} is not a directory`)
+  return stats !== undefined
+}
+
+async function removeEmpty(folder: string): Promise<void> {
+  await rmdir(folder).catch(unless('ENOTEMPTY', 'EEXIST', 'ENOENT'))
+}
+
+/** What has changed in a directory itself: names that came and went. */
+async function putOnDisk(path: string): Promise<void> {
+  const handle = await open(path, O_RDONLY)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error)
+
+const unless =
+  (...codes: readonly string[]) =>
+  (error: unknown): undefined => {
+    if (!codes.includes(codeOf(error))) throw error
+  }

@@ -1,0 +1,52 @@
+/** What the storage says when something is wrong, told apart: not there, away for now, or not as it was set up. */
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+
+const AWAY_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EPIPE',
+  'ETIMEDOUT',
+])
+const AWAY_NAMES = new Set(['TimeoutError', 'RequestTimeout', 'SlowDown', 'ServiceUnavailable', 'InternalError'])
+const TOO_MANY_REQUESTS = 429
+const NOT_IMPLEMENTED = 501
+
+interface Said {
+  readonly name?: string
+  readonly code?: string
+  readonly errors?: readonly unknown[]
+  readonly $metadata?: { readonly httpStatusCode?: number }
+}
+
+export const statusOf = (error: unknown): number => (error as Said)?.$metadata?.httpStatusCode ?? 0
+
+/** There is no object of that name; a bucket that is not there is another matter. */
+export const isNoSuchKey = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes((error as Said)?.name ?? '')
+
+export const isNoSuchUpload = (error: unknown): boolean =>
+  isNoSuchKey(error) || (error as Said)?.name === 'NoSuchUpload'
+
+export const isNotImplemented = (error: unknown): boolean => statusOf(error) === NOT_IMPLEMENTED
+
+/** What is thrown for it: E_DEPENDENCY_UNAVAILABLE for a server that is away. */
+export const told = (error: unknown): unknown => (isAway(error) ? away(error) : error)
+
+export const asked = <T>(answer: Promise<T>): Promise<T> =>
+  answer.catch((error) => {
+    throw told(error)
+  })
+
+export const away = (cause: unknown) =>
+  DependencyUnavailable('The storage of the backups cannot be reached at the moment.', { cause })
+
+export function isAway(error: unknown): boolean {
+  const { name = '', code = '', errors } = (error ?? {}) as Said
+  if (errors?.some(isAway)) return true
+  if (isNotImplemented(error)) return false
+  const status = statusOf(error)
+  return AWAY_CODES.has(code) || AWAY_NAMES.has(name) || status === TOO_MANY_REQUESTS || status >= 500
+}

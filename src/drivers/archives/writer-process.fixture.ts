@@ -1,0 +1,21 @@
+/** A writer in a process of its own, for tests that kill it. */
+
+import { content, gated, MB, writing } from '../../testing/archives-subject.ts'
+import { serveParent } from '../../testing/child.ts'
+import { directory } from './directory.ts'
+import { s3 } from './s3.ts'
+
+const drivers = { directory, s3 }
+
+await serveParent(async ({ driver, options, key }: { driver: 'directory' | 's3'; options: any; key: string }) => {
+  const archives = drivers[driver](options)
+  await archives.start()
+  const given = Promise.withResolvers<void>()
+  const endless = async function* () {
+    yield* content(20 * MB)
+    given.resolve()
+    yield* gated(MB, new Promise<void>(() => undefined))
+  }
+  void writing(archives, key, endless())
+  return () => given.promise
+})

@@ -1,0 +1,129 @@
+/**
+ * Puts the rows of a copy into the tables of one schema, in a transaction of its owner that has it alone:
+ *
+ *   does it fit? ─► tables bared and emptied ─► COPY, table by table ─► indexes, keys, triggers back ─► sequences, views, statistics
+ *
+ * The tables are emptied because rows that migrations put there are in the copy too. A table that the copy does not have keeps its
+ * rows: what all tenants share in one driver is made by the migrations in the others.
+ *
+ * Rows are written frozen where PostgreSQL allows it: nobody sees the tables before the transaction commits, so nobody has to look at
+ * their rows again. One that a constraint refuses is told as `E_BACKUP_INCOMPATIBLE`, which names the constraint.
+ */
+import type pg from 'pg'
+import { sqlState } from '../../kernel/database.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
+import type { TransferOptions } from '../../tenants/isolation.ts'
+import { bareTables } from './bare-tables.ts'
+import { refuseMisfit, withRows } from './copy-fit.ts'
+import { sequencesOf, setSequences } from './copy-sequences.ts'
+import { LOADING, withSettings } from './copy-session.ts'
+import { all, existingIn, qualified, type StoredSchema } from './copy-tables.ts'
+import { refreshViews } from './materialized-views.ts'
+import { copyTableIn, type Into } from './table-in.ts'
+
+export interface Target {
+  readonly schema: string
+  readonly searchPath: string
+  /** Whose the rows are. */
+  readonly tenantId: string
+}
+
+export interface LoadOptions extends Pick<TransferOptions, 'onPhase'> {
+  /** Tables stay as they were bared: their rows are on their way to others. */
+  readonly isPassing?: boolean
+  /** Tables that are not loaded may lack what rows of the others refer to. */
+  readonly trustsOthers?: boolean
+  readonly log: Pick<Logger, 'warn'>
+}
+
+/** How many rows the server took of each table. */
+export type Rows = ReadonlyMap<string, number>
+
+export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy, options: LoadOptions): Promise<Rows> {
+  const { schema, searchPath, tenantId } = target
+  return withSettings(
+    client,
+    { ...LOADING, search_path: searchPath, 'app.tenant_id': tenantId, row_security: 'off' },
+    async () => {
+      const stored = await existingIn(client, schema, searchPath)
+      refuseMisfit(copy.description, stored)
+      const { rows: settings } = await client.query(`select current_setting('transaction_isolation') as isolation`)
+      const mayFreeze = settings[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
+      const names = copy.description.tables.map(({ name }) => name)
+      const bared = await bareTables(client, schema, names, options)
+      await all(client, ...bared.off, ...emptied(schema, names, stored))
+      options.onPhase?.('loading')
+      const rows = await takeTables(client, copy, (name) => ({
+        name: qualified(schema, name),
+        isFreezing: mayFreeze && !stored.tables.some((table) => table.name === name && table.isPartitioned),
+      }))
+      options.onPhase?.('indexing')
+      if (options.isPassing) return rows
+      await withRows(() => all(client, ...bared.on))
+      await finish(client, schema, copy, stored, options.log)
+      return rows
+    },
+  )
+}
+
+/** A partitioned table has no rows but its partitions'; any other is emptied without its children. */
+function emptied(schema: string, names: readonly string[], { tables }: StoredSchema): string[] {
+  const each = tables
+    .filter(({ name }) => names.includes(name))
+    .map(({ name, isPartitioned }) => `${isPartitioned ? '' : 'only '}${qualified(schema, name)}`)
+  return each.length > 0 ? [`truncate ${each.join(', ')}`] : []
+}
+
+/** Throws when it is not given each table once, and all of its rows. */
+export async function takeTables(client: pg.ClientBase, copy: TenantCopy, into: (name: string) => Into): Promise<Rows> {
+  const rows = new Map<string, number>()
+  for await (const { table, csv } of copy.tables()) {
+    const described = copy.description.tables.find(({ name }) => name === table.name)
+    if (!described || rows.has(table.name)) {
+      throw BackupIncompatible(`The copy has the table "${table.name}" twice, or without having said so.`)
+    }
+    rows.set(table.name, await copyTableIn(client, into(table.name), described, csv))
+  }
+  const missing = copy.description.tables.find(({ name }) => !rows.has(name))
+  if (missing) throw BackupIncompatible(`The copy ends before the table "${missing.name}".`)
+  for (const { name, rows: expected } of await copy.totals()) {
+    const taken = rows.get(name) ?? 0
+    if (taken !== expected) {
+      throw BackupIncompatible(`The copy has ${expected} rows of the table "${name}", and ${taken} were read.`)
+    }
+  }
+  return rows
+}
+
+async function finish(
+  client: pg.ClientBase,
+  schema: string,
+  copy: TenantCopy,
+  stored: StoredSchema,
+  log: LoadOptions['log'],
+): Promise<void> {
+  await setSequences(client, schema, await sequencesOf(client, schema, copy, stored))
+  await refreshViews(client, schema)
+  await analyze(client, schema, copy, log)
+}
+
+/** It calls the functions of indexes with a search path of its own, which they may not be written for. */
+async function analyze(
+  client: pg.ClientBase,
+  schema: string,
+  { description }: TenantCopy,
+  log: LoadOptions['log'],
+): Promise<void> {
+  const names = description.tables.map(({ name }) => qualified(schema, name))
+  if (names.length === 0) return
+  await client.query('savepoint statistics')
+  try {
+    await client.query(`analyze ${names.join(', ')}`)
+  } catch (error) {
+    if (sqlState(error) === undefined) throw error
+    await client.query('rollback to savepoint statistics')
+    log.warn({ err: error }, 'statistics of imported tables could not be made; they come when the server makes them')
+  }
+  await client.query('release savepoint statistics')
+}

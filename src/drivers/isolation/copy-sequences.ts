@@ -1,0 +1,127 @@
+/**
+ * Sequences after an import.
+ *
+ *   a tenant's own     setSequences       exactly as they were
+ *   those of a whole   advanceSequences   forward only, and under a lock that keeps everybody else from taking a value: between
+ *   placement                             reading and setting one, another tenant's would be given a second time
+ *
+ * That lock waits for all transactions that have taken a value, and who wants the next one waits behind it: so it is waited for in
+ * small pieces. It is that of ALTER SEQUENCE, which leaves the sequence as it is but in a new file: by that, sessions forget values
+ * that they took in advance, which the copy's rows may have by now.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { sqlState } from '../../kernel/database.ts'
+import type { CopiedSequence, TenantCopy } from '../../tenants/copy.ts'
+import { withRows } from './copy-fit.ts'
+import { all, qualified, type StoredSchema, type StoredSequence } from './copy-tables.ts'
+import { inTransaction } from './owner-transaction.ts'
+
+const LOCK_NOT_AVAILABLE = '55P03'
+/** Others wait for no longer than this, each time. */
+const LOCK_TIMEOUT_MS = 100
+const PAUSE_MS = 100
+/** A minute at least. */
+const ATTEMPTS = 300
+
+/** Where all of them stand. */
+export const sequencesText = (schema: string, { sequences }: Pick<StoredSchema, 'sequences'>): string =>
+  sequences.length === 0
+    ? 'select where false'
+    : sequences
+        .map(
+          ({ name }) =>
+            `select ${pg.escapeLiteral(name)} as name, last_value::text as "lastValue", is_called as "isCalled" from ${qualified(schema, name)}`,
+        )
+        .join(' union all ')
+
+export const readSequences = async (client: pg.ClientBase, schema: string, stored: Pick<StoredSchema, 'sequences'>) =>
+  (await client.query<CopiedSequence>(sequencesText(schema, stored))).rows
+
+/** What each must have to continue. SQLite has no sequences that others know: a column continues after the last value in it. */
+export async function sequencesOf(
+  client: pg.ClientBase,
+  schema: string,
+  { description }: TenantCopy,
+  { sequences }: StoredSchema,
+  condition = 'true',
+): Promise<readonly CopiedSequence[]> {
+  if (description.engine === 'postgres') return description.sequences
+  const texts = sequences.flatMap(({ name, increment, column }) => {
+    if (!column || !description.tables.some((table) => table.name === column.table)) return []
+    const last = `${increment.startsWith('-') ? 'min' : 'max'}(${pg.escapeIdentifier(column.name)})`
+    return `select ${pg.escapeLiteral(name)} as name, ${last}::text as "lastValue", true as "isCalled"
+      from ${qualified(schema, column.table)} where ${condition} having ${last} is not null`
+  })
+  return texts.length > 0 ? (await client.query(texts.join(' union all '))).rows : []
+}
+
+/** In the transaction that has made them. */
+export async function setSequences(
+  client: pg.ClientBase,
+  schema: string,
+  sequences: readonly CopiedSequence[],
+): Promise<void> {
+  await withRows(() => all(client, ...sequences.map((sequence) => setText(schema, sequence))))
+}
+
+const setText = (schema: string, { name, lastValue, isCalled }: CopiedSequence): string =>
+  `select setval(${pg.escapeLiteral(qualified(schema, name))}, ${pg.escapeLiteral(lastValue)}::bigint, ${isCalled})`
+
+/** Each in a transaction of its own, on a connection of the owner. */
+export async function advanceSequences(
+  client: pg.ClientBase,
+  schema: string,
+  wanted: readonly CopiedSequence[],
+  stored: readonly StoredSequence[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const sequence of wanted) {
+    const facts = stored.find(({ name }) => name === sequence.name)
+    if (facts) await advance(client, schema, sequence, facts, signal)
+  }
+}
+
+async function advance(
+  client: pg.ClientBase,
+  schema: string,
+  wanted: CopiedSequence,
+  facts: StoredSequence,
+  signal: AbortSignal,
+): Promise<void> {
+  const sequence = qualified(schema, facts.name)
+  const isBehind = async () => {
+    const [now] = await readSequences(client, schema, { sequences: [facts] })
+    return now !== undefined && isBeyond(wanted, now, facts.increment)
+  }
+  if (facts.cache === '1' && !(await isBehind())) return
+  const begin = `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}`
+  for (let attempt = 1; ; attempt++) {
+    signal.throwIfAborted()
+    try {
+      await inTransaction(
+        client,
+        async () => {
+          await client.query(`alter sequence ${sequence} increment by ${facts.increment}`)
+          if (await isBehind()) await setSequences(client, schema, [wanted])
+        },
+        { begin },
+      )
+      return
+    } catch (error) {
+      if (sqlState(error) !== LOCK_NOT_AVAILABLE || attempt === ATTEMPTS) throw error
+    }
+    await sleep(PAUSE_MS, undefined, { signal })
+  }
+}
+
+/** Whether a sequence that stands at `one` would give a value again that it has given when it stood at `other`. */
+export function isBeyond(
+  one: Pick<CopiedSequence, 'lastValue' | 'isCalled'>,
+  other: Pick<CopiedSequence, 'lastValue' | 'isCalled'>,
+  increment: string,
+): boolean {
+  const [last, from] = [BigInt(one.lastValue), BigInt(other.lastValue)]
+  if (last === from) return one.isCalled && !other.isCalled
+  return increment.startsWith('-') ? last < from : last > from
+}

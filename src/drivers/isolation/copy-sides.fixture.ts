@@ -1,0 +1,83 @@
+/** Two installations on one server, each with all three PostgreSQL drivers over the same migrations: what copies go between. */
+import pg from 'pg'
+import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
+import type { TenantMigration } from '../../tenants/migrations.ts'
+import { databasePg, TENANT_SCHEMA } from './database-pg.ts'
+import { createInstallation, type Installation, type InstallationOptions, placeOf } from './installation.fixture.ts'
+import { withDatabase } from './postgres-server.ts'
+import { ROWS_SCHEMA, rowscopePg } from './rowscope-pg.ts'
+import { schemaPg } from './schema-pg.ts'
+
+const MAKERS = { 'schema-pg': schemaPg, 'database-pg': databasePg, 'rowscope-pg': rowscopePg }
+export type Kind = keyof typeof MAKERS
+export const KINDS = Object.keys(MAKERS) as Kind[]
+
+export interface Side {
+  readonly installation: Installation
+  readonly drivers: Readonly<Record<Kind, IsolationDriver>>
+  /** Of the superuser, where the rows of a place are; sees all of them. */
+  reach<T>(place: Place, work: (client: pg.Client, schema: string) => Promise<T>): Promise<T>
+  end(): Promise<void>
+}
+
+export async function openSide(
+  serverUrl: string,
+  options: InstallationOptions & { readonly migrations: readonly TenantMigration[] },
+): Promise<Side> {
+  const installation = await createInstallation(serverUrl, options)
+  const { ownerUrl } = options
+  if (ownerUrl) {
+    const owner = new URL(ownerUrl(installation.url)).username
+    await installation.database.sql(
+      `grant create on database ${new URL(installation.url).pathname.slice(1)} to ${owner}`,
+    )
+  }
+  const placement = await installation.prepare()
+  const open = (kind: Kind) =>
+    installation.open(placement, { driver: () => MAKERS[kind](), migrations: options.migrations })
+  const drivers = {
+    'schema-pg': await open('schema-pg'),
+    'database-pg': await open('database-pg'),
+    'rowscope-pg': await open('rowscope-pg'),
+  }
+  return {
+    installation,
+    drivers,
+    async reach({ isolation, locator }, work) {
+      const client = new pg.Client(
+        isolation === 'database-pg' ? withDatabase(installation.url, locator) : installation.url,
+      )
+      await client.connect()
+      try {
+        return await work(
+          client,
+          { 'schema-pg': locator, 'database-pg': TENANT_SCHEMA, 'rowscope-pg': ROWS_SCHEMA }[isolation] ?? '',
+        )
+      } finally {
+        await client.end()
+      }
+    },
+    end: () => installation.end(),
+  }
+}
+
+export const places = (side: Side, kind: Kind, tenantId: string): Place => placeOf(side.drivers[kind], tenantId)
+
+/** An owner that is no superuser; `work` gets what makes its URLs, and how it is called. */
+export async function withOwner<T>(
+  serverUrl: string,
+  work: (ownerUrl: (url: string) => string, name: string) => Promise<T>,
+): Promise<T> {
+  const name = `owner_${Math.random().toString(36).slice(2, 10)}`
+  const admin = new pg.Client(serverUrl)
+  await admin.connect()
+  try {
+    await admin.query(`create role ${name} login password 'p' createrole createdb`)
+    return await work((url) => Object.assign(new URL(url), { username: name, password: 'p' }).href, name)
+  } finally {
+    await admin
+      .query(`drop owned by ${name}; drop role ${name}`)
+      .catch(async () => admin.query(`drop role if exists ${name}`))
+    await admin.end()
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * Whether rows may be put into shared tables without a word of the host's triggers, and what has to be looked at then instead.
+ *
+ * With `session_replication_role` set to replica, no trigger of the host's runs, and none of those that check foreign keys and
+ * deferrable keys. So foreign keys are asked about afterwards; where there is something else that would go unchecked, or triggers
+ * that run then of all times, it is not done.
+ */
+import pg from 'pg'
+import { BackupIncompatible, type CopiedSequence } from '../../tenants/copy.ts'
+import type { Rows } from './copy-load.ts'
+import { isTenants, qualified, relationsOf, type StoredSchema } from './copy-tables.ts'
+import type { PostgresMigrator } from './postgres-migrator.ts'
+import type { RowReader } from './row-reader.ts'
+
+export interface SharedStorage {
+  readonly schema: string
+  /** Of any schema that has the same tables. */
+  readonly searchPathOf: (schema: string) => string
+  /** What the rows carry. */
+  readonly tenant: string
+  readonly scopeRole: string
+  readonly migrator: PostgresMigrator
+}
+
+/** Shared tables as one import finds them. */
+export interface Shared extends SharedStorage {
+  readonly searchPath: string
+  readonly stored: StoredSchema
+  readonly facts: SharedFacts
+  readonly reader: RowReader
+  /** What has been run, in order. */
+  readonly applied: readonly string[]
+  /** The name of a schema that nobody else has, and that is gone at the end. */
+  readonly scratch: string
+}
+
+/** What an import has put there. */
+export interface Taken {
+  readonly rows: Rows
+  /** What sequences must be beyond now. */
+  readonly sequences: readonly CopiedSequence[]
+}
+
+export interface SharedFacts {
+  /** Rows can be written without triggers, and foreign keys asked about afterwards. */
+  readonly mayBeQuiet: boolean
+  /** Of the host's, which run for rows that anybody inserts. */
+  readonly hasTriggers: boolean
+  readonly foreignKeys: readonly ForeignKey[]
+}
+
+/** Names are quoted, of tables with their schema, and ready to be read without their children. */
+interface ForeignKey {
+  readonly name: string
+  /** As it is. */
+  readonly relation: string
+  readonly table: string
+  readonly target: string
+  readonly targetRelation: string
+  /** Of the table, as `f`. */
+  readonly columns: readonly string[]
+  /** Whether a row of the target, `p`, is the one that `f` refers to. */
+  readonly match: string
+  /** MATCH FULL: all of its columns are null, or none is. */
+  readonly isFull: boolean
+}
+
+export async function sharedFacts(client: pg.ClientBase, schema: string): Promise<SharedFacts> {
+  const { rows } = await client.query(`
+    with ${relationsOf(schema)},
+    fired as materialized (
+      select tgenabled from relation join pg_trigger on tgrelid = relation.oid where not tgisinternal and tgenabled <> 'D'),
+    key as materialized (select k.* from relation join pg_constraint k on conrelid = relation.oid)
+    select
+      has_parameter_privilege(current_user, 'session_replication_role', 'set')
+        and not exists (select from fired where tgenabled in ('R', 'A'))
+        and not exists (select from key where condeferrable and contype in ('p', 'u', 'x'))
+        and not exists (select from key where to_jsonb(key) ->> 'conperiod' = 'true' and contype = 'f') as "mayBeQuiet",
+      exists (select from fired where tgenabled in ('O', 'A')) as "hasTriggers",
+      array(
+        select json_build_object(
+          'name', quote_ident(conname),
+          'relation', f.relname, 'table', case f.relkind when 'p' then '' else 'only ' end || conrelid::regclass,
+          'targetRelation', p.relname, 'target', case p.relkind when 'p' then '' else 'only ' end || confrelid::regclass,
+          'isFull', confmatchtype = 'f',
+          'columns', array(
+            select format('f.%I', attname) from unnest(conkey) with ordinality as k (number, position)
+            join pg_attribute on attrelid = conrelid and attnum = number order by position),
+          'match', (
+            select string_agg(format('p.%I operator(%I.%s) f.%I', there.attname, nspname, oprname, here.attname), ' and ')
+            from generate_subscripts(conkey, 1) as position
+            join pg_attribute here on here.attrelid = conrelid and here.attnum = conkey[position]
+            join pg_attribute there on there.attrelid = confrelid and there.attnum = confkey[position]
+            join pg_operator o on o.oid = conpfeqop[position] join pg_namespace n on n.oid = oprnamespace))
+        from key join pg_class f on f.oid = conrelid join pg_class p on p.oid = confrelid
+        where contype = 'f' and conparentid = 0 and convalidated order by key.oid) as "foreignKeys"`)
+  return rows[0]
+}
+
+/**
+ * What the triggers of foreign keys do, for the rows of one tenant: every row is there that they refer to, and stays, where another
+ * could take it away. Throws `E_BACKUP_INCOMPATIBLE`, naming table and constraint.
+ */
+export async function checkForeignKeys(
+  client: pg.ClientBase,
+  { foreignKeys }: SharedFacts,
+  { tables }: StoredSchema,
+  tenant: string,
+): Promise<void> {
+  const isOfTenants = (relation: string) => tables.some((table) => table.name === relation && isTenants(table))
+  const mine = `f.tenant_id = ${pg.escapeLiteral(tenant)}`
+  for (const { name, relation, table, target, targetRelation, columns, match, isFull } of foreignKeys) {
+    const nulls = `num_nulls(${columns.join(', ')})`
+    if (!isOfTenants(targetRelation)) {
+      const referred = `select from ${target} p where exists (select from ${table} f where ${mine} and ${match}) for key share`
+      await client.query(`select count(*) from (${referred}) as held`)
+    }
+    const broken = `${nulls} = 0 and not exists (select from ${target} p where ${match})`
+    const partly = isFull ? ` or ${nulls} between 1 and ${columns.length - 1}` : ''
+    const { rows } = await client.query(
+      `select exists (select from ${table} f where ${mine} and (${broken}${partly})) as broken`,
+    )
+    if (rows[0].broken) {
+      throw BackupIncompatible(`A row of the copy for the table "${relation}" is refused by its constraint ${name}.`)
+    }
+  }
+}
+
+/** Of tables that all tenants read, a copy may have no row that is not there already. Throws `E_BACKUP_INCOMPATIBLE`, naming the table. */
+export async function refuseOtherRows(client: pg.ClientBase, shared: Shared, names: readonly string[]): Promise<void> {
+  for (const table of shared.stored.tables.filter((one) => names.includes(one.name) && !isTenants(one))) {
+    const columns = table.columns.map(({ name }) => `${pg.escapeIdentifier(name)}::text`).join(', ')
+    const [copied, there] = [shared.scratch, shared.schema].map((schema) => qualified(schema, table.name))
+    const { rows } = await client.query(
+      `select exists (select ${columns} from ${copied} except select ${columns} from ${there}) as other`,
+    )
+    if (rows[0].other) {
+      throw BackupIncompatible(
+        `The copy has rows of the table "${table.name}" that are not there; all tenants read it, so an import does not write to it.`,
+      )
+    }
+  }
+}

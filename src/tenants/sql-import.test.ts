@@ -1,0 +1,277 @@
+/** SQL files in the scope of a tenant, with every driver. */
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { databasePg } from '../drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { sqliteMemory } from '../drivers/isolation/sqlite-memory.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import type { TenantHandle } from './isolation.ts'
+import type { TenantMigration } from './migrations.ts'
+import { type ImportOptions, importSql } from './sql-import.ts'
+
+const TABLES = `
+  create table notes (tenant_id text not null default tenantry.current_tenant(), id int, body text, primary key (tenant_id, id));
+  create table tags (tenant_id text not null default tenantry.current_tenant(), note_id int, tag text,
+    primary key (tenant_id, note_id, tag),
+    foreign key (tenant_id, note_id) references notes (tenant_id, id) deferrable initially deferred);
+  create table stars (tenant_id text not null default tenantry.current_tenant(), id bigint generated always as identity,
+    name text, primary key (tenant_id, id))`
+
+const ON_POSTGRES: TenantMigration[] = [{ name: '0001_notes', checksum: '1', up: TABLES }]
+const ON_SQLITE: TenantMigration[] = [
+  {
+    name: '0001_notes',
+    checksum: '1',
+    async up(db) {
+      await sql`create table notes (id integer primary key, body text)`.execute(db)
+      await sql`create table tags (note_id int references notes (id) deferrable initially deferred, tag text)`.execute(
+        db,
+      )
+    },
+  },
+]
+
+const UNDONE = 'Everything was rolled back; nothing was imported.'
+
+let postgres: TestTenancy<[]>
+let sqlite: TestTenancy<[]>
+beforeAll(async () => {
+  const isolation = [schemaPg(), rowscopePg(), databasePg()]
+  postgres = await testTenancy(inject('postgresUrl'), { isolation, migrations: ON_POSTGRES })
+  sqlite = await testTenancy(inject('postgresUrl'), { isolation: [sqliteMemory()], migrations: ON_SQLITE })
+  for (const { name } of isolation) await installed(postgres.tenancy, { id: name, name, isolation: name })
+  await installed(sqlite.tenancy, { id: 'sqlite-memory', name: 'sqlite-memory' })
+})
+afterAll(async () => {
+  await postgres?.end()
+  await sqlite?.end()
+})
+
+async function* pieces(text: string, size = 7): AsyncGenerator<Buffer> {
+  const bytes = Buffer.from(text)
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
+}
+
+describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s', (driver) => {
+  const engine = driver === 'sqlite-memory' ? 'sqlite' : 'postgres'
+  let handle: TenantHandle
+  beforeAll(async () => {
+    handle = await (engine === 'sqlite' ? sqlite : postgres).tenancy.tenant(driver)
+  })
+  beforeEach(async () => {
+    for (const table of ['tags', 'notes']) await handle.db.deleteFrom(table).execute()
+  })
+
+  const imported = (file: string | AsyncIterable<Uint8Array>, options: Partial<ImportOptions> = {}) =>
+    importSql(handle, typeof file === 'string' ? pieces(file) : file, {
+      engine,
+      signal: new AbortController().signal,
+      ...options,
+    })
+  const notes = () => handle.db.selectFrom('notes').select(['id', 'body']).orderBy('id').execute()
+
+  test('a file is run, and counted', async () => {
+    const file = `-- 💥;\ninsert into notes (id, body) values (1, 'it''s; é'), (2, null);
+      update notes set body = 'two' where id = 2; select * from notes;\n/* ; */ delete from notes where id = 7;;\n
+      insert into notes (id, body) values (3, '💥\n')`
+    expect(await imported(file)).toEqual({ statements: 5, rows: 4, bytes: Buffer.byteLength(file), passedOver: 0 })
+    expect(await notes()).toEqual([
+      { id: 1, body: "it's; é" },
+      { id: 2, body: 'two' },
+      { id: 3, body: '💥\n' },
+    ])
+    expect(await imported('-- nothing')).toMatchObject({ statements: 0, rows: 0, bytes: 10 })
+  })
+
+  test('what the server says is told with its line, and nothing is kept', async () => {
+    const file = `insert into notes (id) values (1);\n\n-- again\ninsert into notes (id) values (2), (1);\nselect 1;`
+    const failure = imported(file)
+    await expect(failure).rejects.toThrow(/^line 4: .*\n.*$/)
+    await expect(failure).rejects.toThrow(
+      engine === 'sqlite' ? 'UNIQUE constraint failed' : 'violates unique constraint "notes_pkey"',
+    )
+    if (driver === 'schema-pg')
+      await expect(failure).rejects.toThrow('pkey": Key (tenant_id, id)=(schema-pg, 1) already')
+    await expect(failure).rejects.toThrow(`\n${UNDONE}`)
+    await expect(failure).rejects.not.toHaveProperty('status')
+    expect(await notes()).toEqual([])
+  })
+
+  test('so is what is refused, and what was before it is not kept either', async () => {
+    for (const refused of ['\\connect x', 'COMMIT', 'copy notes from stdin', 'set role a']) {
+      const failure = imported(`insert into notes (id) values (1);\n-- a\n${refused};`)
+      await expect(failure).rejects.toMatchObject({
+        code: 'E_INVALID_REQUEST',
+        message: expect.stringMatching(/^line 3: .*\nEverything was rolled back/),
+      })
+    }
+    const latin = Buffer.from("insert into notes (id) values (1);\n\nselect 'é';", 'latin1')
+    const chunks = [latin.subarray(0, 36), latin.subarray(36)]
+    await expect(imported(chunks.values() as never)).rejects.toThrow(`line 3: this is no text in UTF-8`)
+    expect(await notes()).toEqual([])
+  })
+
+  test('the head of a dump is passed over, wherever it stands', async () => {
+    const head = `\\restrict abc\nSET row_security = off;\nSELECT pg_catalog.set_config('search_path', '', false);\n`
+    const file = `${head}insert into notes (id) values (1);\n${head}insert into notes (id) values (2);\n\\unrestrict abc\n`
+    expect(await imported(file)).toMatchObject({ statements: 2, rows: 2, passedOver: 7 })
+    expect(await notes()).toHaveLength(2)
+  })
+
+  test('what only a commit would refuse is told before it', async () => {
+    const file = "insert into tags (note_id, tag) values (9, 'a'); insert into notes (id) values (8);"
+    for (const isDryRun of [false, true]) {
+      const failure = imported(file, { isDryRun })
+      await expect(failure).rejects.toThrow(/^at the end of the file: .*(foreign key|FOREIGN KEY)/)
+      await expect(failure).rejects.toThrow(UNDONE)
+    }
+    expect(await notes()).toEqual([])
+    const settled = "insert into tags (note_id, tag) values (9, 'a'); insert into notes (id) values (9);"
+    expect(await imported(settled)).toMatchObject({ rows: 2 })
+  })
+
+  test('a dry run counts the same, and keeps nothing', async () => {
+    const file = 'insert into notes (id) values (1); insert into notes (id) values (2)'
+    expect(await imported(file, { isDryRun: true })).toMatchObject({ statements: 2, rows: 2 })
+    await expect(imported(`${file};\nselect * from nowhere`, { isDryRun: true })).rejects.toThrow(/^line 2: .*nowhere/)
+    expect(await notes()).toEqual([])
+  })
+
+  test('whoever stops it is told so, and nothing is kept', async () => {
+    const stopped = new Error('stopped')
+    const stop = new AbortController()
+    async function* endless() {
+      for (let id = 1; ; id++) {
+        yield Buffer.from(`insert into notes (id) values (${id});`)
+        if (id === 10) stop.abort(stopped)
+      }
+    }
+    await expect(imported(endless(), { signal: stop.signal })).rejects.toBe(stopped)
+    async function* lost() {
+      yield Buffer.from('insert into notes (id) values (1);')
+      throw new Error('it cannot be read')
+    }
+    await expect(imported(lost())).rejects.toThrow(`it cannot be read\n${UNDONE}`)
+    expect(await notes()).toEqual([])
+  })
+
+  test('progress is what was done', async () => {
+    const seen: number[][] = []
+    const file = 'insert into notes (id) values (1);\ninsert into notes (id) values (2);'
+    await imported(pieces(file, 40), {
+      onProgress: ({ bytes, statements, rows }) => seen.push([bytes, statements, rows]),
+    })
+    expect(seen).toEqual([
+      [40, 1, 1],
+      [69, 2, 2],
+    ])
+  })
+})
+
+describe('lines', () => {
+  const failure = (text: string) =>
+    postgres.tenancy
+      .tenant('schema-pg')
+      .then((handle) => importSql(handle, pieces(text), { engine: 'postgres', signal: new AbortController().signal }))
+      .then(
+        () => undefined,
+        ({ message }: Error) => message.split('\n')[0],
+      )
+
+  test.each<[string, number, string]>([
+    ['inside of a statement', 4, "select 1;\nselect '💥'\n,\n💥💥 nowhere.x"],
+    ['after comments', 3, '-- a\n/*\n*/ selec'],
+    ['of the statement, when the server points nowhere', 3, '\n-- a\nselect\n1/0'],
+    ['of a string that is not closed', 2, "select 1;\nselect 'a\n;\nselect 2;\n"],
+    ['of a bracket that is not closed', 3, 'select 1;\nselect (\n1;\nselect 2;\n'],
+    ['with line ends of two signs', 3, 'select 1;\r\nselect\r\nnowhere'],
+    ['in the body of a routine', 3, 'create function f() returns int\nbegin atomic select 1;\nselekt 2; end;'],
+  ])('%s', async (_, line, text) => {
+    expect(await failure(text)).toMatch(new RegExp(`^line ${line}: `))
+  })
+})
+
+/** As pg_dump 15 writes it with the options that docs/operating.md names; the schema before the table's name is taken off. */
+const DUMP = String.raw`--
+-- PostgreSQL database dump
+--
+
+\restrict pfvfWQZfFRnlexntCpc7pHrEfCYKSWy1ULZwyHWIrKxY6xNg2bmbewf658yNLib
+
+-- Dumped by pg_dump version 15.18
+
+SET statement_timeout = 0;
+SET client_encoding = 'UTF8';
+SET standard_conforming_strings = on;
+SELECT pg_catalog.set_config('search_path', '', false);
+SET row_security = off;
+
+--
+-- Data for Name: stars; Type: TABLE DATA; Schema: public; Owner: postgres
+--
+
+INSERT INTO stars (id, name) OVERRIDING SYSTEM VALUE VALUES
+	(1, 'it''s; a \ é'),
+	(2, 'two
+lines;
+-- x');
+
+
+\unrestrict pfvfWQZfFRnlexntCpc7pHrEfCYKSWy1ULZwyHWIrKxY6xNg2bmbewf658yNLib
+`
+
+test.each(['schema-pg', 'rowscope-pg', 'database-pg'])(
+  'a dump is taken in as docs/operating.md says: %s',
+  async (id) => {
+    const handle = await postgres.tenancy.tenant(id)
+    const options = { engine: 'postgres', signal: new AbortController().signal } as const
+    expect(await importSql(handle, pieces(DUMP), options)).toMatchObject({ statements: 1, rows: 2, passedOver: 7 })
+    expect(await handle.db.selectFrom('stars').select('name').orderBy('id').execute()).toEqual([
+      { name: String.raw`it's; a \ é` },
+      { name: 'two\nlines;\n-- x' },
+    ])
+    const setval = importSql(handle, pieces(`SELECT pg_catalog.setval('stars_id_seq', 2, true);`), options)
+    await expect(setval).rejects.toThrow('line 1: permission denied for sequence stars_id_seq')
+    await handle.pool.query(`select max(nextval('stars_id_seq')) from generate_series(1, 2)`)
+    const { rows } = await handle.pool.query(`insert into stars (name) values ('new') returning id`)
+    expect(Number(rows[0].id)).toBeGreaterThan(2)
+  },
+)
+
+describe('connections', () => {
+  test('a session keeps nothing of what a file has set', async () => {
+    const handle = await postgres.tenancy.tenant('schema-pg')
+    const options = { engine: 'postgres', signal: new AbortController().signal } as const
+    await importSql(handle, pieces("set work_mem = '77MB'; select set_config('app.mode', 'a', false)"), options)
+    for (let n = 0; n < 8; n++) {
+      const { rows } = await handle.pool.query(
+        `select current_setting('work_mem') as memory, current_setting('app.mode', true) as mode`,
+      )
+      expect(rows).not.toContainEqual(expect.objectContaining({ memory: '77MB' }))
+      expect(rows[0].mode ?? '').toBe('')
+    }
+  })
+
+  test('one that is lost is said, and nothing is kept', async () => {
+    const handle = await postgres.tenancy.tenant('schema-pg')
+    const { database } = postgres.tenancy.kernel
+    async function* file() {
+      yield Buffer.from('insert into notes (id) values (77);\n')
+      await eventually(async () => {
+        const { rows } = await database.sql(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+           where state = 'idle in transaction' and datname = current_database() and query like '%77%'`,
+        )
+        expect(rows).toHaveLength(1)
+      })
+      yield Buffer.from('select 1;\nselect 2;')
+    }
+    const options = { engine: 'postgres', signal: new AbortController().signal } as const
+    await expect(importSql(handle, file(), options)).rejects.toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+      message: `line 2: the database of this tenant was lost\n${UNDONE}`,
+    })
+    expect(await handle.db.selectFrom('notes').where('id', '=', 77).execute()).toEqual([])
+  })
+})

@@ -1,0 +1,40 @@
+/**
+ * Archives that are started by whoever first needs them: most commands never do, and storage that is away for now must not keep
+ * anything else from starting. Tried again after a failure.
+ */
+import type { Archives } from './archives.ts'
+
+export function onDemand(archives: Archives): Archives {
+  let starting: Promise<void> | undefined
+  const start = () => {
+    starting ??= archives.start().catch((error) => {
+      starting = undefined
+      throw error
+    })
+    return starting
+  }
+  return {
+    name: archives.name,
+    start,
+    async write(key, chunks, options) {
+      await start()
+      await archives.write(key, chunks, options)
+    },
+    async *read(key) {
+      await start()
+      yield* archives.read(key)
+    },
+    async delete(key) {
+      await start()
+      await archives.delete(key)
+    },
+    async *list() {
+      await start()
+      yield* archives.list()
+    },
+    async stop() {
+      await starting?.catch(() => undefined) // whoever asked has been told
+      if (starting) await archives.stop()
+    },
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * Makes the backups that are due and removes those that are kept no longer, of all tenants. Any number of processes may do it at
+ * once: of one tenant one backup is made at a time, and one that is removed twice is removed.
+ */
+import { TenantNotFound, TenantState } from '../errors.ts'
+import type { Plans } from '../plans.ts'
+import type { TenantTables } from '../tables.ts'
+import { toTenant } from '../tenant.ts'
+import type { BackupSettings, Backups } from './backups.ts'
+import { BackupNotFound, TransferInProgress } from './errors.ts'
+import type { TransferParts } from './parts.ts'
+import { expired, isDue, type Retention, type ScheduledBackup } from './retention.ts'
+
+const READ_AT_ONCE = 500
+
+export interface DueStep {
+  readonly tenantId: string
+  readonly what: 'make' | 'remove'
+  /** Of the one that is removed. */
+  readonly backupId: string | null
+}
+
+export interface BackupRunParts {
+  readonly parts: TransferParts
+  readonly plans: Plans
+  readonly backups: Backups
+  readonly settings: BackupSettings
+}
+
+/** What is due now, tenant by tenant. */
+export async function* due({ parts, plans, settings }: BackupRunParts): AsyncIterable<DueStep> {
+  const { clock } = parts.kernel
+  let last = ''
+  for (;;) {
+    const rows = await parts.kernel.database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .selectAll()
+      .where('status', 'in', ['active', 'suspended'])
+      .where('id', '>', last)
+      .orderBy('id')
+      .limit(READ_AT_ONCE)
+      .execute()
+    const scheduled = await scheduledOf(
+      parts,
+      rows.map(({ id }) => id),
+    )
+    for (const row of rows) {
+      const of = scheduled.get(row.id) ?? []
+      const retention = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
+      if (isDue(retention, of, clock.now())) yield { tenantId: row.id, what: 'make', backupId: null }
+      for (const backupId of expired(retention, of)) yield { tenantId: row.id, what: 'remove', backupId }
+    }
+    const end = rows.at(-1)
+    if (!end) return
+    last = end.id
+  }
+}
+
+/** Undefined when somebody else has done it, or the tenant is not what it was. */
+export async function carryOut({ backups }: BackupRunParts, step: DueStep): Promise<string | undefined> {
+  const { tenantId, what, backupId } = step
+  try {
+    if (what === 'make') return (await backups.create(tenantId, {}, true)).id
+    await backups.delete(tenantId, backupId ?? '')
+    return backupId ?? undefined
+  } catch (error) {
+    const isDone = [TransferInProgress, BackupNotFound, TenantState, TenantNotFound].some((one) => one.matches(error))
+    if (!isDone) throw error
+    return undefined
+  }
+}
+
+/** The plan's, where it says something. */
+export const retentionOf = (settings: BackupSettings, ofPlan: Partial<Retention> = {}): Retention => ({
+  keep: ofPlan.keep ?? settings.keep,
+  everyHours: ofPlan.everyHours ?? settings.everyHours,
+})
+
+async function scheduledOf(
+  { kernel }: TransferParts,
+  tenantIds: readonly string[],
+): Promise<Map<string, ScheduledBackup[]>> {
+  if (tenantIds.length === 0) return new Map()
+  const rows = await kernel.database
+    .query<TenantTables>()
+    .selectFrom('backups')
+    .innerJoin('transfers', 'transfers.id', 'backups.id')
+    .select(['backups.id', 'backups.tenantId', 'backups.createdAt', 'transfers.state'])
+    .where('backups.tenantId', 'in', tenantIds)
+    .where('backups.isScheduled', '=', true)
+    .where('backups.deletedAt', 'is', null)
+    .orderBy('backups.createdAt', 'desc')
+    .orderBy('backups.id', 'desc')
+    .execute()
+  return Map.groupBy(rows, ({ tenantId }) => tenantId)
+}

@@ -1,0 +1,212 @@
+/** Backups of tenants: archives, and what is known of them. */
+import type { z } from 'zod'
+import { recordChange } from '../../kernel/changes.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import type { PageOf } from '../../kernel/page.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { BackupIncompatible } from '../copy.ts'
+import { lockTenant } from '../existing.ts'
+import type { TenantTables } from '../tables.ts'
+import { archiveBytes } from './archive-source.ts'
+import { archivesOf } from './backup.ts'
+import { type Backup, type BackupWithTransfer, toBackup } from './backup-resource.ts'
+import { BackupRequest, RestoreRequest } from './bodies.ts'
+import { BackupNotFound, TransferInProgress } from './errors.ts'
+import type { TransferParts } from './parts.ts'
+import { assertInstalled, request } from './requests.ts'
+import { lockedRow } from './switch.ts'
+import { type Transfer, toTransfer } from './transfer.ts'
+import { ACTIONS } from './work.ts'
+
+export interface BackupSettings {
+  /** Of backups that are made by themselves: how many of a tenant are kept; default 7. */
+  readonly keep: number
+  /** Between two of them; undefined: none is made by itself. */
+  readonly everyHours: number | undefined
+}
+
+export interface RestoreBegun {
+  readonly backup: Backup
+  readonly transfer: Transfer
+}
+
+export class Backups {
+  readonly #parts: TransferParts
+
+  constructor(parts: TransferParts) {
+    this.#parts = parts
+  }
+
+  /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` while another one is made, `E_BACKUPS_NOT_CONFIGURED`. */
+  async create(tenantId: string, wish: z.input<typeof BackupRequest> = {}, isScheduled = false): Promise<Backup> {
+    const { note = null } = parsed(BackupRequest, wish)
+    archivesOf(this.#parts)
+    const { database, events, clock } = this.#parts.kernel
+    return database.transaction(async () => {
+      const row = await lockTenant(database, tenantId)
+      assertInstalled(row)
+      const { isolation, placement } = row
+      const id = uuidv7()
+      await database
+        .query<TenantTables>()
+        .insertInto('backups')
+        .values({
+          id,
+          tenantId,
+          note,
+          isScheduled,
+          isolation,
+          isSealed: this.#parts.isSealing,
+          createdAt: clock.now(),
+        } as never)
+        .execute()
+      await request(this.#parts.kernel, { id, kind: 'backup', tenantId, backupId: id, isolation, placement })
+      await recordChange(events, {
+        action: ACTIONS.backup,
+        tenantId,
+        target: `backup:${id}`,
+        after: { note, isScheduled },
+      })
+      return this.get(tenantId, id)
+    })
+  }
+
+  /**
+   * Fills new storage from a backup of this tenant and lets it have that; or rehearses it. `E_BACKUP_NOT_FOUND`,
+   * `E_BACKUP_INCOMPATIBLE` when it is not complete, `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400.
+   */
+  async restore(tenantId: string, wish: z.input<typeof RestoreRequest>): Promise<RestoreBegun> {
+    const { backupId, rehearse, ...where } = parsed(RestoreRequest, wish)
+    const { kernel, storage } = this.#parts
+    archivesOf(this.#parts)
+    return kernel.database.transaction(async () => {
+      const row = await lockTenant(kernel.database, tenantId)
+      assertInstalled(row)
+      const backup = await this.get(tenantId, backupId)
+      if (backup.state === 'failed')
+        throw BackupIncompatible(`The backup "${backupId}" failed; there is nothing in it.`)
+      if (backup.state !== 'completed') throw TransferInProgress(`The backup "${backupId}" is not complete yet.`)
+      const { driver, placement } = storage.choose(where.isolation ?? row.isolation, where.placement ?? row.placement)
+      const kind = rehearse ? 'rehearsal' : 'restore'
+      const transfer = await request(kernel, { kind, tenantId, backupId, isolation: driver.name, placement })
+      await recordChange(kernel.events, {
+        action: ACTIONS[kind],
+        tenantId,
+        target: `backup:${backupId}`,
+        after: { isolation: driver.name, placement },
+      })
+      return { backup, transfer: toTransfer(transfer) }
+    })
+  }
+
+  /** The newest first. */
+  async list(tenantId: string, { limit, cursor }: { limit: number; cursor?: string }): Promise<PageOf<Backup>> {
+    await this.#parts.registry.get(tenantId)
+    const { cursors } = this.#parts.kernel
+    const list = `backups ${tenantId}`
+    const after = cursors.decode(list, cursor)
+    let query = this.#of(tenantId)
+      .orderBy('backups.createdAt', 'desc')
+      .orderBy('backups.id', 'desc')
+      .limit(limit + 1)
+    if (after) {
+      const [createdAt = '', id = ''] = after
+      query = query.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple('backups.createdAt', 'backups.id'), '<', tuple(new Date(createdAt), id)),
+      )
+    }
+    const rows = await query.execute()
+    return cursors.page(list, rows, limit, toBackup, ({ createdAt, id }) => [createdAt.toISOString(), id])
+  }
+
+  /** `E_BACKUP_NOT_FOUND`, also for that of another tenant. */
+  async get(tenantId: string, id: string): Promise<Backup> {
+    const row = await this.#of(tenantId).where('backups.id', '=', id).executeTakeFirst()
+    if (!row) throw BackupNotFound(`The tenant "${tenantId}" has no backup "${id}".`)
+    return toBackup(row)
+  }
+
+  /** Its archive, unsealed; `E_BACKUP_INCOMPATIBLE` at the end of one that is not what was written. */
+  download(tenantId: string, id: string): Promise<AsyncIterable<Uint8Array>> {
+    return archiveBytes(this.#parts, tenantId, id)
+  }
+
+  /** Removes the archive, too. `E_BACKUP_NOT_FOUND`, or `E_TRANSFER_IN_PROGRESS` while it is made or restored. */
+  async delete(tenantId: string, id: string): Promise<void> {
+    const { database, events, clock, log } = this.#parts.kernel
+    await this.#parts.registry.get(tenantId)
+    await database.transaction(async () => {
+      await lockedRow(this.#parts, tenantId) // so that nobody asks for a restore of it meanwhile
+      const row = await database
+        .query<TenantTables>()
+        .selectFrom('backups')
+        .select('id')
+        .where('id', '=', id)
+        .where('tenantId', '=', tenantId)
+        .where('deletedAt', 'is', null)
+        .executeTakeFirst()
+      if (!row) throw BackupNotFound(`The tenant "${tenantId}" has no backup "${id}".`)
+      const busy = await database
+        .query<TenantTables>()
+        .selectFrom('transfers')
+        .select('kind')
+        .where('backupId', '=', id)
+        .where('state', 'in', ['pending', 'running'])
+        .executeTakeFirst()
+      if (busy) throw TransferInProgress(`The backup "${id}" is in use by a ${busy.kind}; wait until that has ended.`)
+      await database
+        .query<TenantTables>()
+        .updateTable('backups')
+        .set({ deletedAt: clock.now() })
+        .where('id', '=', id)
+        .execute()
+      await recordChange(events, { action: 'backups.delete', tenantId, target: `backup:${id}` })
+    })
+    await this.removeDeleted().catch((error) =>
+      log.warn(
+        { err: error, tenantId, backupId: id },
+        'an archive could not be removed; it is tried again in a minute',
+      ),
+    )
+  }
+
+  /** Those that were deleted: their archives, then their rows. */
+  async removeDeleted(): Promise<void> {
+    const { database } = this.#parts.kernel
+    const deleted = await database
+      .query<TenantTables>()
+      .selectFrom('backups')
+      .select(['id', 'archive'])
+      .where('deletedAt', 'is not', null)
+      .execute()
+    for (const { id, archive } of deleted) {
+      if (archive) await archivesOf(this.#parts).delete(archive)
+      await database.query<TenantTables>().deleteFrom('backups').where('id', '=', id).execute()
+    }
+  }
+
+  /** The archives of a tenant that is purged; their rows go with it. */
+  async dropAll(tenantId: string): Promise<void> {
+    const { database } = this.#parts.kernel
+    const kept = await database
+      .query<TenantTables>()
+      .selectFrom('backups')
+      .select('archive')
+      .where('tenantId', '=', tenantId)
+      .where('archive', 'is not', null)
+      .execute()
+    for (const { archive } of kept) await archivesOf(this.#parts).delete(archive ?? '')
+  }
+
+  #of(tenantId: string) {
+    return this.#parts.kernel.database
+      .query<TenantTables>()
+      .selectFrom('backups')
+      .innerJoin('transfers', 'transfers.id', 'backups.id')
+      .selectAll('backups')
+      .select(['transfers.state', 'transfers.progress', 'transfers.failure'])
+      .where('backups.tenantId', '=', tenantId)
+      .where('backups.deletedAt', 'is', null)
+      .$castTo<BackupWithTransfer>()
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * A clone: a tenant of its own, made from another's storage in one snapshot while that goes on. It is provisioning until it has
+ * everything, and failed when it could not be had; activated then, it is tried again.
+ */
+import { versionOnArrival } from '../arrival-version.ts'
+import { TenantNotFound, TenantState } from '../errors.ts'
+import { TenantCloned, TenantMigrated } from '../events.ts'
+import type { Place } from '../isolation.ts'
+import { toPlace } from '../registry.ts'
+import type { Attempt } from './attempt.ts'
+import { fill } from './filling.ts'
+import type { Course, TransferParts } from './parts.ts'
+
+export const clone: Course = {
+  async carryOut(parts, attempt) {
+    const { storage, places, registry } = parts
+    const { sourceId, withData } = attempt.transfer
+    const source = await registry.row(sourceId ?? '')
+    if (source.status === 'deleted') throw TenantNotFound(`The tenant "${source.id}" that was to be cloned is deleted.`)
+    if (!withData) {
+      const place = await places.begin(attempt)
+      await attempt.phase('making')
+      return activate(parts, attempt, place, await storage.driver(place.isolation).provision(place))
+    }
+    const filled = await storage
+      .driver(source.isolation)
+      .export(toPlace(source), (copy) => fill(parts, attempt, copy), attempt.options)
+    await activate(parts, attempt, filled.place, filled.migrations)
+  },
+
+  async giveUp({ transitions }, { transfer }, failure) {
+    try {
+      await transitions.run(transfer.tenantId, 'giveUp', () => ({
+        set: { failure },
+        event: { code: failure.code },
+        outcome: 'failure',
+      }))
+    } catch (error) {
+      if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // deleted meanwhile
+    }
+  },
+}
+
+async function activate(
+  { kernel, transitions, storage, versions, changes, places }: TransferParts,
+  attempt: Attempt,
+  place: Place,
+  migrations: readonly string[],
+): Promise<void> {
+  await attempt.phase('switching')
+  const { database, events } = kernel
+  const { tenantId, sourceId } = attempt.transfer
+  const { isolation, placement, locator, epoch } = place
+  await database.transaction(async () => {
+    const driver = storage.driver(isolation)
+    const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, place, migrations)
+    await transitions.run(tenantId, 'install', (_, now) => ({
+      set: {
+        activatedAt: now,
+        failure: null,
+        schemaVersion,
+        clonedFrom: null,
+        isolation,
+        placement,
+        locator,
+        epoch,
+      },
+      also: async () => {
+        await attempt.hold()
+        await places.take(place, 'making')
+        await attempt.end('completed')
+        if (migrations.length > 0) {
+          await events.publish(TenantMigrated, { tenantId, migrations: [...migrations], direction: 'up' })
+        }
+        await events.publish(TenantCloned, { tenantId, sourceId: sourceId ?? '' })
+      },
+    }))
+  })
+}

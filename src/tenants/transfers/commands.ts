@@ -1,0 +1,243 @@
+/** Backups, restores, clones and moves from a terminal. Each waits for its end and shows how far it is, unless it is to go on by itself. */
+import { rm, stat, writeFile } from 'node:fs/promises'
+import { type CommandInput, command, type Option } from '../../kernel/commands.ts'
+import { invalid } from '../../kernel/errors.ts'
+import { Page } from '../../kernel/page.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import type { Tenants } from '../index.ts'
+import { json } from '../json.ts'
+import { count } from '../numbers.ts'
+import type { Backup } from './backup-resource.ts'
+import type { DueStep } from './backup-run.ts'
+import { TransferFailed } from './errors.ts'
+import { progressText } from './progress-text.ts'
+import { hasEnded, type Transfer } from './transfer.ts'
+
+const id = { name: 'id', summary: 'id of the tenant', required: true }
+const backupId = { name: 'backup', summary: 'id of the backup', required: true }
+const isolation: Option = { flags: '--isolation <driver>', summary: 'the driver it goes to' }
+const placement: Option = { flags: '--placement <name>', summary: 'the PostgreSQL server it goes to' }
+const detach: Option = { flags: '--detach', summary: 'only begin it; a running service carries it out' }
+const paging: readonly Option[] = [
+  { flags: '--limit <count>', summary: 'how many at most (1 to 200)', parse: count, default: 50 },
+  { flags: '--cursor <cursor>', summary: 'nextCursor of the page before' },
+]
+
+export const transferCommands = [
+  command<Tenants>({
+    name: 'tenant:backup',
+    summary: 'Back up a tenant',
+    arguments: [id],
+    options: [{ flags: '--note <text>', summary: 'kept with the backup' }, detach],
+    needsWorker: true,
+    run: async ({ transfers }, input) => {
+      const { note } = input.options
+      const backup = await transfers.backups.create(input.args.id ?? '', { note })
+      await ended(transfers, backup.tenantId, backup.id, input)
+      input.terminal.record({ ...(await transfers.backups.get(backup.tenantId, backup.id)) })
+      await refuseFailed(transfers, backup.tenantId, backup.id)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:list',
+    summary: "List a tenant's backups, the newest first",
+    arguments: [id],
+    options: paging,
+    run: async ({ transfers }, { args, options, terminal }) => {
+      const page = await transfers.backups.list(args.id ?? '', parsed(Page, options))
+      terminal.table(page.data.map(row), page)
+      if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:run',
+    summary: 'Make the backups that are due and remove those that are kept no longer, of all tenants',
+    options: [{ flags: '--dry-run', summary: 'only say which' }, detach],
+    needsWorker: true,
+    run: runDue,
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:restore',
+    summary: 'Restore a tenant from one of its backups, or rehearse it',
+    arguments: [id, backupId],
+    options: [{ flags: '--rehearse', summary: 'restore beside, compare, throw away' }, isolation, placement, detach],
+    needsWorker: true,
+    run: async ({ transfers }, input) => {
+      const { rehearse = false, isolation, placement } = input.options
+      const { id: tenantId = '', backup = '' } = input.args
+      const { createdAt } = await transfers.backups.get(tenantId, backup)
+      const question = `Replace what ${tenantId} has by what it had at ${createdAt}?`
+      if (!rehearse && !(await input.terminal.confirm(question))) return
+      const begun = await transfers.backups.restore(tenantId, { backupId: backup, rehearse, isolation, placement })
+      await shown(transfers, begun.transfer, input)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:download',
+    summary: 'Write the archive of a backup to a file, unsealed',
+    arguments: [id, backupId],
+    options: [{ flags: '--output <path>', summary: 'a file that is not there yet', required: true }],
+    run: async ({ transfers }, { args, options, terminal, signal }) => {
+      const { id: tenantId = '', backup = '' } = args
+      const path: string = options.output
+      const chunks = await transfers.backups.download(tenantId, backup)
+      try {
+        await writeFile(path, chunks, { flag: 'wx', mode: 0o600, signal })
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
+          throw invalid([{ path: 'output', message: `"${path}" is there already` }])
+        }
+        await rm(path, { force: true })
+        throw error
+      }
+      terminal.record({ id: backup, tenantId, output: path, sizeBytes: (await stat(path)).size })
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:delete',
+    summary: 'Delete a backup and its archive',
+    arguments: [id, backupId],
+    run: async ({ transfers }, { args, terminal }) => {
+      const { tenantId, id, createdAt } = await transfers.backups.get(args.id ?? '', args.backup ?? '')
+      if (!(await terminal.confirm(`Delete the backup of ${tenantId} from ${createdAt}?`))) return
+      await transfers.backups.delete(tenantId, id)
+      terminal.record({ id, tenantId, deleted: true })
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:clone',
+    summary: 'Make a new tenant from another one',
+    arguments: [id, { name: 'name', summary: 'name of the new tenant', required: true }],
+    options: [
+      { flags: '--id <id>', summary: 'an id of your own; a UUIDv7 if absent' },
+      { flags: '--metadata <json>', summary: "a JSON object; the other one's if absent", parse: json },
+      { flags: '--no-data', summary: 'without its rows' },
+      detach,
+    ],
+    needsWorker: true,
+    run: async (tenants, input) => {
+      const { id, metadata, data = true } = input.options
+      const begun = await tenants.transfers.clone(input.args.id ?? '', {
+        id,
+        name: input.args.name ?? '',
+        metadata,
+        data,
+      })
+      await ended(tenants.transfers, begun.tenant.id, begun.transfer.id, input)
+      input.terminal.record({ ...(await tenants.get(begun.tenant.id)) })
+      await refuseFailed(tenants.transfers, begun.tenant.id, begun.transfer.id)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:move',
+    summary: 'Move a tenant to another driver or server, or back; it is in maintenance meanwhile',
+    arguments: [id],
+    options: [
+      isolation,
+      placement,
+      { flags: '--undo', summary: 'back to what it left last; what was written since stays behind' },
+      detach,
+    ],
+    needsWorker: true,
+    run: async ({ transfers }, input) => {
+      const { undo = false, isolation, placement } = input.options
+      const { id = '' } = input.args
+      const question = `Take ${id} back to the storage it left last, without what was written since?`
+      if (undo && !(await input.terminal.confirm(question))) return
+      await shown(transfers, (await transfers.move(id, { undo, isolation, placement })).transfer, input)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:transfer:list',
+    summary: 'List backups, restores, clones and moves of a tenant, the newest first',
+    arguments: [id],
+    options: paging,
+    run: async ({ transfers }, { args, options, terminal }) => {
+      const page = await transfers.list(args.id ?? '', parsed(Page, options))
+      terminal.table(page.data.map(transferRow), page)
+      if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
+    },
+  }),
+]
+
+type TransfersOf = Tenants['transfers']
+type Waiting = Pick<CommandInput, 'options' | 'terminal' | 'signal'>
+
+async function shown(transfers: TransfersOf, { tenantId, id }: Transfer, input: Waiting): Promise<void> {
+  input.terminal.record({ ...(await ended(transfers, tenantId, id, input)) })
+  await refuseFailed(transfers, tenantId, id)
+}
+
+/** Waits for its end, unless it is not to be waited for. */
+async function ended(
+  transfers: TransfersOf,
+  tenantId: string,
+  id: string,
+  { options, terminal, signal }: Waiting,
+): Promise<Transfer> {
+  if (options.detach) return transfers.get(tenantId, id)
+  const transfer = await transfers.settled(tenantId, id, signal, (now) => {
+    if (!hasEnded(now.state)) terminal.progress(progressText(now, new Date()))
+  })
+  signal.throwIfAborted()
+  return transfer
+}
+
+async function refuseFailed(transfers: TransfersOf, tenantId: string, id: string): Promise<void> {
+  const { state, failure } = await transfers.get(tenantId, id)
+  if (state === 'failed' || state === 'cancelled') {
+    throw TransferFailed(`The ${(await transfers.get(tenantId, id)).kind} was given up: ${failure?.message ?? state}`)
+  }
+}
+
+async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void> {
+  const { options, terminal, signal } = input
+  const steps = await Array.fromAsync(transfers.due())
+  if (options.dryRun) return terminal.table(steps.map(planned))
+  const done: Record<string, unknown>[] = []
+  const failures: unknown[] = []
+  for (const [index, step] of steps.entries()) {
+    if (signal.aborted) break
+    terminal.progress(`${index + 1} of ${steps.length}: ${step.what} a backup of ${step.tenantId}`)
+    try {
+      const backupId = await transfers.carryOut(step)
+      if (backupId === undefined) continue
+      if (step.what === 'make') {
+        await ended(transfers, step.tenantId, backupId, input)
+        if (!options.detach) await refuseFailed(transfers, step.tenantId, backupId)
+      }
+      done.push({ ...planned(step), backupId })
+    } catch (error) {
+      failures.push(error)
+      done.push({ ...planned(step), error: error instanceof Error ? error.message : String(error) })
+    }
+  }
+  terminal.table(done)
+  signal.throwIfAborted()
+  if (failures.length > 0) throw failures[0]
+}
+
+const planned = ({ tenantId, what, backupId }: DueStep) => ({ id: tenantId, what, backupId })
+
+const row = ({ id, state, createdAt, isolation, progress, sizeBytes, isScheduled, note }: Backup) => ({
+  id,
+  state,
+  createdAt,
+  isolation,
+  rows: progress.rows,
+  sizeBytes,
+  isScheduled,
+  note,
+})
+
+const transferRow = ({ id, kind, state, phase, progress, isolation, placement, createdAt, failure }: Transfer) => ({
+  id,
+  kind,
+  state,
+  phase,
+  rows: progress.rows,
+  isolation,
+  placement,
+  createdAt,
+  failure: failure?.message ?? null,
+})

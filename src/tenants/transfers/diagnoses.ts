@@ -1,0 +1,78 @@
+/** What the doctor says of transfers and of backups. */
+import { type Diagnosis, type Examination, type Finding, notExamined } from '../../kernel/doctor.ts'
+import { TenancyError } from '../../kernel/errors.ts'
+import { plainWords } from '../../kernel/health.ts'
+import type { Tenants } from '../index.ts'
+
+export const transferDiagnoses: readonly Diagnosis<Tenants>[] = [
+  {
+    name: 'transfers',
+    summary: 'Backups, restores, clones and moves that do not come to an end',
+    examine: examineTransfers,
+  },
+  {
+    name: 'backups',
+    summary: 'Backups that are missed, and files that are no archive of any',
+    examine: examineBackups,
+    fix: removeStray,
+  },
+]
+
+async function* examineTransfers({ transfers }: Tenants): AsyncIterable<Finding> {
+  for (const { id, tenantId, kind, since } of await transfers.state.stuck()) {
+    yield {
+      severity: 'warn',
+      code: 'transfers.stuck',
+      message: `the ${kind} ${id} of "${tenantId}" was begun ${since.toISOString()}, and nobody is at work on it`,
+      remedy: `See whether a worker runs, and what its log says: tenantry tenant:queue:stats ${tenantId}`,
+      tenantId,
+    }
+  }
+}
+
+async function* examineBackups({ transfers: { state } }: Tenants, { log }: Examination): AsyncIterable<Finding> {
+  for await (const { tenantId, everyHours, last } of state.stale()) {
+    yield {
+      severity: 'warn',
+      code: 'backups.stale',
+      message: `"${tenantId}" is to be backed up every ${everyHours} h, and was ${
+        last ? `last on ${last.toISOString()}` : 'never'
+      }`,
+      remedy: `See why, and make one: tenantry tenant:transfer:list ${tenantId}; tenantry tenant:backup ${tenantId}`,
+      tenantId,
+    }
+  }
+  const failure = await state.archivesFailure()
+  if (failure !== undefined) {
+    log.warn({ err: failure }, 'the place of the backups cannot be used')
+    yield {
+      severity: 'error',
+      code: 'backups.unreachable',
+      message: `the place of the backups cannot be used: ${
+        failure instanceof TenancyError ? failure.message : plainWords(failure)
+      }`,
+      remedy: 'Nothing can be backed up or restored until it can; the log has the full text.',
+    }
+    return
+  }
+  try {
+    for await (const { key, isOurs } of state.strayFiles()) {
+      yield {
+        severity: isOurs ? 'warn' : 'info',
+        code: isOurs ? 'backups.stray-file' : 'backups.unknown-file',
+        message: `the file ${key} is the archive of no backup${isOurs ? ': of an attempt that was given up' : ' here'}`,
+        remedy: isOurs
+          ? 'Remove it with tenantry doctor --fix.'
+          : 'It may be another installation’s, or newer than this database; it is left alone.',
+        fixable: isOurs,
+        subject: key,
+      }
+    }
+  } catch (error) {
+    yield notExamined('Where the backups are kept', error, log)
+  }
+}
+
+async function removeStray({ transfers: { state } }: Tenants, { subject }: Finding): Promise<string> {
+  return (await state.removeStray(String(subject))) ? 'it is removed' : 'it was left as it is: it is needed now'
+}

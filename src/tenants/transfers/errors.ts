@@ -1,0 +1,9 @@
+import { defineError } from '../../kernel/errors.ts'
+
+export const BackupNotFound = defineError('E_BACKUP_NOT_FOUND', 404, 'Backup not found')
+export const TransferNotFound = defineError('E_TRANSFER_NOT_FOUND', 404, 'Transfer not found')
+/** Of one tenant at most one is made at a time, and its storage is replaced by one at a time. */
+export const TransferInProgress = defineError('E_TRANSFER_IN_PROGRESS', 409, 'Another transfer is in progress')
+export const BackupsNotConfigured = defineError('E_BACKUPS_NOT_CONFIGURED', 409, 'No place for backups is configured')
+/** What a command throws after it has told of a transfer that failed. */
+export const TransferFailed = defineError('E_TRANSFER_FAILED', 500, 'The transfer failed')

@@ -1,0 +1,157 @@
+import { z } from 'zod'
+import { operation, Reply } from '../../kernel/operation.ts'
+import { Page, pageOf } from '../../kernel/page.ts'
+import { BackupIncompatible } from '../copy.ts'
+import { TenantExists, TenantNotFound, TenantState } from '../errors.ts'
+import type { Tenants } from '../index.ts'
+import { Tenant, TenantId } from '../tenant.ts'
+import { Backup } from './backup-resource.ts'
+import { BackupRequest, CloneRequest, MoveRequest, RestoreRequest } from './bodies.ts'
+import { BackupNotFound, BackupsNotConfigured, TransferInProgress, TransferNotFound } from './errors.ts'
+import { Transfer } from './transfer.ts'
+
+const byId = z.object({ id: TenantId })
+const byBackup = z.object({ id: TenantId, backupId: z.uuid() })
+const byTransfer = z.object({ id: TenantId, transferId: z.uuid() })
+
+const transferAt = ({ tenantId, id }: Transfer) => ({ location: `/tenants/${tenantId}/transfers/${id}` })
+
+export const transferOperations = [
+  operation({
+    name: 'backups.create',
+    method: 'POST',
+    path: '/tenants/{id}/backup',
+    summary: 'Back up a tenant',
+    description: 'A job writes its rows to an archive, as they are at one moment. It goes on being used meanwhile.',
+    params: byId,
+    body: BackupRequest,
+    bodyOptional: true,
+    reply: Backup,
+    status: 202,
+    errors: [TenantNotFound, TenantState, TransferInProgress, BackupsNotConfigured],
+    handle: async ({ transfers }: Tenants, { params, body }) => {
+      const backup = await transfers.backups.create(params.id, body)
+      return new Reply(202, backup, { location: `/tenants/${params.id}/backups/${backup.id}` })
+    },
+    settled: async ({ transfers }, { tenantId, id }, signal) => {
+      await transfers.settled(tenantId, id, signal)
+      return transfers.backups.get(tenantId, id)
+    },
+  }),
+  operation({
+    name: 'backups.list',
+    method: 'GET',
+    path: '/tenants/{id}/backups',
+    summary: "List a tenant's backups, the newest first",
+    params: byId,
+    query: z.strictObject(Page.shape),
+    reply: pageOf(Backup),
+    errors: [TenantNotFound],
+    handle: ({ transfers }: Tenants, { params, query }) => transfers.backups.list(params.id, query),
+  }),
+  operation({
+    name: 'backups.get',
+    method: 'GET',
+    path: '/tenants/{id}/backups/{backupId}',
+    summary: 'Read one backup',
+    params: byBackup,
+    reply: Backup,
+    errors: [BackupNotFound],
+    handle: ({ transfers }: Tenants, { params }) => transfers.backups.get(params.id, params.backupId),
+  }),
+  operation({
+    name: 'backups.delete',
+    method: 'DELETE',
+    path: '/tenants/{id}/backups/{backupId}',
+    summary: 'Delete a backup and its archive',
+    params: byBackup,
+    reply: z.void(),
+    errors: [TenantNotFound, BackupNotFound, TransferInProgress],
+    handle: ({ transfers }: Tenants, { params }) => transfers.backups.delete(params.id, params.backupId),
+  }),
+  operation({
+    name: 'backups.restore',
+    method: 'POST',
+    path: '/tenants/{id}/restore',
+    summary: 'Restore a tenant from one of its backups, or rehearse it',
+    description:
+      'A job fills new storage beside the old, verifies it, and lets the tenant have it; the old is kept for the retention ' +
+      'period, and `POST /tenants/{id}/move` with `undo` goes back to it. `Location` is the transfer that says how far it is.',
+    params: byId,
+    body: RestoreRequest,
+    reply: Backup,
+    status: 202,
+    errors: [TenantNotFound, TenantState, BackupNotFound, BackupIncompatible, TransferInProgress, BackupsNotConfigured],
+    handle: async ({ transfers }: Tenants, { params, body }) => {
+      const { backup, transfer } = await transfers.backups.restore(params.id, body)
+      return new Reply(202, backup, transferAt(transfer))
+    },
+    settled: async ({ transfers }, { tenantId, id }, signal) => {
+      await transfers.settledLast(tenantId, ['restore', 'rehearsal'], signal)
+      return transfers.backups.get(tenantId, id)
+    },
+  }),
+  operation({
+    name: 'tenants.clone',
+    method: 'POST',
+    path: '/tenants/{id}/clone',
+    summary: 'Make a new tenant from this one',
+    description:
+      'With its rows, unless `data` is false, its metadata and its settings; never its domains, webhooks or SSO. The answer shows ' +
+      'the new tenant `provisioning`, unless `Prefer: wait` waits for the end.',
+    params: byId,
+    body: CloneRequest,
+    reply: Tenant,
+    status: 202,
+    errors: [TenantNotFound, TenantState, TenantExists],
+    handle: async ({ transfers }: Tenants, { params, body }) => {
+      const { tenant } = await transfers.clone(params.id, body)
+      return new Reply(202, tenant, { location: `/tenants/${tenant.id}` })
+    },
+    settled: (tenants, { id }, signal) => tenants.settled(id, signal),
+  }),
+  operation({
+    name: 'tenants.move',
+    method: 'POST',
+    path: '/tenants/{id}/move',
+    summary: 'Move a tenant to another driver or server, or back',
+    description:
+      'A job puts the tenant into maintenance, closes its storage, copies and verifies it, and lets the tenant have the copy. What ' +
+      'it leaves is kept for the retention period; with `undo` it goes back to that, and what was written since stays behind. ' +
+      '`Location` is the transfer that says how far it is.',
+    params: byId,
+    body: MoveRequest,
+    reply: Tenant,
+    status: 202,
+    errors: [TenantNotFound, TenantState, TransferInProgress],
+    handle: async ({ transfers }: Tenants, { params, body }) => {
+      const { tenant, transfer } = await transfers.move(params.id, body)
+      return new Reply(202, tenant, transferAt(transfer))
+    },
+    settled: async (tenants, { id }, signal) => {
+      await tenants.transfers.settledLast(id, ['move', 'undo'], signal)
+      return tenants.get(id)
+    },
+  }),
+  operation({
+    name: 'transfers.list',
+    method: 'GET',
+    path: '/tenants/{id}/transfers',
+    summary: 'List what was copied of a tenant, or into it, the newest first',
+    params: byId,
+    query: z.strictObject(Page.shape),
+    reply: pageOf(Transfer),
+    errors: [TenantNotFound],
+    handle: ({ transfers }: Tenants, { params, query }) => transfers.list(params.id, query),
+  }),
+  operation({
+    name: 'transfers.get',
+    method: 'GET',
+    path: '/tenants/{id}/transfers/{transferId}',
+    summary: 'Read one backup, restore, rehearsal, clone or move, and how far it is',
+    params: byTransfer,
+    reply: Transfer,
+    errors: [TransferNotFound],
+    handle: ({ transfers }: Tenants, { params }) => transfers.get(params.id, params.transferId),
+  }),
+]

@@ -1,0 +1,23 @@
+/** What carrying out a transfer needs; the same for all kinds. */
+import type { Transitions } from '../transition.ts'
+import type { Archives } from './archives.ts'
+import type { Attempt } from './attempt.ts'
+import type { SwitchParts } from './switch.ts'
+
+export interface TransferParts extends SwitchParts {
+  readonly transitions: Transitions
+  readonly archives: Archives | undefined
+  /** Whether archives are sealed under the application key. */
+  readonly isSealing: boolean
+}
+
+/** How one kind of transfer is carried out. Both may run twice. */
+export interface Course {
+  readonly carryOut: (parts: TransferParts, attempt: Attempt) => Promise<void>
+  /** In the transaction that says it has failed, which holds the tenant's row and the transfer: puts back what it had changed. */
+  readonly giveUp?: (
+    parts: TransferParts,
+    attempt: Attempt,
+    failure: { code: string; message: string },
+  ) => Promise<void>
+}

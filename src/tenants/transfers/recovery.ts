@@ -1,0 +1,52 @@
+/**
+ * What is left to do when something was killed: transfers that nobody is at work on and no job will bring back, storage that was
+ * given up, archives of backups that were deleted. Any number of processes may do it at once.
+ */
+import { sql } from 'kysely'
+import type { TenantTables } from '../tables.ts'
+import type { Backups } from './backups.ts'
+import { JOBS } from './jobs.ts'
+import type { TransferParts } from './parts.ts'
+import type { TransferRow } from './rows.ts'
+import { giveUpLost } from './work.ts'
+
+/** Longer than a job takes to be missed and sent again by the queue itself. */
+const LOST_AFTER_SECONDS = 60
+/** One that kills its process each time must come to an end, too. */
+const MOST_ATTEMPTS = 10
+
+/** The job of every minute. What fails does not keep the rest from being done; the first failure is thrown afterwards. */
+export async function recover(parts: TransferParts, backups: Pick<Backups, 'removeDeleted'>): Promise<void> {
+  const failures: unknown[] = []
+  const tried = async (what: () => Promise<unknown>) => {
+    try {
+      await what()
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+  for (const transfer of await lost(parts)) await tried(() => takeUp(parts, transfer))
+  await tried(() => parts.places.abandonExpired())
+  await tried(() => parts.places.drop())
+  await tried(() => backups.removeDeleted())
+  if (failures.length > 0) throw failures[0]
+}
+
+function lost({ kernel }: TransferParts): Promise<TransferRow[]> {
+  return kernel.database
+    .query<TenantTables>()
+    .selectFrom('transfers')
+    .selectAll()
+    .where('state', 'in', ['pending', 'running'])
+    .where('leaseUntil', '<', sql<Date>`now() - ${LOST_AFTER_SECONDS} * interval '1 second'`)
+    .orderBy('createdAt')
+    .execute()
+}
+
+async function takeUp(parts: TransferParts, { id, kind, tenantId, attempts }: TransferRow): Promise<void> {
+  const { jobs, log } = parts.kernel
+  if (await jobs.isPending(JOBS[kind], id)) return
+  if (attempts >= MOST_ATTEMPTS) return giveUpLost(parts, id)
+  log.warn({ transferId: id, tenantId, kind }, 'a transfer was lost; it is begun again')
+  await jobs.send(JOBS[kind], { transferId: id }, { tenantId, key: id })
+}

@@ -1,0 +1,70 @@
+/**
+ * A rehearsal of a restore: everything that a restore does but for the switch. The rows of the new storage are read again and
+ * compared with those of the archive, whatever order either has them in; then the storage is dropped.
+ */
+import { BackupIncompatible, type TenantCopy } from '../copy.ts'
+import type { TenantTables } from '../tables.ts'
+import { withCopy } from './archive-source.ts'
+import { fill } from './filling.ts'
+import type { Course } from './parts.ts'
+import { RowDigest } from './row-digest.ts'
+
+export const rehearsal: Course = {
+  async carryOut(parts, attempt) {
+    const { kernel, storage, places } = parts
+    const { transfer } = attempt
+    const archived = new Map<string, RowDigest>()
+    const { before, ...filled } = await withCopy(parts, attempt, async (copy) => ({
+      before: copy.description.migrations.map(({ name }) => name),
+      ...(await fill(parts, attempt, digested(copy, archived))),
+    }))
+    const isSameVersion = JSON.stringify(before) === JSON.stringify(filled.migrations)
+    if (isSameVersion) {
+      await storage.driver(filled.place.isolation).export(
+        filled.place,
+        async (restored) => {
+          const found = new Map<string, RowDigest>()
+          for await (const { csv } of digested(restored, found).tables()) for await (const _ of csv);
+          compare(archived, found)
+        },
+        { signal: attempt.signal },
+      )
+    }
+    await places.abandon(transfer.id)
+    await places.drop({ transferId: transfer.id })
+    await kernel.database.transaction(async () => {
+      await attempt.hold()
+      await kernel.database
+        .query<TenantTables>()
+        .updateTable('transfers')
+        .set({ compared: isSameVersion ? 'contents' : 'counts' })
+        .where('id', '=', transfer.id)
+        .execute()
+      await attempt.end('completed')
+      await parts.registry.changed(transfer.tenantId)
+    })
+  },
+}
+
+/** The same copy; of each table that has passed, `digests` has what its rows come to. */
+function digested(copy: TenantCopy, digests: Map<string, RowDigest>): TenantCopy {
+  return {
+    description: copy.description,
+    estimatedRows: copy.estimatedRows,
+    totals: () => copy.totals(),
+    async *tables() {
+      for await (const { table, csv } of copy.tables()) {
+        const digest = new RowDigest()
+        digests.set(table.name, digest)
+        yield { table, csv: digest.watch(csv) }
+      }
+    },
+  }
+}
+
+function compare(archived: ReadonlyMap<string, RowDigest>, found: ReadonlyMap<string, RowDigest>): void {
+  for (const [name, digest] of archived) {
+    if (found.get(name)?.value === digest.value) continue
+    throw BackupIncompatible(`The rows of the table "${name}" are not the same after they were restored.`)
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * Transfers as they are asked for: the row that says what is to be done, and the job that does it, in one transaction. Of one
+ * tenant one backup is made at a time, and its storage is replaced by one transfer at a time: an index holds that, whoever asks.
+ */
+import { uuidv7 } from '../../kernel/ids.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { TenantState } from '../errors.ts'
+import type { TenantRow, TenantTables } from '../tables.ts'
+import { TransferInProgress } from './errors.ts'
+import { JOBS } from './jobs.ts'
+import type { TransferRow } from './rows.ts'
+import type { Kind } from './transfer.ts'
+
+export type RequestParts = Pick<Kernel, 'database' | 'jobs' | 'clock'>
+
+export interface Requested {
+  readonly kind: Kind
+  readonly tenantId: string
+  readonly isolation: string
+  readonly placement: string
+  readonly id?: string
+  readonly backupId?: string
+  readonly sourceId?: string
+  readonly withData?: boolean
+}
+
+/** In the transaction that holds the tenant's row. `E_TRANSFER_IN_PROGRESS`. */
+export async function request(
+  { database, jobs, clock }: RequestParts,
+  { kind, tenantId, isolation, placement, id = uuidv7(), ...details }: Requested,
+): Promise<TransferRow> {
+  const { backupId = null, sourceId = null, withData = true } = details
+  const row = await database
+    .query<TenantTables>()
+    .insertInto('transfers')
+    .values({
+      id,
+      kind,
+      tenantId,
+      sourceId,
+      backupId,
+      withData,
+      isolation,
+      placement,
+      createdAt: clock.now(),
+    } as TransferRow)
+    .onConflict((conflict) => conflict.doNothing())
+    .returningAll()
+    .executeTakeFirst()
+  if (!row) throw TransferInProgress(`Another transfer of "${tenantId}" is in progress; wait until it has ended.`)
+  await jobs.send(JOBS[kind], { transferId: id }, { tenantId, key: id })
+  return row
+}
+
+/** Throws unless the tenant has storage that can be read. */
+export function assertInstalled({ id, status }: TenantRow): void {
+  if (status === 'active' || status === 'suspended') return
+  throw TenantState(`The tenant "${id}" is ${status}; only an active or suspended one can be copied.`, {
+    extras: { from: status },
+  })
+}
+
+export const NothingToUndo = (id: string) =>
+  TenantState(`The tenant "${id}" has left no storage that it could go back to, or not any more.`)
+
+/**
+ * Ends what is being done with a tenant that is deleted, in the transaction of its deletion; whoever is at work on it finds that
+ * its lease is gone.
+ */
+export async function cancelTransfers(database: RequestParts['database'], tenantId: string): Promise<void> {
+  const table = database.query<TenantTables>()
+  const cancelled = await table
+    .updateTable('transfers')
+    .set(({ fn }) => ({
+      state: 'cancelled',
+      failure: { code: TenantState.code, message: 'The tenant was deleted.' },
+      finishedAt: fn<Date>('now'),
+    }))
+    .where('tenantId', '=', tenantId)
+    .where('state', 'in', ['pending', 'running'])
+    .returning('enteredMaintenance')
+    .execute()
+  const entered = cancelled.some(({ enteredMaintenance }) => enteredMaintenance)
+  await table
+    .updateTable('tenants')
+    .set({ heldBy: null, ...(entered ? { maintenance: null } : {}) })
+    .where('id', '=', tenantId)
+    .where('heldBy', 'is not', null)
+    .execute()
+}

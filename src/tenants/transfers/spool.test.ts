@@ -1,0 +1,45 @@
+import { randomBytes } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { expect, test } from 'vitest'
+import { openSpools } from './archive.fixture.ts'
+import { Spool } from './spool.ts'
+
+const MEBIBYTE = 1024 * 1024
+
+const inFolder = () => readdirSync(tmpdir()).filter((name) => name.startsWith(`tenantry-spool-${process.pid}-`))
+
+async function filled(pieces: readonly Buffer[]): Promise<Spool> {
+  const spool = new Spool()
+  for (const piece of pieces) await spool.add(piece)
+  return spool
+}
+
+test.each([
+  ['nothing', []],
+  ['a little', [10, 0, 5]],
+  ['all that stays in memory', [4 * MEBIBYTE]],
+  ['one byte more', [4 * MEBIBYTE, 1]],
+  ['much, in pieces of any length', [3 * MEBIBYTE, 2 * MEBIBYTE, 7, 0, 1_000_001, 300_000]],
+])('%s is read as it was written, and again', async (_, lengths) => {
+  const pieces = lengths.map((length) => randomBytes(length))
+  const spool = await filled(pieces)
+  for (let turn = 0; turn < 2; turn++) {
+    expect(Buffer.concat(await Array.fromAsync(spool.read())).equals(Buffer.concat(pieces))).toBe(true)
+  }
+  await spool.close()
+})
+
+test('a few bytes need no file; more are in one without a name, until it is closed', async () => {
+  const before = openSpools().length
+  const small = await filled([randomBytes(4 * MEBIBYTE)])
+  expect(openSpools()).toHaveLength(before)
+  const large = await filled([randomBytes(4 * MEBIBYTE), randomBytes(1)])
+  expect(openSpools()).toHaveLength(before + 1)
+  expect(openSpools().at(-1)).toMatch(/ \(deleted\)$/)
+  expect(inFolder()).toEqual([])
+  await small.close()
+  await large.close()
+  await large.close()
+  expect(openSpools()).toHaveLength(before)
+})

@@ -1,0 +1,272 @@
+/** Transfers of tenants, as they are asked for and looked at: what is carried out of them is in work.ts. */
+import type { z } from 'zod'
+import { recordChange } from '../../kernel/changes.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import type { PageOf } from '../../kernel/page.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { TenantState } from '../errors.ts'
+import { TenantCreated } from '../events.ts'
+import { lockTenant } from '../existing.ts'
+import type { Plans } from '../plans.ts'
+import { register } from '../registration.ts'
+import type { TenantRow, TenantTables } from '../tables.ts'
+import { type Tenant, toTenant } from '../tenant.ts'
+import { carryOut, type DueStep, due } from './backup-run.ts'
+import { type BackupSettings, Backups } from './backups.ts'
+import { CloneRequest, MoveRequest } from './bodies.ts'
+import { TransferNotFound } from './errors.ts'
+import type { TransferParts } from './parts.ts'
+import { recover } from './recovery.ts'
+import { assertInstalled, NothingToUndo, request } from './requests.ts'
+import { TransferState } from './state.ts'
+import { hasEnded, type Kind, type Transfer, toTransfer } from './transfer.ts'
+import { ACTIONS, type WorkOptions, work } from './work.ts'
+
+export interface TransfersConfig extends BackupSettings {
+  readonly plans: Plans
+  /** How long an attempt may be silent before another one takes its place; default 15,000. */
+  readonly leaseMs?: number | undefined
+}
+
+export interface Begun {
+  readonly tenant: Tenant
+  readonly transfer: Transfer
+}
+
+export class Transfers {
+  readonly backups: Backups
+  readonly #parts: TransferParts
+  readonly #config: TransfersConfig
+
+  constructor(parts: TransferParts, config: TransfersConfig) {
+    this.#parts = parts
+    this.#config = config
+    this.backups = new Backups(parts)
+  }
+
+  /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, or a 400. */
+  async clone(sourceId: string, wish: z.input<typeof CloneRequest>): Promise<Begun> {
+    const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, wish)
+    if (metadata) this.#config.plans.check(metadata)
+    const { database, events } = this.#parts.kernel
+    return database.transaction(async () => {
+      const source = await lockTenant(database, sourceId)
+      assertInstalled(source)
+      const { isolation, placement } = source
+      const row = await register(this.#parts, {
+        id,
+        name,
+        metadata: metadata ?? source.metadata,
+        domains: [],
+        isolation,
+        placement,
+        clonedFrom: sourceId,
+      })
+      const transfer = await request(this.#parts.kernel, {
+        kind: 'clone',
+        tenantId: id,
+        sourceId,
+        withData: data,
+        isolation,
+        placement,
+      })
+      await recordChange(events, {
+        action: ACTIONS.clone,
+        tenantId: id,
+        target: `tenant:${id}`,
+        after: { name, metadata: row.metadata, isolation, placement, sourceId, data },
+      })
+      await events.publish(TenantCreated, { tenantId: id, name, isolation, placement })
+      return { tenant: toTenant(row), transfer: toTransfer(transfer) }
+    })
+  }
+
+  /** To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400. */
+  async move(id: string, wish: z.input<typeof MoveRequest>): Promise<Begun> {
+    const { undo, ...where } = parsed(MoveRequest, wish)
+    const { kernel, storage, places } = this.#parts
+    return kernel.database.transaction(async () => {
+      const row = await lockTenant(kernel.database, id)
+      assertInstalled(row)
+      const to = undo
+        ? await places.former(id)
+        : chosen(storage.choose(where.isolation ?? row.isolation, where.placement ?? row.placement))
+      if (!to) throw NothingToUndo(id)
+      if (!undo && to.isolation === row.isolation && to.placement === row.placement) {
+        throw TenantState(`The tenant "${id}" is on ${to.isolation} at "${to.placement}" already.`)
+      }
+      const kind = undo ? 'undo' : 'move'
+      const { isolation, placement } = to
+      const transfer = await request(kernel, { kind, tenantId: id, isolation, placement })
+      await recordChange(kernel.events, {
+        action: ACTIONS[kind],
+        tenantId: id,
+        target: `transfer:${transfer.id}`,
+        before: { isolation: row.isolation, placement: row.placement },
+        after: { isolation, placement },
+      })
+      return { tenant: toTenant(row), transfer: toTransfer(transfer) }
+    })
+  }
+
+  /** What a clone that is installed again begins with. In the transaction that makes it provisioning. */
+  async cloneAgain({ id, clonedFrom, isolation, placement }: TenantRow): Promise<void> {
+    const last = await this.#parts.kernel.database
+      .query<TenantTables>()
+      .selectFrom('transfers')
+      .select('withData')
+      .where('tenantId', '=', id)
+      .where('kind', '=', 'clone')
+      .orderBy('createdAt', 'desc')
+      .limit(1)
+      .executeTakeFirst()
+    await request(this.#parts.kernel, {
+      kind: 'clone',
+      tenantId: id,
+      sourceId: clonedFrom ?? '',
+      withData: last?.withData ?? true,
+      isolation,
+      placement,
+    })
+  }
+
+  /** Of one tenant, the newest first. */
+  async list(tenantId: string, { limit, cursor }: { limit: number; cursor?: string }): Promise<PageOf<Transfer>> {
+    await this.#parts.registry.get(tenantId)
+    const { database, cursors } = this.#parts.kernel
+    const list = `transfers ${tenantId}`
+    const after = cursors.decode(list, cursor)
+    let query = database
+      .query<TenantTables>()
+      .selectFrom('transfers')
+      .selectAll()
+      .where('tenantId', '=', tenantId)
+      .orderBy('createdAt', 'desc')
+      .orderBy('id', 'desc')
+      .limit(limit + 1)
+    if (after) {
+      const [createdAt = '', id = ''] = after
+      query = query.where(({ eb, refTuple, tuple }) =>
+        eb(refTuple('createdAt', 'id'), '<', tuple(new Date(createdAt), id)),
+      )
+    }
+    const rows = await query.execute()
+    return cursors.page(list, rows, limit, toTransfer, ({ createdAt, id }) => [createdAt.toISOString(), id])
+  }
+
+  /** `E_TRANSFER_NOT_FOUND`, also for that of another tenant. */
+  async get(tenantId: string, id: string): Promise<Transfer> {
+    const row = await this.#parts.kernel.database
+      .query<TenantTables>()
+      .selectFrom('transfers')
+      .selectAll()
+      .where('id', '=', id)
+      .where('tenantId', '=', tenantId)
+      .executeTakeFirst()
+    if (!row) throw TransferNotFound(`The tenant "${tenantId}" has no transfer "${id}".`)
+    return toTransfer(row)
+  }
+
+  /** Resolves when it has ended, or with what it is when `signal` aborts. */
+  async settled(
+    tenantId: string,
+    id: string,
+    signal: AbortSignal,
+    onProgress?: (now: Transfer) => void,
+  ): Promise<Transfer> {
+    for (;;) {
+      const done = new AbortController()
+      const change = this.#parts.registry.nextChange(
+        tenantId,
+        AbortSignal.any([signal, done.signal, AbortSignal.timeout(1_000)]),
+      )
+      const transfer = await this.get(tenantId, id)
+      onProgress?.(transfer)
+      if (hasEnded(transfer.state) || signal.aborted) {
+        done.abort()
+        return transfer
+      }
+      await change
+    }
+  }
+
+  /** The same for the newest one of these kinds, if there is one. */
+  async settledLast(tenantId: string, kinds: readonly Kind[], signal: AbortSignal): Promise<void> {
+    const last = await this.#parts.kernel.database
+      .query<TenantTables>()
+      .selectFrom('transfers')
+      .select('id')
+      .where('tenantId', '=', tenantId)
+      .where('kind', 'in', kinds)
+      .orderBy('createdAt', 'desc')
+      .orderBy('id', 'desc')
+      .limit(1)
+      .executeTakeFirst()
+    if (last) await this.settled(tenantId, last.id, signal)
+  }
+
+  /** The job of a transfer: one attempt at it. */
+  work(id: string, options: Omit<WorkOptions, 'leaseMs'>): Promise<void> {
+    return work(this.#parts, id, { ...options, leaseMs: this.#config.leaseMs })
+  }
+
+  /** What retention says of all tenants: backups to be made, and to be removed. */
+  due(): AsyncIterable<DueStep> {
+    return due(this.#run)
+  }
+
+  carryOut(step: DueStep): Promise<string | undefined> {
+    return carryOut(this.#run, step)
+  }
+
+  /** The job of every ten minutes. One tenant that fails does not keep the others from their turn. */
+  async runDue(): Promise<void> {
+    if (!this.#parts.archives) return
+    const failures: unknown[] = []
+    for await (const step of this.due()) {
+      try {
+        await this.carryOut(step)
+      } catch (error) {
+        this.#parts.kernel.log.warn({ err: error, tenantId: step.tenantId }, 'a backup that is due could not be begun')
+        failures.push(error)
+      }
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  get #run() {
+    return { parts: this.#parts, plans: this.#config.plans, backups: this.backups, settings: this.#config }
+  }
+
+  /** What transfers of a tenant have given up. Safe at any time: nobody can come back to it. */
+  dropAbandoned(tenantId: string): Promise<void> {
+    return this.#parts.places.drop({ tenantId })
+  }
+
+  /** What the doctor looks at. */
+  get state(): TransferState {
+    return new TransferState(this.#parts, this.#run)
+  }
+
+  /** Everything that a purged tenant has beside its own storage. */
+  async drop(tenantId: string): Promise<void> {
+    await this.#parts.places.dropAll(tenantId)
+    await this.backups.dropAll(tenantId)
+  }
+
+  /** In the transaction of the purge. */
+  async forget(tenantId: string): Promise<void> {
+    const table = this.#parts.kernel.database.query<TenantTables>()
+    await table.deleteFrom('transfers').where('tenantId', '=', tenantId).execute()
+    await table.deleteFrom('backups').where('tenantId', '=', tenantId).execute()
+  }
+
+  recover(): Promise<void> {
+    return recover(this.#parts, this.backups)
+  }
+}
+
+const chosen = ({ driver, placement }: { driver: { name: string }; placement: string }) => ({
+  isolation: driver.name,
+  placement,
+})

@@ -1,0 +1,123 @@
+/**
+ * Carries out transfers, one attempt after the other, in whichever process has the job.
+ *
+ *   claimed ─► what earlier attempts made is given up ─► the course of its kind ─► completed, with what it changes, at once
+ *                 │ passing trouble: given back, the job comes again
+ *                 └ it cannot succeed, or this was the last time: failed, and everything is as before
+ */
+import { recordChange } from '../../kernel/changes.ts'
+import { isDatabaseUnavailable } from '../../kernel/database.ts'
+import { DependencyUnavailable, TenancyError } from '../../kernel/errors.ts'
+import type { Attempt as JobAttempt } from '../../kernel/jobs.ts'
+import { Attempt, AttemptLost } from './attempt.ts'
+import { backup } from './backup.ts'
+import { clone } from './clone.ts'
+import { move, undo } from './move.ts'
+import type { Course, TransferParts } from './parts.ts'
+import { rehearsal } from './rehearsal.ts'
+import { restore } from './restore.ts'
+import { lockedRow } from './switch.ts'
+import type { Kind } from './transfer.ts'
+
+const COURSES: Readonly<Record<Kind, Course>> = { backup, restore, rehearsal, clone, move, undo }
+
+/** In the words of the audit log. */
+export const ACTIONS: Readonly<Record<Kind, string>> = {
+  backup: 'backups.create',
+  restore: 'backups.restore',
+  rehearsal: 'backups.rehearse',
+  clone: 'tenants.clone',
+  move: 'tenants.move',
+  undo: 'tenants.undoMove',
+}
+
+export interface WorkOptions extends Pick<JobAttempt, 'isLast' | 'signal'> {
+  /** How long what holds the transfer may be silent; default 15,000. */
+  readonly leaseMs?: number | undefined
+}
+
+/** Nothing when it has ended, or somebody else is at work on it; throws what may pass. */
+export async function work(
+  parts: TransferParts,
+  transferId: string,
+  { isLast, signal, leaseMs }: WorkOptions,
+): Promise<void> {
+  const attempt = await Attempt.claim(parts.kernel, transferId, { leaseMs, signal })
+  if (!attempt) return
+  try {
+    await discard(parts, attempt)
+    await COURSES[attempt.transfer.kind].carryOut(parts, attempt)
+  } catch (error) {
+    await discard(parts, attempt)
+    if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) return
+    if (!isLast && mayPass(error)) {
+      await attempt.giveBack()
+      throw error
+    }
+    const { kind, tenantId } = attempt.transfer
+    parts.kernel.log.error({ err: error, tenantId, transferId, kind }, 'a transfer was given up')
+    await giveUp(parts, attempt, failureOf(error))
+  } finally {
+    attempt.close()
+  }
+}
+
+/** Ends one that no attempt has brought to an end, however often. */
+export async function giveUpLost(parts: TransferParts, transferId: string): Promise<void> {
+  const attempt = await Attempt.claim(parts.kernel, transferId, { signal: new AbortController().signal })
+  if (!attempt) return
+  try {
+    await discard(parts, attempt)
+    await giveUp(parts, attempt, { code: 'E_TRANSFER_LOST', message: 'The transfer was interrupted at every attempt.' })
+  } finally {
+    attempt.close()
+  }
+}
+
+/** What this transfer has made so far, and has no use for; what cannot be dropped now is dropped by RecoverTransfers. */
+async function discard({ places, kernel }: TransferParts, { transfer }: Attempt): Promise<void> {
+  try {
+    await places.abandon(transfer.id)
+    await places.drop({ transferId: transfer.id })
+  } catch (error) {
+    kernel.log.warn({ err: error, transferId: transfer.id }, 'what an attempt has made is still there')
+  }
+}
+
+async function giveUp(
+  parts: TransferParts,
+  attempt: Attempt,
+  failure: { code: string; message: string },
+): Promise<void> {
+  const { kernel, registry } = parts
+  const { id, kind, tenantId } = attempt.transfer
+  try {
+    await kernel.database.transaction(async () => {
+      await lockedRow(parts, tenantId)
+      await attempt.hold()
+      await attempt.end('failed', failure)
+      await COURSES[kind].giveUp?.(parts, attempt, failure)
+      await registry.changed(tenantId)
+      await recordChange(kernel.events, {
+        action: ACTIONS[kind],
+        tenantId,
+        target: `transfer:${id}`,
+        after: { failure },
+        outcome: 'failure',
+      })
+    })
+  } catch (error) {
+    if (!(error instanceof AttemptLost)) throw error
+  }
+}
+
+/** What a caller could have known stays as it is; a server that is away may come back. */
+const mayPass = (error: unknown): boolean => !(error instanceof TenancyError) || error.status === 503
+
+function failureOf(error: unknown): { code: string; message: string } {
+  if (error instanceof TenancyError) return { code: error.code, message: error.message }
+  if (isDatabaseUnavailable(error)) {
+    return { code: DependencyUnavailable.code, message: 'A database server could not be reached.' }
+  }
+  return { code: 'E_TRANSFER_FAILED', message: 'The transfer failed; the log says why.' }
+}

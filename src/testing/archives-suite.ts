@@ -1,0 +1,216 @@
+/**
+ * What every driver for archives does, wherever it keeps them. `await archivesSuite('directory', open)` at the top level of a Vitest
+ * file registers it.
+ *
+ * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
+ */
+import { ArchiveMissing, type Archives } from '../tenants/transfers/archives.ts'
+import { type ArchivesSubject, bufferedBytes, content, contentOf, listed, MB, writing } from './archives-subject.ts'
+import { whatWasGivenUp } from './archives-suite-given-up.ts'
+import { severalWriters } from './archives-suite-writers.ts'
+
+/** What the storage behind a driver can do. Leaving one out leaves out its tests: say in their file why. */
+export interface ArchivesAbilities {
+  /** It lists what is partial, and takes it back when it is told to. Default true. */
+  readonly knowsPartial?: boolean
+  /** Whoever reads an archive that is replaced meanwhile reads one of the two. Default true. */
+  readonly replacesAtOnce?: boolean
+}
+
+/** What each part of the suite works with; the storage is empty before each test. */
+export interface ArchivesProof {
+  readonly subject: ArchivesSubject
+  readonly archives: Archives
+}
+
+const MIB = 1024 * 1024
+const SIZES = [0, 1, 100, 65_536, 5 * MIB, 8 * MIB - 1, 8 * MIB, 8 * MIB + 1, 16 * MIB, 40 * MB]
+const LARGE = 160 * MB
+const HELD_AT_MOST = 96 * MB
+const GAUGED_EVERY = 16 * MB
+/** More than any pool of connections, or open files that would not be noticed. */
+const READERS = 120
+const NO_KEYS = [
+  ...[
+    '',
+    'acme',
+    'acme/',
+    '/acme/x',
+    '/x',
+    './x',
+    '../x',
+    '../acme/x',
+    'acme/..',
+    'acme/.',
+    'acme/../x',
+    'acme/../../x',
+  ],
+  ...['acme/x/y', 'acme//x', 'acme/.hidden', 'acme/-x', 'acme/x y', 'acme/x\n', 'acme/x\0', 'acme/x\0.gz', 'acme\\x'],
+  ...['Acme/x', 'acme/X', 'acme/ü', 'acme/%2e%2e', 'acme/x?y', 'acme/*', '_acme/x', `${'a'.repeat(49)}/x`],
+  ...[`acme/${'x'.repeat(300)}`, 'acme/.partial', 'acme/x.a.partial.b.partial', 'C:/x', 'acme/x:y', 'acme/x/'],
+]
+
+/** @param open a subject for this suite alone; the suite closes it. */
+export async function archivesSuite(
+  name: string,
+  open: () => Promise<ArchivesSubject>,
+  abilities: ArchivesAbilities = {},
+): Promise<void> {
+  const vitest = await import('vitest')
+  const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
+
+  describe(`the archives of ${name}`, () => {
+    let proof: ArchivesProof
+    beforeAll(async () => {
+      const subject = await open()
+      proof = { subject, archives: await subject.open() }
+    }, 120_000)
+    beforeEach(async () => {
+      for (const { key } of await listed(proof.archives)) await proof.archives.delete(key)
+    })
+    afterAll(async () => {
+      await proof?.subject.close()
+    })
+
+    describe('keep', () => {
+      test.each(SIZES)('%i bytes, as they were', async (bytes) => {
+        const { archives, subject } = proof
+        await writing(archives, 'acme/x.tar.gz', content(bytes), { estimatedBytes: bytes })
+        const other = await subject.open()
+        expect(await contentOf(other.read('acme/x.tar.gz'))).toEqual(await contentOf(content(bytes)))
+        expect(await listed(other)).toEqual([
+          { key: 'acme/x.tar.gz', isPartial: false, sizeBytes: bytes, modifiedAt: expect.any(Date) },
+        ])
+      })
+
+      test('what comes in pieces of any size, also of none', async () => {
+        const { archives } = proof
+        const pieces = [0, 1, 0, 3 * MIB, 20 * MIB, 7, 0].map((length, index) => Buffer.alloc(length, index))
+        const chunks = async function* () {
+          for (const piece of pieces) yield new Uint8Array(piece.buffer, piece.byteOffset, piece.length)
+        }
+        await writing(archives, 'acme/x', chunks())
+        expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(chunks()))
+      })
+
+      test('when it was put there', async () => {
+        const { archives } = proof
+        const before = Date.now()
+        await writing(archives, 'acme/x', content(10))
+        const [{ modifiedAt } = { modifiedAt: new Date(0) }] = await listed(archives)
+        // Storage may count in whole seconds, on a clock that is not quite ours.
+        expect(Math.abs(modifiedAt.getTime() - before)).toBeLessThan(60_000)
+      })
+
+      test('the last that was written under a key', async () => {
+        const { archives } = proof
+        for (const [seed, bytes] of [20 * MB, 10, 9 * MB, 0, 10 * MB].entries()) {
+          await writing(archives, 'acme/x', content(bytes, seed))
+          expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(bytes, seed)))
+          expect(await listed(archives)).toMatchObject([{ key: 'acme/x', sizeBytes: bytes }])
+        }
+      })
+
+      test('those of each tenant apart, under the same name and under names that begin alike', async () => {
+        const { archives } = proof
+        const keys = ['a/x.tar.gz', 'a/x.tar.gz.sealed', 'a/x.tar', 'a-b/x.tar.gz', 'ab/x.tar.gz', '0/x.tar.gz']
+        for (const [seed, key] of keys.entries()) await writing(archives, key, content(1_000, seed))
+        await archives.delete('a/x.tar.gz')
+        await archives.delete('a/x')
+        await archives.delete('a/x.tar.g')
+        const left = keys.slice(1)
+        expect((await listed(archives)).map(({ key }) => key)).toEqual(left.toSorted())
+        for (const key of left) {
+          expect(await contentOf(archives.read(key))).toEqual(await contentOf(content(1_000, keys.indexOf(key))))
+        }
+      })
+
+      test('nothing of them in memory but what is on its way', async () => {
+        const { archives } = proof
+        const before = bufferedBytes()
+        let [most, next] = [0, 0]
+        const gauged = async function* (chunks: AsyncIterable<Uint8Array>) {
+          let bytes = 0
+          for await (const chunk of chunks) {
+            bytes += chunk.length
+            if (bytes > next) {
+              next += GAUGED_EVERY
+              most = Math.max(most, bufferedBytes() - before)
+            }
+            yield chunk
+          }
+        }
+        await writing(archives, 'acme/large', gauged(content(LARGE)))
+        next = 0
+        const read = await contentOf(gauged(archives.read('acme/large')))
+        expect(read).toEqual(await contentOf(content(LARGE)))
+        expect(most).toBeLessThan(HELD_AT_MOST)
+      }, 120_000)
+    })
+
+    describe('when there is nothing under a key', () => {
+      const missing = expect.objectContaining({ code: ArchiveMissing.code, status: 409 })
+
+      test('say so at the first chunk', async () => {
+        const { archives } = proof
+        await writing(archives, 'acme/y', content(1))
+        for (const key of ['acme/x', 'nobody/x']) {
+          const chunks = archives.read(key)[Symbol.asyncIterator]()
+          await expect(chunks.next()).rejects.toEqual(missing)
+        }
+      })
+
+      test('as after a deletion, which may be repeated', async () => {
+        const { archives, subject } = proof
+        await archives.delete('acme/x')
+        await writing(archives, 'acme/x', content(10 * MB))
+        const other = await subject.open()
+        await Promise.all([archives.delete('acme/x'), other.delete('acme/x'), archives.delete('acme/x')])
+        await archives.delete('acme/x')
+        await expect(contentOf(other.read('acme/x'))).rejects.toEqual(missing)
+        expect(await listed(archives)).toEqual([])
+        await writing(archives, 'acme/x', content(5))
+        expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: 5 })
+      })
+    })
+
+    test('let go of an archive whose reader stops early', async () => {
+      const { archives } = proof
+      await writing(archives, 'acme/x', content(20 * MB))
+      for (let reader = 0; reader < READERS; reader++) {
+        for await (const chunk of archives.read('acme/x')) {
+          expect(chunk.length).toBeGreaterThan(0)
+          break
+        }
+      }
+      expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: 20 * MB })
+    }, 60_000)
+
+    test('refuse what is no key, before anything is asked', async () => {
+      const { archives } = proof
+      let isAsked = false
+      const chunks = async function* () {
+        isAsked = true
+        yield Buffer.from('x')
+      }
+      for (const key of NO_KEYS) {
+        await expect(writing(archives, key, chunks()), key).rejects.toThrow('not a key')
+        await expect(contentOf(archives.read(key)), key).rejects.toThrow('not a key')
+        await expect(archives.delete(key), key).rejects.toThrow('not a key')
+      }
+      expect(isAsked).toBe(false)
+      expect(await listed(archives)).toEqual([])
+    })
+
+    test('are neither written nor read under the key of what is partial', async () => {
+      const { archives } = proof
+      const key = 'acme/x.0123456789abcdef.partial'
+      await expect(writing(archives, key, content(1))).rejects.toThrow('key')
+      await expect(contentOf(archives.read(key))).rejects.toThrow('key')
+      expect(await listed(archives)).toEqual([])
+    })
+
+    whatWasGivenUp(vitest, () => proof, abilities)
+    severalWriters(vitest, () => proof, abilities)
+  })
+}

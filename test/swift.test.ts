@@ -1,0 +1,115 @@
+/**
+ * Archives in OpenStack Swift by its S3 interface: what s3rver cannot show. It lists uploads that have not ended and takes them back,
+ * replaces an object at once, lists in pages, and knows its own credentials.
+ */
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { s3 } from '../src/drivers/archives/s3.ts'
+import type { Archives } from '../src/tenants/transfers/archives.ts'
+import { content, contentOf, failing, listed, MB, writing } from '../src/testing/archives-subject.ts'
+import { archivesSuite } from '../src/testing/archives-suite.ts'
+import { startChild } from '../src/testing/child.ts'
+import { type FaultProxy, startFaultProxy } from '../src/testing/fault-proxy.ts'
+import { LISTED_AT_ONCE, type Swift, startSwift } from './swift/swift.ts'
+
+const WRITER = new URL('../src/drivers/archives/writer-process.fixture.ts', import.meta.url)
+
+/** Of the SDK, for each request. */
+const ATTEMPTS = 3
+
+let swift: Swift
+beforeAll(async () => {
+  swift = await startSwift()
+}, 120_000)
+afterAll(() => swift?.stop())
+
+async function bucket(name: string, through = (endpoint: string) => endpoint) {
+  const { endpoint, credentials } = swift
+  const client = new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true })
+  await client.send(new CreateBucketCommand({ Bucket: name }))
+  client.destroy()
+  const options = { bucket: name, endpoint: through(endpoint), credentials, prefix: '/backups/' }
+  const opened: Archives[] = []
+  return {
+    async open(): Promise<Archives> {
+      const archives = s3(options)
+      await archives.start()
+      opened.push(archives)
+      return archives
+    },
+    async crash(key: string) {
+      const writer = await startChild(WRITER, { driver: 's3', options, key })
+      await writer.ask('has written')
+      await writer.kill('SIGKILL')
+    },
+    async close() {
+      await Promise.all(opened.map((archives) => archives.stop()))
+    },
+  }
+}
+
+await archivesSuite('s3, on Swift', () => bucket('archives'))
+
+describe('when the end of an upload', () => {
+  const COMPLETE = 'POST /faults/backups/acme/x?uploadId='
+  let proxy: FaultProxy
+  let archives: Archives
+  beforeAll(async () => {
+    proxy = await startFaultProxy(swift.endpoint)
+    const subject = await bucket('faults', (endpoint) => proxy.through(endpoint))
+    archives = await subject.open()
+    return async () => {
+      await subject.close()
+      await proxy.close()
+    }
+  })
+
+  test('was carried out and its answer is lost, the archive is known by its mark', async () => {
+    const faults = Array.from({ length: ATTEMPTS }, () => proxy.at(COMPLETE, 'lose the answer'))
+    await writing(archives, 'acme/x', content(20 * MB, 1))
+    expect(faults.every(({ hasHappened }) => hasHappened)).toBe(true)
+    expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(20 * MB, 1)))
+    expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false }])
+  })
+
+  test('is never heard of, it is taken back, and what another writer has put there is not taken for it', async () => {
+    await writing(archives, 'acme/x', content(100, 2))
+    const faults = Array.from({ length: ATTEMPTS }, () => proxy.at(COMPLETE, 'cut the line'))
+    const written = writing(archives, 'acme/x', content(20 * MB, 3))
+    await expect(written).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
+    expect(faults.every(({ hasHappened }) => hasHappened)).toBe(true)
+    expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(100, 2)))
+    expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false }])
+  })
+})
+
+test('an upload that cannot be taken back stays listed as partial, and can be taken back later', async () => {
+  const proxy = await startFaultProxy(swift.endpoint)
+  const subject = await bucket('leftover', (endpoint) => proxy.through(endpoint))
+  const archives = await subject.open()
+  const faults = Array.from({ length: ATTEMPTS }, () => proxy.at('DELETE /leftover/backups/acme/x?', 'cut the line'))
+  const failure = new Error('the tenant is gone')
+  await expect(writing(archives, 'acme/x', failing(20 * MB, failure))).rejects.toBe(failure)
+  expect(faults.every(({ hasHappened }) => hasHappened)).toBe(true)
+  const [left] = await listed(archives)
+  expect(left).toMatchObject({ isPartial: true })
+  await archives.delete(left?.key ?? '')
+  expect(await listed(archives)).toEqual([])
+  await subject.close()
+  await proxy.close()
+})
+
+test('credentials that are refused are told at the start, with the rights that are needed', async () => {
+  const credentials = { ...swift.credentials, secretAccessKey: 'another' }
+  const archives = s3({ bucket: 'archives', endpoint: swift.endpoint, credentials })
+  await expect(archives.start()).rejects.toThrow(/"archives": it refuses these credentials; they need s3:ListBucket/)
+})
+
+test('a list of several pages has everything once', async () => {
+  const subject = await bucket('pages')
+  const archives = await subject.open()
+  const keys = Array.from({ length: 2 * LISTED_AT_ONCE + 1 }, (_, index) => `acme/${String(index).padStart(3, '0')}`)
+  for (const key of keys) await writing(archives, key, content(1))
+  expect((await listed(archives)).map(({ key }) => key)).toEqual(keys)
+  await subject.close()
+})

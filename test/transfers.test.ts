@@ -1,0 +1,206 @@
+/**
+ * Transfers that are killed, and writers that go on through a move.
+ *
+ * A transfer says what it does before it does it, in its row. The test lets it wait there: a trigger on that row waits for a lock that
+ * the test has. When somebody waits for it, the process that carries out the transfer is killed with SIGKILL, and its session
+ * with it, so that what it had begun to say was never said.
+ */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { Database } from '../src/kernel/database.ts'
+import { createLogger } from '../src/kernel/logger.ts'
+import type { Transfer } from '../src/tenants/transfers/transfer.ts'
+import { type Child, startChild } from '../src/testing/child.ts'
+import { eventually } from '../src/testing/tenancy.ts'
+import { ISOLATIONS, openWorld, type World } from '../src/testing/two-servers.ts'
+import { migrationsOf } from './transfers/migrations.ts'
+import type { Asked, ProcessOptions, Written } from './transfers/process.fixture.ts'
+
+const PROGRAM = new URL('./transfers/process.fixture.ts', import.meta.url)
+const LOCK = 4_004
+const NOTES = Array.from({ length: 20 }, (_, index) => `note ${index}`)
+
+let world: World
+/** Of the test alone: what it does to the row of a transfer must not wait for its own lock. */
+let database: Database
+let options: ProcessOptions
+
+beforeAll(async () => {
+  world = await openWorld(inject('postgresUrl'), { role: 'api', migrations: migrationsOf('all') })
+  options = { url: world.url, otherUrl: world.otherUrl, archives: world.archives }
+  database = new Database({ url: world.url }, createLogger({ level: 'silent' }))
+  await database.sql(`
+    create table pause_at (phase text);
+    create function pause() returns trigger language plpgsql as $$ begin
+      if new.phase is distinct from old.phase and new.phase in (select phase from pause_at) then
+        perform pg_advisory_xact_lock(${LOCK});
+      end if;
+      return new;
+    end $$;
+    create trigger pause before update on multitenancy.transfers for each row execute function pause()`)
+})
+afterAll(async () => {
+  await database?.close()
+  await world?.end()
+})
+
+const idle = { isLast: true, signal: new AbortController().signal }
+const api = () => world.tenancy.tenants
+const install = async (id: string, isolation: string) => {
+  await api().create({ id, name: id, isolation })
+  await api().installation.install(id, idle)
+  const { db } = await world.tenancy.tenant(id)
+  await db
+    .insertInto('notes')
+    .values(NOTES.map((text) => ({ text })))
+    .execute()
+}
+const ask = (child: Child, asked: Asked) => child.ask(asked)
+
+type Kind = Exclude<Transfer['kind'], never>
+
+/** Begins one of a kind; whatever it needs has been done before. */
+const BEGIN: Readonly<Record<Kind, (id: string) => Promise<{ tenantId: string; id: string }>>> = {
+  backup: (id) => world.transfers.backups.create(id),
+  restore: async (id) => (await world.transfers.backups.restore(id, { backupId: await backedUp(id) })).transfer,
+  rehearsal: async (id) =>
+    (await world.transfers.backups.restore(id, { backupId: await backedUp(id), rehearse: true })).transfer,
+  clone: async (id) => (await world.transfers.clone(id, { id: `${id}-copy`, name: 'A copy' })).transfer,
+  move: async (id) => (await world.transfers.move(id, { placement: 'other' })).transfer,
+  undo: async (id) => {
+    const { transfer } = await world.transfers.move(id, { placement: 'other' })
+    await world.transfers.work(transfer.id, idle)
+    return (await world.transfers.move(id, { undo: true })).transfer
+  },
+}
+
+async function backedUp(id: string): Promise<string> {
+  const backup = await world.transfers.backups.create(id)
+  await world.transfers.work(backup.id, idle)
+  return backup.id
+}
+
+const FILLING = ['making', 'loading', 'indexing', 'migrating', 'verifying', 'switching']
+const SHARED = FILLING.filter((phase) => phase !== 'indexing' && phase !== 'migrating')
+const PHASES = (isolation: string): Readonly<Record<Kind, readonly string[]>> => {
+  const filling = isolation === 'rowscope-pg' ? SHARED : FILLING
+  return {
+    backup: ['writing', 'switching'],
+    restore: filling,
+    rehearsal: filling.filter((phase) => phase !== 'switching'),
+    clone: filling,
+    move: ['closing', ...filling],
+    undo: ['closing', 'migrating', 'switching'],
+  }
+}
+
+const CASES = ISOLATIONS.flatMap((isolation) =>
+  Object.entries(PHASES(isolation)).flatMap(([kind, phases]) =>
+    phases.map((phase) => ({ isolation, kind: kind as Kind, phase })),
+  ),
+)
+
+describe('killed', () => {
+  test.each(CASES)('a $kind on $isolation while $phase', async ({ isolation, kind, phase }) => {
+    const id = `${kind}-${phase}-${isolation.slice(0, 3)}`
+    await install(id, isolation)
+    const begun = await BEGIN[kind](id)
+    await killedAt(phase, begun.id)
+
+    // Everything is as before: what was there is there, and nothing that is half done is told as done.
+    const before = (await world.transfers.get(begun.tenantId, begun.id)).state
+    expect(before).toBe('running')
+    const backups = await world.transfers.backups.list(id, { limit: 50 })
+    for (const one of backups.data) expect(one.state === 'completed').toBe(one.sizeBytes !== null)
+    if (kind === 'move' || kind === 'undo') {
+      expect(await api().get(id)).toMatchObject({ status: 'active' })
+    } else {
+      expect(await world.notes(id)).toEqual(NOTES)
+    }
+
+    // Its lease runs out, and another process does it from the beginning.
+    await database.sql(`update multitenancy.transfers set lease_until = now() - interval '1 hour' where id = $1`, [
+      begun.id,
+    ])
+    await world.transfers.work(begun.id, idle)
+    expect(await world.transfers.get(begun.tenantId, begun.id)).toMatchObject({
+      state: 'completed',
+      failure: null,
+      attempts: 2,
+    })
+    expect(await world.notes(id)).toEqual(NOTES)
+    if (kind === 'clone') expect(await world.notes(`${id}-copy`)).toEqual(NOTES)
+    expect(await api().get(id)).toMatchObject({ status: 'active', maintenance: null })
+
+    await world.transfers.recover()
+    const { rows: left } = await database.sql(`select from multitenancy.places where state <> 'former'`)
+    expect(left).toEqual([])
+    for (const driver of api().storage.drivers) {
+      for (const placement of ['main', 'other']) expect(await api().inventory.mismatches(driver, placement)).toEqual([])
+    }
+    const kept = await database.sql(`select archive from multitenancy.backups where archive is not null`)
+    expect((await world.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())
+  })
+})
+
+/** Lets a process carry out the transfer, and kills it where it says that it begins with this phase. */
+async function killedAt(phase: string, transferId: string): Promise<void> {
+  const child = await startChild(PROGRAM, options)
+  const holder = new AbortController()
+  const held = Promise.withResolvers<void>()
+  const holding = database.session(async (client) => {
+    await client.query('insert into pause_at values ($1)', [phase])
+    await client.query('select pg_advisory_lock($1)', [LOCK])
+    held.resolve()
+    await new Promise((resolve) => holder.signal.addEventListener('abort', resolve))
+    await client.query('delete from pause_at')
+  })
+  await held.promise
+  ask(child, { work: transferId }).catch(() => undefined) // it is killed
+  const { rows } = await eventually(async () => {
+    const waiting = await database.sql(
+      `select pid from pg_locks where locktype = 'advisory' and objid = ${LOCK} and not granted`,
+    )
+    expect(waiting.rows).toHaveLength(1)
+    return waiting
+  }, 30_000)
+  await child.kill('SIGKILL')
+  await database.sql('select pg_terminate_backend($1)', [rows[0].pid])
+  holder.abort()
+  await holding
+}
+
+describe('while two processes write', () => {
+  test.each([
+    ['schema-pg', 'database-pg'],
+    ['database-pg', 'rowscope-pg'],
+    ['rowscope-pg', 'schema-pg'],
+  ])(
+    'a move from %s to %s keeps every write that was acknowledged, once, and none that was refused',
+    async (from, to) => {
+      const id = `writers-${from.slice(0, 3)}`
+      await install(id, from)
+      const writers = [await startChild(PROGRAM, options), await startChild(PROGRAM, options)]
+      for (const [index, writer] of writers.entries()) await ask(writer, { write: id, as: `w${index}` })
+      await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(NOTES.length + 20))
+
+      const { transfer } = await world.transfers.move(id, { isolation: to, placement: 'other' })
+      await world.transfers.work(transfer.id, idle)
+      expect(await world.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed' })
+      const atTheSwitch = (await world.notes(id)).length
+      await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(atTheSwitch + 20))
+      const all: Written[] = await Promise.all(writers.map((writer) => ask(writer, { stop: true })))
+      for (const writer of writers) await writer.kill('SIGTERM')
+
+      const found = (await world.notes(id)).filter((text) => !NOTES.includes(text))
+      expect(new Set(found).size).toBe(found.length)
+      const there = new Set(found)
+      const acknowledged = all.flatMap((written) => written.acknowledged)
+      expect(acknowledged.filter((text) => !there.has(text))).toEqual([])
+      expect(all.flatMap((written) => written.refused).filter((text) => there.has(text))).toEqual([])
+      const unknown = new Set(all.flatMap((written) => written.unknown))
+      expect(found.filter((text) => !unknown.has(text)).sort()).toEqual(
+        acknowledged.filter((text) => !unknown.has(text)).sort(),
+      )
+    },
+  )
+})

@@ -1,0 +1,87 @@
+/** A process that carries out transfers, or writes notes, until it is killed. */
+import { directory } from '../../src/drivers/archives/directory.ts'
+import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
+import { createLogger } from '../../src/kernel/logger.ts'
+import { createTenancy, type Tenancy } from '../../src/tenancy.ts'
+import { serveParent } from '../../src/testing/child.ts'
+import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+import { migrationsOf } from './migrations.ts'
+
+export interface ProcessOptions {
+  readonly url: string
+  readonly otherUrl: string
+  readonly archives: string
+}
+
+export type Asked =
+  | { readonly work: string }
+  /** Writes notes from several places at once until it is told to stop. */
+  | { readonly write: string; readonly as: string }
+  | { readonly stop: true }
+
+/** What became of each note: said to be there, said not to be, or not known. */
+export interface Written {
+  readonly acknowledged: string[]
+  readonly refused: string[]
+  readonly unknown: string[]
+}
+
+const WRITERS = 4
+const REFUSALS = /^(E_TENANT_MAINTENANCE|E_TENANT_STORAGE_FENCED|E_TENANT_CONNECTION_LIMIT)$/
+
+await serveParent(async ({ url, otherUrl, archives }: ProcessOptions) => {
+  const connections = { max: 6, perTenant: 6 }
+  const tenancy = await createTenancy({
+    database: { url },
+    appKey: TEST_APP_KEY,
+    isolation: [schemaPg(), rowscopePg(), databasePg()],
+    placements: { main: { connections }, other: { url: otherUrl, connections } },
+    migrations: migrationsOf('all'),
+    backups: { archives: directory({ path: archives }) },
+    role: 'api',
+    logger: createLogger({ level: 'silent' }),
+  })
+  const stopped = new AbortController()
+  let writing: Promise<Written> | undefined
+  return async (asked: Asked) => {
+    if ('work' in asked) {
+      return tenancy.tenants.transfers.work(asked.work, { isLast: true, signal: new AbortController().signal })
+    }
+    if ('write' in asked) {
+      writing = write(tenancy, asked.write, asked.as, stopped.signal)
+      return undefined
+    }
+    stopped.abort()
+    return writing
+  }
+})
+
+/** Half of them by statements alone, half in transactions. */
+async function write(tenancy: Tenancy, tenantId: string, as: string, signal: AbortSignal): Promise<Written> {
+  const written: Written = { acknowledged: [], refused: [], unknown: [] }
+  const writer = async (number: number) => {
+    for (let count = 0; !signal.aborted; count++) {
+      const text = `${as} ${number} ${count}`
+      try {
+        const { db, transaction } = await tenancy.tenant(tenantId)
+        if (number % 2 === 0) await db.insertInto('notes').values({ text }).execute()
+        else
+          await transaction(async (inside) => {
+            await inside.selectFrom('notes').select('text').limit(1).execute()
+            await inside.insertInto('notes').values({ text }).execute()
+          })
+        written.acknowledged.push(text)
+      } catch (error) {
+        const { code = '' } = error as { code?: string }
+        if (REFUSALS.test(code)) written.refused.push(text)
+        else if (code === 'E_DEPENDENCY_UNAVAILABLE')
+          written.unknown.push(text) // its session was ended: it may be there
+        else throw error
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: WRITERS }, (_, number) => writer(number)))
+  return written
+}
