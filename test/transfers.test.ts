@@ -56,7 +56,7 @@ const install = async (id: string, isolation: string) => {
 }
 const ask = (child: Child, asked: Asked) => child.ask(asked)
 
-type Kind = Exclude<Transfer['kind'], never>
+type Kind = Transfer['kind']
 
 /** Begins one of a kind; whatever it needs has been done before. */
 const BEGIN: Readonly<Record<Kind, (id: string) => Promise<{ tenantId: string; id: string }>>> = {
@@ -80,21 +80,23 @@ async function backedUp(id: string): Promise<string> {
 }
 
 const FILLING = ['making', 'loading', 'indexing', 'migrating', 'verifying', 'switching']
-const SHARED = FILLING.filter((phase) => phase !== 'indexing' && phase !== 'migrating')
-const PHASES = (isolation: string): Readonly<Record<Kind, readonly string[]>> => {
-  const filling = isolation === 'rowscope-pg' ? SHARED : FILLING
-  return {
-    backup: ['writing', 'switching'],
-    restore: filling,
-    rehearsal: filling.filter((phase) => phase !== 'switching'),
-    clone: filling,
-    move: ['closing', ...filling],
-    undo: ['closing', 'migrating', 'switching'],
-  }
+const PHASES: Readonly<Record<Kind, readonly string[]>> = {
+  backup: ['writing', 'switching'],
+  restore: FILLING,
+  rehearsal: FILLING.filter((phase) => phase !== 'switching'),
+  clone: FILLING,
+  move: ['closing', ...FILLING],
+  undo: ['closing', 'migrating', 'switching'],
 }
 
+/** Where the drivers differ is in what `making` and `loading` do. */
+const DIFFERS: Readonly<Partial<Record<Kind, readonly string[]>>> = {
+  restore: ['making', 'loading', 'switching'],
+  clone: ['loading'],
+  move: ['closing', 'loading', 'switching'],
+}
 const CASES = ISOLATIONS.flatMap((isolation) =>
-  Object.entries(PHASES(isolation)).flatMap(([kind, phases]) =>
+  Object.entries(isolation === 'schema-pg' ? PHASES : DIFFERS).flatMap(([kind, phases]) =>
     phases.map((phase) => ({ isolation, kind: kind as Kind, phase })),
   ),
 )

@@ -90,6 +90,13 @@ export class Circuits {
     return this.#counted(above, work)
   }
 
+  /** In every process: what was counted is of storage that the tenant has no more, or that was closed to it on purpose. */
+  startAnew(tenantId: string): void {
+    const key = { kind: 'tenant', name: tenantId } as const
+    this.#table.find(key)?.circuit.close(this.#nowMs)
+    this.#records.write(key, () => null)
+  }
+
   /** Counts what goes on a connection that was let through before. It is never refused, and never taken for a probe. */
   async watch<T>(place: CircuitPlace, work: () => Promise<T>): Promise<T> {
     return this.isClosed(place) ? this.#counted(this.#above(place), work) : work()
@@ -214,8 +221,7 @@ export class Circuits {
   #learn({ key, opening }: Heard): void {
     const nowMs = this.#nowMs
     if (!opening) {
-      const circuit = this.#table.find(key)?.circuit
-      if (circuit && !circuit.isClosed) circuit.close(nowMs)
+      this.#table.find(key)?.circuit.close(nowMs)
       return
     }
     const server = this.#table.server(opening.placement)

@@ -12,6 +12,7 @@
 import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import type { Kernel } from '../kernel/kernel.ts'
+import type { Circuits } from './circuits.ts'
 import { FenceTenant } from './jobs.ts'
 import type { Status } from './lifecycle.ts'
 import { toPlace } from './registry.ts'
@@ -30,11 +31,17 @@ const isLetIn = ({ status, heldBy }: TenantRow): boolean => status === 'active' 
 export class Fences {
   readonly #kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>
   readonly #storage: Storage
+  readonly #circuits: Pick<Circuits, 'startAnew'>
   readonly #opening = new Map<string, Promise<boolean>>()
 
-  constructor(kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>, storage: Storage) {
+  constructor(
+    kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>,
+    storage: Storage,
+    circuits: Pick<Circuits, 'startAnew'>,
+  ) {
     this.#kernel = kernel
     this.#storage = storage
+    this.#circuits = circuits
   }
 
   /** Brings the fence in line with a status that has just been written, in the transaction that wrote it. */
@@ -107,6 +114,7 @@ export class Fences {
       if (!(await driver.isFenced(place))) return true // somebody was here before
       await driver.unfence(place)
       if (await driver.isFenced(place)) return false // it is not there at all
+      this.#circuits.startAnew(id) // sessions that the fence has ended were counted as failures
       this.#kernel.log.info({ tenantId: id }, 'the storage of an active tenant is open again')
       return true
     })

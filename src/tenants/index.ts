@@ -92,7 +92,7 @@ export class Tenants {
     this.plans = new Plans(config.plans, kernel)
     this.circuits = circuits
     this.inventory = new Inventory(kernel, storage)
-    this.fences = new Fences(kernel, storage)
+    this.fences = new Fences(kernel, storage, circuits)
     this.openStorage = new OpenStorage(kernel, this.inventory, this.fences)
     this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
     this.#transitions = new Transitions(kernel, this.registry, this.fences, (row) => this.#sendInstallation(row))
@@ -111,7 +111,7 @@ export class Tenants {
     }
     const places = new Places(kernel, storage)
     this.transfers = new Transfers(
-      { ...parts, places, keptForMs: this.#retentionMs, ...config.backups },
+      { ...parts, places, circuits, keptForMs: this.#retentionMs, ...config.backups },
       { plans: this.plans, ...config.backups },
     )
     this.installation = new Installation({ ...parts, transfers: this.transfers, autoPurge: config.autoPurge })

@@ -9,7 +9,7 @@
  * Of what only looks like a fence (a session that was ended) that is not known: then the registry may have a better answer than
  * the error, and else the error stands. A server that fails is E_DEPENDENCY_UNAVAILABLE, with what it said as the cause.
  */
-import { isDatabaseUnavailable } from '../kernel/database.ts'
+import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import { assertUsable } from './access.ts'
 import type { Circuits } from './circuits.ts'
@@ -52,13 +52,16 @@ const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to c
 
 export function tenantSource(id: string, parts: SourceParts): TenantSource {
   const at = <T>(work: Work<T>): Promise<T> => run(id, parts, work)
-  const held = async (place: Place, connecting: Promise<TenantConnection>): Promise<TenantConnection> =>
-    new WatchedConnection(await connecting, parts.circuits, place)
+  const held = async (
+    driver: IsolationDriver,
+    place: Place,
+    connecting: Promise<TenantConnection>,
+  ): Promise<TenantConnection> => new WatchedConnection(await connecting, parts.circuits, driver, place)
   return {
     id,
     execute: (statement) => at((driver, place) => driver.execute(place, statement)),
-    begin: (modes) => at((driver, place) => held(place, begun(driver, place, modes))),
-    connect: () => at((driver, place) => held(place, tried(parts.circuits, driver, place))),
+    begin: (modes) => at((driver, place) => held(driver, place, begun(driver, place, modes))),
+    connect: () => at((driver, place) => held(driver, place, tried(parts.circuits, driver, place))),
   }
 }
 
@@ -121,15 +124,23 @@ function isConnecting(error: unknown): boolean {
   return CONNECTING.test(code) || CONNECTING_MESSAGES.test(message)
 }
 
+/** To a transaction that had begun before the fence, a schema that is closed has no tables, functions or types. */
+const UNNAMED = new Set(['42P01', '42883', '42704'])
+
+const closedMeanwhile = (cause: unknown) =>
+  StorageFenced('The storage of the tenant was closed while a transaction was open.', { cause })
+
 /** A connection that is held: what it meets is counted and told as everywhere. */
 class WatchedConnection implements TenantConnection {
   readonly #connection: TenantConnection
   readonly #circuits: Circuits
+  readonly #driver: IsolationDriver
   readonly #place: Place
 
-  constructor(connection: TenantConnection, circuits: Circuits, place: Place) {
+  constructor(connection: TenantConnection, circuits: Circuits, driver: IsolationDriver, place: Place) {
     this.#connection = connection
     this.#circuits = circuits
+    this.#driver = driver
     this.#place = place
   }
 
@@ -157,8 +168,14 @@ class WatchedConnection implements TenantConnection {
     try {
       return await this.#circuits.watch(this.#place, work)
     } catch (error) {
+      if (UNNAMED.has(sqlState(error) ?? '') && (await this.#isFenced())) throw closedMeanwhile(error)
       throw told(error)
     }
+  }
+
+  /** A server that cannot say so leaves the error as it is. */
+  #isFenced(): Promise<boolean> {
+    return this.#driver.isFenced(this.#place).catch(() => false)
   }
 }
 

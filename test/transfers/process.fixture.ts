@@ -1,4 +1,5 @@
 /** A process that carries out transfers, or writes notes, until it is killed. */
+import { setImmediate as turn } from 'node:timers/promises'
 import { directory } from '../../src/drivers/archives/directory.ts'
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
@@ -29,7 +30,7 @@ export interface Written {
 }
 
 const WRITERS = 4
-const REFUSALS = /^(E_TENANT_MAINTENANCE|E_TENANT_STORAGE_FENCED|E_TENANT_CONNECTION_LIMIT)$/
+const REFUSALS = /^(E_TENANT_MAINTENANCE|E_TENANT_STORAGE_FENCED|E_TENANT_CONNECTION_LIMIT|E_CIRCUIT_OPEN)$/
 
 await serveParent(async ({ url, otherUrl, archives }: ProcessOptions) => {
   const connections = { max: 6, perTenant: 6 }
@@ -75,6 +76,7 @@ async function write(tenancy: Tenancy, tenantId: string, as: string, signal: Abo
         written.acknowledged.push(text)
       } catch (error) {
         const { code = '' } = error as { code?: string }
+        await turn() // what is refused from the cache takes no time, in which nothing would be heard
         if (REFUSALS.test(code)) written.refused.push(text)
         else if (code === 'E_DEPENDENCY_UNAVAILABLE')
           written.unknown.push(text) // its session was ended: it may be there

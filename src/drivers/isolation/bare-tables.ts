@@ -5,6 +5,8 @@
  *   indexes, primary keys, unique keys      dropped, and built in one go
  *   checks that were never validated        dropped, as they hold for new rows only; back without being validated
  *   triggers of the host's                  disabled: what they did is in the rows already
+ *   forced row security                     not forced: the owner loads all rows, whatever they are
+ *   the default that says whose a row is    the tenant, as it is: a function would be called for each row
  *   constraints that may be deferred        immediate, so that nothing waits for the end of the transaction
  *
  * What comes back is told by the catalog itself before, to the letter: definition, name, comment, tablespace, statistics target,
@@ -24,6 +26,10 @@ export interface Bared {
 }
 
 export interface BareOptions {
+  /** Whose the rows are. */
+  readonly tenantId: string
+  /** They stay bare but for what says whose a row is: their rows are on their way to others. */
+  readonly isPassing?: boolean
   /** Foreign keys to tables that are not loaded come back without being validated. */
   readonly trustsOthers?: boolean
 }
@@ -33,13 +39,21 @@ export async function bareTables(
   client: pg.ClientBase,
   schema: string,
   tables: readonly string[],
-  { trustsOthers = false }: BareOptions = {},
+  { tenantId, isPassing = false, trustsOthers = false }: BareOptions,
 ): Promise<Bared> {
   if (tables.length === 0) return { off: [], on: [] }
   const [result] = (await queryPinned(client, factsText(schema, tables))) as [pg.QueryResult]
-  const { indexes, constraints, triggers, deferrable }: Facts = result.rows[0]
+  const { indexes, constraints, triggers, deferrable, forced, fillings }: Facts = result.rows[0]
   const immediate = deferrable.map(({ name }) => name)
   const deferred = deferrable.filter(({ isBack }) => isBack).map(({ name }) => name)
+  const filled = fillings.map((table) => `${filling(table)} ${FILLING}`)
+  const on = [
+    ...indexes.flatMap(indexBack),
+    ...constraints.flatMap((constraint) => constraintBack(constraint, trustsOthers)),
+    ...triggers.map(({ table, name, state }) => `alter table only ${table} enable ${ENABLED[state]}trigger ${name}`),
+    ...forced.map((table) => `alter table only ${table} force row level security`),
+    ...(deferred.length > 0 ? [`set constraints ${deferred.join(', ')} deferred`] : []),
+  ]
   return {
     off: [
       ...(immediate.length > 0 ? [`set constraints ${immediate.join(', ')} immediate`] : []),
@@ -48,13 +62,10 @@ export async function bareTables(
         index.key ? `alter table ${index.table} drop constraint ${index.name}` : `drop index ${index.qualifiedName}`,
       ),
       ...triggers.map(({ table, name }) => `alter table only ${table} disable trigger ${name}`),
+      ...forced.map((table) => `alter table only ${table} no force row level security`),
+      ...fillings.map((table) => `${filling(table)} ${pg.escapeLiteral(tenantId)}`),
     ],
-    on: [
-      ...indexes.flatMap(indexBack),
-      ...constraints.flatMap((constraint) => constraintBack(constraint, trustsOthers)),
-      ...triggers.map(({ table, name, state }) => `alter table only ${table} enable ${ENABLED[state]}trigger ${name}`),
-      ...(deferred.length > 0 ? [`set constraints ${deferred.join(', ')} deferred`] : []),
-    ],
+    on: isPassing ? filled : [...on, ...filled],
   }
 }
 
@@ -65,6 +76,10 @@ interface Facts {
   readonly triggers: readonly { readonly table: string; readonly name: string; readonly state: 'O' | 'R' | 'A' }[]
   /** By name, as a transaction sets them; back are those that stay, and are deferred unless somebody says otherwise. */
   readonly deferrable: readonly { readonly name: string; readonly isBack: boolean }[]
+  /** Tables whose policies bind their owner. */
+  readonly forced: readonly string[]
+  /** Defaults of `tenant_id` that are `tenantry.current_tenant()`. */
+  readonly fillings: readonly string[]
 }
 
 interface Index {
@@ -91,6 +106,9 @@ interface Constraint {
   readonly comment: string | null
   readonly refersToOthers: boolean
 }
+
+const FILLING = 'tenantry.current_tenant()'
+const filling = (table: string): string => `alter table only ${table} alter column tenant_id set default`
 
 const ENABLED = { O: '', R: 'replica ', A: 'always ' }
 const KEYS = { p: 'primary key', u: 'unique' }
@@ -190,4 +208,10 @@ const factsText = (schema: string, tables: readonly string[]): string => `
             and not o.condeferrable limit 1) is true
         from family join pg_constraint k on conrelid = family.oid join pg_namespace n on n.oid = connamespace
         where condeferrable) as held (name, stays, cannot)
-      group by name order by name) as deferrable`
+      group by name order by name) as deferrable,
+    array(select loaded.oid::regclass::text from loaded join pg_class c on c.oid = loaded.oid where relforcerowsecurity) as forced,
+    array(select oid::regclass::text
+      from loaded join pg_attribute on attrelid = loaded.oid and attname = 'tenant_id'
+      where attgenerated = '' and (
+        select pg_get_expr(adbin, adrelid) = '${FILLING}' from pg_attrdef
+        where adrelid = attrelid and adnum = attnum)) as fillings`

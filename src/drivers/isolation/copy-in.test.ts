@@ -1,42 +1,437 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { IsolationDriver } from '../../tenants/isolation.ts'
-import { catalogOf, exported, never, replayed } from './copy.fixture.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import type { TenantCopy } from '../../tenants/copy.ts'
+import type { Imported, IsolationDriver, Place } from '../../tenants/isolation.ts'
+import { startFaultProxy } from '../../testing/fault-proxy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { catalogOf, changed, exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
 import { OLD_ROWS, RICH, ROWS } from './copy-rich.fixture.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { type Kind, openSide, places, type Side, withOwner } from './copy-sides.fixture.ts'
+import { provisioned } from './installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
 
-let installation: Installation
+let side: Side
 let driver: IsolationDriver
 let client: pg.Client
+/** Of everything. */
+let copy: HeldCopy
+
+const OWN: Kind[] = ['schema-pg', 'database-pg']
+const place = (tenantId: string, kind: Kind = 'schema-pg') => places(side, kind, tenantId)
+const take = (
+  to: Place,
+  what: TenantCopy,
+  by: IsolationDriver = side.drivers[to.isolation as Kind],
+): Promise<Imported> => by.import(to, what, { signal: never() })
 
 beforeAll(async () => {
-  installation = await createInstallation(inject('postgresUrl'), { driver: () => schemaPg(), migrations: RICH })
-  driver = await installation.open(await installation.prepare())
-  client = new pg.Client(installation.url)
+  side = await openSide(inject('postgresUrl'), { migrations: RICH })
+  driver = side.drivers['schema-pg']
+  client = new pg.Client(side.installation.url)
   await client.connect()
+  await provisioned(driver, 'full')
+  await client.query('set search_path = t1_full')
+  for (const text of ROWS) await client.query(text)
+  await client.query(OLD_ROWS)
+  await client.query('reset search_path')
+  copy = await exported(driver, place('full'))
 })
 afterAll(async () => {
   await client.end()
-  await installation.end()
+  await side.end()
 })
 
-describe('storage that was made by an import', () => {
-  test('is the same as any other, whatever was in it', async () => {
-    await provisioned(driver, 'fresh')
-    const full = await provisioned(driver, 'full')
-    await client.query('set search_path = t1_full')
-    for (const text of ROWS) await client.query(text)
-    await client.query(OLD_ROWS)
-    await client.query('reset search_path')
-    const copy = await exported(driver, placeOf(driver, 'full'))
-    console.log(copy.csv, copy.totals, copy.description.sequences)
-    const imported = await driver.import(placeOf(driver, 'other'), replayed(copy, 7), {
-      signal: never(),
-      onPhase: (phase) => console.log(phase),
-    })
-    console.log(imported)
-    expect(await catalogOf(client, 't1_other')).toEqual(await catalogOf(client, 't1_fresh'))
-    expect(full).toBeDefined()
+/** Everything in the tables, by the superuser. */
+const rowsIn = (of: Side, at: Place) =>
+  of.reach(at, async (reader, schema) => {
+    const { rows: tables } = await reader.query(
+      `select relname from pg_class where relnamespace = $1::regnamespace and relkind in ('r', 'p', 'm') and not relispartition order by 1`,
+      [pg.escapeIdentifier(schema)],
+    )
+    const all: Record<string, unknown[]> = {}
+    for (const { relname } of tables) {
+      const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(relname)}`
+      const { rows } = await reader.query(`select t::text as row from ${name} t order by 1`)
+      all[relname] = rows.map(({ row }) => row)
+    }
+    return all
   })
+
+const isThere = async (schema: string) =>
+  (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1
+
+/** Of the owner, in the middle of something. */
+const busy = async () =>
+  (
+    await client.query(
+      `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'`,
+    )
+  ).rows
+
+describe('storage that was made by an import', () => {
+  test('has the rows, to the letter, and nothing that triggers would have made of them', async () => {
+    const phases: string[] = []
+    const options = { signal: never(), onPhase: (phase: string) => phases.push(phase) }
+    const { rows, migrations } = await driver.import(place('again'), replayed(copy, 7), options)
+    expect(migrations).toEqual(RICH.map(({ name }) => name))
+    expect([...rows]).toEqual(copy.totals.map(({ name, rows }) => [name, rows]))
+    expect(phases).toEqual(['making', 'loading', 'indexing', 'migrating'])
+    const before = await rowsIn(side, place('full'))
+    expect(Object.keys(before).filter((name) => before[name]?.length === 0)).toEqual([])
+    // Nobody has refreshed the views of the source.
+    const { a_first, '0 second': second, ...after } = await rowsIn(side, place('again'))
+    expect([a_first, second]).toEqual([['(3)'], ['(4)']])
+    const { a_first: _, '0 second': __, ...expected } = before
+    expect(after).toEqual({ ...expected, owned: ['(again,1)', '(again,2)'] })
+    await driver.drop(place('again'))
+  })
+
+  test.each(OWN)('of %s is the same as any other, in every word of the catalog', async (kind) => {
+    const [fresh, made] = [place('fresh', kind), place('made', kind)]
+    await side.drivers[kind].provision(fresh)
+    await take(made, replayed(copy))
+    const catalogs = await Promise.all(
+      [fresh, made].map((one) => side.reach(one, (reader, schema) => catalogOf(reader, schema))),
+    )
+    expect(catalogs[0]?.length).toBeGreaterThan(900)
+    expect(catalogs[1]).toEqual(catalogs[0])
+    await side.drivers[kind].fence(made)
+    await side.drivers[kind].unfence(made)
+    const { rows } = await side.drivers[kind].execute(made, { text: 'select name from people order by id' })
+    expect(rows).toEqual([{ name: 'Ada Lovelace' }, { name: 'two\nlines, "quoted"\t\\.' }, { name: 'ž 🦄' }])
+  })
+
+  test('of an owner like any other is, too', async () => {
+    await withOwner(inject('postgresUrl'), async (ownerUrl) => {
+      const theirs = await openSide(inject('postgresUrl'), { migrations: RICH, ownerUrl })
+      try {
+        for (const kind of OWN) {
+          const [fresh, made] = [places(theirs, kind, 'fresh'), places(theirs, kind, 'made')]
+          if (kind === 'schema-pg') await theirs.installation.database.sql('grant create on schema public to public')
+          await theirs.drivers[kind].provision(fresh)
+          await take(made, replayed(copy, 100), theirs.drivers[kind])
+          const catalogs = await Promise.all(
+            [fresh, made].map((one) => theirs.reach(one, (reader, schema) => catalogOf(reader, schema))),
+          )
+          expect(catalogs[1]).toEqual(catalogs[0])
+          expect(await rowsIn(theirs, made)).toMatchObject({ hens: ['(1,1)'], eggs: ['(1,1)'] })
+        }
+      } finally {
+        await theirs.end()
+      }
+    })
+  })
+
+  test('goes on from where the copy was, not from where its rows end', async () => {
+    await take(place('going'), replayed(copy))
+    const next = async (at: Place) =>
+      (
+        await side.reach(
+          at,
+          (reader, schema) =>
+            reader.query(`set search_path = ${schema}; select nextval('"free ""seq"""') as free, nextval('people_id_seq') as serial,
+            nextval('measures_id_seq') as identity`) as unknown as Promise<pg.QueryResult[]>,
+        )
+      )[1]?.rows[0]
+    expect(await next(place('going'))).toEqual({ free: '95', serial: '4', identity: '14' })
+    const insert = `insert into people (name, email) values ('x', 'x') returning id, stamped`
+    const { rows } = await driver.execute(place('going'), { text: insert })
+    expect(rows).toEqual([{ id: 5, stamped: 1 }])
+    await driver.drop(place('going'))
+  })
+
+  test('is brought up to date, and its constraints may wait again for the end of the transaction', async () => {
+    const later = {
+      name: '0004_new',
+      checksum: 'd',
+      up: `insert into outside values (7); insert into public.shared_by_all values (7) on conflict do nothing;
+        alter table people rename column later to last; update people set last = upper(last); create table new (id int)`,
+    }
+    const newer = await side.installation.open(await side.installation.prepare(), {
+      driver: () => schemaPg(),
+      migrations: [...RICH, later],
+    })
+    const { migrations, rows } = await take(place('newer'), replayed(copy), newer)
+    expect(migrations).toEqual([...RICH, later].map(({ name }) => name))
+    expect(rows.has('new')).toBe(false)
+    const after = await rowsIn(side, place('newer'))
+    expect(after).toMatchObject({ outside: ['(1)', '(1)', '(7)'], new: [] })
+    expect(after.people?.join()).toContain('LATER')
+    expect(await newer.applied(place('newer'))).toEqual(migrations)
+    await newer.drop(place('newer'))
+  })
+
+  test('keeps what the copy does not have of its tables', async () => {
+    await take(place('kept'), replayed(changed(copy, 'rented', undefined)))
+    expect((await rowsIn(side, place('kept'))).rented).toEqual([
+      '(9,"[""2000-01-01 00:00:00"",""2000-02-01 00:00:00"")")',
+    ])
+    await driver.drop(place('kept'))
+  })
+
+  test('is without statistics where they cannot be made, and whole all the same', async () => {
+    const lines: string[] = []
+    const stubborn = {
+      name: '0004_stubborn',
+      checksum: '',
+      up: `create function known(int) returns boolean immutable language plpgsql as $$ begin
+          if current_query() ilike 'analyze%' then raise exception 'not now'; end if; return true; end $$;
+        create index people_known on people (known(id))`,
+    }
+    const source = schemaPg()
+    await source.start({
+      placements: new Map([['main', await side.installation.prepare()]]),
+      migrations: [...RICH, stubborn],
+      generation: () => 0,
+      log: createLogger({ write: (line) => lines.push(line) }),
+    })
+    await take(place('stubborn'), replayed(copy), source)
+    await take(place('moved'), replayed(await exported(source, place('stubborn'))), source)
+    const { people } = await rowsIn(side, place('moved'))
+    expect(people).toHaveLength(3)
+    expect(lines.map((line) => JSON.parse(line).msg)).toEqual([expect.stringMatching(/^statistics of imported tables/)])
+    await source.drop(place('stubborn'))
+    await source.drop(place('moved'))
+    await source.stop()
+  })
+})
+
+/** What is told of a copy that is refused, and that nothing is left of it. */
+async function refusal(what: TenantCopy, kind: Kind = 'schema-pg'): Promise<string> {
+  const at = place('refused', kind)
+  const error = await take(at, what).catch((error) => error)
+  expect(error).toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
+  if (kind === 'schema-pg') expect(await isThere(at.locator)).toBe(false)
+  await side.drivers[kind].drop(at)
+  return error.message
+}
+
+describe('a copy is refused, and nothing of it is left,', () => {
+  const described = (change: Partial<HeldCopy['description']>): HeldCopy => ({
+    ...copy,
+    description: { ...copy.description, ...change },
+  })
+  const migrations = RICH.map(({ name, checksum }) => ({ name, checksum }))
+
+  test('when its migrations are not these', async () => {
+    const unknown = described({ migrations: [...migrations, { name: '0009_theirs', checksum: 'z' }] })
+    const edited = described({ migrations: migrations.with(1, { name: '0002_rows', checksum: 'other' }) })
+    for (const kind of OWN) {
+      expect(await refusal(replayed(unknown), kind)).toMatch(/not known here: 0009_theirs/)
+      expect(await refusal(replayed(edited), kind)).toMatch(/changed since: 0002_rows/)
+    }
+    const { rowCount } = await client.query('select from pg_database where datname = $1', [
+      place('refused', 'database-pg').locator,
+    ])
+    expect(rowCount).toBe(0)
+    const unsaid = described({ migrations: migrations.map(({ name }) => ({ name, checksum: '' })) })
+    await take(place('unsaid'), replayed(unsaid))
+    await driver.drop(place('unsaid'))
+  })
+
+  test('when its tables are not those that its migrations make', async () => {
+    const tables = copy.description.tables.map((table) =>
+      table.name === 'hens' ? { ...table, columns: [...table.columns, { name: 'beak', type: 'text' }] } : table,
+    )
+    expect(await refusal(replayed(described({ tables })))).toMatch(/no column "beak" in the table "hens"/)
+    expect(await refusal(replayed(described({ migrations: migrations.slice(0, 2) })))).toMatch(
+      /no column "later" in the table "people"/,
+    )
+  })
+
+  test.each<[why: string, table: string, csv: string, told: RegExp]>([
+    ['a key is there twice', 'hens', 'id,egg\n1,1\n1,1\n', /"hens" is refused by its constraint "hens_pkey"/],
+    ['a row refers to none', 'hens', 'id,egg\n1,9\n', /"hens" is refused by its constraint "hens_egg"/],
+    [
+      'a check fails',
+      'people',
+      'id,country,boss,name,email,mood,age,stamped,later\n1,,,nobody,,,,,\n',
+      /"people" is refused by its constraint "a check"/,
+    ],
+    ['a value is missing', 'hens', 'id,egg\n1,\n', /for the table "hens" is not what the columns take/],
+    ['a value is not of its type', 'hens', 'id,egg\n1,one\n', /for the table "hens" is not what the columns take/],
+    [
+      'a domain refuses a value',
+      'people',
+      'id,country,boss,name,email,mood,age,stamped,later\n1,,,a,,,-1,,\n',
+      /"people".* constraint "positive_check"/,
+    ],
+    ['its columns are others', 'hens', 'id,eggs\n1,1\n', /for the table "hens" is not what the columns take/],
+    ['a row is cut off', 'hens', 'id,egg\n1', /for the table "hens" is not what the columns take/],
+    [
+      'no partition takes a row',
+      'measures',
+      'at,id,value,who\n,1,,\n',
+      /for the table "measures\w*" is not what the columns take/,
+    ],
+    [
+      'two ranges overlap',
+      'rented',
+      'room,during\n1,"[2020-01-01,2020-03-01)"\n2,"[2020-02-01,2020-03-01)"\n',
+      /"rented" is refused by its constraint "rented_during_excl"/,
+    ],
+  ])('when %s', async (_, table, csv, told) => {
+    expect(await refusal(replayed(changed(copy, table, csv)))).toMatch(told)
+  })
+
+  test('when it is not whole', async () => {
+    const upTo = (count: number): TenantCopy => {
+      const whole = replayed(copy)
+      return {
+        ...whole,
+        async *tables() {
+          let n = 0
+          for await (const one of whole.tables()) if (n++ < count) yield one
+        },
+      }
+    }
+    expect(await refusal(upTo(3))).toMatch(/ends before the table "eggs"/)
+    expect(
+      await refusal({
+        ...replayed(copy),
+        totals: async () => copy.totals.map((one) => ({ ...one, rows: one.rows + 1 })),
+      }),
+    ).toMatch(/has 4 rows of the table "Weird "table". name", and 3 were read/)
+    const twice: TenantCopy = {
+      ...replayed(copy),
+      async *tables() {
+        for (let n = 0; n < 2; n++) yield* replayed(copy).tables()
+      },
+    }
+    expect(await refusal(twice)).toMatch(/has the table "Weird "table". name" twice/)
+    const empty = changed(copy, 'nothing', '')
+    expect(await refusal(replayed(empty))).toMatch(/"nothing" is not whole/)
+  })
+
+  test.each(OWN)('when %s has the storage already, which stays as it is', async (kind) => {
+    const there = place('there', kind)
+    await side.drivers[kind].provision(there)
+    await side.drivers[kind].execute(there, { text: `insert into countries values ('xx', 'mine')` })
+    const before = await rowsIn(side, there)
+    await expect(take(there, replayed(copy))).rejects.toMatchObject({
+      code: 'E_BACKUP_INCOMPATIBLE',
+      message: expect.stringContaining('there already'),
+    })
+    expect(await rowsIn(side, there)).toEqual(before)
+  })
+
+  test.each(OWN)('when it is taken in twice at once: %s takes one', async (kind) => {
+    const at = place('racing', kind)
+    const other = await side.installation.open(await side.installation.prepare(), {
+      driver: () => side.makers[kind](),
+      migrations: RICH,
+    })
+    const outcomes = await Promise.allSettled([take(at, replayed(copy)), take(at, replayed(copy), other)])
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: { code: 'E_BACKUP_INCOMPATIBLE' },
+    })
+    expect((await rowsIn(side, at)).hens).toEqual(['(1,1)'])
+  })
+})
+
+test('what its source throws is thrown as it is, and nothing is left', async () => {
+  const failure = new Error('the archive is torn')
+  const torn: TenantCopy = {
+    ...replayed(copy),
+    async *tables() {
+      for await (const { table, csv } of replayed(copy).tables()) {
+        yield {
+          table,
+          csv: (async function* () {
+            yield* csv
+            if (table.name === 'people') throw failure
+          })(),
+        }
+      }
+    },
+  }
+  await expect(take(place('torn'), torn)).rejects.toBe(failure)
+  expect(await isThere('t1_torn')).toBe(false)
+  await expect(take(place('torn'), { ...replayed(copy), totals: () => Promise.reject(failure) })).rejects.toBe(failure)
+  expect(await isThere('t1_torn')).toBe(false)
+})
+
+describe('an import that nobody wants any more', () => {
+  const phases = ['making', 'loading', 'indexing', 'migrating'] as const
+
+  test.each(OWN.flatMap((kind) => phases.map((phase) => [kind, phase] as const)))(
+    'of %s ends while it is %s, and leaves nothing but what drop removes',
+    async (kind, phase) => {
+      const at = place('unwanted', kind)
+      const controller = new AbortController()
+      const reason = new Error('not wanted any more')
+      const onPhase = (begun: string) => begun === phase && controller.abort(reason)
+      const importing = side.drivers[kind].import(at, replayed(copy), { signal: controller.signal, onPhase })
+      await expect(importing).rejects.toBe(reason)
+      await eventually(async () => expect(await busy()).toEqual([]))
+      if (kind === 'schema-pg') expect(await isThere(at.locator)).toBe(false)
+      await side.drivers[kind].drop(at)
+      const { rows } = await client.query(`select from pg_locks where locktype = 'advisory'`)
+      expect(rows).toEqual([])
+    },
+  )
+
+  test('ends in the middle of a table that has no end', async () => {
+    const controller = new AbortController()
+    const endless: TenantCopy = {
+      ...replayed(copy),
+      async *tables() {
+        for await (const one of replayed(changed(copy, 'Weird "table". name', undefined)).tables()) {
+          if (one.table.name !== 'hens') yield one
+          else yield { table: one.table, csv: rows() }
+        }
+      },
+    }
+    async function* rows() {
+      yield Buffer.from('id,egg\n')
+      for (let id = 1; ; id++) {
+        if (id === 1_000) controller.abort()
+        yield Buffer.from(`${id},1\n`)
+      }
+    }
+    await expect(driver.import(place('endless'), endless, { signal: controller.signal })).rejects.toMatchObject({
+      name: 'AbortError',
+    })
+    await eventually(async () => expect(await busy()).toEqual([]))
+    expect(await isThere('t1_endless')).toBe(false)
+  })
+
+  test('has not begun when the signal came before', async () => {
+    for (const kind of OWN) {
+      const importing = side.drivers[kind].import(place('before', kind), replayed(copy), {
+        signal: AbortSignal.abort(),
+      })
+      await expect(importing).rejects.toMatchObject({ name: 'AbortError' })
+    }
+  })
+})
+
+describe('an import whose connection is cut', () => {
+  test.each(['create schema', 'copy "t1_cut"."people"', 'create unique index', 'analyze', 'commit'])(
+    'at "%s" has made nothing, and is made anew',
+    async (text) => {
+      const proxy = await startFaultProxy(side.installation.url)
+      try {
+        const placement = await side.installation.prepare()
+        const cut = await side.installation.open(
+          { ...placement, url: proxy.through(placement.url) },
+          { driver: () => schemaPg(), migrations: RICH },
+        )
+        const at = { ...place('cut'), locator: 't1_cut' }
+        await cut.applied(at)
+        const fault = proxy.at(text, 'cut the line')
+        await expect(take(at, replayed(copy), cut)).rejects.toThrow()
+        expect(fault.hasHappened).toBe(true)
+        await eventually(async () => expect(await busy()).toEqual([]))
+        expect(await isThere('t1_cut')).toBe(false)
+        await take(at, replayed(copy), cut)
+        await cut.drop(at)
+        await cut.stop()
+      } finally {
+        await proxy.close()
+      }
+    },
+  )
 })

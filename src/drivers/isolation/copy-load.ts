@@ -14,7 +14,7 @@ import { sqlState } from '../../kernel/database.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
 import type { TransferOptions } from '../../tenants/isolation.ts'
-import { bareTables } from './bare-tables.ts'
+import { type BareOptions, bareTables } from './bare-tables.ts'
 import { refuseMisfit, withRows } from './copy-fit.ts'
 import { sequencesOf, setSequences } from './copy-sequences.ts'
 import { LOADING, withSettings } from './copy-session.ts'
@@ -29,11 +29,7 @@ export interface Target {
   readonly tenantId: string
 }
 
-export interface LoadOptions extends Pick<TransferOptions, 'onPhase'> {
-  /** Tables stay as they were bared: their rows are on their way to others. */
-  readonly isPassing?: boolean
-  /** Tables that are not loaded may lack what rows of the others refer to. */
-  readonly trustsOthers?: boolean
+export interface LoadOptions extends Pick<TransferOptions, 'onPhase'>, Omit<BareOptions, 'tenantId'> {
   readonly log: Pick<Logger, 'warn'>
 }
 
@@ -42,29 +38,25 @@ export type Rows = ReadonlyMap<string, number>
 
 export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy, options: LoadOptions): Promise<Rows> {
   const { schema, searchPath, tenantId } = target
-  return withSettings(
-    client,
-    { ...LOADING, search_path: searchPath, 'app.tenant_id': tenantId, row_security: 'off' },
-    async () => {
-      const stored = await existingIn(client, schema, searchPath)
-      refuseMisfit(copy.description, stored)
-      const { rows: settings } = await client.query(`select current_setting('transaction_isolation') as isolation`)
-      const mayFreeze = settings[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
-      const names = copy.description.tables.map(({ name }) => name)
-      const bared = await bareTables(client, schema, names, options)
-      await all(client, ...bared.off, ...emptied(schema, names, stored))
-      options.onPhase?.('loading')
-      const rows = await takeTables(client, copy, (name) => ({
-        name: qualified(schema, name),
-        isFreezing: mayFreeze && !stored.tables.some((table) => table.name === name && table.isPartitioned),
-      }))
-      options.onPhase?.('indexing')
-      if (options.isPassing) return rows
-      await withRows(() => all(client, ...bared.on))
-      await finish(client, schema, copy, stored, options.log)
-      return rows
-    },
-  )
+  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenantId, row_security: 'off' }
+  return withSettings(client, settings, async () => {
+    const stored = await existingIn(client, schema, searchPath)
+    refuseMisfit(copy.description, stored)
+    const answer = await client.query(`select current_setting('transaction_isolation') as isolation`)
+    const mayFreeze = answer.rows[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
+    const names = copy.description.tables.map(({ name }) => name)
+    const bared = await bareTables(client, schema, names, { ...options, tenantId })
+    await all(client, ...bared.off, ...emptied(schema, names, stored))
+    options.onPhase?.('loading')
+    const rows = await takeTables(client, copy, (name) => ({
+      name: qualified(schema, name),
+      isFreezing: mayFreeze && !stored.tables.some((table) => table.name === name && table.isPartitioned),
+    }))
+    options.onPhase?.('indexing')
+    await withRows(() => all(client, ...bared.on))
+    if (!options.isPassing) await finish(client, schema, copy, stored, options.log)
+    return rows
+  })
 }
 
 /** A partitioned table has no rows but its partitions'; any other is emptied without its children. */

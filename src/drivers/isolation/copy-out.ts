@@ -14,6 +14,7 @@
  * made anew from the tables.
  */
 import pg from 'pg'
+import { sqlState } from '../../kernel/database.ts'
 import { BackupIncompatible, type CopiedSequence, type CopyDescription, type TenantCopy } from '../../tenants/copy.ts'
 import { sequencesText } from './copy-sequences.ts'
 import { type Holding, READING, setting } from './copy-session.ts'
@@ -42,6 +43,7 @@ export interface Source {
 
 /** Tables come and go while a tenant is migrated, not all the time. */
 const ATTEMPTS = 5
+const UNDEFINED_TABLE = '42P01'
 const FAILED = 'the transaction of a copy could not be ended in order'
 
 /** On a connection of the owner, outside of any transaction. It may be lost, whether this throws or not. */
@@ -72,12 +74,26 @@ export async function copyOut<T>(
 async function begun(client: pg.ClientBase, source: Source): Promise<TablesOut> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const before = await tablesOf(client, source)
-    await all(client, 'begin isolation level repeatable read, read only', ...locks(before, source), setting(READING))
-    const stored = await tablesOf(client, source)
-    if (namesIn(stored) === namesIn(before)) return read(client, source, stored)
+    const stored = await locked(client, source, before)
+    if (stored && namesIn(stored) === namesIn(before)) return read(client, source, stored)
     await client.query('rollback')
   }
   throw new Error('tables come and go all the time: there is no moment for a copy')
+}
+
+/** What there is in the snapshot; undefined when a table is gone already. */
+async function locked(
+  client: pg.ClientBase,
+  source: Source,
+  before: StoredSchema,
+): Promise<StoredSchema | undefined> {
+  try {
+    await all(client, 'begin isolation level repeatable read, read only', ...locks(before, source), setting(READING))
+    return await tablesOf(client, source)
+  } catch (error) {
+    if (sqlState(error) === UNDEFINED_TABLE) return undefined
+    throw error
+  }
 }
 
 async function tablesOf(client: pg.ClientBase, { schema, searchPath, among }: Source): Promise<StoredSchema> {

@@ -1,7 +1,12 @@
 /** A schema with one of everything that an import has to leave as the migrations made it, and rows in it. */
 import type { TenantMigration } from '../../tenants/migrations.ts'
 
+/** Of 63 bytes. */
+const LONGEST = `"${'é'.repeat(31)}x"`
+
 const TABLES = `
+  create table if not exists public.shared_by_all (id int primary key);
+  insert into public.shared_by_all values (1) on conflict do nothing;
   create type mood as enum ('sad', 'ok', 'happy "!"');
   create domain positive as int check (value > 0);
   create function stamp() returns trigger language plpgsql as $$ begin new.stamped := coalesce(new.stamped, 0) + 1; return new; end $$;
@@ -52,6 +57,7 @@ const TABLES = `
   create unique index keyed_identity on keyed (id);
   alter table keyed replica identity using index keyed_identity;
   create table grouped (id int primary key, name text);
+  create table outside (id int references public.shared_by_all deferrable initially deferred);
   create view by_key as select id, name, count(*) from grouped group by id;
   create table parents (id int primary key, name text not null);
   create table children (extra text unique) inherits (parents);
@@ -72,6 +78,7 @@ const TABLES = `
   alter table only measures_new disable trigger stamps;
   create table of_measures (at date, id bigint, foreign key (at, id) references measures);
   create sequence "free ""seq""" increment by -5 start 100 minvalue -1000 maxvalue 100;
+  create table owned (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id));
   create view shown as select id, name from people;
   create materialized view m_second as select 0 as n with no data;
   create materialized view a_first as select count(*) as n from shown;
@@ -79,15 +86,21 @@ const TABLES = `
   drop materialized view m_second;
   create view between_them as select n from a_first;
   create materialized view "0 second" as select n + 1 as n from between_them;
-  create table "Weird ""table"". name" ("select" int, "a.b" text, "c ""d""" text, ${'"' + 'é'.repeat(31) + 'x"'} text);
+  create table "Weird ""table"". name" ("select" int, "a.b" text, "c ""d""" text, ${LONGEST} text);
   create unlogged table unlogged_rows (id int primary key);
   create table nothing ();
   create table one_default ("only" int generated always as (1) stored);
   grant select on people to public;
   alter table people alter column name set statistics 55;
   create rule no_delete as on delete to keyed do instead nothing;
-  alter table grouped enable row level security;
+  alter table grouped enable row level security, force row level security;
   create policy all_of_it on grouped using (true)`
+
+/** Rows of migrations, and checks that wait for the end of the transaction. */
+const MADE = `
+  insert into countries values ('de', 'Germany'), ('fr', 'France');
+  insert into rented values (9, '[2000-01-01, 2000-02-01)');
+  insert into outside values (1)`
 
 const LATER = `
   alter table people add column later text default 'later';
@@ -96,7 +109,7 @@ const LATER = `
 
 export const RICH: readonly TenantMigration[] = [
   { name: '0001_tables', checksum: 'a', up: TABLES },
-  { name: '0002_rows', checksum: 'b', up: `insert into countries values ('de', 'Germany'), ('fr', 'France')` },
+  { name: '0002_rows', checksum: 'b', up: MADE },
   { name: '0003_later', checksum: 'c', up: LATER },
 ]
 
@@ -107,12 +120,14 @@ export const ROWS = [
     ('at', 1, 'Ada Lovelace', null, 'sad', 1), ('de', 1, E'two\\nlines, "quoted"\\t\\\\.', 'b@x', 'happy "!"', null), (null, null, 'ž 🦄', 'c@x', null, 3)`,
   `begin; set constraints all deferred; insert into hens values (1, 1); insert into eggs values (1, 1); commit`,
   `insert into rented values (1, '[2020-01-01, 2020-02-01)'), (1, 'empty')`,
+  'insert into outside values (1)',
   `insert into keyed values (1, 2); insert into grouped values (1, 'g')`,
   `insert into parents values (1, 'p'); insert into children values (1, 'c', 'x')`,
   `insert into measures (at, value, who) values ('1999-12-31', 1, 1), ('2021-01-01', 'NaN', 2), ('2022-01-01', null, null)`,
   `insert into of_measures values ('1999-12-31', 5)`,
   `insert into "Weird ""table"". name" values (1, '', null, '\\.'), (null, null, null, null), (2, '"', E'\\r', ' ')`,
   `insert into unlogged_rows values (7)`,
+  `set app.tenant_id = 'full'; insert into owned (id) values (1), (2); reset app.tenant_id`,
   `insert into one_default select from generate_series(1, 3); insert into nothing select from generate_series(1, 2)`,
   `select nextval('"free ""seq"""')`,
 ]

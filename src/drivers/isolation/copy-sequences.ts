@@ -38,7 +38,10 @@ export const sequencesText = (schema: string, { sequences }: Pick<StoredSchema, 
 export const readSequences = async (client: pg.ClientBase, schema: string, stored: Pick<StoredSchema, 'sequences'>) =>
   (await client.query<CopiedSequence>(sequencesText(schema, stored))).rows
 
-/** What each must have to continue. SQLite has no sequences that others know: a column continues after the last value in it. */
+/**
+ * What each must have to continue. SQLite has no sequences of their own names: a column continues after the last value in it, or after
+ * the last that its table says it has given.
+ */
 export async function sequencesOf(
   client: pg.ClientBase,
   schema: string,
@@ -49,8 +52,10 @@ export async function sequencesOf(
   if (description.engine === 'postgres') return description.sequences
   const texts = sequences.flatMap(({ name, increment, column }) => {
     if (!column || !description.tables.some((table) => table.name === column.table)) return []
-    const last = `${increment.startsWith('-') ? 'min' : 'max'}(${pg.escapeIdentifier(column.name)})`
-    return `select ${pg.escapeLiteral(name)} as name, ${last}::text as "lastValue", true as "isCalled"
+    const given = description.sequences.find((one) => one.name === column.table)?.lastValue ?? null
+    const values = `${pg.escapeIdentifier(column.name)}), ${given === null ? 'null' : pg.escapeLiteral(given)}::bigint`
+    const last = increment.startsWith('-') ? `least(min(${values})` : `greatest(max(${values})`
+    return `select ${pg.escapeLiteral(name)} as name, (${last})::text as "lastValue", true as "isCalled"
       from ${qualified(schema, column.table)} where ${condition} having ${last} is not null`
   })
   return texts.length > 0 ? (await client.query(texts.join(' union all '))).rows : []

@@ -15,6 +15,7 @@ export const KINDS = Object.keys(MAKERS) as Kind[]
 export interface Side {
   readonly installation: Installation
   readonly drivers: Readonly<Record<Kind, IsolationDriver>>
+  readonly makers: typeof MAKERS
   /** Of the superuser, where the rows of a place are; sees all of them. */
   reach<T>(place: Place, work: (client: pg.Client, schema: string) => Promise<T>): Promise<T>
   end(): Promise<void>
@@ -43,6 +44,7 @@ export async function openSide(
   return {
     installation,
     drivers,
+    makers: MAKERS,
     async reach({ isolation, locator }, work) {
       const client = new pg.Client(
         isolation === 'database-pg' ? withDatabase(installation.url, locator) : installation.url,

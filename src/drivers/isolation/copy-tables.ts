@@ -19,7 +19,7 @@ export interface StoredColumn extends CopiedColumn {
   /** Must be given: neither may it be null, nor is there a default. */
   readonly isRequired: boolean
   /** Its type, quoted, when that is one of the schema's own: it is another one than that of the same name in another schema. */
-  readonly ownType: string | null
+  readonly ownType?: string | null
 }
 
 export interface StoredTable {

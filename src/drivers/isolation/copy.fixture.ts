@@ -65,7 +65,7 @@ export async function catalogOf(client: Pick<pg.ClientBase, 'query'>, schema: st
   ]
   return lines
     .map((line) => names.reduceRight((text, name) => text.replaceAll(name, '@'), line))
-    .map((line) => line.replaceAll(/RI_ConstraintTrigger_([ac])_\d+/g, 'RI_$1').replaceAll(/pg_toast_\d+/g, 'pg_toast'))
+    .map((line) => line.replaceAll(/(\w+_ConstraintTrigger(_[ac])?|pg_toast)_\d+/g, '$1'))
     .sort()
 }
 
@@ -109,4 +109,22 @@ const CATALOG: Readonly<Record<string, string>> = {
       or (classid = 'pg_class'::regclass and objid in (select oid from r))
       or (refclassid = 'pg_constraint'::regclass and refobjid in (select oid from pg_constraint where connamespace = $schema))
       or (classid = 'pg_constraint'::regclass and objid in (select oid from pg_constraint where connamespace = $schema))`,
+}
+
+/** The same copy with other rows of one table, or without it: as somebody made it who knows how. */
+export function changed(copy: HeldCopy, name: string, csv: string | undefined): HeldCopy {
+  const { description, totals } = copy
+  const all = new Map(copy.csv)
+  if (csv === undefined) all.delete(name)
+  else all.set(name, csv)
+  const isThere = (one: { readonly name: string }) => all.has(one.name)
+  return {
+    description: { ...description, tables: description.tables.filter(isThere) },
+    csv: all,
+    totals: totals
+      .filter(isThere)
+      .map((one) =>
+        one.name === name && csv !== undefined ? { ...one, rows: csv.trimEnd().split('\n').length - 1 } : one,
+      ),
+  }
 }

@@ -80,6 +80,25 @@ describe.each(SHARED)('a drain of %s', (kind) => {
   const viewOf = ({ place }: Ground) => subject.viewOf?.(place) ?? expect.fail('there is no server')
   const atServer = (ground: Ground, text: string, values: unknown[] = []) => outside.all(viewOf(ground), text, values)
 
+  /** A statement that does not end until the blocker does. */
+  const blocked = ({ id, handle }: Ground) =>
+    watched(
+      handle.pool.query(
+        `insert into items (id, owner) select 5, 'of ${id}' from (select pg_advisory_xact_lock(${BLOCKER})) s`,
+      ),
+    )
+  const blocker = async (ground: Ground): Promise<pg.Client> => {
+    const client = new pg.Client({ connectionString: viewOf(ground).url })
+    await client.connect()
+    await client.query('select pg_advisory_lock($1)', [BLOCKER])
+    return client
+  }
+  const areBlocked = (ground: Ground, count: number) =>
+    eventually(async () => {
+      const text = `select from pg_locks where locktype = 'advisory' and objid = ${BLOCKER} and not granted`
+      expect(await atServer(ground, text)).toHaveLength(count)
+    })
+
   describe.each(['read committed', 'repeatable read', 'serializable'])(
     'waits for a transaction, %s,',
     (isolationLevel) => {
@@ -128,18 +147,9 @@ describe.each(SHARED)('a drain of %s', (kind) => {
 
   test('waits for a statement that is under way, and for that of another tenant: nothing tells whose it is', async () => {
     const [ground, other] = [await fresh(), await fresh()]
-    const block = new pg.Client({ connectionString: viewOf(ground).url })
-    await block.connect()
-    await block.query('select pg_advisory_lock($1)', [BLOCKER])
-    const blocked = ({ id, handle }: Ground) =>
-      watched(
-        handle.pool.query(
-          `insert into items (id, owner) select 5, 'of ${id}' from (select pg_advisory_xact_lock(${BLOCKER})) s`,
-        ),
-      )
+    const block = await blocker(ground)
     const [own, others] = [blocked(ground), blocked(other)]
-    const waiting = `select from pg_locks where locktype = 'advisory' and objid = ${BLOCKER} and not granted`
-    await eventually(async () => expect(await atServer(ground, waiting)).toHaveLength(2))
+    await areBlocked(ground, 2)
     await driver.fence(ground.place)
     const draining = watched(driver.drain(ground.place, LONG))
     for (let round = 0; round < ROUNDS; round++) await ground.rows()
@@ -169,6 +179,29 @@ describe.each(SHARED)('a drain of %s', (kind) => {
     await busy.end('commit')
     busy.release()
     expect(await other.rows()).toEqual([1, 2])
+  })
+
+  test('does not wait for what has begun after it', async () => {
+    const [ground, other] = [await fresh(), await fresh()]
+    const connection = await driver.connect(ground.place)
+    await connection.begin()
+    await driver.fence(ground.place)
+    const [{ at }] = await atServer(ground, 'select clock_timestamp()::text as at')
+    const draining = driver.drain(ground.place, LONG)
+    await eventually(async () => {
+      const looked = `select from pg_stat_activity where query like '%with locks as%' and query_start > $1::timestamptz
+        and pid <> pg_backend_pid() and datname = current_database()`
+      expect(await atServer(ground, looked, [at])).not.toEqual([])
+    })
+    const block = await blocker(ground)
+    const late = blocked(other)
+    await areBlocked(ground, 1)
+    await connection.end('commit')
+    connection.release()
+    await draining
+    expect(late.isOver).toBe(false)
+    await block.end()
+    await late.promise
   })
 
   test('nor for one that has failed: what is left of it cannot be committed', async () => {
@@ -236,6 +269,7 @@ describe.each(SHARED)('a drain of %s', (kind) => {
     const draining = driver.drain(ground.place, { ...LONG, signal: giving.signal })
     giving.abort()
     await expect(draining).rejects.toThrow('aborted')
+    await expect(driver.drain(ground.place, { graceMs: 0, signal: giving.signal })).rejects.toThrow('aborted')
     await connection.end('rollback')
     connection.release()
     await driver.drain(ground.place)
@@ -362,25 +396,38 @@ describe('a drain of sqlite-memory', () => {
 
   test('does not end what passes a fence: a migration comes to its end', async () => {
     let isMigrating = false
-    let finish = (): void => undefined
+    let gate = Promise.withResolvers<void>()
+    gate.resolve()
     const slow: TenantMigration = {
       name: '0009_slow',
       checksum: '9',
       up: async (db) => {
-        await db.deleteFrom('items').execute()
+        await db.insertInto('items').values({ id: 9, owner: 'of a migration' }).execute()
         isMigrating = true
-        await new Promise<void>((resolve) => {
-          finish = resolve
-        })
+        await gate.promise
+      },
+      down: async (db) => {
+        await db.deleteFrom('items').execute()
       },
     }
-    const migrating = await subject.open([...proofMigrations('sqlite'), slow])
-    const there = placeIn(subject, migrating, 'slow')
-    const made = migrating.provision(there)
+    const migrated = await subject.open([...proofMigrations('sqlite'), slow])
+    const there = placeIn(subject, migrated, 'slow')
+    await migrated.provision(there)
+    await migrated.rollback(there, 1)
+    gate = Promise.withResolvers()
+    isMigrating = false
+    const migrating = migrated.migrate(there)
     await eventually(() => expect(isMigrating).toBe(true))
-    finish()
-    await made
-    expect(await migrating.applied(there)).toContain('0009_slow')
+    await migrated.fence(there)
+    await expect(migrated.drain(there, { graceMs: 0, maxMs: 30 })).rejects.toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+    })
+    const draining = migrated.drain(there, { graceMs: 0 })
+    gate.resolve()
+    expect(await migrating).toEqual(['0009_slow'])
+    await draining
+    await migrated.unfence(there)
+    expect((await migrated.execute(there, { text: 'select id from items' })).rows).toEqual([{ id: 9 }])
   })
 })
 

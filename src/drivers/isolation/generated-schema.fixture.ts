@@ -187,7 +187,7 @@ const TABLE_NAMES = [
   'a.b',
   'a b',
   'quo"ted',
-  'é'.repeat(31) + 'x',
+  `${'é'.repeat(31)}x`,
   "it's",
   '$1',
   'a,b',

@@ -83,7 +83,7 @@ function insertOf(table: StoredTable, { schema, scratch, tenant }: Shared): stri
   const columns = table.columns.filter(({ isGenerated, isFilled }) => !isGenerated && !isFilled)
   const names = columns.map(({ name }) => pg.escapeIdentifier(name))
   const values = columns.map(({ name, ownType }) =>
-    ownType === null
+    ownType === null || ownType === undefined
       ? pg.escapeIdentifier(name)
       : `${pg.escapeIdentifier(name)}::text::${pg.escapeIdentifier(schema)}.${ownType}`,
   )

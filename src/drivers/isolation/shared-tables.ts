@@ -49,10 +49,9 @@ export interface SharedFacts {
   readonly foreignKeys: readonly ForeignKey[]
 }
 
-/** Names are quoted, of tables with their schema, and ready to be read without their children. */
+/** Of tables, names as they are, and as they are read without their children. */
 interface ForeignKey {
   readonly name: string
-  /** As it is. */
   readonly relation: string
   readonly table: string
   readonly target: string
@@ -79,7 +78,7 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
       exists (select from fired where tgenabled in ('O', 'A')) as "hasTriggers",
       array(
         select json_build_object(
-          'name', quote_ident(conname),
+          'name', conname,
           'relation', f.relname, 'table', case f.relkind when 'p' then '' else 'only ' end || conrelid::regclass,
           'targetRelation', p.relname, 'target', case p.relkind when 'p' then '' else 'only ' end || confrelid::regclass,
           'isFull', confmatchtype = 'f',
@@ -121,7 +120,7 @@ export async function checkForeignKeys(
       `select exists (select from ${table} f where ${mine} and (${broken}${partly})) as broken`,
     )
     if (rows[0].broken) {
-      throw BackupIncompatible(`A row of the copy for the table "${relation}" is refused by its constraint ${name}.`)
+      throw BackupIncompatible(`A row of the copy for the table "${relation}" is refused by its constraint "${name}".`)
     }
   }
 }

@@ -104,7 +104,7 @@ export class SqliteDatabase {
    */
   async unguarded<T>({ shadows }: { readonly shadows: boolean }, work: () => Promise<T>): Promise<T> {
     this.own('pragma foreign_keys = off') // to no effect within a transaction
-    if (shadows) this.#database.enableDefensive(false)
+    if (shadows) this.#database.enableDefensive?.(false) // before Node 24.12 nothing is defended
     this.begin()
     let result: T
     try {
@@ -114,8 +114,7 @@ export class SqliteDatabase {
       throw error
     }
     this.commit()
-    if (shadows) this.own('pragma writable_schema = reset') // virtual tables look at theirs anew
-    if (shadows) this.#database.enableDefensive(true)
+    if (shadows) this.#database.enableDefensive?.(true)
     this.own('pragma foreign_keys = on')
     return result
   }

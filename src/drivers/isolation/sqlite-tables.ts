@@ -42,6 +42,7 @@ export function sqliteTables(ask: Ask): SqliteTable[] {
         isGenerated: column.hidden > 1,
         isFilled: column.name === 'tenant_id' && column.given !== null,
         isRequired: column.notnull === 1 && column.given === null && column.pk === 0,
+        ownType: null,
       })),
     }
   })

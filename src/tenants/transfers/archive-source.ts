@@ -64,8 +64,8 @@ async function* unaltered(chunks: AsyncIterable<Uint8Array>, row: BackupRow): As
     bytes += chunk.length
     yield chunk
   }
-  if (bytes !== row.sizeBytes) {
-    throw BackupIncompatible(`The archive has ${bytes} bytes; it had ${row.sizeBytes} when it was made.`)
+  if (bytes < (row.sizeBytes ?? 0)) {
+    throw BackupIncompatible(`The archive is cut off: it has ${bytes} of ${row.sizeBytes} bytes.`)
   }
   if (hash.digest('hex') !== row.sha256) throw BackupIncompatible('The archive has been altered since it was made.')
 }

@@ -10,6 +10,7 @@ import { isDatabaseUnavailable } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { versionOnArrival } from '../arrival-version.ts'
+import type { Circuits } from '../circuits.ts'
 import { TenantState } from '../errors.ts'
 import { TenantExitedMaintenance } from '../events.ts'
 import type { Fences } from '../fences.ts'
@@ -29,6 +30,7 @@ export interface SwitchParts {
   readonly versions: SchemaVersions
   readonly changes: TableChanges
   readonly fences: Fences
+  readonly circuits: Pick<Circuits, 'startAnew'>
   readonly places: Places
   /** How long what a tenant has left is kept. */
   readonly keptForMs: number
@@ -55,7 +57,7 @@ export async function switchTo(
   { place, was, migrations }: Destination,
   { from, action, also }: SwitchOptions,
 ): Promise<void> {
-  const { kernel, registry, storage, versions, changes, fences, places, keptForMs } = parts
+  const { kernel, registry, storage, versions, changes, fences, circuits, places, keptForMs } = parts
   const { database, events, clock } = kernel
   const driver = storage.driver(place.isolation)
   await database.transaction(async () => {
@@ -99,6 +101,7 @@ export async function switchTo(
     })
     if (leavesMaintenance) await events.publish(TenantExitedMaintenance, { tenantId: row.id })
     await also()
+    database.afterCommit(() => circuits.startAnew(row.id))
     database.afterCommit(() => fences.mend(row.id)) // one that was left behind is closed
   })
   await fences.opened(from.id)
