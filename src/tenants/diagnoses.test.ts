@@ -220,7 +220,7 @@ describe('storage', () => {
   test.each([
     ['missing', 'error', 'acme', 'is not there', 'drop schema t1_acme cascade'],
     ['closed', 'info', 'acme', 'is closed, though its tenant is active', CLOSED],
-    ['open', 'error', 'gone', 'is open, though its tenant is suspended or deleted', OPEN],
+    ['open', 'error', 'gone', 'is open, though its tenant is suspended, deleted, or being moved', OPEN],
     [
       'left-over',
       'warn',

@@ -181,6 +181,30 @@ describe.each(SHARED)('a drain of %s', (kind) => {
     expect(await other.rows()).toEqual([1, 2])
   })
 
+  test('nor for the processes that work for one of them', async () => {
+    const [ground, other] = [await fresh(), await fresh()]
+    await other.handle.pool.query(insert(1, other.id))
+    const busy = await other.handle.pool.connect()
+    await busy.query('begin')
+    await busy.query(
+      `select set_config(name, 'on', true) from pg_settings where name in ('debug_parallel_query', 'force_parallel_mode')`,
+    )
+    const working = watched(busy.query('select pg_sleep(60) from items'))
+    const [worker] = await eventually(async () => {
+      const text = `select leader_pid as pid from pg_stat_activity where leader_pid <> pid and wait_event = 'PgSleep' and datname = current_database()`
+      const found = await atServer(ground, text)
+      expect(found).toHaveLength(1)
+      return found
+    })
+    await driver.fence(ground.place)
+    await driver.drain(ground.place, { graceMs: 0, maxMs: 0 })
+    expect(working.isOver).toBe(false)
+    await atServer(ground, 'select pg_cancel_backend($1)', [worker.pid])
+    await expect(working.promise).rejects.toMatchObject({ code: '57014' })
+    await busy.query('rollback')
+    busy.release()
+  })
+
   test('does not wait for what has begun after it', async () => {
     const [ground, other] = [await fresh(), await fresh()]
     const connection = await driver.connect(ground.place)

@@ -39,8 +39,8 @@ interface Open {
   readonly id: string
   /** Null for one that is prepared: it is in no session. */
   readonly pid: number | null
-  /** Whether its mark is that of the tenant; null when it has none. */
-  readonly isOwn: boolean | null
+  /** By its mark; null when it has none. Those of other tenants are not asked for. */
+  readonly isOwn: true | null
   /** Whether the owner may end it. */
   readonly mayEnd: boolean
   /** Null when the owner may not know. */
@@ -76,7 +76,7 @@ async function ended(
   let failure: unknown
   for (let pollMs = FIRST_POLL_MS; older.size > 0; pollMs = Math.min(2 * pollMs, LONGEST_POLL_MS)) {
     signal?.throwIfAborted()
-    const open = (await read()).filter(({ id, isOwn }) => older.has(id) && isOwn !== false)
+    const open = (await read()).filter(({ id }) => older.has(id))
     if (open.length === 0) return
     const waitedMs = performance.now() - begun
     if (waitedMs >= maxMs) throw stillOpen(open, maxMs, failure)
@@ -105,7 +105,10 @@ async function end(server: PostgresServer, open: readonly Open[]): Promise<void>
   })
 }
 
-/** Of whoever may take the scope role: the login, and that of an earlier configuration. $1: the scope role, $2: the tenant. */
+/**
+ * Of whoever may take the scope role: the login, and that of an earlier configuration. What works for another transaction has no
+ * mark, and ends before it. $1: the scope role, $2: the tenant.
+ */
 const OPEN = `
   with locks as materialized (
     select coalesce(pid::text, virtualtransaction) as holder, pid, virtualxid, transactionid, locktype, objid from pg_locks
@@ -118,8 +121,8 @@ const OPEN = `
   )
   select virtualxid as id, pid, "isOwn", pg_has_role(usesysid, 'usage') as "mayEnd", xact_start as since
   from locks left join marks using (holder) join pg_stat_activity using (pid) join pg_roles on pg_roles.oid = usesysid
-  where locktype = 'virtualxid' and datname = current_database() and not rolsuper and rolname <> session_user
-    and pg_has_role(usesysid, $1::name, 'member') and "isOwn" is distinct from false
+  where locktype = 'virtualxid' and datname = current_database() and leader_pid is null
+    and not rolsuper and rolname <> session_user and pg_has_role(usesysid, $1::name, 'member') and "isOwn" is distinct from false
   union all
   select 'prepared ' || transaction, null, "isOwn", false, prepared
   from pg_prepared_xacts left join locks on transactionid = transaction left join marks using (holder)
