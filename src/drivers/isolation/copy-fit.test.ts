@@ -83,6 +83,11 @@ test.each<[why: string, description: CopyDescription, told: string[]]>([
     ['there is no sequence "free"'],
   ],
   [
+    'a sequence at no number',
+    copy([ID], { sequences: [{ name: 'notes_id_seq', lastValue: 'one', isCalled: true }] }),
+    ['the sequence "notes_id_seq" is at no number'],
+  ],
+  [
     'types and sequences of SQLite',
     copy([['id', 'INTEGER']], { engine: 'sqlite', sequences: [{ name: 'notes', lastValue: '1', isCalled: true }] }),
     [],

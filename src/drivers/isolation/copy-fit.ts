@@ -25,9 +25,10 @@ export function misfits({ engine, tables, sequences }: CopyDescription, stored: 
       const into = stored.tables.find(({ name }) => name === table.name)
       return into ? misfitsOf(table, into, engine) : [`there is no table "${table.name}"`]
     }),
-    ...(engine === 'postgres' ? sequences : [])
-      .filter(({ name }) => !stored.sequences.some((one) => one.name === name))
-      .map(({ name }) => `there is no sequence "${name}"`),
+    ...(engine === 'postgres' ? sequences : []).flatMap(({ name, lastValue }) => {
+      if (!stored.sequences.some((one) => one.name === name)) return [`there is no sequence "${name}"`]
+      return /^-?\d+$/.test(lastValue) ? [] : [`the sequence "${name}" is at no number`]
+    }),
   ]
 }
 

@@ -65,7 +65,9 @@ const isThere = async (schema: string) =>
 const busy = async () =>
   (
     await client.query(
-      `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'`,
+      `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
+        and (datname = current_database() or datname = $1)`,
+      [place('unwanted', 'database-pg').locator],
     )
   ).rows
 
@@ -368,7 +370,8 @@ describe('an import that nobody wants any more', () => {
       await eventually(async () => expect(await busy()).toEqual([]))
       if (kind === 'schema-pg') expect(await isThere(at.locator)).toBe(false)
       await side.drivers[kind].drop(at)
-      const { rows } = await client.query(`select from pg_locks where locktype = 'advisory'`)
+      const { rows } = await client.query(`select from pg_locks
+        where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
       expect(rows).toEqual([])
     },
   )

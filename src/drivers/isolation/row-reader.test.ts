@@ -67,8 +67,14 @@ describe('past the fence of a tenant', () => {
         await login.query('rollback')
       }
       await login.query(inScope('a', scopeRole, 'a'))
-      const { rows } = await login.query(`select read_by_owner('a') as a, read_by_owner('b') as b`)
-      expect(rows).toEqual([{ a: '0', b: '0' }])
+      // Where the owner has the rights of tenants' queries too, it meets the fence; else it sees nothing.
+      const reading = login.query(`select read_by_owner('a') as a, read_by_owner('b') as b`)
+      expect([{ a: '0', b: '0' }, FENCED]).toContainEqual(
+        await reading.then(
+          ({ rows }) => rows[0],
+          (error) => error.code,
+        ),
+      )
       await login.query('rollback')
     })
   })

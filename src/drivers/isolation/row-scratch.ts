@@ -53,7 +53,7 @@ const describing = ({ tables, sequences }: StoredSchema): CopyDescription => ({
   isolation: '',
   migrations: [],
   tables: tables.map((table) => ({ name: table.name, columns: copiedColumns(table) })),
-  sequences: sequences.map(({ name }) => ({ name, lastValue: '', isCalled: false })),
+  sequences: sequences.map(({ name }) => ({ name, lastValue: '0', isCalled: false })),
 })
 
 async function insertAll(client: pg.ClientBase, shared: Shared, made: StoredSchema): Promise<void> {

@@ -1,0 +1,236 @@
+/** What is taken up, given up and tidied away when whoever was at work on it is gone. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { openWorld, type World } from '../../testing/two-servers.ts'
+import { Attempt } from './attempt.ts'
+import { JOBS } from './jobs.ts'
+
+let world: World
+let clock: FakeClock
+beforeAll(async () => {
+  clock = fakeClock()
+  world = await openWorld(inject('postgresUrl'), {
+    role: 'api',
+    clock,
+    plans: {
+      defaultPlan: 'free',
+      definitions: { free: { limits: {} }, pro: { limits: {}, backups: { everyHours: 1, keep: 1 } } },
+    },
+  })
+})
+afterAll(() => world.end())
+
+const sql = (text: string, values: unknown[] = []) => world.tenancy.kernel.database.sql(text, values)
+const only = { isLast: true, signal: new AbortController().signal }
+const install = async (id: string, metadata = {}) => {
+  await world.tenancy.tenants.create({ id, name: id, metadata })
+  await world.tenancy.tenants.installation.install(id, only)
+}
+const silentFor = (id: string, seconds: number) =>
+  sql(`update multitenancy.transfers set lease_until = now() - $2 * interval '1 second' where id = $1`, [id, seconds])
+const claim = async (id: string, leaseMs = 60_000) => {
+  const attempt = await Attempt.claim(world.tenancy.kernel, id, { leaseMs, signal: only.signal })
+  if (!attempt) throw new Error('it could not be claimed')
+  return attempt
+}
+
+describe('an attempt', () => {
+  test('is one at a time, and ended by whoever takes its place once its lease has run out', async () => {
+    await install('leased')
+    const { id } = await world.transfers.backups.create('leased')
+    const first = await claim(id)
+    expect(await Attempt.claim(world.tenancy.kernel, id, { signal: only.signal })).toBeUndefined()
+    await world.transfers.work(id, only) // nothing: somebody is at work on it
+    expect(await world.transfers.get('leased', id)).toMatchObject({ state: 'running', attempts: 1 })
+
+    await silentFor(id, 1)
+    const second = await claim(id)
+    await expect(first.phase('writing')).rejects.toThrow('no longer')
+    expect(first.signal.aborted).toBe(true)
+    const { database } = world.tenancy.kernel
+    await expect(database.transaction(() => first.hold())).rejects.toThrow('no longer')
+    await database.transaction(() => second.hold())
+    first.close()
+    second.close()
+    await second.giveBack()
+    await world.transfers.work(id, only)
+    expect(await world.transfers.get('leased', id)).toMatchObject({ state: 'completed', attempts: 3 })
+  })
+
+  test('keeps its lease as long as it lives', async () => {
+    await install('living')
+    const { id } = await world.transfers.backups.create('living')
+    const attempt = await claim(id, 500)
+    const leaseOf = async () =>
+      (await sql('select lease_until from multitenancy.transfers where id = $1', [id])).rows[0]
+    const first = (await leaseOf()).lease_until
+    await eventually(async () => expect((await leaseOf()).lease_until.getTime()).toBeGreaterThan(first.getTime()))
+    attempt.close()
+    await attempt.giveBack()
+    await world.transfers.work(id, only)
+  })
+
+  test('that fails for a passing reason is tried again, and what it made is gone', async () => {
+    await install('passing')
+    const { transfer } = await world.transfers.move('passing', { placement: 'other' })
+    const stopped = AbortSignal.abort(new Error('the worker stops'))
+    await expect(world.transfers.work(transfer.id, { isLast: false, signal: stopped })).rejects.toThrow(
+      'the worker stops',
+    )
+    expect(await world.transfers.get('passing', transfer.id)).toMatchObject({ state: 'pending', attempts: 1 })
+    await world.transfers.work(transfer.id, only)
+    expect(await world.transfers.get('passing', transfer.id)).toMatchObject({ state: 'completed', attempts: 2 })
+  })
+
+  test('that fails for good leaves the tenant as it was, and says so in its audit trail', async () => {
+    await install('failing')
+    const { transfer } = await world.transfers.move('failing', { placement: 'other' })
+    await world.transfers.work(transfer.id, { isLast: true, signal: AbortSignal.abort(new Error('enough')) })
+    expect(await world.transfers.get('failing', transfer.id)).toMatchObject({
+      state: 'failed',
+      failure: { code: 'E_TRANSFER_FAILED' },
+    })
+    expect(await world.tenancy.tenants.get('failing')).toMatchObject({ placement: 'main', maintenance: null })
+    expect(await world.notes('failing')).toEqual([])
+  })
+})
+
+describe('what was lost', () => {
+  test('is sent again, at most ten times, and then given up', async () => {
+    await install('lost')
+    const { jobs } = world.tenancy.kernel
+    const { transfer } = await world.transfers.move('lost', { placement: 'other' })
+    await jobs.cancel(JOBS.move, transfer.id)
+    await world.transfers.recover()
+    expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(false) // its job may only be late
+    await silentFor(transfer.id, 3_600)
+    await world.transfers.recover()
+    expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(true)
+
+    await jobs.cancel(JOBS.move, transfer.id)
+    const killed = await claim(transfer.id)
+    killed.close()
+    await sql('update multitenancy.transfers set attempts = 10 where id = $1', [transfer.id])
+    await silentFor(transfer.id, 3_600)
+    await world.transfers.recover()
+    expect(await world.transfers.get('lost', transfer.id)).toMatchObject({
+      state: 'failed',
+      failure: { code: 'E_TRANSFER_LOST' },
+    })
+    expect(await world.notes('lost')).toEqual([])
+  })
+
+  test('of a clone is a tenant that failed, and is cloned again when it is activated', async () => {
+    await install('origin')
+    const { transfer, tenant } = await world.transfers.clone('origin', { id: 'orphan', name: 'Orphan' })
+    await world.transfers.work(transfer.id, { isLast: true, signal: AbortSignal.abort(new Error('enough')) })
+    expect(await world.tenancy.tenants.get(tenant.id)).toMatchObject({
+      status: 'failed',
+      failure: { code: 'E_TRANSFER_FAILED' },
+    })
+    const { db } = await world.tenancy.tenant('origin')
+    await db.insertInto('notes').values({ text: 'meanwhile' }).execute()
+    await world.tenancy.tenants.activate(tenant.id)
+    const [again] = (await world.transfers.list(tenant.id, { limit: 1 })).data
+    await world.transfers.work(again?.id ?? '', only)
+    expect(await world.tenancy.tenants.get(tenant.id)).toMatchObject({ status: 'active', failure: null })
+    expect(await world.notes(tenant.id)).toEqual(['meanwhile'])
+  })
+
+  test('storage past its time is dropped, and cannot be gone back to', async () => {
+    await install('past')
+    const { transfer } = await world.transfers.move('past', { isolation: 'database-pg' })
+    await world.transfers.work(transfer.id, only)
+    await world.transfers.recover()
+    const former = () => sql(`select locator from multitenancy.places where tenant_id = 'past'`)
+    expect((await former()).rows).toEqual([{ locator: 't1_past' }])
+    clock.advance(31 * 86_400_000)
+    await world.transfers.recover()
+    expect((await former()).rows).toEqual([])
+    const stored = await world.tenancy.tenants.storage.driver('schema-pg').inventory?.('main')
+    expect(stored?.map(({ locator }) => locator)).not.toContain('t1_past')
+    await expect(world.transfers.move('past', { undo: true })).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
+  })
+})
+
+describe('by themselves', () => {
+  beforeEach(async () => {
+    await sql(`delete from multitenancy.transfers; delete from multitenancy.backups`)
+  })
+  const steps = async () =>
+    (await Array.fromAsync(world.transfers.due())).filter(({ tenantId }) => tenantId === 'regular')
+  const backUp = async () => {
+    await world.transfers.runDue()
+    const [{ id = '' } = {}] = (await world.transfers.backups.list('regular', { limit: 1 })).data
+    await world.transfers.work(id, only)
+    return id
+  }
+
+  test('backups are made when the plan says, and the oldest go; those that were asked for stay', async () => {
+    await install('regular', { plan: 'pro' })
+    await install('spared')
+    const asked = await world.transfers.backups.create('regular', { note: 'by hand' })
+    await world.transfers.work(asked.id, only)
+    expect(await steps()).toEqual([{ tenantId: 'regular', what: 'make', backupId: null }])
+    const first = await backUp()
+    expect(await steps()).toEqual([])
+    clock.advance(3_600_000)
+    const second = await backUp()
+    expect(await steps()).toEqual([{ tenantId: 'regular', what: 'remove', backupId: first }])
+    await world.transfers.runDue()
+    const kept = (await world.transfers.backups.list('regular', { limit: 50 })).data
+    expect(kept.map(({ id, isScheduled }) => [id, isScheduled])).toEqual([
+      [second, true],
+      [asked.id, false],
+    ])
+    expect((await world.files()).filter((file) => file.startsWith('regular/'))).toHaveLength(2)
+    expect((await world.transfers.backups.list('spared', { limit: 50 })).data).toEqual([])
+  })
+
+  test('asked for by ten processes at once, one is made', async () => {
+    await install('regular', { plan: 'pro' }).catch(() => undefined) // when this test is run alone
+    await Promise.all(Array.from({ length: 10 }, () => world.transfers.runDue()))
+    expect((await world.transfers.backups.list('regular', { limit: 50 })).data).toHaveLength(1)
+  })
+})
+
+describe('the doctor', () => {
+  const findings = async () =>
+    (await world.tenancy.doctor.examine()).checks.filter(({ name }) =>
+      ['transfers', 'backups', 'storage'].includes(name),
+    )
+
+  test('tells of what is stuck, missed and left behind, and puts right what is ours', async () => {
+    await sql(`delete from multitenancy.transfers; delete from multitenancy.backups`)
+    await world.tenancy.doctor.fix({ approve: async () => true }) // what earlier tests have left
+    await install('sick', { plan: 'pro' })
+    const backup = await world.transfers.backups.create('sick')
+    await silentFor(backup.id, 3_600)
+    clock.advance(3 * 3_600_000)
+    await mkdir(join(world.archives, 'sick'), { recursive: true })
+    await writeFile(join(world.archives, 'sick', `${backup.id}.7.tar.gz`), 'an attempt that was given up')
+    await writeFile(join(world.archives, 'sick', '0198f0a4-0000-7000-8000-000000000001.1.tar.gz'), 'from elsewhere')
+    await sql(
+      `insert into multitenancy.places (isolation, placement, locator, epoch, tenant_id, state, since)
+       values ('schema-pg', 'main', 't7_sick', 7, 'sick', 'abandoned', now())`,
+    )
+    await sql('create schema t7_sick')
+    const codes = async () =>
+      (await findings()).filter(({ message }) => message.includes('sick')).map(({ code }) => code)
+    expect((await codes()).sort()).toEqual([
+      'backups.stale',
+      'backups.stray-file',
+      'backups.unknown-file',
+      'storage.abandoned',
+      'transfers.stuck',
+    ])
+    await world.tenancy.doctor.fix({ approve: async () => true })
+    expect((await codes()).sort()).toEqual(['backups.stale', 'backups.unknown-file', 'transfers.stuck'])
+    expect((await world.files()).filter((file) => file.startsWith('sick/'))).toHaveLength(1)
+    const { rows } = await sql(`select from pg_namespace where nspname = 't7_sick'`)
+    expect(rows).toEqual([])
+  })
+})
