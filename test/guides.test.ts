@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../src/drivers/isolation/database-pg.ts'
 import {
@@ -14,7 +15,11 @@ import {
 import { rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { readTenantMigrations, type TenantMigration } from '../src/tenants/migrations.ts'
+import { createTestDatabase } from '../src/testing/database.ts'
+import { dropWithRoles } from '../src/testing/roles.ts'
+import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
 
+const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..')
 const DOCS = join(ROOT, 'docs')
 
@@ -54,7 +59,7 @@ async function blocksOf(guide: string): Promise<Block[]> {
 test('their TypeScript is that of the package', async () => {
   const modules = blocks.filter(({ language }) => language === 'ts')
   expect(new Set(modules.map(({ name }) => name.replace(/-\d+$/, '')))).toEqual(
-    new Set(['embedding', 'isolation', 'migrations', 'operating', 'pgbouncer', 'protection']),
+    new Set(['backups', 'embedding', 'isolation', 'migrations', 'operating', 'pgbouncer', 'protection']),
   )
   const packages = join(directory, 'node_modules')
   await mkdir(packages)
@@ -122,3 +127,34 @@ describe('the tables that docs/migrations.md shows', () => {
     for (const id of ['acme', 'globex']) await opened.drop(placeOf(opened, id))
   })
 })
+
+/** In a shell, one after the other, as a reader types them; on a database of their own. */
+test.each(['backups', 'moving'])(
+  'the commands of docs/%s.md do what they say',
+  async (guide) => {
+    const commands = blocks.filter(({ name, language }) => name.startsWith(`${guide}-`) && language === 'sh')
+    const main = join(ROOT, 'src/cli/main.ts')
+    const script = [
+      'set -euo pipefail',
+      `tenantry() { "${process.execPath}" --conditions=tenantry-source "${main}" "$@"; }`,
+      ...commands.map(({ text }) => text),
+    ].join('\n')
+    const folder = join(directory, guide)
+    await mkdir(folder)
+    const database = await createTestDatabase(inject('postgresUrl'))
+    const env = {
+      ...process.env,
+      DATABASE_URL: database.url,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_ADMIN_TOKEN: 'a-token-for-the-guides',
+      TENANTRY_DATA_DIR: join(folder, 'data'),
+    }
+    try {
+      const { stderr } = await run('bash', ['-c', script], { cwd: folder, env })
+      expect(stderr).not.toMatch(/error/i)
+    } finally {
+      await dropWithRoles(inject('postgresUrl'), database)
+    }
+  },
+  120_000,
+)

@@ -1,0 +1,66 @@
+/** Backups, restores, clones and moves over HTTP, with the jobs carried out behind it. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { eventually } from '../../src/testing/tenancy.ts'
+import { type Opened, openApi } from '../contract/api.ts'
+
+let api: Opened
+beforeAll(async () => {
+  api = await openApi(inject('postgresUrl'))
+  await api.call('POST', '/tenants', { body: { id: 'acme', name: 'Acme' }, headers: { prefer: 'wait=20' } })
+})
+afterAll(() => api.end())
+
+const waiting = { prefer: 'wait=30' }
+const below = (location: string | null) => location?.replace('/admin/multitenancy', '') ?? ''
+const notes = async (id: string) => {
+  const { db } = await api.tenancy.tenant(id)
+  return (await db.selectFrom('notes').select('text').orderBy('text').execute()).map(({ text }) => text)
+}
+
+test('a backup is answered at once, and is at its address; who prefers to wait has it complete', async () => {
+  const { db } = await api.tenancy.tenant('acme')
+  await db.insertInto('notes').values({ text: 'first' }).execute()
+  const begun = await api.call('POST', '/tenants/acme/backup', { body: { note: 'nightly' } })
+  expect(begun).toMatchObject({ status: 202, json: { tenantId: 'acme', note: 'nightly', state: 'pending' } })
+  const at = below(begun.headers.get('location'))
+  await eventually(async () => expect((await api.call('GET', at)).json.state).toBe('completed'))
+
+  const waited = await api.call('POST', '/tenants/acme/backup', { headers: waiting })
+  expect(waited).toMatchObject({ status: 200, json: { state: 'completed', progress: { tables: 1, rows: 1 } } })
+  expect(waited.headers.get('preference-applied')).toBe('wait=30')
+  const { json } = await api.call('GET', '/tenants/acme/backups')
+  expect(json.data.map(({ id }: { id: string }) => id)).toEqual([waited.json.id, begun.json.id])
+})
+
+test('a restore tells where to see how far it is', async () => {
+  const backup = (await api.call('POST', '/tenants/acme/backup', { headers: waiting })).json
+  const { db } = await api.tenancy.tenant('acme')
+  await db.insertInto('notes').values({ text: 'later' }).execute()
+  const rehearsed = await api.call('POST', '/tenants/acme/restore', {
+    body: { backupId: backup.id, rehearse: true },
+    headers: waiting,
+  })
+  expect(rehearsed.status).toBe(200)
+  const rehearsal = await api.call('GET', below(rehearsed.headers.get('location')))
+  expect(rehearsal.json).toMatchObject({ kind: 'rehearsal', state: 'completed', compared: 'contents' })
+  expect(await notes('acme')).toEqual(['first', 'later'])
+
+  const restored = await api.call('POST', '/tenants/acme/restore', { body: { backupId: backup.id }, headers: waiting })
+  expect(restored).toMatchObject({ status: 200, json: { id: backup.id } })
+  const transfer = await api.call('GET', below(restored.headers.get('location')))
+  expect(transfer.json).toMatchObject({ kind: 'restore', state: 'completed', phase: 'done', backupId: backup.id })
+  expect(await notes('acme')).toEqual(['first'])
+})
+
+test('a clone and a move are answered as the tenant, in its first state or in its last', async () => {
+  const cloned = await api.call('POST', '/tenants/acme/clone', { body: { id: 'copy', name: 'Copy' }, headers: waiting })
+  expect(cloned).toMatchObject({ status: 200, json: { id: 'copy', status: 'active' } })
+  const moved = await api.call('POST', '/tenants/copy/move', { body: { isolation: 'database-pg' }, headers: waiting })
+  expect(moved).toMatchObject({ status: 200, json: { id: 'copy', isolation: 'database-pg', maintenance: null } })
+  expect(await notes('copy')).toEqual(['first'])
+  const back = await api.call('POST', '/tenants/copy/move', { body: { undo: true } })
+  expect(back).toMatchObject({ status: 202, json: { id: 'copy', isolation: 'database-pg' } })
+  const at = below(back.headers.get('location'))
+  await eventually(async () => expect((await api.call('GET', at)).json.state).toBe('completed'))
+  expect((await api.call('GET', '/tenants/copy')).json.isolation).toBe('schema-pg')
+})
