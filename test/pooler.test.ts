@@ -251,6 +251,30 @@ test('a configuration that does not know of the pooler is refused, whoever came 
   await aware.drop(place)
 })
 
+test.each(['schema-pg, batch', 'rowscope-pg, batch'])(
+  'a drain is not held up by the transaction that has the only session: %s',
+  async (kind) => {
+    const driver = await installation.open(pooled, {
+      driver: () => (KINDS[kind]?.make ?? schemaPg)(),
+      migrations: proofMigrations('postgres'),
+    })
+    const [place, beside] = [placeOf(driver, 'drained'), placeOf(driver, 'beside')]
+    for (const one of [place, beside]) await driver.provision(one)
+    const client = await directHandle(driver, place).pool.connect()
+    await client.query('begin')
+    await client.query(`insert into items (id, owner) values (1, 'of drained')`)
+    const waiting = raw(directHandle(driver, beside).db, 'select owner from items')
+    await driver.fence(place)
+    await driver.drain(place, { graceMs: 0 })
+    expect(await waiting).toEqual([])
+    await expect(client.query('commit')).rejects.toThrow()
+    client.release(true)
+    await driver.unfence(place)
+    expect(await raw(directHandle(driver, place).db, 'select owner from items')).toEqual([])
+    for (const one of [place, beside]) await driver.drop(one)
+  },
+)
+
 test('a tenancy works through it', async () => {
   const tenancy = await createTenancy({
     database: { url: direct.url },

@@ -1,5 +1,6 @@
 /** A process that carries out transfers, or writes notes, until it is killed. */
 import { setImmediate as turn } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { directory } from '../../src/drivers/archives/directory.ts'
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
@@ -71,6 +72,7 @@ async function write(tenancy: Tenancy, tenantId: string, as: string, signal: Abo
         else
           await transaction(async (inside) => {
             await inside.selectFrom('notes').select('text').limit(1).execute()
+            await sql`select pg_sleep(0.02)`.execute(inside) // so that some are always under way
             await inside.insertInto('notes').values({ text }).execute()
           })
         written.acknowledged.push(text)

@@ -126,7 +126,7 @@ function takeDirectly(
       isFreezing: false,
     }))
     onPhase?.('indexing')
-    await refuseOtherRows(client, shared, others)
+    await refuseOtherRows(client, shared, copy.description.tables)
     await checkForeignKeys(client, facts, stored, tenant)
     return {
       rows,

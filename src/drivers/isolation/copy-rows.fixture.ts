@@ -15,7 +15,7 @@ export const TABLES = {
   name: '0001_tables',
   checksum: 'a',
   up: `create type mood as enum ('sad', 'happy');
-    create table countries (code text primary key); comment on table countries is 'tenantry: shared';
+    create table countries (code text primary key, lower text generated always as (lower(code)) stored); comment on table countries is 'tenantry: shared';
     create table notes (${TENANT}, id int generated always as identity (increment by 2 cache 3), country text references countries,
       parent int, body text not null, mood mood, moods mood[], twice int generated always as (id * 2) stored,
       primary key (tenant_id, id), foreign key (tenant_id, parent) references notes);
@@ -27,7 +27,7 @@ export const COUNTRIES = { name: '0002_countries', checksum: 'b', up: `insert in
 export const LATER = {
   name: '0003_later',
   checksum: 'c',
-  up: `alter table notes rename body to text; alter table notes add column shout text;
+  up: `alter table countries rename code to id; alter table notes rename body to text; alter table notes add column shout text;
     update notes set shout = upper(text);
     create table shouts (${TENANT}, id int generated always as identity (start with 100), shout text, primary key (tenant_id, id));
     insert into shouts (tenant_id, shout) select tenant_id, shout from notes`,

@@ -38,16 +38,21 @@ export { rowObjects } from './row-policies-sql.ts'
  * each table that cannot be protected, and what to do about it. Changes nothing, and takes no lock, when nothing has drifted.
  */
 export async function protectRows(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
-  const isProtected = async () => {
+  const looked = async () => {
     const facts = await existing(client, schema, scopeRole)
     refuse(faultsOf(facts))
     return { facts, repairs: repairsOf(facts, scopeRole) }
   }
-  if ((await isProtected()).repairs.length === 0) return
+  if ((await looked()).repairs.length === 0) return
   await client.query(`select pg_advisory_xact_lock(hashtextextended('tenantry rows ' || $1, 0))`, [schema])
-  const { facts, repairs } = await isProtected() // somebody else may have done it meanwhile
+  const { facts, repairs } = await looked() // somebody else may have done it meanwhile
   await repair(client, facts, repairs, [policyDefinition('tenant', scopeRole).prefix])
-  refuse((await isProtected()).repairs)
+  refuse((await looked()).repairs)
+}
+
+/** Whether there is nothing that `protectRows` would repair: without its policy, a table has no rows for whom that is for. */
+export async function isProtected(client: pg.ClientBase, schema: string, scopeRole: string): Promise<boolean> {
+  return repairsOf(await existing(client, schema, scopeRole), scopeRole).length === 0
 }
 
 /** What `protectRows` would refuse or repair; empty for a schema that is protected as it has to be. */
@@ -77,11 +82,6 @@ export const withRowsOf = <T>(
   tenant: string,
   work: () => Promise<T>,
 ): Promise<T> => withSetting(client, schema, [ONE_TENANT, tenant], work)
-
-/** Whether the owner's policies are as this version wants them, so that nothing is repaired by the two above. */
-export async function admitsOwner(client: pg.ClientBase, schema: string): Promise<boolean> {
-  return ownerRepairsOf(await existing(client, schema)).length === 0
-}
 
 async function withSetting<T>(
   client: pg.ClientBase,

@@ -6,11 +6,16 @@ import pg from 'pg'
 import { BackupIncompatible } from '../../tenants/copy.ts'
 import { relationsOf } from './copy-tables.ts'
 import { beginAlone, inTransaction } from './owner-transaction.ts'
-import { admitsOwner, withRowsOf } from './row-policies.ts'
+import { isProtected, protectRows } from './row-policies.ts'
 import { ONE_TENANT } from './row-policies-sql.ts'
 import { isExempt } from './row-removal.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
+
+interface Rows {
+  readonly tenant: string
+  readonly scopeRole: string
+}
 
 export interface RowReader {
   /** Whether it sees the rows of all when it takes no role. */
@@ -23,27 +28,20 @@ export interface RowReader {
 export async function rowReader(
   client: pg.ClientBase,
   schema: string,
-  { tenant, scopeRole }: { readonly tenant: string; readonly scopeRole: string },
+  { tenant, scopeRole }: Rows,
 ): Promise<RowReader> {
+  // In a transaction that lasts, policies could not be put right; without them there would be fewer rows, in silence.
+  if (!(await isProtected(client, schema, scopeRole))) {
+    const protect = () => protectRows(client, schema, scopeRole)
+    await inTransaction(client, protect, { begin: beginAlone(schema, LOCK_TIMEOUT_MS) })
+  }
   const names = `select set_config('${ONE_TENANT}', ${pg.escapeLiteral(tenant)}, true)`
-  if (await isExempt(client)) {
-    const takes = `select set_config('role', ${pg.escapeLiteral(scopeRole)}, true)`
-    return { isExempt: true, statements: [names, takes] }
-  }
-  // Of another version, its policies might admit nobody, in silence: in a transaction that lasts, they could not be changed.
-  if (!(await admitsOwner(client, schema))) {
-    const change = () => withRowsOf(client, schema, tenant, async () => undefined)
-    await inTransaction(client, change, { begin: beginAlone(schema, LOCK_TIMEOUT_MS) })
-  }
-  return { isExempt: false, statements: [names] }
+  if (!(await isExempt(client))) return { isExempt: false, statements: [names] }
+  return { isExempt: true, statements: [names, `select set_config('role', ${pg.escapeLiteral(scopeRole)}, true)`] }
 }
 
 /** The same for whoever copies all rows of the tenant: throws when it might not see them all. */
-export async function readingRows(
-  client: pg.ClientBase,
-  schema: string,
-  rows: { readonly tenant: string; readonly scopeRole: string },
-): Promise<RowReader> {
+export async function readingRows(client: pg.ClientBase, schema: string, rows: Rows): Promise<RowReader> {
   const reader = await rowReader(client, schema, rows)
   await refuseHidden(client, schema, reader.isExempt ? rows.scopeRole : undefined)
   return reader

@@ -6,7 +6,7 @@
  * that run then of all times, it is not done.
  */
 import pg from 'pg'
-import { BackupIncompatible, type CopiedSequence } from '../../tenants/copy.ts'
+import { BackupIncompatible, type CopiedSequence, type CopiedTable } from '../../tenants/copy.ts'
 import type { Rows } from './copy-load.ts'
 import { isTenants, qualified, relationsOf, type StoredSchema } from './copy-tables.ts'
 import type { PostgresMigrator } from './postgres-migrator.ts'
@@ -126,16 +126,19 @@ export async function checkForeignKeys(
 }
 
 /** Of tables that all tenants read, a copy may have no row that is not there already. Throws `E_BACKUP_INCOMPATIBLE`, naming the table. */
-export async function refuseOtherRows(client: pg.ClientBase, shared: Shared, names: readonly string[]): Promise<void> {
-  for (const table of shared.stored.tables.filter((one) => names.includes(one.name) && !isTenants(one))) {
-    const columns = table.columns.map(({ name }) => `${pg.escapeIdentifier(name)}::text`).join(', ')
-    const [copied, there] = [shared.scratch, shared.schema].map((schema) => qualified(schema, table.name))
-    const { rows } = await client.query(
-      `select exists (select ${columns} from ${copied} except select ${columns} from ${there}) as other`,
-    )
+export async function refuseOtherRows(
+  client: pg.ClientBase,
+  { schema, scratch, stored }: Shared,
+  copied: readonly CopiedTable[],
+): Promise<void> {
+  const shared = stored.tables.filter((table) => !isTenants(table)).map(({ name }) => name)
+  for (const { name, columns } of copied.filter((table) => shared.includes(table.name))) {
+    const texts = columns.map((column) => `${pg.escapeIdentifier(column.name)}::text`).join(', ')
+    const [incoming, there] = [scratch, schema].map((one) => `select ${texts} from ${qualified(one, name)}`)
+    const { rows } = await client.query(`select exists (${incoming} except ${there}) as other`)
     if (rows[0].other) {
       throw BackupIncompatible(
-        `The copy has rows of the table "${table.name}" that are not there; all tenants read it, so an import does not write to it.`,
+        `The copy has rows of the table "${name}" that are not there; all tenants read it, so an import does not write to it.`,
       )
     }
   }
