@@ -127,7 +127,7 @@ function takeDirectly(
     }))
     onPhase?.('indexing')
     await refuseOtherRows(client, shared, copy.description.tables)
-    await checkForeignKeys(client, facts, stored, tenant)
+    await checkForeignKeys(client, facts, tenant)
     return {
       rows,
       sequences: await sequencesOf(client, schema, copy, stored, `tenant_id = ${pg.escapeLiteral(tenant)}`),

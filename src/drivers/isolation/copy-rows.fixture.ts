@@ -16,6 +16,7 @@ export const TABLES = {
   checksum: 'a',
   up: `create type mood as enum ('sad', 'happy');
     create table countries (code text primary key, lower text generated always as (lower(code)) stored); comment on table countries is 'tenantry: shared';
+    create table cities (id int primary key, country text references countries); comment on table cities is 'tenantry: shared';
     create table notes (${TENANT}, id int generated always as identity (increment by 2 cache 3), country text references countries,
       parent int, body text not null, mood mood, moods mood[], twice int generated always as (id * 2) stored,
       primary key (tenant_id, id), foreign key (tenant_id, parent) references notes);

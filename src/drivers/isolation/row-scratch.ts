@@ -71,7 +71,7 @@ async function insertAll(client: pg.ClientBase, shared: Shared, made: StoredSche
     if (role) await client.query(role)
     await withRows(() => client.query(`with ${inserts.join(', ')} select`))
     if (noRole) await client.query(noRole)
-    if (facts.mayBeQuiet) await checkForeignKeys(client, facts, stored, tenant)
+    if (facts.mayBeQuiet) await checkForeignKeys(client, facts, tenant)
     else if (facts.hasTriggers) await refuseChanges(client, shared, tables)
   })
 }

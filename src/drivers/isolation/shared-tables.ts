@@ -10,6 +10,7 @@ import { BackupIncompatible, type CopiedSequence, type CopiedTable } from '../..
 import type { Rows } from './copy-load.ts'
 import { isTenants, qualified, relationsOf, type StoredSchema } from './copy-tables.ts'
 import type { PostgresMigrator } from './postgres-migrator.ts'
+import { queryPinned } from './row-policies-sql.ts'
 import type { RowReader } from './row-reader.ts'
 
 export interface SharedStorage {
@@ -49,13 +50,16 @@ export interface SharedFacts {
   readonly foreignKeys: readonly ForeignKey[]
 }
 
-/** Of tables, names as they are, and as they are read without their children. */
+/** Of a table with tenants' rows. */
 interface ForeignKey {
   readonly name: string
-  readonly relation: string
+  /** The name of the table. */
+  readonly of: string
+  /** The same as it is read without its children. */
   readonly table: string
   readonly target: string
-  readonly targetRelation: string
+  /** Whether it refers to what all tenants share. */
+  readonly isShared: boolean
   /** Of the table, as `f`. */
   readonly columns: readonly string[]
   /** Whether a row of the target, `p`, is the one that `f` refers to. */
@@ -65,8 +69,9 @@ interface ForeignKey {
 }
 
 export async function sharedFacts(client: pg.ClientBase, schema: string): Promise<SharedFacts> {
-  const { rows } = await client.query(`
-    with ${relationsOf(schema)},
+  const [{ rows }] = (await queryPinned(
+    client,
+    `with ${relationsOf(schema)},
     fired as materialized (
       select tgenabled from relation join pg_trigger on tgrelid = relation.oid where not tgisinternal and tgenabled <> 'D'),
     key as materialized (select k.* from relation join pg_constraint k on conrelid = relation.oid)
@@ -78,9 +83,9 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
       exists (select from fired where tgenabled in ('O', 'A')) as "hasTriggers",
       array(
         select json_build_object(
-          'name', conname,
-          'relation', f.relname, 'table', case f.relkind when 'p' then '' else 'only ' end || conrelid::regclass,
-          'targetRelation', p.relname, 'target', case p.relkind when 'p' then '' else 'only ' end || confrelid::regclass,
+          'name', conname, 'of', f.relname, 'isShared', there_id.attnum is null,
+          'table', case f.relkind when 'p' then '' else 'only ' end || conrelid::regclass,
+          'target', case p.relkind when 'p' then '' else 'only ' end || confrelid::regclass,
           'isFull', confmatchtype = 'f',
           'columns', array(
             select format('f.%I', attname) from unnest(conkey) with ordinality as k (number, position)
@@ -92,7 +97,10 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
             join pg_attribute there on there.attrelid = confrelid and there.attnum = confkey[position]
             join pg_operator o on o.oid = conpfeqop[position] join pg_namespace n on n.oid = oprnamespace))
         from key join pg_class f on f.oid = conrelid join pg_class p on p.oid = confrelid
-        where contype = 'f' and conparentid = 0 and convalidated order by key.oid) as "foreignKeys"`)
+        join pg_attribute here_id on here_id.attrelid = conrelid and here_id.attname = 'tenant_id'
+        left join pg_attribute there_id on there_id.attrelid = confrelid and there_id.attname = 'tenant_id'
+        where contype = 'f' and conparentid = 0 and convalidated order by key.oid) as "foreignKeys"`,
+  )) as [pg.QueryResult]
   return rows[0]
 }
 
@@ -103,24 +111,22 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
 export async function checkForeignKeys(
   client: pg.ClientBase,
   { foreignKeys }: SharedFacts,
-  { tables }: StoredSchema,
   tenant: string,
 ): Promise<void> {
-  const isOfTenants = (relation: string) => tables.some((table) => table.name === relation && isTenants(table))
   const mine = `f.tenant_id = ${pg.escapeLiteral(tenant)}`
-  for (const { name, relation, table, target, targetRelation, columns, match, isFull } of foreignKeys) {
-    const nulls = `num_nulls(${columns.join(', ')})`
-    if (!isOfTenants(targetRelation)) {
+  for (const { name, of, table, target, isShared, columns, match, isFull } of foreignKeys) {
+    if (isShared) {
       const referred = `select from ${target} p where exists (select from ${table} f where ${mine} and ${match}) for key share`
       await client.query(`select count(*) from (${referred}) as held`)
     }
+    const nulls = `num_nulls(${columns.join(', ')})`
     const broken = `${nulls} = 0 and not exists (select from ${target} p where ${match})`
     const partly = isFull ? ` or ${nulls} between 1 and ${columns.length - 1}` : ''
     const { rows } = await client.query(
       `select exists (select from ${table} f where ${mine} and (${broken}${partly})) as broken`,
     )
     if (rows[0].broken) {
-      throw BackupIncompatible(`A row of the copy for the table "${relation}" is refused by its constraint "${name}".`)
+      throw BackupIncompatible(`A row of the copy for the table "${of}" is refused by its constraint "${name}".`)
     }
   }
 }
