@@ -5,11 +5,13 @@ import type { Mutant } from './mutant.ts'
 import { READER_MUTANTS } from './reader-mutants.ts'
 import { SCOPE_MUTANTS } from './scope-mutants.ts'
 import { SQL_MUTANTS } from './sql-mutants.ts'
+import { TRANSFER_MUTANTS } from './transfer-mutants.ts'
 
 export const MUTANTS: readonly Mutant[] = [
   ...SCOPE_MUTANTS,
   ...CONNECTION_MUTANTS,
   ...DRIVER_MUTANTS,
   ...SQL_MUTANTS,
+  ...TRANSFER_MUTANTS,
   ...READER_MUTANTS,
 ]

@@ -401,6 +401,34 @@ describe('an import that nobody wants any more', () => {
     expect(await isThere('t1_endless')).toBe(false)
   })
 
+  test('ends at the server too, which would work for nobody', async () => {
+    const { database } = side.installation
+    const name = pg.escapeIdentifier(new URL(side.installation.url).pathname.slice(1))
+    await database.sql(`alter database ${name} set client_connection_check_interval = 0`)
+    const slow = {
+      name: '0001_slow',
+      checksum: '',
+      up: `create table few (id int); create materialized view slow as select pg_sleep(300)::text from few`,
+    }
+    const by = await side.installation.open(await side.installation.prepare(), {
+      driver: () => schemaPg(),
+      migrations: [slow],
+    })
+    await provisioned(by, 'slow')
+    await by.execute(place('slow'), { text: 'insert into few values (1)' })
+    const controller = new AbortController()
+    const taking = by.import(place('slower'), replayed(await exported(by, place('slow'))), {
+      signal: controller.signal,
+    })
+    await eventually(async () =>
+      expect((await busy()).map(({ query }) => query)).toEqual([expect.stringMatching(/^refresh/)]),
+    )
+    controller.abort()
+    await expect(taking).rejects.toMatchObject({ name: 'AbortError' })
+    await eventually(async () => expect(await busy()).toEqual([]))
+    await database.sql(`alter database ${name} reset client_connection_check_interval`)
+  })
+
   test('has not begun when the signal came before', async () => {
     for (const kind of OWN) {
       const importing = side.drivers[kind].import(place('before', kind), replayed(copy), {
@@ -409,6 +437,31 @@ describe('an import that nobody wants any more', () => {
       await expect(importing).rejects.toMatchObject({ name: 'AbortError' })
     }
   })
+})
+
+test('an import whose session is ended has made nothing', async () => {
+  const ended: TenantCopy = {
+    ...replayed(copy),
+    async *tables() {
+      for await (const { table, csv } of replayed(copy).tables()) {
+        yield {
+          table,
+          csv: (async function* () {
+            yield* csv
+            if (table.name !== 'people') return
+            await eventually(async () => {
+              const { rowCount } = await client.query(`select pg_terminate_backend(pid) from pg_stat_activity
+                where application_name = 'tenantry ddl' and datname = current_database() and query like 'copy "t1_ended"%'`)
+              expect(rowCount).toBe(1)
+            })
+          })(),
+        }
+      }
+    },
+  }
+  await expect(take(place('ended'), ended)).rejects.toThrow()
+  await eventually(async () => expect(await busy()).toEqual([]))
+  expect(await isThere('t1_ended')).toBe(false)
 })
 
 describe('an import whose connection is cut', () => {

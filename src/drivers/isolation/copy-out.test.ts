@@ -68,6 +68,10 @@ const busy = async (side: Side) =>
     )
   ).rows
 
+/** As an administrator may end a session that copies. */
+const END = `select pg_terminate_backend(pid) from pg_stat_activity
+  where application_name = 'tenantry ddl' and datname = current_database() and query like 'copy %' and state = 'active'`
+
 const CSV = {
   tokens: `id,place\n${Array.from({ length: 100 }, (_, n) => `${n + 1},here\n`).join('')}`,
   there: 'id\n',
@@ -270,6 +274,12 @@ describe.each(KINDS)('a copy out of %s', (kind) => {
         for await (const { csv } of copy.tables()) for await (const _ of csv) controller.abort(reason)
       }, controller.signal)
       await expect(aborted).rejects.toBe(reason)
+      const ended = reading(async (copy) => {
+        for await (const { table, csv } of copy.tables()) {
+          for await (const _ of csv) if (table.name === 'tokens') await side.reach(place, (client) => client.query(END))
+        }
+      })
+      await expect(ended).rejects.toThrow()
       const [idle, none] = [new AbortController(), new Error('nor this')]
       const waiting = reading(async () => {
         idle.abort(none)

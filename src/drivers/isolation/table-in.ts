@@ -26,6 +26,7 @@ export async function copyTableIn(
   const columns = table.columns.map((column) => pg.escapeIdentifier(column.name)).join(', ')
   const options = `format csv, header match, encoding 'UTF8'${isFreezing ? ', freeze' : ''}`
   const stream = client.query(from(`copy ${name} (${columns}) from stdin (${options})`))
+  stream.on('error', () => undefined) // also when the pipeline hears no more of it
   const source = new Source(csv)
   try {
     await pipeline(source, stream)
