@@ -80,6 +80,42 @@ describe.each(OWNERS)('into shared tables, by %s,', (owner) => {
     })
   })
 
+  test('also one that refers to what all tenants share, and somebody added by hand', async () => {
+    await withSide(owner, async (side, newer) => {
+      await fill(side, 'rowscope-pg', 'source')
+      await side.installation.database.sql(`insert into tenantry_rows.countries values ('at')`)
+      await ask(side, 'rowscope-pg', 'source', `update notes set country = 'at'`)
+      const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+      const driver = await newer('rowscope-pg')
+      await driver.migrate(places(side, 'rowscope-pg', 'source'))
+      await take(driver, 'taken', replayed(copy))
+      expect(await ask(side, 'rowscope-pg', 'taken', 'select distinct country from notes')).toEqual([['at']])
+      await side.installation.database.sql(
+        `update tenantry_rows.notes set country = null; delete from tenantry_rows.countries where id = 'at'`,
+      )
+      await expect(take(driver, 'again', replayed(copy))).rejects.toThrow('"notes_country_fkey"')
+    })
+  })
+
+  test('a migration that makes rows of somebody else makes none out of a copy', async () => {
+    await withSide(owner, async (side) => {
+      await fill(side, 'rowscope-pg', 'source')
+      const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+      const up = `insert into notes (tenant_id, body) select 'other', 'theirs' from notes limit 1`
+      const driver = await side.installation.open(await side.installation.prepare(), {
+        driver: () => side.makers['rowscope-pg'](),
+        migrations: [...BEFORE, { name: '0003_of_others', checksum: '', up }],
+      })
+      await driver.migrate(places(side, 'rowscope-pg', 'source'))
+      const before = await everything(side)
+      await expect(take(driver, 'taken', replayed(copy))).rejects.toMatchObject({
+        code: 'E_BACKUP_INCOMPATIBLE',
+        message: expect.stringContaining('rows of another tenant'),
+      })
+      expect(await everything(side)).toEqual(before)
+    })
+  })
+
   test('tables that are older than the copy are migrated first, for all', async () => {
     await withSide(owner, async (side, newer) => {
       await fill(side, 'rowscope-pg', 'other')

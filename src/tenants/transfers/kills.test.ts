@@ -1,21 +1,21 @@
 /**
- * Transfers that are killed, and writers that go on through a move.
+ * Transfers that are killed.
  *
  * A transfer says what it does before it does it, in its row. The test lets it wait there: a trigger on that row waits for a lock that
  * the test has. When somebody waits for it, the process that carries out the transfer is killed with SIGKILL, and its session
  * with it, so that what it had begun to say was never said.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { Database } from '../src/kernel/database.ts'
-import { createLogger } from '../src/kernel/logger.ts'
-import type { Transfer } from '../src/tenants/transfers/transfer.ts'
-import { type Child, startChild } from '../src/testing/child.ts'
-import { eventually } from '../src/testing/tenancy.ts'
-import { ISOLATIONS, openWorld, type World } from '../src/testing/two-servers.ts'
-import { migrationsOf } from './transfers/migrations.ts'
-import type { Asked, ProcessOptions, Written } from './transfers/process.fixture.ts'
+import { Database } from '../../kernel/database.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { type Child, startChild } from '../../testing/child.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
+import { migrationsOf } from './grown.fixture.ts'
+import type { Transfer } from './transfer.ts'
+import type { Asked, ProcessOptions } from './transfer-process.fixture.ts'
 
-const PROGRAM = new URL('./transfers/process.fixture.ts', import.meta.url)
+const PROGRAM = new URL('./transfer-process.fixture.ts', import.meta.url)
 const LOCK = 4_004
 const NOTES = Array.from({ length: 20 }, (_, index) => `note ${index}`)
 
@@ -170,39 +170,3 @@ async function killedAt(phase: string, transferId: string): Promise<void> {
   holder.abort()
   await holding
 }
-
-describe('while two processes write', () => {
-  test.each([
-    ['schema-pg', 'database-pg'],
-    ['database-pg', 'rowscope-pg'],
-    ['rowscope-pg', 'schema-pg'],
-  ])(
-    'a move from %s to %s keeps every write that was acknowledged, once, and none that was refused',
-    async (from, to) => {
-      const id = `writers-${from.slice(0, 3)}`
-      await install(id, from)
-      const writers = [await startChild(PROGRAM, options), await startChild(PROGRAM, options)]
-      for (const [index, writer] of writers.entries()) await ask(writer, { write: id, as: `w${index}` })
-      await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(NOTES.length + 20))
-
-      const { transfer } = await world.transfers.move(id, { isolation: to, placement: 'other' })
-      await world.transfers.work(transfer.id, idle)
-      expect(await world.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed' })
-      const atTheSwitch = (await world.notes(id)).length
-      await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(atTheSwitch + 20))
-      const all: Written[] = await Promise.all(writers.map((writer) => ask(writer, { stop: true })))
-      for (const writer of writers) await writer.kill('SIGTERM')
-
-      const found = (await world.notes(id)).filter((text) => !NOTES.includes(text))
-      expect(new Set(found).size).toBe(found.length)
-      const there = new Set(found)
-      const acknowledged = all.flatMap((written) => written.acknowledged)
-      expect(acknowledged.filter((text) => !there.has(text))).toEqual([])
-      expect(all.flatMap((written) => written.refused).filter((text) => there.has(text))).toEqual([])
-      const unknown = new Set(all.flatMap((written) => written.unknown))
-      expect(found.filter((text) => !unknown.has(text)).sort()).toEqual(
-        acknowledged.filter((text) => !unknown.has(text)).sort(),
-      )
-    },
-  )
-})

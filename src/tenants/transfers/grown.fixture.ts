@@ -1,5 +1,5 @@
 /** Tables of tenants that have grown: a backup of before has to be brought up to date. */
-import type { TenantMigration } from '../../src/tenants/migrations.ts'
+import type { TenantMigration } from '../migrations.ts'
 
 const ALL: readonly TenantMigration[] = [
   {

@@ -1,15 +1,15 @@
 /** A process that carries out transfers, or writes notes, until it is killed. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { directory } from '../../src/drivers/archives/directory.ts'
-import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
-import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
-import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
-import { createLogger } from '../../src/kernel/logger.ts'
-import { createTenancy, type Tenancy } from '../../src/tenancy.ts'
-import { serveParent } from '../../src/testing/child.ts'
-import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
-import { migrationsOf } from './migrations.ts'
+import { directory } from '../../drivers/archives/directory.ts'
+import { databasePg } from '../../drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { createTenancy, type Tenancy } from '../../tenancy.ts'
+import { serveParent } from '../../testing/child.ts'
+import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { migrationsOf } from './grown.fixture.ts'
 
 export interface ProcessOptions {
   readonly url: string

@@ -1,0 +1,64 @@
+/** Writers in two processes that go on through a move. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type Child, startChild } from '../../testing/child.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { openWorld, type World } from '../../testing/two-servers.ts'
+import { migrationsOf } from './grown.fixture.ts'
+import type { Asked, ProcessOptions, Written } from './transfer-process.fixture.ts'
+
+const PROGRAM = new URL('./transfer-process.fixture.ts', import.meta.url)
+const NOTES = Array.from({ length: 20 }, (_, index) => `note ${index}`)
+
+let world: World
+let options: ProcessOptions
+beforeAll(async () => {
+  world = await openWorld(inject('postgresUrl'), { role: 'api', migrations: migrationsOf('all') })
+  options = { url: world.url, otherUrl: world.otherUrl, archives: world.archives }
+})
+afterAll(() => world?.end())
+
+const idle = { isLast: true, signal: new AbortController().signal }
+const install = async (id: string, isolation: string) => {
+  await world.tenancy.tenants.create({ id, name: id, isolation })
+  await world.tenancy.tenants.installation.install(id, idle)
+  const { db } = await world.tenancy.tenant(id)
+  await db
+    .insertInto('notes')
+    .values(NOTES.map((text) => ({ text })))
+    .execute()
+}
+const ask = (child: Child, asked: Asked) => child.ask(asked)
+
+test.each([
+  ['schema-pg', 'database-pg'],
+  ['database-pg', 'rowscope-pg'],
+  ['rowscope-pg', 'schema-pg'],
+])(
+  'a move from %s to %s keeps every write that was acknowledged, once, and none that was refused',
+  async (from, to) => {
+    const id = `writers-${from.slice(0, 3)}`
+    await install(id, from)
+    const writers = [await startChild(PROGRAM, options), await startChild(PROGRAM, options)]
+    for (const [index, writer] of writers.entries()) await ask(writer, { write: id, as: `w${index}` })
+    await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(NOTES.length + 20))
+
+    const { transfer } = await world.transfers.move(id, { isolation: to, placement: 'other' })
+    await world.transfers.work(transfer.id, idle)
+    expect(await world.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed' })
+    const atTheSwitch = (await world.notes(id)).length
+    await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(atTheSwitch + 20))
+    const all: Written[] = await Promise.all(writers.map((writer) => ask(writer, { stop: true })))
+    for (const writer of writers) await writer.kill('SIGTERM')
+
+    const found = (await world.notes(id)).filter((text) => !NOTES.includes(text))
+    expect(new Set(found).size).toBe(found.length)
+    const there = new Set(found)
+    const acknowledged = all.flatMap((written) => written.acknowledged)
+    expect(acknowledged.filter((text) => !there.has(text))).toEqual([])
+    expect(all.flatMap((written) => written.refused).filter((text) => there.has(text))).toEqual([])
+    const unknown = new Set(all.flatMap((written) => written.unknown))
+    expect(found.filter((text) => !unknown.has(text)).sort()).toEqual(
+      acknowledged.filter((text) => !unknown.has(text)).sort(),
+    )
+  },
+)
