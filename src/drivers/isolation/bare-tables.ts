@@ -30,8 +30,8 @@ export interface BareOptions {
   readonly tenantId: string
   /** They stay bare but for what says whose a row is: their rows are on their way to others. */
   readonly isPassing?: boolean
-  /** Foreign keys to tables that are not loaded come back without being validated. */
-  readonly trustsOthers?: boolean
+  /** What becomes of foreign keys to a table of the schema that is not loaded. */
+  readonly others?: (table: string) => 'checked' | 'trusted' | 'gone'
 }
 
 /** Plans it, in the transaction that is going to do it. @param tables that are to be loaded, partitions not among them */
@@ -39,7 +39,7 @@ export async function bareTables(
   client: pg.ClientBase,
   schema: string,
   tables: readonly string[],
-  { tenantId, isPassing = false, trustsOthers = false }: BareOptions,
+  { tenantId, isPassing = false, others = () => 'checked' }: BareOptions,
 ): Promise<Bared> {
   if (tables.length === 0) return { off: [], on: [] }
   const [result] = (await queryPinned(client, factsText(schema, tables))) as [pg.QueryResult]
@@ -49,7 +49,7 @@ export async function bareTables(
   const filled = fillings.map((table) => `${filling(table)} ${FILLING}`)
   const on = [
     ...indexes.flatMap(indexBack),
-    ...constraints.flatMap((constraint) => constraintBack(constraint, trustsOthers)),
+    ...constraints.flatMap((constraint) => constraintBack(constraint, others)),
     ...triggers.map(({ table, name, state }) => `alter table only ${table} enable ${ENABLED[state]}trigger ${name}`),
     ...forced.map((table) => `alter table only ${table} force row level security`),
     ...(deferred.length > 0 ? [`set constraints ${deferred.join(', ')} deferred`] : []),
@@ -104,7 +104,8 @@ interface Constraint {
   readonly name: string
   readonly definition: string
   readonly comment: string | null
-  readonly refersToOthers: boolean
+  /** Of a foreign key, when that is not loaded: the table that it refers to. */
+  readonly other: string | null
 }
 
 const FILLING = 'tenantry.current_tenant()'
@@ -132,10 +133,12 @@ function indexBack({ name, qualifiedName, table, definition, ...index }: Index):
   ]
 }
 
-function constraintBack(constraint: Constraint, trustsOthers: boolean): string[] {
-  const { owner, definition, comment } = constraint
+function constraintBack(constraint: Constraint, others: NonNullable<BareOptions['others']>): string[] {
+  const { owner, definition, comment, other } = constraint
+  const kind = other === null ? 'checked' : others(other)
+  if (kind === 'gone') return []
   const name = pg.escapeIdentifier(constraint.name)
-  const isTrusted = trustsOthers && constraint.refersToOthers && !/ NOT (VALID|ENFORCED)$/.test(definition)
+  const isTrusted = kind === 'trusted' && !/ NOT (VALID|ENFORCED)$/.test(definition)
   return [
     `alter ${owner} add constraint ${name} ${definition}${isTrusted ? ' not valid' : ''}`,
     ...(comment === null
@@ -183,20 +186,20 @@ const factsText = (schema: string, tables: readonly string[]): string => `
       order by indexrelid) as indexes,
     array(select json_build_object(
         'owner', owner, 'name', conname, 'definition', pg_get_constraintdef(oid),
-        'comment', obj_description(oid, 'pg_constraint'), 'refersToOthers', others)
+        'comment', obj_description(oid, 'pg_constraint'), 'other', other)
       from (
         select oid, conname, 'table ' || conrelid::regclass as owner,
-          conrelid not in (select oid from family) or confrelid not in (select oid from family) as others
+          (select relname from relation where oid = confrelid and oid not in (select oid from family)) as other
         from reference
-        union all select k.oid, conname, 'table ' || conrelid::regclass, false
+        union all select k.oid, conname, 'table ' || conrelid::regclass, null
         from family join pg_constraint k on conrelid = family.oid
         where contype in ('c', 'n') and not convalidated and conislocal and coninhcount = 0
-        union all select k.oid, conname, 'domain ' || contypid::regtype, false
+        union all select k.oid, conname, 'domain ' || contypid::regtype, null
         from pg_namespace n
         join pg_depend d on refclassid = 'pg_namespace'::regclass and refobjid = n.oid and refobjsubid = 0
           and classid = 'pg_type'::regclass
         join pg_constraint k on conrelid = 0 and contypid = objid
-        where nspname = ${pg.escapeLiteral(schema)} and not convalidated) as dropped (oid, conname, owner, others)
+        where nspname = ${pg.escapeLiteral(schema)} and not convalidated) as dropped (oid, conname, owner, other)
       order by oid) as constraints,
     array(select json_build_object('table', tgrelid::regclass, 'name', quote_ident(tgname), 'state', tgenabled)
       from family join pg_trigger on tgrelid = family.oid

@@ -169,6 +169,38 @@ describe.each(OWNERS)('by %s,', (owner) => {
   )
 })
 
+test('what rows of a copy refer to stays until they are there', async () => {
+  await withSide('a superuser', async (side) => {
+    await fill(side, 'rowscope-pg', 'source')
+    const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+    await ask(side, 'rowscope-pg', 'source', 'delete from notes')
+    const proxy = await startFaultProxy(side.installation.url)
+    try {
+      const placement = await side.installation.prepare()
+      const slow = await side.installation.open(
+        { ...placement, url: proxy.through(placement.url) },
+        { driver: () => rowscopePg(), migrations: BEFORE },
+      )
+      await slow.provision(places(side, 'rowscope-pg', 'other'))
+      // By then all has been looked at, and nothing is committed.
+      const fault = proxy.at('set constraints all', 'hang')
+      const importing = take(slow, 'taken', replayed(copy)).catch((error) => error)
+      await fault.happened
+      const remove = (code: string) =>
+        side.installation.database.sql(
+          `set lock_timeout = '50ms'; delete from tenantry_rows.countries where code = '${code}'`,
+        )
+      await expect(remove('de')).rejects.toMatchObject({ code: '55P03' })
+      await remove('fr')
+      fault.end()
+      expect(await importing).toBeInstanceOf(Error)
+      await slow.stop()
+    } finally {
+      await proxy.close()
+    }
+  })
+})
+
 test('a placement that has had migrations which are not known here takes no copy', async () => {
   await withSide('a superuser', async (side, newer) => {
     const driver = side.drivers['rowscope-pg']

@@ -82,16 +82,23 @@ describe.each(OWNERS)('into shared tables, by %s,', (owner) => {
 
   test('also one that refers to what all tenants share, and somebody added by hand', async () => {
     await withSide(owner, async (side, newer) => {
+      const { database } = side.installation
       await fill(side, 'rowscope-pg', 'source')
-      await side.installation.database.sql(`insert into tenantry_rows.countries values ('at')`)
-      await ask(side, 'rowscope-pg', 'source', `update notes set country = 'at'`)
+      await database.sql(`insert into tenantry_rows.countries values ('at');
+        insert into tenantry_rows.colors (name, mood) values ('BLUE', 'happy'), ('GRAY', null);
+        insert into tenantry_rows.cities values (8, 'at', 3)`)
+      await ask(side, 'rowscope-pg', 'source', `update notes set country = 'at', color = 2, city = 8`)
       const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
       const driver = await newer('rowscope-pg')
       await driver.migrate(places(side, 'rowscope-pg', 'source'))
       await take(driver, 'taken', replayed(copy))
-      expect(await ask(side, 'rowscope-pg', 'taken', 'select distinct country from notes')).toEqual([['at']])
-      await side.installation.database.sql(
-        `update tenantry_rows.notes set country = null; delete from tenantry_rows.countries where id = 'at'`,
+      expect(await ask(side, 'rowscope-pg', 'taken', 'select country, shout from notes order by id')).toEqual([
+        ['at', 'ONEBLUE'],
+        ['at', 'TWOBLUE'],
+      ])
+      await database.sql(
+        `update tenantry_rows.notes set country = null; update tenantry_rows.cities set country = null;
+          delete from tenantry_rows.countries where id = 'at'`,
       )
       await expect(take(driver, 'again', replayed(copy))).rejects.toThrow('"notes_country_fkey"')
     })

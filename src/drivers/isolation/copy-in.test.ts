@@ -82,9 +82,9 @@ describe('storage that was made by an import', () => {
     const before = await rowsIn(side, place('full'))
     expect(Object.keys(before).filter((name) => before[name]?.length === 0)).toEqual([])
     // Nobody has refreshed the views of the source.
-    const { a_first, '0 second': second, ...after } = await rowsIn(side, place('again'))
-    expect([a_first, second]).toEqual([['(3)'], ['(4)']])
-    const { a_first: _, '0 second': __, ...expected } = before
+    const { a_first, '0 second': second, over_forced, ...after } = await rowsIn(side, place('again'))
+    expect([a_first, second, over_forced]).toEqual([['(3)'], ['(4)'], ['(1)']])
+    const { a_first: _, '0 second': __, over_forced: ___, ...expected } = before
     expect(after).toEqual({ ...expected, owned: ['(again,1)', '(again,2)'] })
     await driver.drop(place('again'))
   })
@@ -123,6 +123,42 @@ describe('storage that was made by an import', () => {
         await theirs.end()
       }
     })
+  })
+
+  test('has its indexes where they were', async () => {
+    const name = `elsewhere_${Math.random().toString(36).slice(2, 10)}`
+    await client.query('set allow_in_place_tablespaces = on')
+    await client.query(`create tablespace ${name} location ''`)
+    const spread = {
+      name: '0001_spread',
+      checksum: '',
+      up: `create table spread (id int, a int, b int); create index on spread (b) tablespace pg_default;
+        create index on spread (a) tablespace ${name}; alter table spread add primary key (id) using index tablespace ${name}`,
+    }
+    const there = await openSide(inject('postgresUrl'), { migrations: [spread] })
+    try {
+      const by = there.drivers['schema-pg']
+      const [fresh, made] = [places(there, 'schema-pg', 'fresh'), places(there, 'schema-pg', 'made')]
+      await by.provision(fresh)
+      await there.installation.database.sql(
+        `alter database ${pg.escapeIdentifier(new URL(there.installation.url).pathname.slice(1))} set default_tablespace = ${name}`,
+      )
+      const again = await there.installation.open(await there.installation.prepare(), {
+        driver: () => schemaPg(),
+        migrations: [spread],
+      })
+      await take(made, replayed(await exported(by, fresh)), again)
+      const tablespaces = `select relname, reltablespace <> 0 as "isElsewhere" from pg_class
+        where relnamespace = 't1_made'::regnamespace and relkind = 'i' order by relname`
+      expect((await there.installation.database.sql(tablespaces)).rows).toEqual([
+        { relname: 'spread_a_idx', isElsewhere: true },
+        { relname: 'spread_b_idx', isElsewhere: false },
+        { relname: 'spread_pkey', isElsewhere: true },
+      ])
+    } finally {
+      await there.end()
+      await client.query(`drop tablespace ${name}`)
+    }
   })
 
   test('goes on from where the copy was, not from where its rows end', async () => {

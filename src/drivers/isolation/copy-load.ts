@@ -38,7 +38,7 @@ export type Rows = ReadonlyMap<string, number>
 
 export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy, options: LoadOptions): Promise<Rows> {
   const { schema, searchPath, tenantId } = target
-  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenantId, row_security: 'off' }
+  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenantId }
   return withSettings(client, settings, async () => {
     const stored = await existingIn(client, schema, searchPath)
     refuseMisfit(copy.description, stored)

@@ -82,11 +82,7 @@ async function begun(client: pg.ClientBase, source: Source): Promise<TablesOut> 
 }
 
 /** What there is in the snapshot; undefined when a table is gone already. */
-async function locked(
-  client: pg.ClientBase,
-  source: Source,
-  before: StoredSchema,
-): Promise<StoredSchema | undefined> {
+async function locked(client: pg.ClientBase, source: Source, before: StoredSchema): Promise<StoredSchema | undefined> {
   try {
     await all(client, 'begin isolation level repeatable read, read only', ...locks(before, source), setting(READING))
     return await tablesOf(client, source)

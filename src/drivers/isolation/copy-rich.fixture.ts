@@ -84,6 +84,7 @@ const TABLES = `
   create materialized view a_first as select count(*) as n from shown;
   create unique index a_first_n on a_first (n);
   drop materialized view m_second;
+  create materialized view over_forced as select count(*) as n from grouped;
   create view between_them as select n from a_first;
   create materialized view "0 second" as select n + 1 as n from between_them;
   create table "Weird ""table"". name" ("select" int, "a.b" text, "c ""d""" text, ${LONGEST} text);

@@ -16,20 +16,25 @@ export const TABLES = {
   checksum: 'a',
   up: `create type mood as enum ('sad', 'happy');
     create table countries (code text primary key, lower text generated always as (lower(code)) stored); comment on table countries is 'tenantry: shared';
-    create table cities (id int primary key, country text references countries); comment on table cities is 'tenantry: shared';
+    create table colors (id int generated always as identity primary key, name text not null, mood mood); comment on table colors is 'tenantry: shared';
+    create table cities (id int primary key, country text references countries, color int not null default 1 references colors); comment on table cities is 'tenantry: shared';
     create table notes (${TENANT}, id int generated always as identity (increment by 2 cache 3), country text references countries,
-      parent int, body text not null, mood mood, moods mood[], twice int generated always as (id * 2) stored,
+      parent int, body text not null, color int references colors, city int references cities, mood mood, moods mood[], twice int generated always as (id * 2) stored,
       primary key (tenant_id, id), foreign key (tenant_id, parent) references notes);
     create table hens (${TENANT}, id int, egg int not null, primary key (tenant_id, id));
     create table eggs (${TENANT}, id int, hen int not null, primary key (tenant_id, id), foreign key (tenant_id, hen) references hens);
     alter table hens add foreign key (tenant_id, egg) references eggs deferrable`,
 }
-export const COUNTRIES = { name: '0002_countries', checksum: 'b', up: `insert into countries values ('de'), ('fr')` }
+export const COUNTRIES = {
+  name: '0002_countries',
+  checksum: 'b',
+  up: `insert into countries values ('de'), ('fr'); insert into colors (name) values ('RED')`,
+}
 export const LATER = {
   name: '0003_later',
   checksum: 'c',
-  up: `alter table countries rename code to id; alter table notes rename body to text; alter table notes add column shout text;
-    update notes set shout = upper(text);
+  up: `insert into colors (name) values ('GREEN'); insert into cities values (7, 'de'); alter table countries rename code to id; alter table notes rename body to text; alter table notes add column shout text;
+    update notes set shout = upper(text) || coalesce((select name from colors where colors.id = color), '');
     create table shouts (${TENANT}, id int generated always as identity (start with 100), shout text, primary key (tenant_id, id));
     insert into shouts (tenant_id, shout) select tenant_id, shout from notes`,
 }

@@ -92,7 +92,10 @@ describe('a sequence is moved', () => {
     expect(await next('counter', worker)).toBe(1)
     // It stands at 100 already, and the worker has the rest of a hundred.
     await advance(at(90), stored('counter', { cache: '100' }))
-    expect(await next('counter', worker)).toBeGreaterThan(90)
+    expect(await next('counter', worker)).toBe(101)
+    for (let n = 0; n < 10; n++) await next('counter', worker)
+    await advance(at(105), stored('counter', { cache: '100' }))
+    expect(await next('counter', worker)).toBe(201)
   })
 
   test('when a transaction that took a value has ended, and others do not wait for that', async () => {

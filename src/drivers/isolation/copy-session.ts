@@ -36,7 +36,8 @@ const PATIENCE: Settings = {
 
 export const READING: Settings = { ...VALUES, ...PATIENCE, synchronize_seqscans: 'off' }
 
-export const LOADING: Settings = { ...VALUES, ...PATIENCE }
+/** What is built again says itself where. */
+export const LOADING: Settings = { ...VALUES, ...PATIENCE, default_tablespace: '' }
 
 /** No trigger runs. Only for who may set it, also to set it back. */
 export const QUIET: Settings = { session_replication_role: 'replica' }

@@ -12,9 +12,24 @@ import { refuseMisfit, withRows } from './copy-fit.ts'
 import { type LoadOptions, loadCopy } from './copy-load.ts'
 import { readSequences, sequencesOf } from './copy-sequences.ts'
 import { LOADING, QUIET, type Settings, withSettings } from './copy-session.ts'
-import { copiedColumns, existingIn, isTenants, qualified, type StoredSchema, type StoredTable } from './copy-tables.ts'
+import {
+  copiedColumns,
+  existingIn,
+  isTenants,
+  qualified,
+  type StoredColumn,
+  type StoredSchema,
+  type StoredTable,
+} from './copy-tables.ts'
 import { rightsIn } from './schema-rights.ts'
-import { checkForeignKeys, refuseOtherRows, type Shared, type Taken } from './shared-tables.ts'
+import {
+  checkForeignKeys,
+  type ForeignKey,
+  refuseOtherRows,
+  type Shared,
+  sharedFacts,
+  type Taken,
+} from './shared-tables.ts'
 
 /** In the transaction that removes the schema again. */
 export async function takeByScratch(
@@ -32,7 +47,11 @@ export async function takeByScratch(
   await migrator.installOnly(client, scratch, searchPath, copied)
   const target = { schema: scratch, searchPath, tenantId: tenant }
   const isPassing = pending.length === 0
-  const rows = await loadCopy(client, target, copy, { onPhase, log, isPassing, trustsOthers: true })
+  const known = isPassing ? [] : await othersOf(client, shared, copy)
+  const { foreignKeys } = await sharedFacts(client, scratch)
+  const others = (name: string) => (known.some((table) => table.name === name) ? 'trusted' : 'gone')
+  const rows = await loadCopy(client, target, copy, { onPhase, log, isPassing, others })
+  for (const table of known) await fillReferred(client, shared, table, foreignKeys)
   onPhase?.('migrating')
   await migrator.installOnly(client, scratch, searchPath, pending)
   const made = await existingIn(client, scratch, searchPath)
@@ -42,6 +61,45 @@ export async function takeByScratch(
   // Migrations may have taken values.
   const sequences = await (isPassing ? sequencesOf(client, scratch, copy, made) : readSequences(client, scratch, made))
   return { rows, sequences }
+}
+
+/**
+ * Tables that the copy does not have because all tenants share them, and that are now as they were then. Where one is not, nothing
+ * refers to it until the rows are where they belong.
+ */
+async function othersOf(client: pg.ClientBase, shared: Shared, { description }: TenantCopy): Promise<StoredTable[]> {
+  const { scratch, searchPathOf, stored } = shared
+  const { tables } = await existingIn(client, scratch, searchPathOf(scratch))
+  return tables.filter((table) => {
+    const now = stored.tables.find(({ name }) => name === table.name)
+    const isSame = writable(table).every(({ name, type }) =>
+      now?.columns.some((column) => column.name === name && column.type === type),
+    )
+    return now && isSame && !isTenants(now) && !description.tables.some(({ name }) => name === table.name)
+  })
+}
+
+/** Migrations may touch rows that refer to what somebody has added there by hand. All else is there by migrations, or will be. */
+async function fillReferred(
+  client: pg.ClientBase,
+  { scratch, schema }: Shared,
+  table: StoredTable,
+  foreignKeys: readonly ForeignKey[],
+): Promise<void> {
+  const referring = foreignKeys.filter(({ to }) => to === table.name)
+  if (referring.length === 0) return
+  const name = qualified(scratch, table.name)
+  const { rows } = await client.query(
+    `select conname from pg_constraint where contype = 'f' and conrelid = $1::regclass`,
+    [name],
+  )
+  for (const { conname } of rows)
+    await client.query(`alter table ${name} drop constraint ${pg.escapeIdentifier(conname)}`)
+  const columns = writable(table)
+  const values = columns.map((column) => valueFor(column, scratch))
+  const referred = referring.map((key) => `exists (select from ${key.table} f where ${key.match})`)
+  await client.query(`insert into ${name} (${columns.map((column) => pg.escapeIdentifier(column.name)).join(', ')}) overriding system value
+    select ${values.join(', ')} from ${qualified(schema, table.name)} p where ${referred.join(' or ')} on conflict do nothing`)
 }
 
 /** Tables of the copy as they are by now. */
@@ -78,17 +136,20 @@ async function insertAll(client: pg.ClientBase, shared: Shared, made: StoredSche
 
 const takes = (role: string): string => `select set_config('role', ${pg.escapeLiteral(role)}, true)`
 
-/** Types that a schema has for itself are others than those of the same names elsewhere: their values pass as texts. */
 function insertOf(table: StoredTable, { schema, scratch, tenant }: Shared): string {
-  const columns = table.columns.filter(({ isGenerated, isFilled }) => !isGenerated && !isFilled)
-  const names = columns.map(({ name }) => pg.escapeIdentifier(name))
-  const values = columns.map(({ name, ownType }) =>
-    ownType === null || ownType === undefined
-      ? pg.escapeIdentifier(name)
-      : `${pg.escapeIdentifier(name)}::text::${pg.escapeIdentifier(schema)}.${ownType}`,
-  )
+  const names = writable(table).map(({ name }) => pg.escapeIdentifier(name))
+  const values = writable(table).map((column) => valueFor(column, schema))
   return `insert into ${qualified(schema, table.name)} (${['tenant_id', ...names].join(', ')}) overriding system value
     select ${[pg.escapeLiteral(tenant), ...values].join(', ')} from ${from(table, scratch)}`
+}
+
+const writable = ({ columns }: StoredTable): StoredColumn[] =>
+  columns.filter(({ isGenerated, isFilled }) => !isGenerated && !isFilled)
+
+/** Types that a schema has for itself are others than those of the same names elsewhere: their values pass as texts. */
+function valueFor({ name, ownType }: StoredColumn, schema: string): string {
+  const value = pg.escapeIdentifier(name)
+  return ownType ? `${value}::text::${pg.escapeIdentifier(schema)}.${ownType}` : value
 }
 
 const from = ({ name, isPartitioned }: StoredTable, schema: string): string =>

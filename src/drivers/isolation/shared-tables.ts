@@ -51,11 +51,13 @@ export interface SharedFacts {
 }
 
 /** Of a table with tenants' rows. */
-interface ForeignKey {
+export interface ForeignKey {
   readonly name: string
   /** The name of the table. */
   readonly of: string
-  /** The same as it is read without its children. */
+  /** That of the table which it refers to. */
+  readonly to: string
+  /** The same as they are read without their children. */
   readonly table: string
   readonly target: string
   /** Whether it refers to what all tenants share. */
@@ -83,7 +85,7 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
       exists (select from fired where tgenabled in ('O', 'A')) as "hasTriggers",
       array(
         select json_build_object(
-          'name', conname, 'of', f.relname, 'isShared', there_id.attnum is null,
+          'name', conname, 'of', f.relname, 'to', p.relname, 'isShared', there_id.attnum is null,
           'table', case f.relkind when 'p' then '' else 'only ' end || conrelid::regclass,
           'target', case p.relkind when 'p' then '' else 'only ' end || confrelid::regclass,
           'isFull', confmatchtype = 'f',

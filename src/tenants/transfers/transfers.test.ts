@@ -1,14 +1,13 @@
 /** Backups, restores, clones and moves, as a host sees them: on every driver, and between any two. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import branding from '../../satellites/branding/index.ts'
 import { type Recorded, recorded } from '../../testing/recorded.ts'
 import { installed } from '../../testing/tenancy.ts'
 import { ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
 
-let world: World<[ReturnType<typeof branding>]>
+let world: World
 let said: Recorded
 beforeAll(async () => {
-  world = await openWorld(inject('postgresUrl'), { satellites: [branding()] })
+  world = await openWorld(inject('postgresUrl'))
   said = recorded(world.tenancy)
 })
 afterAll(() => world.end())
@@ -63,11 +62,10 @@ describe.each(ISOLATIONS)('a tenant on %s', (isolation) => {
     )
   })
 
-  test('is cloned with its rows, its metadata and its brand, and the two are apart', async () => {
+  test('is cloned with its rows and its metadata, and the two are apart', async () => {
     const [id, copy] = [name('clone'), name('cloned')]
     const { db } = await world.tenant(id, { isolation })
     await world.tenancy.tenants.update(id, { metadata: { plan: 'free', seats: 3 }, domains: [`${id}.example`] })
-    await world.tenancy.branding.update(id, { displayName: 'Acme' })
     const begun = await world.transfers.clone(id, { id: copy, name: 'A copy' })
     expect(begun.tenant).toMatchObject({ id: copy, status: 'provisioning', isolation, domains: [] })
     await world.done(begun)
@@ -77,7 +75,6 @@ describe.each(ISOLATIONS)('a tenant on %s', (isolation) => {
       metadata: { plan: 'free', seats: 3 },
       domains: [],
     })
-    expect(await world.tenancy.branding.get(copy)).toMatchObject({ displayName: 'Acme' })
     await db.insertInto('notes').values({ text: 'only here' }).execute()
     await (await world.tenancy.tenant(copy)).db.deleteFrom('notes').where('text', '=', 'first').execute()
     expect([await world.notes(id), await world.notes(copy)]).toEqual([['first', 'second', 'only here'], ['second']])
