@@ -36,7 +36,7 @@ import { usable } from './tenant-source.ts'
 import type { Archives } from './transfers/archives.ts'
 import type { BackupSettings } from './transfers/backups.ts'
 import { Places } from './transfers/places.ts'
-import { cancelTransfers } from './transfers/requests.ts'
+import { cancelTransfers, keepMaintenance } from './transfers/requests.ts'
 import { Transfers } from './transfers/transfers.ts'
 import { type Transition, Transitions } from './transition.ts'
 
@@ -207,6 +207,7 @@ export class Tenants {
         maintenance: { message, retryAfterSeconds, since: maintenance?.since ?? now.toISOString() },
       }),
       changed: async (_, before) => {
+        if (before.heldBy) await keepMaintenance(this.#kernel.database, id)
         if (before.maintenance) return // its words changed; it had been entered before
         await this.#kernel.events.publish(TenantEnteredMaintenance, { tenantId: id, message, retryAfterSeconds })
       },

@@ -4,6 +4,7 @@ import { expect } from 'vitest'
 import { catalogueOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
 import type { TenancyConfig } from '../../src/tenancy.ts'
+import { BackupTenant } from '../../src/tenants/transfers/jobs.ts'
 import { type Answer, type Api, FAILING, openApi, type Sent } from './api.ts'
 import { breaches, type Described } from './document.ts'
 import { ledger } from './ledger.ts'
@@ -57,9 +58,19 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
 
 async function backedUp({ tenancy }: Api, tenantId: string, how: 'completed' | 'failed'): Promise<string> {
   const { transfers } = tenancy.tenants
+  const { database, jobs } = tenancy.kernel
   const { id } = await transfers.backups.create(tenantId)
-  const signal = how === 'failed' ? AbortSignal.abort() : new AbortController().signal
-  await transfers.work(id, { isLast: true, signal })
+  if (how === 'failed') {
+    // As when every attempt was killed.
+    await jobs.cancel(BackupTenant, id)
+    await database.sql(
+      `update multitenancy.transfers set attempts = 10, lease_until = now() - interval '1 hour' where id = $1`,
+      [id],
+    )
+    await transfers.recover()
+  } else {
+    await transfers.work(id, { isLast: true, signal: new AbortController().signal })
+  }
   expect((await transfers.get(tenantId, id)).state).toBe(how)
   return id
 }

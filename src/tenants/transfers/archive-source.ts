@@ -19,8 +19,15 @@ export async function withCopy<T>(
   const { tenantId, backupId } = transfer
   const row = await archiveOf(parts, tenantId, backupId ?? '')
   const copy = await readArchive(plain(parts, row), { tenantId, backupId: row.id })
+  const { description } = copy
+  const known = {
+    description,
+    estimatedRows: row.rows ?? undefined,
+    tables: () => copy.tables(),
+    totals: () => copy.totals(),
+  }
   try {
-    return await work(copy)
+    return await work(known)
   } finally {
     await copy.close()
   }

@@ -2,14 +2,19 @@
  * Archives that are started by whoever first needs them: most commands never do, and storage that is away for now must not keep
  * anything else from starting. Tried again after a failure.
  */
+import { TenancyError } from '../../kernel/errors.ts'
 import type { Archives } from './archives.ts'
+import { ArchivesUnusable } from './errors.ts'
 
 export function onDemand(archives: Archives): Archives {
   let starting: Promise<void> | undefined
   const start = () => {
     starting ??= archives.start().catch((error) => {
       starting = undefined
-      throw error
+      if (error instanceof TenancyError) throw error
+      throw ArchivesUnusable('The place of the backups cannot be used as it is configured; the log says why.', {
+        cause: error,
+      })
     })
     return starting
   }

@@ -24,6 +24,8 @@ export class AttemptLost extends Error {
 export class Attempt {
   readonly transfer: TransferRow
   readonly meter = new Meter()
+  /** Of the places that it has begun. */
+  readonly epochs: number[] = []
   readonly #database: Database
   readonly #log: Logger
   readonly #worker: string
@@ -32,6 +34,7 @@ export class Attempt {
   readonly #renewing: NodeJS.Timeout
   readonly signal: AbortSignal
   #phase: Phase = 'waiting'
+  #isRenewing = false
 
   /** Undefined when it has ended, or somebody else is at work on it. @param signal ends the attempt, not the transfer. */
   static async claim(
@@ -43,14 +46,14 @@ export class Attempt {
     const transfer = await database
       .query<TenantTables>()
       .updateTable('transfers')
-      .set(({ eb, fn, ref }) => ({
+      .set(({ eb }) => ({
         state: 'running',
         phase: 'waiting',
         progress: null,
         attempts: eb('attempts', '+', 1),
         worker,
         leaseUntil: leaseFor(leaseMs),
-        startedAt: fn.coalesce(ref('startedAt'), sql<Date>`now()`),
+        startedAt: sql<Date>`now()`,
       }))
       .where('id', '=', id)
       .where(({ eb, and, or }) =>
@@ -94,13 +97,14 @@ export class Attempt {
     const held = await this.#database
       .query<TenantTables>()
       .selectFrom('transfers')
-      .select('id')
+      .select('enteredMaintenance')
       .where('id', '=', this.transfer.id)
       .where('worker', '=', this.#worker)
       .where('state', '=', 'running')
       .forUpdate()
       .executeTakeFirst()
     if (!held) throw this.#lose()
+    this.transfer.enteredMaintenance = held.enteredMaintenance // an operator may have taken it over
   }
 
   /** In a transaction that has called `hold`. */
@@ -120,7 +124,7 @@ export class Attempt {
       .execute()
   }
 
-  /** Lets the next attempt begin at once. */
+  /** Lets the next attempt begin at once. Nothing, when it is no longer this one's to give. */
   async giveBack(): Promise<void> {
     await this.#database
       .query<TenantTables>()
@@ -156,9 +160,15 @@ export class Attempt {
 
   /** A backoffice that is away takes nothing from anybody: `hold` decides when it is back. */
   #renewUnlessAway(): void {
-    this.#renew().catch((error) => {
-      this.#log.warn({ err: error, transfer: this.transfer.id }, 'the lease of a transfer could not be renewed')
-    })
+    if (this.#isRenewing) return // it waits for `hold`, and one of them is enough
+    this.#isRenewing = true
+    this.#renew()
+      .catch((error) => {
+        this.#log.warn({ err: error, transfer: this.transfer.id }, 'the lease of a transfer could not be renewed')
+      })
+      .finally(() => {
+        this.#isRenewing = false
+      })
   }
 
   #lose(): AttemptLost {

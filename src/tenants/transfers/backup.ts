@@ -13,6 +13,7 @@ import type { Archives } from './archives.ts'
 import type { Attempt } from './attempt.ts'
 import { BackupsNotConfigured } from './errors.ts'
 import type { Course, TransferParts } from './parts.ts'
+import type { TransferRow } from './rows.ts'
 import { lockedRow } from './switch.ts'
 
 /** A row as CSV, compressed; only to choose how large the parts of an upload are. */
@@ -23,7 +24,7 @@ export const backup: Course = {
     const { kernel, registry, storage } = parts
     const { id, tenantId } = attempt.transfer
     const archives = archivesOf(parts)
-    await forgetEarlier(archives, attempt)
+    await removeArchives(archives, attempt.transfer, 1, attempt.transfer.attempts - 1) // of what was killed
     const row = await registry.row(tenantId)
     if (row.status !== 'active' && row.status !== 'suspended') {
       throw TenantState(`The tenant "${tenantId}" is ${row.status}; there is nothing to back up.`, {
@@ -74,10 +75,13 @@ export const backup: Course = {
     })
   },
 
-  async giveUp(parts, attempt) {
-    const { archives, kernel } = parts
-    if (!archives) return
-    kernel.database.afterCommit(() => archives.delete(archiveKey(attempt, parts.isSealing)))
+  async release({ archives, kernel }, { transfer }) {
+    if (archives) kernel.database.afterCommit(() => removeArchives(archives, transfer))
+  },
+
+  /** Of this attempt alone: another one may be writing. */
+  async lost({ archives }, { transfer }) {
+    if (archives) await removeArchives(archives, transfer, transfer.attempts)
   },
 }
 
@@ -88,17 +92,19 @@ export function archivesOf({ archives }: Pick<TransferParts, 'archives'>): Archi
 
 const SUFFIXES = ['.tar.gz', '.tar.gz.sealed'] as const
 
+type Attempted = Pick<TransferRow, 'id' | 'tenantId' | 'attempts'>
+
 /** `acme/<backup>.<attempt>.tar.gz` */
-const keyOf = (attempt: Attempt, number: number, isSealed: boolean): string =>
-  `${attempt.transfer.tenantId}/${attempt.transfer.id}.${number}${SUFFIXES[isSealed ? 1 : 0]}`
+const keyOf = ({ tenantId, id }: Attempted, attempt: number, suffix: (typeof SUFFIXES)[number]): string =>
+  `${tenantId}/${id}.${attempt}${suffix}`
 
-const archiveKey = (attempt: Attempt, isSealed: boolean): string => keyOf(attempt, attempt.transfer.attempts, isSealed)
+const archiveKey = ({ transfer }: Attempt, isSealed: boolean): string =>
+  keyOf(transfer, transfer.attempts, SUFFIXES[isSealed ? 1 : 0])
 
-/** What an attempt that was killed has written. */
-async function forgetEarlier(archives: Archives, attempt: Attempt): Promise<void> {
-  for (let number = 1; number < attempt.transfer.attempts; number++) {
-    await archives.delete(keyOf(attempt, number, false))
-    await archives.delete(keyOf(attempt, number, true))
+/** Whatever attempts at a backup may have written. @param from the first attempt */
+export async function removeArchives(archives: Archives, backup: Attempted, from = 1, to = backup.attempts) {
+  for (let attempt = from; attempt <= to; attempt++) {
+    for (const suffix of SUFFIXES) await archives.delete(keyOf(backup, attempt, suffix))
   }
 }
 

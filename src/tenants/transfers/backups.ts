@@ -8,7 +8,7 @@ import { BackupIncompatible } from '../copy.ts'
 import { lockTenant } from '../existing.ts'
 import type { TenantTables } from '../tables.ts'
 import { archiveBytes } from './archive-source.ts'
-import { archivesOf } from './backup.ts'
+import { archivesOf, removeArchives } from './backup.ts'
 import { type Backup, type BackupWithTransfer, toBackup } from './backup-resource.ts'
 import { BackupRequest, RestoreRequest } from './bodies.ts'
 import { BackupNotFound, TransferInProgress } from './errors.ts'
@@ -162,7 +162,7 @@ export class Backups {
         .execute()
       await recordChange(events, { action: 'backups.delete', tenantId, target: `backup:${id}` })
     })
-    await this.removeDeleted().catch((error) =>
+    await this.removeDeleted(id).catch((error) =>
       log.warn(
         { err: error, tenantId, backupId: id },
         'an archive could not be removed; it is tried again in a minute',
@@ -170,32 +170,36 @@ export class Backups {
     )
   }
 
-  /** Those that were deleted: their archives, then their rows. */
-  async removeDeleted(): Promise<void> {
+  /** Those that were deleted: their archives, then their rows. One that cannot be removed keeps none of the others. @param id only this one */
+  async removeDeleted(id?: string): Promise<void> {
     const { database } = this.#parts.kernel
-    const deleted = await database
-      .query<TenantTables>()
-      .selectFrom('backups')
-      .select(['id', 'archive'])
-      .where('deletedAt', 'is not', null)
-      .execute()
-    for (const { id, archive } of deleted) {
-      if (archive) await archivesOf(this.#parts).delete(archive)
-      await database.query<TenantTables>().deleteFrom('backups').where('id', '=', id).execute()
+    let query = this.#withAttempts().where('backups.deletedAt', 'is not', null)
+    if (id) query = query.where('backups.id', '=', id)
+    const failures: unknown[] = []
+    for (const backup of await query.execute()) {
+      try {
+        await removeArchives(archivesOf(this.#parts), backup)
+        await database.query<TenantTables>().deleteFrom('backups').where('id', '=', backup.id).execute()
+      } catch (error) {
+        failures.push(error)
+      }
     }
+    if (failures.length > 0) throw failures[0]
   }
 
   /** The archives of a tenant that is purged; their rows go with it. */
   async dropAll(tenantId: string): Promise<void> {
-    const { database } = this.#parts.kernel
-    const kept = await database
+    const backups = await this.#withAttempts().where('backups.tenantId', '=', tenantId).execute()
+    for (const backup of backups) await removeArchives(archivesOf(this.#parts), backup)
+  }
+
+  #withAttempts() {
+    return this.#parts.kernel.database
       .query<TenantTables>()
       .selectFrom('backups')
-      .select('archive')
-      .where('tenantId', '=', tenantId)
-      .where('archive', 'is not', null)
-      .execute()
-    for (const { archive } of kept) await archivesOf(this.#parts).delete(archive ?? '')
+      .innerJoin('transfers', 'transfers.id', 'backups.id')
+      .select(['backups.id', 'backups.tenantId', 'transfers.attempts'])
+      .orderBy('backups.id')
   }
 
   #of(tenantId: string) {

@@ -1,15 +1,18 @@
 /** Backups, restores, clones and moves from a terminal. Each waits for its end and shows how far it is, unless it is to go on by itself. */
 import { rm, stat, writeFile } from 'node:fs/promises'
 import { type CommandInput, command, type Option } from '../../kernel/commands.ts'
-import { invalid } from '../../kernel/errors.ts'
+import { DependencyUnavailable, invalid } from '../../kernel/errors.ts'
 import { Page } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
+import { BackupIncompatible } from '../copy.ts'
+import { TenantNotFound, TenantState } from '../errors.ts'
 import type { Tenants } from '../index.ts'
 import { json } from '../json.ts'
 import { count } from '../numbers.ts'
+import { ArchiveMissing } from './archives.ts'
 import type { Backup } from './backup-resource.ts'
 import type { DueStep } from './backup-run.ts'
-import { TransferFailed } from './errors.ts'
+import { ArchivesUnusable, TransferFailed } from './errors.ts'
 import { progressText } from './progress-text.ts'
 import { hasEnded, type Transfer } from './transfer.ts'
 
@@ -29,7 +32,6 @@ export const transferCommands = [
     summary: 'Back up a tenant',
     arguments: [id],
     options: [{ flags: '--note <text>', summary: 'kept with the backup' }, detach],
-    needsWorker: true,
     run: async ({ transfers }, input) => {
       const { note } = input.options
       const backup = await transfers.backups.create(input.args.id ?? '', { note })
@@ -53,7 +55,6 @@ export const transferCommands = [
     name: 'tenant:backup:run',
     summary: 'Make the backups that are due and remove those that are kept no longer, of all tenants',
     options: [{ flags: '--dry-run', summary: 'only say which' }, detach],
-    needsWorker: true,
     run: runDue,
   }),
   command<Tenants>({
@@ -61,7 +62,6 @@ export const transferCommands = [
     summary: 'Restore a tenant from one of its backups, or rehearse it',
     arguments: [id, backupId],
     options: [{ flags: '--rehearse', summary: 'restore beside, compare, throw away' }, isolation, placement, detach],
-    needsWorker: true,
     run: async ({ transfers }, input) => {
       const { rehearse = false, isolation, placement } = input.options
       const { id: tenantId = '', backup = '' } = input.args
@@ -114,7 +114,6 @@ export const transferCommands = [
       { flags: '--no-data', summary: 'without its rows' },
       detach,
     ],
-    needsWorker: true,
     run: async (tenants, input) => {
       const { id, metadata, data = true } = input.options
       const begun = await tenants.transfers.clone(input.args.id ?? '', {
@@ -138,7 +137,6 @@ export const transferCommands = [
       { flags: '--undo', summary: 'back to what it left last; what was written since stays behind' },
       detach,
     ],
-    needsWorker: true,
     run: async ({ transfers }, input) => {
       const { undo = false, isolation, placement } = input.options
       const { id = '' } = input.args
@@ -168,7 +166,7 @@ async function shown(transfers: TransfersOf, { tenantId, id }: Transfer, input: 
   await refuseFailed(transfers, tenantId, id)
 }
 
-/** Waits for its end, unless it is not to be waited for. */
+/** Carries it out here, unless a service is at work on it already, and waits for its end; or leaves it to a service. */
 async function ended(
   transfers: TransfersOf,
   tenantId: string,
@@ -176,18 +174,32 @@ async function ended(
   { options, terminal, signal }: Waiting,
 ): Promise<Transfer> {
   if (options.detach) return transfers.get(tenantId, id)
-  const transfer = await transfers.settled(tenantId, id, signal, (now) => {
-    if (!hasEnded(now.state)) terminal.progress(progressText(now, new Date()))
+  const working = transfers.work(id, { isLast: true, signal }).catch((error) => {
+    if (!signal.aborted) throw error
   })
+  const [transfer] = await Promise.all([
+    transfers.settled(tenantId, id, signal, (now) => {
+      if (!hasEnded(now.state)) terminal.progress(progressText(now, new Date()))
+    }),
+    working,
+  ])
+  if (signal.aborted && !hasEnded(transfer.state)) {
+    terminal.say(
+      `the ${transfer.kind} ${id} is begun again by the next worker; tenant:transfer:list ${tenantId} says how far it is`,
+    )
+  }
   signal.throwIfAborted()
   return transfer
 }
 
+/** What a failure is known by tells how the command ends. */
+const KNOWN = [BackupIncompatible, ArchiveMissing, ArchivesUnusable, DependencyUnavailable, TenantState, TenantNotFound]
+
 async function refuseFailed(transfers: TransfersOf, tenantId: string, id: string): Promise<void> {
-  const { state, failure } = await transfers.get(tenantId, id)
-  if (state === 'failed' || state === 'cancelled') {
-    throw TransferFailed(`The ${(await transfers.get(tenantId, id)).kind} was given up: ${failure?.message ?? state}`)
-  }
+  const { state, kind, failure } = await transfers.get(tenantId, id)
+  if (state !== 'failed' && state !== 'cancelled') return
+  const refusal = KNOWN.find(({ code }) => code === failure?.code) ?? TransferFailed
+  throw refusal(`The ${kind} was given up: ${failure?.message ?? state}`)
 }
 
 async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void> {

@@ -6,7 +6,8 @@
  *      │            └──failed──► released: the old storage is open as before, nothing has changed
  *      └──undo────────────────► the switch to what was left, as it was left and brought up to date
  *
- * Killed anywhere, the tenant stays closed until the next attempt moves it, or the transfer is given up.
+ * An attempt that ends in any other way opens it again. Killed, the tenant stays closed until the next attempt, or until the transfer
+ * is given up.
  */
 import { TenantEnteredMaintenance, TenantExitedMaintenance, TenantMoved } from '../events.ts'
 import { toPlace } from '../registry.ts'
@@ -29,7 +30,7 @@ export const move: Course = {
     await attempt.phase('switching')
     await switchTo(parts, attempt, { ...filled, was: 'making' }, arrival(parts, from, attempt, 'tenants.move'))
   },
-  giveUp: release,
+  release,
 }
 
 /** What was written since is left behind, in storage that can be returned to in the same way. */
@@ -51,7 +52,7 @@ export const undo: Course = {
       arrival(parts, from, attempt, 'tenants.undoMove'),
     )
   },
-  giveUp: release,
+  release,
 }
 
 function arrival({ kernel, registry }: TransferParts, from: TenantRow, attempt: Attempt, action: string) {
@@ -76,7 +77,6 @@ async function close(parts: TransferParts, attempt: Attempt): Promise<TenantRow>
   const closed = await database.transaction(async () => {
     const row = await lockedRow(parts, tenantId)
     await attempt.hold()
-    const { transfer } = attempt
     const enters = row.maintenance === null && row.status === 'active'
     await database
       .query<TenantTables>()
@@ -96,7 +96,6 @@ async function close(parts: TransferParts, attempt: Attempt): Promise<TenantRow>
       .where('id', '=', tenantId)
       .execute()
     if (enters) {
-      transfer.enteredMaintenance = true
       await database
         .query<TenantTables>()
         .updateTable('transfers')
@@ -121,14 +120,15 @@ async function release(parts: TransferParts, { transfer }: Attempt): Promise<voi
   const { kernel, registry, fences } = parts
   const { database, events } = kernel
   const row = await registry.row(transfer.tenantId)
+  if (row.heldBy !== transfer.id) return
   const leaves = transfer.enteredMaintenance && row.maintenance !== null
-  await database
-    .query<TenantTables>()
+  const table = database.query<TenantTables>()
+  await table
     .updateTable('tenants')
     .set({ heldBy: null, ...(leaves ? { maintenance: null } : {}) })
     .where('id', '=', transfer.tenantId)
-    .where('heldBy', '=', transfer.id)
     .execute()
+  await table.updateTable('transfers').set({ enteredMaintenance: false }).where('id', '=', transfer.id).execute()
   await registry.changed(transfer.tenantId)
   if (leaves) await events.publish(TenantExitedMaintenance, { tenantId: transfer.tenantId })
   database.afterCommit(() => fences.mend(transfer.tenantId))

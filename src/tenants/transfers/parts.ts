@@ -14,7 +14,14 @@ export interface TransferParts extends SwitchParts {
 /** How one kind of transfer is carried out. Both may run twice. */
 export interface Course {
   readonly carryOut: (parts: TransferParts, attempt: Attempt) => Promise<void>
-  /** In the transaction that says it has failed, which holds the tenant's row and the transfer: puts back what it had changed. */
+  /**
+   * When an attempt ends that has not succeeded, in a transaction that holds the tenant's row and the transfer: puts back what it had
+   * changed. Another attempt may follow.
+   */
+  readonly release?: (parts: TransferParts, attempt: Attempt) => Promise<void>
+  /** When it is another's by now, or cancelled. */
+  readonly lost?: (parts: TransferParts, attempt: Attempt) => Promise<void>
+  /** After `release`, when no attempt will follow. */
   readonly giveUp?: (
     parts: TransferParts,
     attempt: Attempt,

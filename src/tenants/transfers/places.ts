@@ -55,6 +55,7 @@ export class Places {
           purgeAt: null,
         })
         .execute()
+      attempt.epochs.push(epoch)
       return place
     })
   }
@@ -108,15 +109,17 @@ export class Places {
       .executeTakeFirst()
   }
 
-  /** Gives up what attempts at this transfer have been making. */
-  async abandon(transferId: string): Promise<void> {
-    await this.#kernel.database
+  /** Gives up what attempts at this transfer have been making. @param epochs of one attempt: another may be at work by now */
+  async abandon(transferId: string, epochs?: readonly number[]): Promise<void> {
+    if (epochs?.length === 0) return
+    let update = this.#kernel.database
       .query<TenantTables>()
       .updateTable('places')
       .set({ state: 'abandoned' })
       .where('transferId', '=', transferId)
       .where('state', '=', 'making')
-      .execute()
+    if (epochs) update = update.where('epoch', 'in', epochs)
+    await update.execute()
   }
 
   /** Gives up what is past its time, and what transfers that have ended were making. */
@@ -167,7 +170,7 @@ export class Places {
         const { tenantId, isolation, placement } = place
         this.#kernel.log.warn(
           { err: error, tenantId, isolation, placement },
-          'storage that was given up could not be dropped; it is tried again within the hour',
+          'storage that was given up could not be dropped; it is tried again in a minute',
         )
         failures.push(error)
       }

@@ -2,11 +2,14 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { Database } from '../../kernel/database.ts'
+import { createLogger } from '../../kernel/logger.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { openWorld, type World } from '../../testing/two-servers.ts'
 import { Attempt } from './attempt.ts'
 import { JOBS } from './jobs.ts'
+import { Places } from './places.ts'
 
 let world: World
 let clock: FakeClock
@@ -35,6 +38,31 @@ const claim = async (id: string, leaseMs = 60_000) => {
   const attempt = await Attempt.claim(world.tenancy.kernel, id, { leaseMs, signal: only.signal })
   if (!attempt) throw new Error('it could not be claimed')
   return attempt
+}
+
+/** Holds what an import of this place waits for, until it is called. */
+async function lockOf(locator: string): Promise<() => Promise<void>> {
+  const held = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const session = new Database({ url: world.otherUrl }, createLogger({ level: 'silent' }))
+  const holding = session.session(async (client) => {
+    await client.query('select pg_advisory_lock(hashtextextended($1, 1))', [locator])
+    held.resolve()
+    await released.promise
+  })
+  await Promise.race([held.promise, holding])
+  return async () => {
+    released.resolve()
+    await holding
+    await session.close()
+  }
+}
+
+/** Where nothing can be made, nor dropped. */
+const nowhere = async (transferId: string, work: () => Promise<void>) => {
+  await sql(`update multitenancy.transfers set placement = 'nowhere' where id = $1`, [transferId])
+  await work()
+  await sql(`delete from multitenancy.places where placement = 'nowhere'`)
 }
 
 describe('an attempt', () => {
@@ -73,25 +101,53 @@ describe('an attempt', () => {
     await world.transfers.work(id, only)
   })
 
-  test('that fails for a passing reason is tried again, and what it made is gone', async () => {
+  test('that is told to stop is given back, with the tenant as it was, and done by the next one', async () => {
     await install('passing')
     const { transfer } = await world.transfers.move('passing', { placement: 'other' })
-    const stopped = AbortSignal.abort(new Error('the worker stops'))
-    await expect(world.transfers.work(transfer.id, { isLast: false, signal: stopped })).rejects.toThrow(
-      'the worker stops',
-    )
+    const stopping = new AbortController()
+    const release = await lockOf('t2_passing')
+    const stopped = world.transfers.work(transfer.id, { isLast: true, signal: stopping.signal })
+    await eventually(async () => expect((await world.tenancy.tenants.get('passing')).maintenance).not.toBeNull())
+    await eventually(async () => expect((await world.transfers.get('passing', transfer.id)).phase).toBe('making'))
+    stopping.abort(new Error('the worker stops'))
+    await release()
+    await expect(stopped).rejects.toThrow('the worker stops')
     expect(await world.transfers.get('passing', transfer.id)).toMatchObject({ state: 'pending', attempts: 1 })
+    expect(await world.tenancy.tenants.get('passing')).toMatchObject({ placement: 'main', maintenance: null })
+    expect(await world.notes('passing')).toEqual([])
     await world.transfers.work(transfer.id, only)
     expect(await world.transfers.get('passing', transfer.id)).toMatchObject({ state: 'completed', attempts: 2 })
   })
 
-  test('that fails for good leaves the tenant as it was, and says so in its audit trail', async () => {
+  test('that has lost its transfer leaves alone what the next one makes', async () => {
+    await install('zombie')
+    const { transfer } = await world.transfers.move('zombie', { placement: 'other' })
+    const releaseFirst = await lockOf('t2_zombie')
+    const first = world.transfers.work(transfer.id, only)
+    await eventually(async () => expect((await world.transfers.get('zombie', transfer.id)).phase).toBe('making'))
+    await silentFor(transfer.id, 1)
+    const second = await claim(transfer.id)
+    const places = new Places(world.tenancy.kernel, world.tenancy.tenants.storage)
+    const { locator } = await places.begin(second)
+    await releaseFirst()
+    await first
+    const { rows } = await sql(
+      `select locator, state from multitenancy.places where tenant_id = 'zombie' order by epoch`,
+    )
+    expect(rows).toContainEqual({ locator, state: 'making' })
+    second.close()
+    await second.giveBack()
+    await world.transfers.work(transfer.id, only)
+    expect(await world.transfers.get('zombie', transfer.id)).toMatchObject({ state: 'completed' })
+  })
+
+  test('that fails for good leaves the tenant as it was, and says so', async () => {
     await install('failing')
     const { transfer } = await world.transfers.move('failing', { placement: 'other' })
-    await world.transfers.work(transfer.id, { isLast: true, signal: AbortSignal.abort(new Error('enough')) })
+    await nowhere(transfer.id, () => world.transfers.work(transfer.id, only))
     expect(await world.transfers.get('failing', transfer.id)).toMatchObject({
       state: 'failed',
-      failure: { code: 'E_TRANSFER_FAILED' },
+      failure: { code: 'E_DEPENDENCY_UNAVAILABLE' },
     })
     expect(await world.tenancy.tenants.get('failing')).toMatchObject({ placement: 'main', maintenance: null })
     expect(await world.notes('failing')).toEqual([])
@@ -126,10 +182,10 @@ describe('what was lost', () => {
   test('of a clone is a tenant that failed, and is cloned again when it is activated', async () => {
     await install('origin')
     const { transfer, tenant } = await world.transfers.clone('origin', { id: 'orphan', name: 'Orphan' })
-    await world.transfers.work(transfer.id, { isLast: true, signal: AbortSignal.abort(new Error('enough')) })
+    await nowhere(transfer.id, () => world.transfers.work(transfer.id, only))
     expect(await world.tenancy.tenants.get(tenant.id)).toMatchObject({
       status: 'failed',
-      failure: { code: 'E_TRANSFER_FAILED' },
+      failure: { code: 'E_DEPENDENCY_UNAVAILABLE' },
     })
     const { db } = await world.tenancy.tenant('origin')
     await db.insertInto('notes').values({ text: 'meanwhile' }).execute()
@@ -208,6 +264,8 @@ describe('the doctor', () => {
     await world.tenancy.doctor.fix({ approve: async () => true }) // what earlier tests have left
     await install('sick', { plan: 'pro' })
     const backup = await world.transfers.backups.create('sick')
+    const killed = await claim(backup.id)
+    killed.close()
     await silentFor(backup.id, 3_600)
     clock.advance(3 * 3_600_000)
     await mkdir(join(world.archives, 'sick'), { recursive: true })

@@ -14,6 +14,8 @@ import { giveUpLost } from './work.ts'
 const LOST_AFTER_SECONDS = 60
 /** One that kills its process each time must come to an end, too. */
 const MOST_ATTEMPTS = 10
+/** Thousands may be waiting for their turn; the rest is looked at in the next minute. */
+const AT_ONCE = 200
 
 /** The job of every minute. What fails does not keep the rest from being done; the first failure is thrown afterwards. */
 export async function recover(parts: TransferParts, backups: Pick<Backups, 'removeDeleted'>): Promise<void> {
@@ -40,6 +42,7 @@ function lost({ kernel }: TransferParts): Promise<TransferRow[]> {
     .where('state', 'in', ['pending', 'running'])
     .where('leaseUntil', '<', sql<Date>`now() - ${LOST_AFTER_SECONDS} * interval '1 second'`)
     .orderBy('createdAt')
+    .limit(AT_ONCE)
     .execute()
 }
 

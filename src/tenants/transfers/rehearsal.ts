@@ -30,7 +30,7 @@ export const rehearsal: Course = {
         { signal: attempt.signal },
       )
     }
-    await places.abandon(transfer.id)
+    await places.abandon(transfer.id, attempt.epochs)
     await places.drop({ transferId: transfer.id })
     await kernel.database.transaction(async () => {
       await attempt.hold()

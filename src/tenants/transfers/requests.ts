@@ -88,3 +88,14 @@ export async function cancelTransfers(database: RequestParts['database'], tenant
     .where('heldBy', 'is not', null)
     .execute()
 }
+
+/** What an operator says during a move stays when that ends. In the transaction that holds the tenant's row. */
+export async function keepMaintenance(database: RequestParts['database'], tenantId: string): Promise<void> {
+  await database
+    .query<TenantTables>()
+    .updateTable('transfers')
+    .set({ enteredMaintenance: false })
+    .where('tenantId', '=', tenantId)
+    .where('state', 'in', ['pending', 'running'])
+    .execute()
+}

@@ -6,7 +6,7 @@ import { type BackupRunParts, retentionOf } from './backup-run.ts'
 import type { TransferParts } from './parts.ts'
 
 const HOUR_MS = 3_600_000
-/** A transfer that nobody has been at work on for longer is not waiting for its turn any more. */
+/** Nobody has been at work on it for longer. */
 const STUCK_MS = 10 * 60_000
 /** Of the interval between two backups, before one is missed. */
 const LATE = 2
@@ -28,7 +28,7 @@ export interface StaleTenant {
 /** A file that is no backup's archive. */
 export interface StrayFile {
   readonly key: string
-  /** Whether a backup or a tenant that is known here had it made, so that nobody else can need it. */
+  /** Whether an attempt at a backup that is known here wrote it, so that nobody else can need it. */
   readonly isOurs: boolean
 }
 
@@ -44,7 +44,7 @@ export class TransferState {
   async stuck(): Promise<StuckTransfer[]> {
     const { rows } = await this.#parts.kernel.database.sql(
       `select id, tenant_id as "tenantId", kind, coalesce(started_at, created_at) as since from multitenancy.transfers
-       where state in ('pending', 'running') and lease_until < now() - $1 * interval '1 millisecond' order by id`,
+       where state = 'running' and lease_until < now() - $1 * interval '1 millisecond' order by id`,
       [STUCK_MS],
     )
     return rows
@@ -106,14 +106,13 @@ export class TransferState {
   }
 
   /**
-   * `kept`: of a backup, or of one that is being made. `ours`: of an attempt that was given up, or of a tenant that was purged. Else it
-   * may be another installation's, or newer than this database, if that was brought back from a dump.
+   * `kept`: of a backup, or of one that is being made. `ours`: of an attempt at a backup that is known. Else it may be another installation's, or newer than this database, if that was brought back from a dump.
    */
   async #kindOf(key: string): Promise<'kept' | 'ours' | 'unknown'> {
     const [tenantId = '', file = ''] = key.split('/')
     const [backupId = '', attempt = ''] = file.split('.')
     const { rows } = await this.#parts.kernel.database.sql(
-      `select tenants.purged_at is not null as "isPurged", backups.archive,
+      `select backups.archive,
          transfers.state in ('pending', 'running') and transfers.attempts::text = $3 as "isBeingMade",
          backups.id is not null as "isKnown"
        from multitenancy.tenants
@@ -125,6 +124,6 @@ export class TransferState {
     const [known] = rows
     if (!known) return 'unknown'
     if (known.archive === key || known.isBeingMade) return 'kept'
-    return known.isPurged || known.isKnown ? 'ours' : 'unknown'
+    return known.isKnown ? 'ours' : 'unknown'
   }
 }

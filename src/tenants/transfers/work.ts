@@ -2,7 +2,7 @@
  * Carries out transfers, one attempt after the other, in whichever process has the job.
  *
  *   claimed ─► what earlier attempts made is given up ─► the course of its kind ─► completed, with what it changes, at once
- *                 │ passing trouble: given back, the job comes again
+ *                 │ passing trouble, or told to stop: released and given back, the job comes again
  *                 └ it cannot succeed, or this was the last time: failed, and everything is as before
  */
 import { recordChange } from '../../kernel/changes.ts'
@@ -48,10 +48,13 @@ export async function work(
     await discard(parts, attempt)
     await COURSES[attempt.transfer.kind].carryOut(parts, attempt)
   } catch (error) {
-    await discard(parts, attempt)
-    if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) return
-    if (!isLast && mayPass(error)) {
-      await attempt.giveBack()
+    await discard(parts, attempt, attempt.epochs)
+    if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) {
+      await COURSES[attempt.transfer.kind].lost?.(parts, attempt)
+      return
+    }
+    if (signal.aborted || (!isLast && mayPass(error))) {
+      await giveBack(parts, attempt)
       throw error
     }
     const { kind, tenantId } = attempt.transfer
@@ -60,6 +63,14 @@ export async function work(
   } finally {
     attempt.close()
   }
+}
+
+/** Whoever was told to stop, or met what may pass, leaves the rest to the next attempt. */
+async function giveBack(parts: TransferParts, attempt: Attempt): Promise<void> {
+  await heldOrLost(parts, attempt, async () => {
+    await COURSES[attempt.transfer.kind].release?.(parts, attempt)
+    await attempt.giveBack()
+  })
 }
 
 /** Ends one that no attempt has brought to an end, however often. */
@@ -75,9 +86,13 @@ export async function giveUpLost(parts: TransferParts, transferId: string): Prom
 }
 
 /** What this transfer has made so far, and has no use for; what cannot be dropped now is dropped by RecoverTransfers. */
-async function discard({ places, kernel }: TransferParts, { transfer }: Attempt): Promise<void> {
+async function discard(
+  { places, kernel }: TransferParts,
+  { transfer }: Attempt,
+  epochs?: readonly number[],
+): Promise<void> {
   try {
-    await places.abandon(transfer.id)
+    await places.abandon(transfer.id, epochs)
     await places.drop({ transferId: transfer.id })
   } catch (error) {
     kernel.log.warn({ err: error, transferId: transfer.id }, 'what an attempt has made is still there')
@@ -91,20 +106,28 @@ async function giveUp(
 ): Promise<void> {
   const { kernel, registry } = parts
   const { id, kind, tenantId } = attempt.transfer
+  await heldOrLost(parts, attempt, async () => {
+    await COURSES[kind].release?.(parts, attempt)
+    await attempt.end('failed', failure)
+    await COURSES[kind].giveUp?.(parts, attempt, failure)
+    await registry.changed(tenantId)
+    await recordChange(kernel.events, {
+      action: ACTIONS[kind],
+      tenantId,
+      target: `transfer:${id}`,
+      after: { failure },
+      outcome: 'failure',
+    })
+  })
+}
+
+/** In a transaction with the tenant's row and the transfer; nothing, when that is another attempt's by now. */
+async function heldOrLost(parts: TransferParts, attempt: Attempt, change: () => Promise<void>): Promise<void> {
   try {
-    await kernel.database.transaction(async () => {
-      await lockedRow(parts, tenantId)
+    await parts.kernel.database.transaction(async () => {
+      await lockedRow(parts, attempt.transfer.tenantId)
       await attempt.hold()
-      await attempt.end('failed', failure)
-      await COURSES[kind].giveUp?.(parts, attempt, failure)
-      await registry.changed(tenantId)
-      await recordChange(kernel.events, {
-        action: ACTIONS[kind],
-        tenantId,
-        target: `transfer:${id}`,
-        after: { failure },
-        outcome: 'failure',
-      })
+      await change()
     })
   } catch (error) {
     if (!(error instanceof AttemptLost)) throw error
