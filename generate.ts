@@ -22,6 +22,8 @@ import { Environment, File } from './src/service/settings.ts'
 import * as tenantErrors from './src/tenants/errors.ts'
 import * as isolationErrors from './src/tenants/isolation.ts'
 import * as migrationErrors from './src/tenants/migration-errors.ts'
+import * as archiveErrors from './src/tenants/transfers/archives.ts'
+import * as transferErrors from './src/tenants/transfers/errors.ts'
 
 const ROOT = import.meta.dirname
 const HEAD = '<!-- made by `npm run generate`; edit the code instead -->\n'
@@ -103,6 +105,8 @@ function errorsPage(operations: readonly AnyOperation[]): string {
       tenantErrors,
       isolationErrors,
       migrationErrors,
+      archiveErrors,
+      transferErrors,
       migrationSetErrors,
     ),
     ...operations.flatMap(({ errors = [] }) => errors),

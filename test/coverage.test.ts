@@ -30,7 +30,9 @@ beforeAll(async () => {
 afterAll(() => stage.end())
 
 const rowOf = ({ name }: Described): Row => rows[name] ?? expect.fail(`${name} has no row`)
-const successOf = ({ answers }: Described) => Math.min(...answers.keys())
+/** Of an action that runs as a job, the answer that does not wait for it. */
+const successOf = (operation: Described) => (isJob(operation) ? 202 : Math.min(...operation.answers.keys()))
+const isJob = ({ name }: Described) => catalogue.operations.find((one) => one.name === name)?.status === 202
 const act = async (operation: Described, one: Case, sent: Parameters<typeof play>[4] = {}) =>
   play(one.plansOfHost ? stage.plansOfHost : stage.api, operation, one, await stage.prepare(one), sent)
 
@@ -144,6 +146,15 @@ describe('beside the operations', () => {
   beforeAll(async () => {
     worker = await stage.open({ role: 'all' })
   })
+
+  test.each(operations.filter(({ operation }) => isJob(operation)))(
+    '$name is answered when its job is done, to who waits',
+    async ({ operation }) => {
+      const { success } = rowOf(operation)
+      const sent = { headers: { prefer: 'wait=30' } }
+      expect((await play(worker, operation, success, await stage.prepare(success), sent)).status).toBe(200)
+    },
+  )
 
   test.each(Object.entries(merged('commands')))('the command %s runs', async (name, { line, ...one }) => {
     const printed = await runCommand(worker.tenancy, [name, ...filled(line, await stage.prepare(one))])

@@ -107,7 +107,9 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
 
 function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
   const isEmpty = operation.reply instanceof z.ZodVoid
-  const statuses = [isEmpty ? 204 : (operation.status ?? 200), ...(operation.alsoStatus ?? [])]
+  const own = isEmpty ? 204 : (operation.status ?? 200)
+  const whenWaited = operation.settled && own === 202 ? [200] : [] // the job is done when the answer comes
+  const statuses = [own, ...(operation.alsoStatus ?? []), ...whenWaited]
   const streams = Object.fromEntries(
     (operation.streams ?? []).map((type) => [type, { schema: { type: 'string' as const } }]),
   )
@@ -118,7 +120,7 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
         description: TEXTS[status] ?? 'Done',
         headers: {
           ...REQUEST_ID,
-          ...(status === 201 ? LOCATION : {}),
+          ...(status === 201 || own === 202 ? LOCATION : {}),
           ...(operation.settled ? APPLIED : {}),
           ...(operation.method === 'POST' ? REPLAYED : {}),
         },
