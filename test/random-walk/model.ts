@@ -28,12 +28,15 @@ export interface Heard {
 
 export class Model {
   readonly #states = new Map<string, readonly State[]>()
+  /** Made from another tenant, which may be gone when it is copied. */
+  readonly #clones = new Set<string>()
 
   /** Takes in what an operation on a tenant, its `{id}`, was answered. */
   hear(operation: string, id: string | undefined, answer: Answer): Heard {
     const action = ACTIONS[operation]
     if (id !== undefined && action) return this.#move(id, action, answer)
     if (operation === 'tenants.create') return this.#create(answer)
+    if (operation === 'tenants.clone') return this.#clone(answer)
     if (id !== undefined && EDITS.includes(operation)) return this.#edit(id, answer)
     return {}
   }
@@ -80,6 +83,13 @@ export class Model {
     return { fault: this.#narrow(json.id, fresh, json.status, `${json.id} is made ${json.status}`), changed: true }
   }
 
+  /** 202, or 200 to who has waited for its end. */
+  #clone(answer: Answer): Heard {
+    if (answer.status >= 300) return { changed: false }
+    this.#clones.add(answer.json.id)
+    return this.#create({ ...answer, status: 201 })
+  }
+
   #edit(id: string, answer: Answer): Heard {
     const possible = this.#possible(id)
     if (possible.length === 0) return expectAbsent(id, answer)
@@ -95,12 +105,14 @@ export class Model {
 
   /** With what the job InstallTenant may have made of them meanwhile. */
   #withJobs(id: string, states: readonly State[]): readonly State[] {
-    const installed = verdict('provisioning', id.includes(FAILING) ? 'giveUp' : 'install')
-    return states.flatMap((state) =>
-      state.status === 'provisioning' && typeof installed === 'object'
-        ? [state, moved(state, installed.move)]
-        : [state],
-    )
+    const ends = this.#clones.has(id)
+      ? (['giveUp', 'install'] as const)
+      : ([id.includes(FAILING) ? 'giveUp' : 'install'] as const)
+    return states.flatMap((state) => {
+      if (state.status !== 'provisioning') return [state]
+      const ended = ends.map((end) => verdict('provisioning', end))
+      return [state, ...ended.flatMap((one) => (typeof one === 'object' ? [moved(state, one.move)] : []))]
+    })
   }
 
   #narrow(id: string, states: readonly State[], status: Status, words: string): string | undefined {

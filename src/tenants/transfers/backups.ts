@@ -93,7 +93,7 @@ export class Backups {
         action: ACTIONS[kind],
         tenantId,
         target: `backup:${backupId}`,
-        after: { isolation: driver.name, placement },
+        after: { isolation: driver.name, placement, rehearse },
       })
       return { backup, transfer: toTransfer(transfer) }
     })

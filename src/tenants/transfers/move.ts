@@ -49,7 +49,7 @@ export const undo: Course = {
       parts,
       attempt,
       { place: former, was: 'former', migrations },
-      arrival(parts, from, attempt, 'tenants.undoMove'),
+      arrival(parts, from, attempt, 'tenants.move'),
     )
   },
   release,

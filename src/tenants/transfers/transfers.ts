@@ -103,7 +103,7 @@ export class Transfers {
         tenantId: id,
         target: `transfer:${transfer.id}`,
         before: { isolation: row.isolation, placement: row.placement },
-        after: { isolation, placement },
+        after: { isolation, placement, undo },
       })
       return { tenant: toTenant(row), transfer: toTransfer(transfer) }
     })

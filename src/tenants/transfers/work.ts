@@ -21,14 +21,14 @@ import type { Kind } from './transfer.ts'
 
 const COURSES: Readonly<Record<Kind, Course>> = { backup, restore, rehearsal, clone, move, undo }
 
-/** In the words of the audit log. */
+/** In the words of the audit log: the operation by which it is asked for. */
 export const ACTIONS: Readonly<Record<Kind, string>> = {
   backup: 'backups.create',
   restore: 'backups.restore',
-  rehearsal: 'backups.rehearse',
+  rehearsal: 'backups.restore',
   clone: 'tenants.clone',
   move: 'tenants.move',
-  undo: 'tenants.undoMove',
+  undo: 'tenants.move',
 }
 
 export interface WorkOptions extends Pick<JobAttempt, 'isLast' | 'signal'> {
