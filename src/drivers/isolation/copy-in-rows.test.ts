@@ -194,7 +194,7 @@ describe.each(OWNERS)('into shared tables, by %s,', (owner) => {
       )
       await refused(changed(copy, 'hens', 'id,egg\n1,\n'), /"hens"/)
       const totals = copy.totals.map((one) => ({ ...one, rows: one.rows + 1 }))
-      await refused({ ...copy, totals }, /has 2 rows of the table "eggs", and 1 were read/)
+      await refused({ ...copy, totals }, /has 2 rows of the table "eggs", and 1 are there/)
       const whose = copy.description.tables.map((table) =>
         table.name === 'hens' ? { ...table, columns: [...table.columns, { name: 'tenant_id', type: 'text' }] } : table,
       )

@@ -15,7 +15,7 @@ import pg from 'pg'
 import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
 import type { Imported, TransferOptions } from '../../tenants/isolation.ts'
 import { refuseMisfit, withRows } from './copy-fit.ts'
-import { type LoadOptions, takeTables } from './copy-load.ts'
+import type { LoadOptions } from './copy-load.ts'
 import { advanceSequences, sequencesOf } from './copy-sequences.ts'
 import { abortable, LOADING, QUIET, withSettings } from './copy-session.ts'
 import { all, existingIn, isTenants, qualified } from './copy-tables.ts'
@@ -32,6 +32,8 @@ import {
   sharedFacts,
   type Taken,
 } from './shared-tables.ts'
+import { copyTableIn } from './table-in.ts'
+import { takeTables } from './take-tables.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
 
@@ -121,10 +123,15 @@ function takeDirectly(
       await client.query(`create table ${qualified(scratch, name)} as table ${qualified(schema, name)} with no data`)
     }
     onPhase?.('loading')
-    const rows = await takeTables(client, copy, (name) => ({
-      name: qualified(others.includes(name) ? scratch : schema, name),
-      isFreezing: false,
-    }))
+    const rows = await takeTables(copy, ({ table, csv }) => {
+      const { name } = table
+      return copyTableIn(
+        client,
+        { name: qualified(others.includes(name) ? scratch : schema, name), isFreezing: false },
+        table,
+        csv,
+      )
+    })
     onPhase?.('indexing')
     await refuseOtherRows(client, shared, copy.description.tables)
     await checkForeignKeys(client, facts, tenant)

@@ -331,7 +331,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
         ...replayed(copy),
         totals: async () => copy.totals.map((one) => ({ ...one, rows: one.rows + 1 })),
       }),
-    ).toMatch(/has 4 rows of the table "Weird "table". name", and 3 were read/)
+    ).toMatch(/has 4 rows of the table "Weird "table". name", and 3 are there/)
     const twice: TenantCopy = {
       ...replayed(copy),
       async *tables() {

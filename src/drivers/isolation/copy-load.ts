@@ -12,7 +12,7 @@
 import type pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
+import type { TenantCopy } from '../../tenants/copy.ts'
 import type { TransferOptions } from '../../tenants/isolation.ts'
 import { type BareOptions, bareTables } from './bare-tables.ts'
 import { refuseMisfit, withRows } from './copy-fit.ts'
@@ -20,7 +20,8 @@ import { sequencesOf, setSequences } from './copy-sequences.ts'
 import { LOADING, withSettings } from './copy-session.ts'
 import { all, existingIn, qualified, type StoredSchema } from './copy-tables.ts'
 import { refreshViews } from './materialized-views.ts'
-import { copyTableIn, type Into } from './table-in.ts'
+import { copyTableIn } from './table-in.ts'
+import { type Rows, takeTables } from './take-tables.ts'
 
 export interface Target {
   readonly schema: string
@@ -32,9 +33,6 @@ export interface Target {
 export interface LoadOptions extends Pick<TransferOptions, 'onPhase'>, Omit<BareOptions, 'tenantId'> {
   readonly log: Pick<Logger, 'warn'>
 }
-
-/** How many rows the server took of each table. */
-export type Rows = ReadonlyMap<string, number>
 
 export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy, options: LoadOptions): Promise<Rows> {
   const { schema, searchPath, tenantId } = target
@@ -48,10 +46,11 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
     const bared = await bareTables(client, schema, names, { ...options, tenantId })
     await all(client, ...bared.off, ...emptied(schema, names, stored))
     options.onPhase?.('loading')
-    const rows = await takeTables(client, copy, (name) => ({
-      name: qualified(schema, name),
-      isFreezing: mayFreeze && !stored.tables.some((table) => table.name === name && table.isPartitioned),
-    }))
+    const rows = await takeTables(copy, ({ table, csv }) => {
+      const { name } = table
+      const isFreezing = mayFreeze && !stored.tables.some((table) => table.name === name && table.isPartitioned)
+      return copyTableIn(client, { name: qualified(schema, name), isFreezing }, table, csv)
+    })
     options.onPhase?.('indexing')
     await withRows(() => all(client, ...bared.on))
     if (!options.isPassing) await finish(client, schema, copy, stored, options.log)
@@ -65,27 +64,6 @@ function emptied(schema: string, names: readonly string[], { tables }: StoredSch
     .filter(({ name }) => names.includes(name))
     .map(({ name, isPartitioned }) => `${isPartitioned ? '' : 'only '}${qualified(schema, name)}`)
   return each.length > 0 ? [`truncate ${each.join(', ')}`] : []
-}
-
-/** Throws when it is not given each table once, and all of its rows. */
-export async function takeTables(client: pg.ClientBase, copy: TenantCopy, into: (name: string) => Into): Promise<Rows> {
-  const rows = new Map<string, number>()
-  for await (const { table, csv } of copy.tables()) {
-    const described = copy.description.tables.find(({ name }) => name === table.name)
-    if (!described || rows.has(table.name)) {
-      throw BackupIncompatible(`The copy has the table "${table.name}" twice, or without having said so.`)
-    }
-    rows.set(table.name, await copyTableIn(client, into(table.name), described, csv))
-  }
-  const missing = copy.description.tables.find(({ name }) => !rows.has(name))
-  if (missing) throw BackupIncompatible(`The copy ends before the table "${missing.name}".`)
-  for (const { name, rows: expected } of await copy.totals()) {
-    const taken = rows.get(name) ?? 0
-    if (taken !== expected) {
-      throw BackupIncompatible(`The copy has ${expected} rows of the table "${name}", and ${taken} were read.`)
-    }
-  }
-  return rows
 }
 
 async function finish(

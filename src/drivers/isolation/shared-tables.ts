@@ -7,11 +7,11 @@
  */
 import pg from 'pg'
 import { BackupIncompatible, type CopiedSequence, type CopiedTable } from '../../tenants/copy.ts'
-import type { Rows } from './copy-load.ts'
 import { isTenants, qualified, relationsOf, type StoredSchema } from './copy-tables.ts'
 import type { PostgresMigrator } from './postgres-migrator.ts'
 import { queryPinned } from './row-policies-sql.ts'
 import type { RowReader } from './row-reader.ts'
+import type { Rows } from './take-tables.ts'
 
 export interface SharedStorage {
   readonly schema: string

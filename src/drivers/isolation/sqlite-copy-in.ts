@@ -15,6 +15,7 @@ import type { SqliteDatabase } from './sqlite-database.ts'
 import { SqliteError } from './sqlite-errors.ts'
 import type { SqliteStorage } from './sqlite-storage.ts'
 import { quoted, type SqliteTable, sqliteTables } from './sqlite-tables.ts'
+import { type Rows, takeTables } from './take-tables.ts'
 
 /** A row that a constraint refuses, or a type where types are strict. */
 const REFUSED = /^(23|42804)/
@@ -24,7 +25,7 @@ export async function copyIn(
   storage: SqliteStorage,
   copy: TenantCopy,
   { signal, onPhase }: TransferOptions,
-): Promise<ReadonlyMap<string, number>> {
+): Promise<Rows> {
   await storage.take()
   try {
     const { database } = storage
@@ -55,32 +56,11 @@ function emptied(database: SqliteDatabase, tables: readonly SqliteTable[]): read
   return triggers
 }
 
-/** Throws when it is not given each table once, and all of its rows. */
-async function load(
-  database: SqliteDatabase,
-  copy: TenantCopy,
-  signal: AbortSignal,
-): Promise<ReadonlyMap<string, number>> {
-  const { engine, tables } = copy.description
-  const rows = new Map<string, number>()
-  for await (const { table, csv } of copy.tables()) {
-    const described = tables.find(({ name }) => name === table.name)
-    if (!described || rows.has(table.name)) {
-      throw BackupIncompatible(`The copy has the table "${table.name}" twice, or without having said so.`)
-    }
-    await loadTable(database, { table: described, csv }, engine, signal)
-    rows.set(table.name, database.own(`select count(*) as count from ${quoted(table.name)}`)[0].count)
-  }
-  const missing = tables.find(({ name }) => !rows.has(name))
-  if (missing) throw BackupIncompatible(`The copy ends before the table "${missing.name}".`)
-  for (const { name, rows: expected } of await copy.totals()) {
-    const found = rows.get(name) ?? 0
-    if (found !== expected) {
-      throw BackupIncompatible(`The copy has ${expected} rows of the table "${name}", and ${found} are there.`)
-    }
-  }
-  return rows
-}
+const load = (database: SqliteDatabase, copy: TenantCopy, signal: AbortSignal): Promise<Rows> =>
+  takeTables(copy, async (table) => {
+    await loadTable(database, table, copy.description.engine, signal)
+    return database.own(`select count(*) as count from ${quoted(table.table.name)}`)[0].count
+  })
 
 async function loadTable(
   database: SqliteDatabase,

@@ -15,6 +15,7 @@ import type { Phase } from './transfer.ts'
 
 export const LEASE_MS = 15_000
 const RENEWALS_PER_LEASE = 5
+const NOT_RENEWED = 'the lease of a transfer could not be renewed'
 
 /** The transfer is another's now, or was cancelled. What this attempt has made is nobody's. */
 export class AttemptLost extends Error {
@@ -89,7 +90,14 @@ export class Attempt {
 
   /** What the driver is given. */
   get options(): TransferOptions {
-    return { signal: this.signal, onPhase: (phase) => void this.phase(phase).catch(() => undefined) } // lost: the signal says so
+    return {
+      signal: this.signal,
+      onPhase: (phase) => {
+        this.phase(phase).catch((error) => {
+          if (!this.signal.aborted) this.#log.warn({ err: error, transfer: this.transfer.id }, NOT_RENEWED)
+        })
+      },
+    }
   }
 
   /** In a transaction: until it ends, nobody takes this transfer over, ends it or cancels it. */
@@ -164,7 +172,7 @@ export class Attempt {
     this.#isRenewing = true
     this.#renew()
       .catch((error) => {
-        this.#log.warn({ err: error, transfer: this.transfer.id }, 'the lease of a transfer could not be renewed')
+        this.#log.warn({ err: error, transfer: this.transfer.id }, NOT_RENEWED)
       })
       .finally(() => {
         this.#isRenewing = false

@@ -1,16 +1,9 @@
 /** Tables of tenants that have grown: a backup of before has to be brought up to date. */
+import { NOTES } from '../../testing/two-servers.ts'
 import type { TenantMigration } from '../migrations.ts'
 
-const ALL: readonly TenantMigration[] = [
-  {
-    name: '0001_notes',
-    checksum: '1',
-    up: `create table notes (
-        tenant_id text not null default tenantry.current_tenant(), id bigint generated always as identity,
-        text text not null, primary key (tenant_id, id));
-      create index notes_text on notes (tenant_id, text)`,
-    down: 'drop table notes',
-  },
+const GROWN: readonly TenantMigration[] = [
+  ...NOTES,
   {
     name: '0002_stars',
     checksum: '2',
@@ -20,4 +13,4 @@ const ALL: readonly TenantMigration[] = [
 ]
 
 export const migrationsOf = (version: 'first' | 'all'): readonly TenantMigration[] =>
-  version === 'first' ? ALL.slice(0, 1) : ALL
+  version === 'first' ? NOTES : GROWN
