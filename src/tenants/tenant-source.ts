@@ -72,13 +72,14 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
   const driver = storage.driver(located.place.isolation)
   try {
     return await circuits.run(located.place, () => work(driver, located.place))
-  } catch (error) {
+  } catch (failure) {
+    const error = await closedMeanwhile(failure, driver, located.place)
     if (!driver.mayBeFence(error)) throw told(error)
     const place = await placeNow(id, parts, located.place, error)
     try {
       return await circuits.run(place, () => work(storage.driver(place.isolation), place))
-    } catch (failure) {
-      throw told(failure)
+    } catch (again) {
+      throw told(again)
     }
   }
 }
@@ -124,11 +125,15 @@ function isConnecting(error: unknown): boolean {
   return CONNECTING.test(code) || CONNECTING_MESSAGES.test(message)
 }
 
-/** To a transaction that had begun before the fence, a schema that is closed has no tables, functions or types. */
+/** To what had begun before the fence, a schema that is closed has no tables, functions or types. */
 const UNNAMED = new Set(['42P01', '42883', '42704'])
 
-const closedMeanwhile = (cause: unknown) =>
-  StorageFenced('The storage of the tenant was closed while a transaction was open.', { cause })
+/** The fence, where that is what was met; else the error as it is, also when its server cannot say. */
+async function closedMeanwhile(error: unknown, driver: IsolationDriver, place: Place): Promise<unknown> {
+  if (!UNNAMED.has(sqlState(error) ?? '')) return error
+  const isFenced = await driver.isFenced(place).catch(() => false)
+  return isFenced ? StorageFenced('The storage of the tenant was closed meanwhile.', { cause: error }) : error
+}
 
 /** A connection that is held: what it meets is counted and told as everywhere. */
 class WatchedConnection implements TenantConnection {
@@ -168,14 +173,8 @@ class WatchedConnection implements TenantConnection {
     try {
       return await this.#circuits.watch(this.#place, work)
     } catch (error) {
-      if (UNNAMED.has(sqlState(error) ?? '') && (await this.#isFenced())) throw closedMeanwhile(error)
-      throw told(error)
+      throw told(await closedMeanwhile(error, this.#driver, this.#place))
     }
-  }
-
-  /** A server that cannot say so leaves the error as it is. */
-  #isFenced(): Promise<boolean> {
-    return this.#driver.isFenced(this.#place).catch(() => false)
   }
 }
 

@@ -166,7 +166,12 @@ async function killedAt(phase: string, transferId: string): Promise<void> {
     return waiting
   }, 30_000)
   await child.kill('SIGKILL')
-  await database.sql('select pg_terminate_backend($1)', [rows[0].pid])
+  const [{ pid }] = rows
+  // A renewal that waits for that session would take place after it: the server does not know yet that nobody is there.
+  await database.sql('select pg_terminate_backend(pid) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
+    pid,
+  ])
+  await database.sql('select pg_terminate_backend($1)', [pid])
   holder.abort()
   await holding
 }
