@@ -122,7 +122,7 @@ create table transfers (
   kind text not null check (kind in ('backup', 'restore', 'rehearsal', 'clone', 'move', 'undo')),
   tenant_id text not null references tenants,
   source_id text references tenants check ((kind = 'clone') = (source_id is not null)),
-  backup_id uuid references backups on delete cascade check ((kind in ('backup', 'restore', 'rehearsal')) = (backup_id is not null)),
+  backup_id uuid check ((kind in ('backup', 'restore', 'rehearsal')) = (backup_id is not null)),
   with_data boolean not null default true,
   isolation text not null,
   placement text not null,
@@ -144,6 +144,7 @@ create unique index transfers_alone on transfers (tenant_id)
 create unique index transfers_one_backup on transfers (tenant_id) where state in ('pending', 'running') and kind = 'backup';
 create index transfers_page on transfers (tenant_id, created_at desc, id desc);
 create index transfers_backup on transfers (backup_id) where backup_id is not null;
+create index transfers_finished on transfers (finished_at) where finished_at is not null;
 create index transfers_unfinished on transfers (lease_until) where state in ('pending', 'running');
 create table places (
   isolation text not null,
@@ -160,6 +161,12 @@ create table places (
 );
 create index places_tenant on places (tenant_id, state, since desc);
 create index places_purge_at on places (purge_at) where purge_at is not null;
+
+-- tenants/0004_installation
+create table installation (
+  is_alone boolean primary key default true check (is_alone),
+  id text not null check (id ~ '^[0-9a-z]{6}$')
+);
 
 -- auditLogs/0001_audit_entries
 create table audit_entries (

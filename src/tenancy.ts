@@ -36,6 +36,7 @@ import { connectionSeries } from './tenants/connection-series.ts'
 import { diagnoses } from './tenants/diagnoses.ts'
 import { createGuard, type Guard, type GuardOptions } from './tenants/guard.ts'
 import { Tenants } from './tenants/index.ts'
+import { installationId } from './tenants/installation-id.ts'
 import type { IsolationDriver, Placement, TenantHandle } from './tenants/isolation.ts'
 import { jobs, schedule } from './tenants/jobs.ts'
 import { tenantSeries } from './tenants/metrics.ts'
@@ -178,7 +179,8 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     const changes = new TableChanges(database, log)
     await changes.start()
     stops.push(() => changes.stop())
-    await storage.start({ placements: prepared, migrations, generation: () => changes.generation, log })
+    const installation = await installationId(database)
+    await storage.start({ installation, placements: prepared, migrations, generation: () => changes.generation, log })
     stops.push(() => storage.stop())
 
     const archives = config.backups && onDemand(config.backups.archives)

@@ -134,6 +134,7 @@ export class OperationRunner {
       service,
       JSON.parse(answer.body),
       AbortSignal.any([deadline, request.signal]),
+      answer.headers.location ?? '',
     )
     const { headers, body } = this.#checked(operation, new Reply(answer.status, settled))
     const status = answer.status === 202 && !deadline.aborted ? 200 : answer.status

@@ -81,8 +81,13 @@ export interface Operation<
     service: Service,
     input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,
   ) => Promise<Handled<z.input<Answer>>>
-  /** For `Prefer: wait`: resolves with the resource once its job is done, or as it is when `signal` aborts. */
-  readonly settled?: (service: Service, answer: z.input<Answer>, signal: AbortSignal) => Promise<z.input<Answer>>
+  /** For `Prefer: wait`: resolves with the resource once its job is done, or as it is when `signal` aborts. @param location the header */
+  readonly settled?: (
+    service: Service,
+    answer: z.input<Answer>,
+    signal: AbortSignal,
+    location: string,
+  ) => Promise<z.input<Answer>>
 }
 
 export const operation = <

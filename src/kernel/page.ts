@@ -2,6 +2,7 @@
  * Keyset pages: a list is `{ data, nextCursor }`, and a cursor holds the sort key of the last row, so that the ten-thousandth
  * page costs what the first does. A cursor is opaque, signed, and tied to the list and filters it came from.
  */
+import type { ReferenceExpression, SelectQueryBuilder } from 'kysely'
 import { z } from 'zod'
 import type { Secrets } from './crypto.ts'
 import { invalid } from './errors.ts'
@@ -65,6 +66,28 @@ export class Cursors {
       throw invalid([{ path: 'cursor', message: 'not a cursor of this list with these filters' }])
     }
     return JSON.parse(Buffer.from(text, 'base64url').toString())
+  }
+
+  /** A page of what has the newest first. @param of the table with `created_at` and `id`. @param list its name, with its filters */
+  async newestFirst<Tables, From extends keyof Tables, Row extends { createdAt: Date; id: string }, Item>(
+    query: SelectQueryBuilder<Tables, From, Row>,
+    of: string,
+    list: string,
+    { limit, cursor }: { limit: number; cursor?: string | undefined },
+    item: (row: Row) => Item,
+  ): Promise<PageOf<Item>> {
+    const after = this.decode(list, cursor)
+    const [at, id] = [`${of}.createdAt`, `${of}.id`] as ReferenceExpression<Tables, From>[] as any[]
+    let page = query
+      .orderBy(at, 'desc')
+      .orderBy(id, 'desc')
+      .limit(limit + 1)
+    if (after) {
+      const [lastAt = '', lastId = ''] = after
+      page = page.where(({ eb, refTuple, tuple }) => eb(refTuple(at, id), '<', tuple(new Date(lastAt), lastId)))
+    }
+    const rows = await page.execute()
+    return this.page(list, rows, limit, item, ({ createdAt, id }) => [createdAt.toISOString(), id])
   }
 
   /** Makes a page of `limit` items from up to `limit + 1` rows. */

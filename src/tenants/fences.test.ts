@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { Database } from '../kernel/database.ts'
-import { createLogger } from '../kernel/logger.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { holding } from '../testing/holding.ts'
 import { startProxy, type Proxy as Way } from '../testing/proxy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import type { TenantHandle } from './isolation.ts'
@@ -12,7 +11,6 @@ const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id in
 let world: TestTenancy<[]>
 let elsewhere: TestDatabase
 let way: Way
-let database: Database
 let acme: TenantHandle
 
 beforeAll(async () => {
@@ -24,10 +22,8 @@ beforeAll(async () => {
   })
   await installed(world.tenancy, { id: 'acme', name: 'Acme' })
   acme = await world.tenancy.tenant('acme')
-  database = new Database({ url: world.url, max: 2 }, createLogger({ level: 'silent' }))
 })
 afterAll(async () => {
-  await database.close()
   await elsewhere.drop() // before the roles that have rights in it
   await world.end()
   await way.close()
@@ -87,20 +83,17 @@ describe('the storage of a tenant', () => {
     ['a transaction', (handle: TenantHandle) => handle.transaction((db) => notes({ ...handle, db }))],
   ])('that is closed under %s refuses it for the reason of the closing', async (_, read) => {
     const { locator } = await placeOf('acme')
-    const underWay = await database.session(async (client) => {
-      await client.query(`begin; lock table "${locator}".notes in access exclusive mode`)
-      const reading = read(acme).then(String, (error) => error.code) // its scope has been entered, its names not looked up
-      await eventually(async () => {
-        const { rows } = await client.query(
-          `select from pg_locks where relation = '"${locator}".notes'::regclass and not granted`,
-        )
-        expect(rows).toHaveLength(1)
-      })
-      await world.tenancy.tenants.suspend('acme')
-      await client.query('commit')
-      return reading
+    const release = await holding(world.url, `lock table "${locator}".notes in access exclusive mode`)
+    const reading = read(acme).then(String, (error) => error.code) // its scope has been entered, its names not looked up
+    await eventually(async () => {
+      const { rows } = await world.tenancy.kernel.database.sql(
+        `select from pg_locks where relation = '"${locator}".notes'::regclass and not granted`,
+      )
+      expect(rows).toHaveLength(1)
     })
-    expect(underWay).toMatch(/^E_TENANT_(SUSPENDED|STORAGE_FENCED)$/)
+    await world.tenancy.tenants.suspend('acme')
+    await release()
+    expect(await reading).toMatch(/^E_TENANT_(SUSPENDED|STORAGE_FENCED)$/)
     await world.tenancy.tenants.activate('acme')
   })
 

@@ -36,7 +36,7 @@ import { usable } from './tenant-source.ts'
 import type { Archives } from './transfers/archives.ts'
 import type { BackupSettings } from './transfers/backups.ts'
 import { Places } from './transfers/places.ts'
-import { cancelTransfers, keepMaintenance } from './transfers/requests.ts'
+import { keepMaintenance } from './transfers/requests.ts'
 import { Transfers } from './transfers/transfers.ts'
 import { type Transition, Transitions } from './transition.ts'
 
@@ -185,7 +185,7 @@ export class Tenants {
       return {
         set: { statusBefore: from, deletedAt: now, purgeAt },
         event: { purgeAt: purgeAt.toISOString() },
-        also: () => cancelTransfers(this.#kernel.database, id),
+        also: () => this.transfers.cancelAll(id),
       }
     })
   }
@@ -240,17 +240,9 @@ export class Tenants {
   }
 
   /** Resolves when the tenant is no longer provisioning, or with what it is when `signal` aborts. */
-  async settled(id: string, signal: AbortSignal): Promise<Tenant> {
-    for (;;) {
-      const done = new AbortController()
-      const change = this.registry.nextChange(id, AbortSignal.any([signal, done.signal, AbortSignal.timeout(1_000)]))
-      const tenant = await this.get(id)
-      if (tenant.status !== 'provisioning' || signal.aborted) {
-        done.abort()
-        return tenant
-      }
-      await change
-    }
+  settled(id: string, signal: AbortSignal): Promise<Tenant> {
+    const isDone = ({ status }: Tenant) => status !== 'provisioning'
+    return this.registry.until(id, () => this.get(id), isDone, signal)
   }
 
   #edit(id: string, action: string, next: (row: TenantRow) => Partial<TenantRow>): Promise<Tenant> {

@@ -6,13 +6,12 @@
  * tenant first, so that a restore can no longer win, then removes the storage, then everything else in one transaction.
  */
 import { recordChange } from '../kernel/changes.ts'
-import { isDatabaseUnavailable } from '../kernel/database.ts'
-import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
 import type { Attempt } from '../kernel/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { versionOnArrival } from './arrival-version.ts'
 import { TenantNotFound, TenantState } from './errors.ts'
 import { TenantMigrated, TenantPurged } from './events.ts'
+import { type Failure, failureOf, mayPass } from './failure.ts'
 import type { Fences } from './fences.ts'
 import { InstallTenant, UninstallTenant } from './jobs.ts'
 import { type Registry, toPlace } from './registry.ts'
@@ -26,6 +25,7 @@ import type { Transitions } from './transition.ts'
 /** How long a provisioning tenant may be without a job before it counts as lost; longer than any send takes. */
 const LOST_AFTER_MS = 60_000
 const READ_AT_ONCE = 1_000
+const NOT_MADE: Failure = { code: 'E_INSTALLATION_FAILED', message: 'The storage could not be made; the log says why.' }
 
 export interface InstallationParts {
   readonly kernel: Kernel
@@ -72,9 +72,9 @@ export class Installation {
       await this.#activate(row, await this.#storage.driver(row.isolation).provision(toPlace(row)))
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
-      if (!attempt.isLast && isWorthRetrying(error)) throw error
+      if (!attempt.isLast && mayPass(error)) throw error
       this.#kernel.log.error({ err: error, tenantId: id }, 'the installation was given up')
-      await this.#giveUp(id, failureOf(error))
+      await this.#giveUp(id, failureOf(error, NOT_MADE))
     }
   }
 
@@ -199,7 +199,7 @@ export class Installation {
     else await this.#fences.close(row.id)
   }
 
-  async #giveUp(id: string, failure: { code: string; message: string }): Promise<void> {
+  async #giveUp(id: string, failure: Failure): Promise<void> {
     try {
       await this.#transitions.run(id, 'giveUp', () => ({
         set: { failure },
@@ -226,15 +226,4 @@ export class Installation {
       .returningAll()
       .executeTakeFirst()
   }
-}
-
-/** A host's migration that is wrong stays wrong; a server that is away may come back. */
-const isWorthRetrying = (error: unknown): boolean => !(error instanceof TenancyError) || error.status === 503
-
-function failureOf(error: unknown): { code: string; message: string } {
-  if (error instanceof TenancyError) return { code: error.code, message: error.message }
-  if (isDatabaseUnavailable(error)) {
-    return { code: DependencyUnavailable.code, message: "The tenant's database server could not be reached." }
-  }
-  return { code: 'E_INSTALLATION_FAILED', message: 'The storage could not be made; the log says why.' }
 }

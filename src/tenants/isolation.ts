@@ -188,6 +188,8 @@ export interface ConnectionCount {
 }
 
 export interface DriverEnvironment {
+  /** Six letters or digits that no other installation has, and this one always: for names that a whole server knows. */
+  readonly installation: string
   /** Placements by name; the server of the backoffice is `main`. */
   readonly placements: ReadonlyMap<string, Placement>
   readonly migrations: readonly TenantMigration[]

@@ -16,7 +16,13 @@ const REMEMBERED_PLANS = 10_000
 export const PlanDefinition = z.object({
   limits: z.record(z.string(), z.number().min(0)),
   backups: z
-    .object({ keep: z.number().int().min(1).optional(), everyHours: z.number().gt(0).optional() })
+    .object({
+      keep: z.number().int().min(1).optional(),
+      everyHours: z
+        .union([z.number().gt(0), z.literal(false)])
+        .optional()
+        .meta({ description: '`false`: none is made by itself' }),
+    })
     .optional()
     .meta({ description: 'In place of the `backups.keep` and `backups.everyHours` of the configuration' }),
 })

@@ -18,6 +18,7 @@ export type { Located } from './tenant-cache.ts'
 
 export const CHANNEL = 'multitenancy_tenants'
 const STALE_FOR_SECONDS = 300
+const LOOKS_EVERY_MS = 1_000
 
 export interface TenantFilter {
   readonly status?: Status
@@ -100,23 +101,9 @@ export class Registry {
   async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<Tenant>> {
     const { database, cursors } = this.#kernel
     const list = `tenants ${JSON.stringify([status, q, includeDeleted])}`
-    const after = cursors.decode(list, cursor)
-    let query = database
-      .query<TenantTables>()
-      .selectFrom('tenants')
-      .selectAll()
-      .where('purgedAt', 'is', null)
-      .orderBy('createdAt', 'desc')
-      .orderBy('id', 'desc')
-      .limit(limit + 1)
+    let query = database.query<TenantTables>().selectFrom('tenants').selectAll().where('purgedAt', 'is', null)
     if (status) query = query.where('status', '=', status)
     else if (!includeDeleted) query = query.where('status', '!=', 'deleted')
-    if (after) {
-      const [createdAt = '', id = ''] = after
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple('createdAt', 'id'), '<', tuple(new Date(createdAt), id)),
-      )
-    }
     if (q) {
       const pattern = `%${q.replace(/[\\%_]/g, '\\$&')}%`
       query = query.where(({ eb, or, fn, val }) =>
@@ -127,8 +114,7 @@ export class Registry {
         ]),
       )
     }
-    const rows = await query.execute()
-    return cursors.page(list, rows, limit, toTenant, ({ createdAt, id }) => [createdAt.toISOString(), id])
+    return cursors.newestFirst(query, 'tenants', list, { limit, cursor }, toTenant)
   }
 
   /** Tenants by status, purged ones left out. */
@@ -154,6 +140,23 @@ export class Registry {
       watchers.add(done)
       signal.addEventListener('abort', done)
     })
+  }
+
+  /**
+   * What `look` finds of a tenant once it `isDone`, or when `signal` aborts. It looks again at each change of the tenant, and each
+   * second.
+   */
+  async until<T>(id: string, look: () => Promise<T>, isDone: (found: T) => boolean, signal: AbortSignal): Promise<T> {
+    for (;;) {
+      const done = new AbortController()
+      const change = this.nextChange(id, AbortSignal.any([signal, done.signal, AbortSignal.timeout(LOOKS_EVERY_MS)]))
+      const found = await look()
+      if (isDone(found) || signal.aborted) {
+        done.abort()
+        return found
+      }
+      await change
+    }
   }
 
   async #read(id: string): Promise<TenantRow | undefined> {

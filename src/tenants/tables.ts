@@ -185,7 +185,7 @@ export const tables: readonly Migration[] = [
         kind text not null check (kind in ('backup', 'restore', 'rehearsal', 'clone', 'move', 'undo')),
         tenant_id text not null references tenants,
         source_id text references tenants check ((kind = 'clone') = (source_id is not null)),
-        backup_id uuid references backups on delete cascade check ((kind in ('backup', 'restore', 'rehearsal')) = (backup_id is not null)),
+        backup_id uuid check ((kind in ('backup', 'restore', 'rehearsal')) = (backup_id is not null)),
         with_data boolean not null default true,
         isolation text not null,
         placement text not null,
@@ -207,6 +207,7 @@ export const tables: readonly Migration[] = [
       create unique index transfers_one_backup on transfers (tenant_id) where state in ('pending', 'running') and kind = 'backup';
       create index transfers_page on transfers (tenant_id, created_at desc, id desc);
       create index transfers_backup on transfers (backup_id) where backup_id is not null;
+      create index transfers_finished on transfers (finished_at) where finished_at is not null;
       create index transfers_unfinished on transfers (lease_until) where state in ('pending', 'running');
       create table places (
         isolation text not null,
@@ -223,6 +224,15 @@ export const tables: readonly Migration[] = [
       );
       create index places_tenant on places (tenant_id, state, since desc);
       create index places_purge_at on places (purge_at) where purge_at is not null;
+    `,
+  },
+  {
+    name: '0004_installation',
+    up: `
+      create table installation (
+        is_alone boolean primary key default true check (is_alone),
+        id text not null check (id ~ '^[0-9a-z]{6}$')
+      );
     `,
   },
 ]

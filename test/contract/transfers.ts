@@ -76,6 +76,15 @@ export const transfers: Part = {
       wrong: { params: { transferId: 'latest' } },
       also: { E_TRANSFER_NOT_FOUND: { params: { transferId: UNKNOWN } } },
     },
+    'transfers.cancel': {
+      success: { ...backingUp, params: { transferId: '{given}' } },
+      wrong: { params: { transferId: 'latest' } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, params: { transferId: UNKNOWN } },
+        E_TRANSFER_NOT_FOUND: { params: { transferId: UNKNOWN } },
+        E_TRANSFER_ENDED: { ...backedUp, params: { transferId: '{backupId}' } },
+      },
+    },
   },
   commands: {
     'tenant:backup': { line: ['{id}', '--note', 'before the import'] },
@@ -90,6 +99,7 @@ export const transfers: Part = {
     'tenant:clone': { line: ['{id}', 'A copy'] },
     'tenant:move': { line: ['{id}', '--isolation', 'database-pg'] },
     'tenant:transfer:list': { ...backedUp, line: ['{id}'] },
+    'tenant:transfer:cancel': { ...backingUp, line: ['{id}', '{given}'] },
   },
   jobs: {
     BackupTenant: { ...backingUp, data: { transferId: '{given}' } },

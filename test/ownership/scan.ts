@@ -11,6 +11,7 @@ import type { Database } from '../../src/kernel/database.ts'
 const OF_NO_TENANT: Readonly<Record<string, string>> = {
   migrations: 'what our own tables have been brought up to',
   idempotency_keys: 'answers to admin tokens, sealed, for a day; a request may be about many tenants, or none yet',
+  installation: 'the id of the installation itself',
   placement_logins: 'roles of a server',
   schema_versions: "sets of the host's migrations, which tenants have in common",
   migration_runs: 'a run is over many tenants; its items name them',

@@ -37,6 +37,7 @@ export function directory({ path }: DirectoryOptions): Archives {
   return {
     name: 'directory',
     start: () => prepare(root),
+    check: () => prepare(root),
     write: (key, chunks, { signal }) => write(root, key, chunks, signal),
     read: (key) => read(root, key),
     delete: (key) => remove(root, key),

@@ -89,9 +89,18 @@ class S3Archives implements Archives {
       }),
     }
     try {
-      await this.#open.client.send(new sdk.HeadBucketCommand({ Bucket: this.#bucket }))
+      await this.check()
     } catch (error) {
       await this.stop()
+      throw error
+    }
+  }
+
+  async check(): Promise<void> {
+    const { sdk, client } = this.#open
+    try {
+      await client.send(new sdk.HeadBucketCommand({ Bucket: this.#bucket }))
+    } catch (error) {
       throw unusable(this.#options, error)
     }
   }

@@ -11,16 +11,19 @@ export function onDemand(archives: Archives): Archives {
   const start = () => {
     starting ??= archives.start().catch((error) => {
       starting = undefined
-      if (error instanceof TenancyError) throw error
-      throw ArchivesUnusable('The place of the backups cannot be used as it is configured; the log says why.', {
-        cause: error,
-      })
+      throw unusable(error)
     })
     return starting
   }
   return {
     name: archives.name,
     start,
+    async check() {
+      await start()
+      await archives.check().catch((error) => {
+        throw unusable(error)
+      })
+    },
     async write(key, chunks, options) {
       await start()
       await archives.write(key, chunks, options)
@@ -43,3 +46,10 @@ export function onDemand(archives: Archives): Archives {
     },
   }
 }
+
+const unusable = (error: unknown): TenancyError =>
+  error instanceof TenancyError
+    ? error
+    : ArchivesUnusable('The place of the backups cannot be used as it is configured; the log says why.', {
+        cause: error,
+      })

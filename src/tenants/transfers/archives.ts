@@ -14,6 +14,8 @@ export interface Archives {
   readonly name: string
   /** Fails at once where nothing could be written. */
   start(): Promise<void>
+  /** Fails where `start` would fail now. */
+  check(): Promise<void>
   /**
    * Takes what `chunks` yields and puts it under `key` when that has ended. When that throws, or `signal` aborts before, it throws the
    * same, `key` is as it was, and nothing else stays behind; a partial one may, when the process ends too or the storage cannot be

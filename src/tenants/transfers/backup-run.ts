@@ -3,7 +3,9 @@
  * once: of one tenant one backup is made at a time, and one that is removed twice is removed.
  */
 import { TenantNotFound, TenantState } from '../errors.ts'
-import type { Plans } from '../plans.ts'
+import { lockTenant } from '../existing.ts'
+import { installedTenants } from '../installed.ts'
+import type { Plans, ResolvedPlan } from '../plans.ts'
 import type { TenantTables } from '../tables.ts'
 import { toTenant } from '../tenant.ts'
 import type { BackupSettings, Backups } from './backups.ts'
@@ -11,13 +13,13 @@ import { BackupNotFound, TransferInProgress } from './errors.ts'
 import type { TransferParts } from './parts.ts'
 import { expired, isDue, type Retention, type ScheduledBackup } from './retention.ts'
 
-const READ_AT_ONCE = 500
-
 export interface DueStep {
   readonly tenantId: string
   readonly what: 'make' | 'remove'
   /** Of the one that is removed. */
   readonly backupId: string | null
+  /** Why. */
+  readonly retention: Retention
 }
 
 export interface BackupRunParts {
@@ -29,18 +31,8 @@ export interface BackupRunParts {
 
 /** What is due now, tenant by tenant. */
 export async function* due({ parts, plans, settings }: BackupRunParts): AsyncIterable<DueStep> {
-  const { clock } = parts.kernel
-  let last = ''
-  for (;;) {
-    const rows = await parts.kernel.database
-      .query<TenantTables>()
-      .selectFrom('tenants')
-      .selectAll()
-      .where('status', 'in', ['active', 'suspended'])
-      .where('id', '>', last)
-      .orderBy('id')
-      .limit(READ_AT_ONCE)
-      .execute()
+  const { clock, database } = parts.kernel
+  for await (const rows of installedTenants(database)) {
     const scheduled = await scheduledOf(
       parts,
       rows.map(({ id }) => id),
@@ -48,21 +40,20 @@ export async function* due({ parts, plans, settings }: BackupRunParts): AsyncIte
     for (const row of rows) {
       const of = scheduled.get(row.id) ?? []
       const retention = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
-      if (isDue(retention, of, clock.now())) yield { tenantId: row.id, what: 'make', backupId: null }
-      for (const backupId of expired(retention, of)) yield { tenantId: row.id, what: 'remove', backupId }
+      if (isDue(retention, of, clock.now())) yield { tenantId: row.id, what: 'make', backupId: null, retention }
+      for (const backupId of expired(retention, of)) {
+        yield { tenantId: row.id, what: 'remove', backupId, retention }
+      }
     }
-    const end = rows.at(-1)
-    if (!end) return
-    last = end.id
   }
 }
 
 /** Undefined when somebody else has done it, or the tenant is not what it was. */
-export async function carryOut({ backups }: BackupRunParts, step: DueStep): Promise<string | undefined> {
+export async function carryOut(run: BackupRunParts, step: DueStep): Promise<string | undefined> {
   const { tenantId, what, backupId } = step
   try {
-    if (what === 'make') return (await backups.create(tenantId, {}, true)).id
-    await backups.delete(tenantId, backupId ?? '')
+    if (what === 'make') return await make(run, step)
+    await run.backups.delete(tenantId, backupId ?? '')
     return backupId ?? undefined
   } catch (error) {
     const isDone = [TransferInProgress, BackupNotFound, TenantState, TenantNotFound].some((one) => one.matches(error))
@@ -71,10 +62,21 @@ export async function carryOut({ backups }: BackupRunParts, step: DueStep): Prom
   }
 }
 
+/** Others have seen that it is due, too: with the tenant's row locked it still is, or one of them was faster. */
+async function make({ parts, backups }: BackupRunParts, { tenantId, retention }: DueStep): Promise<string | undefined> {
+  const { database, clock } = parts.kernel
+  return database.transaction(async () => {
+    await lockTenant(database, tenantId)
+    const of = await scheduledOf(parts, [tenantId])
+    if (!isDue(retention, of.get(tenantId) ?? [], clock.now())) return undefined
+    return (await backups.create(tenantId, {}, true)).id
+  })
+}
+
 /** The plan's, where it says something. */
-export const retentionOf = (settings: BackupSettings, ofPlan: Partial<Retention> = {}): Retention => ({
+export const retentionOf = (settings: BackupSettings, ofPlan: ResolvedPlan['backups'] = {}): Retention => ({
   keep: ofPlan.keep ?? settings.keep,
-  everyHours: ofPlan.everyHours ?? settings.everyHours,
+  everyHours: ofPlan.everyHours === false ? undefined : (ofPlan.everyHours ?? settings.everyHours),
 })
 
 async function scheduledOf(

@@ -75,12 +75,12 @@ export const backup: Course = {
     })
   },
 
-  async release({ archives, kernel }, { transfer }) {
+  async release({ archives, kernel }, transfer) {
     if (archives) kernel.database.afterCommit(() => removeArchives(archives, transfer))
   },
 
   /** Of this attempt alone: another one may be writing. */
-  async lost({ archives }, { transfer }) {
+  async lost({ archives }, transfer) {
     if (archives) await removeArchives(archives, transfer, transfer.attempts)
   },
 }

@@ -11,12 +11,12 @@ import { archiveBytes } from './archive-source.ts'
 import { archivesOf, removeArchives } from './backup.ts'
 import { type Backup, type BackupWithTransfer, toBackup } from './backup-resource.ts'
 import { BackupRequest, RestoreRequest } from './bodies.ts'
+import { ACTIONS } from './courses.ts'
 import { BackupNotFound, TransferInProgress } from './errors.ts'
 import type { TransferParts } from './parts.ts'
 import { assertInstalled, request } from './requests.ts'
 import { lockedRow } from './switch.ts'
 import { type Transfer, toTransfer } from './transfer.ts'
-import { ACTIONS } from './work.ts'
 
 export interface BackupSettings {
   /** Of backups that are made by themselves: how many of a tenant are kept; default 7. */
@@ -100,23 +100,10 @@ export class Backups {
   }
 
   /** The newest first. */
-  async list(tenantId: string, { limit, cursor }: { limit: number; cursor?: string }): Promise<PageOf<Backup>> {
+  async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Backup>> {
     await this.#parts.registry.get(tenantId)
     const { cursors } = this.#parts.kernel
-    const list = `backups ${tenantId}`
-    const after = cursors.decode(list, cursor)
-    let query = this.#of(tenantId)
-      .orderBy('backups.createdAt', 'desc')
-      .orderBy('backups.id', 'desc')
-      .limit(limit + 1)
-    if (after) {
-      const [createdAt = '', id = ''] = after
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple('backups.createdAt', 'backups.id'), '<', tuple(new Date(createdAt), id)),
-      )
-    }
-    const rows = await query.execute()
-    return cursors.page(list, rows, limit, toBackup, ({ createdAt, id }) => [createdAt.toISOString(), id])
+    return cursors.newestFirst(this.#of(tenantId), 'backups', `backups ${tenantId}`, page, toBackup)
   }
 
   /** `E_BACKUP_NOT_FOUND`, also for that of another tenant. */

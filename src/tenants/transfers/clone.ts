@@ -2,21 +2,22 @@
  * A clone: a tenant of its own, made from another's storage in one snapshot while that goes on. It is provisioning until it has
  * everything, and failed when it could not be had; activated then, it is tried again.
  */
+import type { Database } from '../../kernel/database.ts'
 import { versionOnArrival } from '../arrival-version.ts'
 import { TenantNotFound, TenantState } from '../errors.ts'
 import { TenantCloned, TenantMigrated } from '../events.ts'
 import type { Place } from '../isolation.ts'
 import { toPlace } from '../registry.ts'
+import type { TenantRow, TenantTables } from '../tables.ts'
 import type { Attempt } from './attempt.ts'
 import { fill } from './filling.ts'
 import type { Course, TransferParts } from './parts.ts'
 
 export const clone: Course = {
   async carryOut(parts, attempt) {
-    const { storage, places, registry } = parts
+    const { storage, places, kernel } = parts
     const { sourceId, withData } = attempt.transfer
-    const source = await registry.row(sourceId ?? '')
-    if (source.status === 'deleted') throw TenantNotFound(`The tenant "${source.id}" that was to be cloned is deleted.`)
+    const source = await sourceOf(kernel.database, sourceId)
     if (!withData) {
       const place = await places.begin(attempt)
       await attempt.phase('making')
@@ -28,7 +29,7 @@ export const clone: Course = {
     await activate(parts, attempt, filled.place, filled.migrations)
   },
 
-  async giveUp({ transitions }, { transfer }, failure) {
+  async giveUp({ transitions }, transfer, failure) {
     try {
       await transitions.run(transfer.tenantId, 'giveUp', () => ({
         set: { failure },
@@ -39,6 +40,21 @@ export const clone: Course = {
       if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // deleted meanwhile
     }
   },
+}
+
+/** The tenant that is cloned. `E_TENANT_STATE` when it is there no more. */
+export async function sourceOf(database: Database, id: string | null): Promise<TenantRow> {
+  const source = await database
+    .query<TenantTables>()
+    .selectFrom('tenants')
+    .selectAll()
+    .where('id', '=', id)
+    .where('status', '!=', 'deleted')
+    .executeTakeFirst()
+  if (source) return source
+  throw TenantState(
+    `The tenant "${id}" that is cloned is deleted: restore it if that is still possible, or delete its clone.`,
+  )
 }
 
 async function activate(

@@ -6,13 +6,14 @@ import { Page } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { BackupIncompatible } from '../copy.ts'
 import { TenantNotFound, TenantState } from '../errors.ts'
+import { inLanes } from '../in-lanes.ts'
 import type { Tenants } from '../index.ts'
 import { json } from '../json.ts'
 import { count } from '../numbers.ts'
 import { ArchiveMissing } from './archives.ts'
 import type { Backup } from './backup-resource.ts'
 import type { DueStep } from './backup-run.ts'
-import { ArchivesUnusable, TransferFailed } from './errors.ts'
+import { ArchivesUnusable, TransferCancelled, TransferFailed } from './errors.ts'
 import { progressText } from './progress-text.ts'
 import { hasEnded, type Transfer } from './transfer.ts'
 
@@ -54,7 +55,11 @@ export const transferCommands = [
   command<Tenants>({
     name: 'tenant:backup:run',
     summary: 'Make the backups that are due and remove those that are kept no longer, of all tenants',
-    options: [{ flags: '--dry-run', summary: 'only say which' }, detach],
+    options: [
+      { flags: '--dry-run', summary: 'only say which' },
+      { flags: '--concurrency <count>', summary: 'tenants at a time', parse: count, default: 2 },
+      detach,
+    ],
     run: runDue,
   }),
   command<Tenants>({
@@ -156,12 +161,21 @@ export const transferCommands = [
       if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
     },
   }),
+  command<Tenants>({
+    name: 'tenant:transfer:cancel',
+    summary: 'Cancel a backup, restore, clone or move that has not ended; everything is as before',
+    arguments: [id, { name: 'transfer', summary: 'id of the transfer; of a backup, its own', required: true }],
+    run: async ({ transfers }, { args, terminal }) => {
+      terminal.record({ ...(await transfers.cancel(args.id ?? '', args.transfer ?? '')) })
+    },
+  }),
 ]
 
 type TransfersOf = Tenants['transfers']
-type Waiting = Pick<CommandInput, 'options' | 'terminal' | 'signal'>
+/** @property terminal is told how far it is */
+type Waiting = Pick<CommandInput, 'options' | 'signal'> & { readonly terminal?: CommandInput['terminal'] }
 
-async function shown(transfers: TransfersOf, { tenantId, id }: Transfer, input: Waiting): Promise<void> {
+async function shown(transfers: TransfersOf, { tenantId, id }: Transfer, input: CommandInput): Promise<void> {
   input.terminal.record({ ...(await ended(transfers, tenantId, id, input)) })
   await refuseFailed(transfers, tenantId, id)
 }
@@ -179,12 +193,12 @@ async function ended(
   })
   const [transfer] = await Promise.all([
     transfers.settled(tenantId, id, signal, (now) => {
-      if (!hasEnded(now.state)) terminal.progress(progressText(now, new Date()))
+      if (!hasEnded(now.state)) terminal?.progress(progressText(now, new Date()))
     }),
     working,
   ])
   if (signal.aborted && !hasEnded(transfer.state)) {
-    terminal.say(
+    terminal?.say(
       `the ${transfer.kind} ${id} is begun again by the next worker; tenant:transfer:list ${tenantId} says how far it is`,
     )
   }
@@ -193,7 +207,15 @@ async function ended(
 }
 
 /** What a failure is known by tells how the command ends. */
-const KNOWN = [BackupIncompatible, ArchiveMissing, ArchivesUnusable, DependencyUnavailable, TenantState, TenantNotFound]
+const KNOWN = [
+  BackupIncompatible,
+  TransferCancelled,
+  ArchiveMissing,
+  ArchivesUnusable,
+  DependencyUnavailable,
+  TenantState,
+  TenantNotFound,
+]
 
 async function refuseFailed(transfers: TransfersOf, tenantId: string, id: string): Promise<void> {
   const { state, kind, failure } = await transfers.get(tenantId, id)
@@ -208,14 +230,13 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
   if (options.dryRun) return terminal.table(steps.map(planned))
   const done: Record<string, unknown>[] = []
   const failures: unknown[] = []
-  for (const [index, step] of steps.entries()) {
-    if (signal.aborted) break
+  const carryOut = async (step: DueStep, index: number) => {
     terminal.progress(`${index + 1} of ${steps.length}: ${step.what} a backup of ${step.tenantId}`)
     try {
       const backupId = await transfers.carryOut(step)
-      if (backupId === undefined) continue
+      if (backupId === undefined) return
       if (step.what === 'make') {
-        await ended(transfers, step.tenantId, backupId, input)
+        await ended(transfers, step.tenantId, backupId, { options, signal })
         if (!options.detach) await refuseFailed(transfers, step.tenantId, backupId)
       }
       done.push({ ...planned(step), backupId })
@@ -224,6 +245,7 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
       done.push({ ...planned(step), error: error instanceof Error ? error.message : String(error) })
     }
   }
+  await inLanes(steps, options.concurrency, carryOut, signal)
   terminal.table(done)
   signal.throwIfAborted()
   if (failures.length > 0) throw failures[0]

@@ -42,6 +42,17 @@ async function* examineBackups({ transfers: { state } }: Tenants, { log }: Exami
       tenantId,
     }
   }
+  const unreachable = await state.unreachable()
+  if (unreachable > 0) {
+    yield {
+      severity: 'error',
+      code: 'backups.not-configured',
+      message: `${unreachable} backups are kept, and no place for backups is configured here`,
+      remedy:
+        'Configure the place they are in: until then none can be restored, none is removed when its time is over, and no tenant ' +
+        'that has some can be purged.',
+    }
+  }
   const failure = await state.archivesFailure()
   if (failure !== undefined) {
     log.warn({ err: failure }, 'the place of the backups cannot be used')

@@ -16,6 +16,7 @@ import type { Attempt } from './attempt.ts'
 import { fill } from './filling.ts'
 import type { Course, TransferParts } from './parts.ts'
 import { NothingToUndo } from './requests.ts'
+import type { TransferRow } from './rows.ts'
 import { lockedRow, switchTo } from './switch.ts'
 
 const MESSAGE = 'The tenant is being moved.'
@@ -116,7 +117,7 @@ async function close(parts: TransferParts, attempt: Attempt): Promise<TenantRow>
   return closed
 }
 
-async function release(parts: TransferParts, { transfer }: Attempt): Promise<void> {
+async function release(parts: TransferParts, transfer: TransferRow): Promise<void> {
   const { kernel, registry, fences } = parts
   const { database, events } = kernel
   const row = await registry.row(transfer.tenantId)

@@ -1,5 +1,6 @@
 /** What others do to a tenant while its storage is replaced, and who may replace it. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { holding, holdingImport } from '../../testing/holding.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { openWorld, type World } from '../../testing/two-servers.ts'
 import { toPlace } from '../registry.ts'
@@ -22,25 +23,6 @@ const install = async (id: string) => {
 const place = async (id: string) => toPlace(await tenants().registry.row(id))
 const isFenced = async (of: Awaited<ReturnType<typeof place>>) => tenants().storage.driver(of.isolation).isFenced(of)
 
-/** Holds what these statements lock until it is called. */
-async function holding(...statements: string[]): Promise<() => Promise<void>> {
-  const held = Promise.withResolvers<void>()
-  const released = Promise.withResolvers<void>()
-  const session = database().session(async (client) => {
-    for (const statement of ['begin', ...statements]) await client.query(statement)
-    held.resolve()
-    await released.promise
-    await client.query('commit')
-  })
-  await Promise.race([held.promise, session])
-  return async () => {
-    released.resolve()
-    await session
-  }
-}
-
-/** An import waits for the lock of the place that it is to make. */
-const holdingImport = (locator: string) => holding(`select pg_advisory_xact_lock(hashtextextended('${locator}', 1))`)
 const until = (id: string, phase: string) =>
   eventually(async () => {
     const { rows } = await database().sql('select phase from multitenancy.transfers where id = $1', [id])
@@ -49,7 +31,7 @@ const until = (id: string, phase: string) =>
 
 test('a tenant that is suspended and activated while it is moved stays closed until it has moved', async () => {
   await install('busy')
-  const release = await holdingImport('t2_busy')
+  const release = await holdingImport(world.otherUrl, 't2_busy')
   const { transfer } = await world.transfers.move('busy', { isolation: 'schema-pg', placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
   await until(transfer.id, 'closing').catch(() => undefined) // it may be further
@@ -68,7 +50,7 @@ test('a tenant that is suspended and activated while it is moved stays closed un
 
 test('a tenant that is suspended while it is moved arrives suspended, and closed', async () => {
   await install('late')
-  const release = await holdingImport('t2_late')
+  const release = await holdingImport(world.otherUrl, 't2_late')
   const { transfer } = await world.transfers.move('late', { placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
   await eventually(async () => expect((await tenants().get('late')).maintenance).not.toBeNull())
@@ -107,11 +89,11 @@ test('an attempt that has lost its transfer switches nothing, however far it has
   const backup = await world.transfers.backups.create('taken')
   await world.transfers.work(backup.id, only)
   const before = await place('taken')
-  const releaseImport = await holdingImport('t2_taken')
+  const releaseImport = await holdingImport(world.url, 't2_taken')
   const { transfer } = await world.transfers.backups.restore('taken', { backupId: backup.id })
   const late = world.transfers.work(transfer.id, only)
   await until(transfer.id, 'making')
-  const releaseRow = await holding(`select from multitenancy.tenants where id = 'taken' for update`)
+  const releaseRow = await holding(world.url, `select from multitenancy.tenants where id = 'taken' for update`)
   await releaseImport()
   await until(transfer.id, 'switching')
   await database().sql('update multitenancy.transfers set worker = gen_random_uuid() where id = $1', [transfer.id])

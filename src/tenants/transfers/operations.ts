@@ -7,7 +7,7 @@ import type { Tenants } from '../index.ts'
 import { Tenant, TenantId } from '../tenant.ts'
 import { Backup } from './backup-resource.ts'
 import { BackupRequest, CloneRequest, MoveRequest, RestoreRequest } from './bodies.ts'
-import { BackupNotFound, BackupsNotConfigured, TransferInProgress, TransferNotFound } from './errors.ts'
+import { BackupNotFound, BackupsNotConfigured, TransferEnded, TransferInProgress, TransferNotFound } from './errors.ts'
 import { Transfer } from './transfer.ts'
 
 const byId = z.object({ id: TenantId })
@@ -15,6 +15,8 @@ const byBackup = z.object({ id: TenantId, backupId: z.uuid() })
 const byTransfer = z.object({ id: TenantId, transferId: z.uuid() })
 
 const transferAt = ({ tenantId, id }: Transfer) => ({ location: `/tenants/${tenantId}/transfers/${id}` })
+
+const begunAt = (location: string): string => location.slice(location.lastIndexOf('/') + 1)
 
 export const transferOperations = [
   operation({
@@ -86,8 +88,8 @@ export const transferOperations = [
       const { backup, transfer } = await transfers.backups.restore(params.id, body)
       return new Reply(202, backup, transferAt(transfer))
     },
-    settled: async ({ transfers }, { tenantId, id }, signal) => {
-      await transfers.settledLast(tenantId, ['restore', 'rehearsal'], signal)
+    settled: async ({ transfers }, { tenantId, id }, signal, location) => {
+      await transfers.settled(tenantId, begunAt(location), signal)
       return transfers.backups.get(tenantId, id)
     },
   }),
@@ -128,8 +130,8 @@ export const transferOperations = [
       const { tenant, transfer } = await transfers.move(params.id, body)
       return new Reply(202, tenant, transferAt(transfer))
     },
-    settled: async (tenants, { id }, signal) => {
-      await tenants.transfers.settledLast(id, ['move', 'undo'], signal)
+    settled: async (tenants, { id }, signal, location) => {
+      await tenants.transfers.settled(id, begunAt(location), signal)
       return tenants.get(id)
     },
   }),
@@ -153,5 +155,18 @@ export const transferOperations = [
     reply: Transfer,
     errors: [TransferNotFound],
     handle: ({ transfers }: Tenants, { params }) => transfers.get(params.id, params.transferId),
+  }),
+  operation({
+    name: 'transfers.cancel',
+    method: 'POST',
+    path: '/tenants/{id}/transfers/{transferId}/cancel',
+    summary: 'Cancel a backup, restore, rehearsal, clone or move that has not ended',
+    description:
+      'Whoever is at work on it stops, and everything is as before; a move opens what it had closed. The new tenant of a clone is ' +
+      'left `failed`: activate it to begin again, or delete it.',
+    params: byTransfer,
+    reply: Transfer,
+    errors: [TenantNotFound, TransferNotFound, TransferEnded],
+    handle: ({ transfers }: Tenants, { params }) => transfers.cancel(params.id, params.transferId),
   }),
 ]

@@ -1,7 +1,9 @@
 /** What carrying out a transfer needs; the same for all kinds. */
+import type { Failure } from '../failure.ts'
 import type { Transitions } from '../transition.ts'
 import type { Archives } from './archives.ts'
 import type { Attempt } from './attempt.ts'
+import type { TransferRow } from './rows.ts'
 import type { SwitchParts } from './switch.ts'
 
 export interface TransferParts extends SwitchParts {
@@ -11,20 +13,16 @@ export interface TransferParts extends SwitchParts {
   readonly isSealing: boolean
 }
 
-/** How one kind of transfer is carried out. Both may run twice. */
+/** How one kind of transfer is carried out. Each may run twice. */
 export interface Course {
   readonly carryOut: (parts: TransferParts, attempt: Attempt) => Promise<void>
   /**
    * When an attempt ends that has not succeeded, in a transaction that holds the tenant's row and the transfer: puts back what it had
    * changed. Another attempt may follow.
    */
-  readonly release?: (parts: TransferParts, attempt: Attempt) => Promise<void>
+  readonly release?: (parts: TransferParts, transfer: TransferRow) => Promise<void>
   /** When it is another's by now, or cancelled. */
-  readonly lost?: (parts: TransferParts, attempt: Attempt) => Promise<void>
+  readonly lost?: (parts: TransferParts, transfer: TransferRow) => Promise<void>
   /** After `release`, when no attempt will follow. */
-  readonly giveUp?: (
-    parts: TransferParts,
-    attempt: Attempt,
-    failure: { code: string; message: string },
-  ) => Promise<void>
+  readonly giveUp?: (parts: TransferParts, transfer: TransferRow, failure: Failure) => Promise<void>
 }

@@ -1,10 +1,9 @@
 /** What is taken up, given up and tidied away when whoever was at work on it is gone. */
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { Database } from '../../kernel/database.ts'
-import { createLogger } from '../../kernel/logger.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { holdingImport } from '../../testing/holding.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { openWorld, type World } from '../../testing/two-servers.ts'
 import { Attempt } from './attempt.ts'
@@ -38,24 +37,6 @@ const claim = async (id: string, leaseMs = 60_000) => {
   const attempt = await Attempt.claim(world.tenancy.kernel, id, { leaseMs, signal: only.signal })
   if (!attempt) throw new Error('it could not be claimed')
   return attempt
-}
-
-/** Holds what an import of this place waits for, until it is called. */
-async function lockOf(locator: string): Promise<() => Promise<void>> {
-  const held = Promise.withResolvers<void>()
-  const released = Promise.withResolvers<void>()
-  const session = new Database({ url: world.otherUrl }, createLogger({ level: 'silent' }))
-  const holding = session.session(async (client) => {
-    await client.query('select pg_advisory_lock(hashtextextended($1, 1))', [locator])
-    held.resolve()
-    await released.promise
-  })
-  await Promise.race([held.promise, holding])
-  return async () => {
-    released.resolve()
-    await holding
-    await session.close()
-  }
 }
 
 /** Where nothing can be made, nor dropped. */
@@ -105,7 +86,7 @@ describe('an attempt', () => {
     await install('passing')
     const { transfer } = await world.transfers.move('passing', { placement: 'other' })
     const stopping = new AbortController()
-    const release = await lockOf('t2_passing')
+    const release = await holdingImport(world.otherUrl, 't2_passing')
     const stopped = world.transfers.work(transfer.id, { isLast: true, signal: stopping.signal })
     await eventually(async () => expect((await world.tenancy.tenants.get('passing')).maintenance).not.toBeNull())
     await eventually(async () => expect((await world.transfers.get('passing', transfer.id)).phase).toBe('making'))
@@ -122,7 +103,7 @@ describe('an attempt', () => {
   test('that has lost its transfer leaves alone what the next one makes', async () => {
     await install('zombie')
     const { transfer } = await world.transfers.move('zombie', { placement: 'other' })
-    const releaseFirst = await lockOf('t2_zombie')
+    const releaseFirst = await holdingImport(world.otherUrl, 't2_zombie')
     const first = world.transfers.work(transfer.id, only)
     await eventually(async () => expect((await world.transfers.get('zombie', transfer.id)).phase).toBe('making'))
     await silentFor(transfer.id, 1)
@@ -230,12 +211,12 @@ describe('by themselves', () => {
     await install('spared')
     const asked = await world.transfers.backups.create('regular', { note: 'by hand' })
     await world.transfers.work(asked.id, only)
-    expect(await steps()).toEqual([{ tenantId: 'regular', what: 'make', backupId: null }])
+    expect(await steps()).toMatchObject([{ tenantId: 'regular', what: 'make', backupId: null }])
     const first = await backUp()
     expect(await steps()).toEqual([])
     clock.advance(3_600_000)
     const second = await backUp()
-    expect(await steps()).toEqual([{ tenantId: 'regular', what: 'remove', backupId: first }])
+    expect(await steps()).toMatchObject([{ tenantId: 'regular', what: 'remove', backupId: first }])
     await world.transfers.runDue()
     const kept = (await world.transfers.backups.list('regular', { limit: 50 })).data
     expect(kept.map(({ id, isScheduled }) => [id, isScheduled])).toEqual([
@@ -251,6 +232,40 @@ describe('by themselves', () => {
     await Promise.all(Array.from({ length: 10 }, () => world.transfers.runDue()))
     expect((await world.transfers.backups.list('regular', { limit: 50 })).data).toHaveLength(1)
   })
+
+  test('seen to be due by two processes, one is made, also when the other comes when it is complete', async () => {
+    await install('regular', { plan: 'pro' }).catch(() => undefined)
+    const [seen, ...more] = await steps()
+    expect(more).toEqual([])
+    if (!seen) throw new Error('nothing is due')
+    const id = await world.transfers.carryOut(seen)
+    expect(id).toBeTypeOf('string')
+    await world.transfers.work(String(id), only)
+    expect(await world.transfers.carryOut(seen)).toBeUndefined()
+    expect((await world.transfers.backups.list('regular', { limit: 50 })).data).toHaveLength(1)
+  })
+})
+
+test('transfers that ended long ago are forgotten, but for those of backups that are there', async () => {
+  await install('old')
+  const backup = await world.transfers.backups.create('old')
+  await world.transfers.work(backup.id, only)
+  const { transfer } = await world.transfers.backups.restore('old', { backupId: backup.id })
+  await world.transfers.work(transfer.id, only)
+  const there = async () => (await world.transfers.list('old', { limit: 9 })).data.map(({ kind }) => kind)
+  const ended = (days: number) =>
+    sql(`update multitenancy.transfers set finished_at = now() - $1 * interval '1 day' where tenant_id = 'old'`, [days])
+  await ended(89)
+  await world.transfers.recover()
+  expect(await there()).toEqual(['restore', 'backup'])
+  await world.transfers.backups.delete('old', backup.id)
+  expect(await there()).toEqual(['restore', 'backup']) // what was done stays known
+  const kept = await world.transfers.backups.create('old')
+  await world.transfers.work(kept.id, only)
+  await ended(91)
+  await world.transfers.recover()
+  expect(await there()).toEqual(['backup'])
+  expect(await world.transfers.backups.get('old', kept.id)).toMatchObject({ state: 'completed' })
 })
 
 describe('the doctor', () => {
@@ -290,5 +305,22 @@ describe('the doctor', () => {
     expect((await world.files()).filter((file) => file.startsWith('sick/'))).toHaveLength(1)
     const { rows } = await sql(`select from pg_namespace where nspname = 't7_sick'`)
     expect(rows).toEqual([])
+  })
+
+  test('tells that archives cannot be reached: the place is no more what it was, or not configured', async () => {
+    const backups = async (tenancy = world.tenancy) =>
+      (await tenancy.doctor.examine()).checks.filter(({ name }) => name === 'backups').map(({ code }) => code)
+    await install('cut-off')
+    await world.transfers.work((await world.transfers.backups.create('cut-off')).id, only)
+    const aside = `${world.archives}.aside`
+    await rename(world.archives, aside)
+    await writeFile(world.archives, 'a file')
+    expect(await backups()).toContain('backups.unreachable')
+    await rm(world.archives)
+    await rename(aside, world.archives)
+    expect(await backups()).not.toContain('backups.unreachable')
+    const other = await world.open({ backups: undefined })
+    expect(await backups(other)).toContain('backups.not-configured')
+    expect(await backups()).not.toContain('backups.not-configured')
   })
 })

@@ -1,6 +1,6 @@
 /**
  * What is left to do when something was killed: transfers that nobody is at work on and no job will bring back, storage that was
- * given up, archives of backups that were deleted. Any number of processes may do it at once.
+ * given up, archives of backups that were deleted, transfers that ended long ago. Any number of processes may do it at once.
  */
 import { sql } from 'kysely'
 import type { TenantTables } from '../tables.ts'
@@ -16,6 +16,8 @@ const LOST_AFTER_SECONDS = 60
 const MOST_ATTEMPTS = 10
 /** Thousands may be waiting for their turn; the rest is looked at in the next minute. */
 const AT_ONCE = 200
+const KEPT_FOR_DAYS = 90
+const FORGOTTEN_AT_ONCE = 1_000
 
 /** The job of every minute. What fails does not keep the rest from being done; the first failure is thrown afterwards. */
 export async function recover(parts: TransferParts, backups: Pick<Backups, 'removeDeleted'>): Promise<void> {
@@ -31,6 +33,7 @@ export async function recover(parts: TransferParts, backups: Pick<Backups, 'remo
   await tried(() => parts.places.abandonExpired())
   await tried(() => parts.places.drop())
   await tried(() => backups.removeDeleted())
+  await tried(() => forgetOld(parts))
   if (failures.length > 0) throw failures[0]
 }
 
@@ -44,6 +47,19 @@ function lost({ kernel }: TransferParts): Promise<TransferRow[]> {
     .orderBy('createdAt')
     .limit(AT_ONCE)
     .execute()
+}
+
+/** What nothing depends on any more. Kept longer: transfers of backups that are there, and what a clone began with that has no storage yet. */
+function forgetOld({ kernel }: TransferParts): Promise<unknown> {
+  return kernel.database.sql(
+    `delete from multitenancy.transfers where id in (
+       select old.id from multitenancy.transfers old
+       where old.finished_at < now() - $1 * interval '1 day'
+         and not exists (select from multitenancy.backups where backups.id = old.id)
+         and not exists (select from multitenancy.tenants where tenants.id = old.tenant_id and cloned_from is not null)
+       order by old.finished_at limit $2)`,
+    [KEPT_FOR_DAYS, FORGOTTEN_AT_ONCE],
+  )
 }
 
 async function takeUp(parts: TransferParts, { id, kind, tenantId, attempts }: TransferRow): Promise<void> {

@@ -63,32 +63,6 @@ export function assertInstalled({ id, status }: TenantRow): void {
 export const NothingToUndo = (id: string) =>
   TenantState(`The tenant "${id}" has left no storage that it could go back to, or not any more.`)
 
-/**
- * Ends what is being done with a tenant that is deleted, in the transaction of its deletion; whoever is at work on it finds that
- * its lease is gone.
- */
-export async function cancelTransfers(database: RequestParts['database'], tenantId: string): Promise<void> {
-  const table = database.query<TenantTables>()
-  const cancelled = await table
-    .updateTable('transfers')
-    .set(({ fn }) => ({
-      state: 'cancelled',
-      failure: { code: TenantState.code, message: 'The tenant was deleted.' },
-      finishedAt: fn<Date>('now'),
-    }))
-    .where('tenantId', '=', tenantId)
-    .where('state', 'in', ['pending', 'running'])
-    .returning('enteredMaintenance')
-    .execute()
-  const entered = cancelled.some(({ enteredMaintenance }) => enteredMaintenance)
-  await table
-    .updateTable('tenants')
-    .set({ heldBy: null, ...(entered ? { maintenance: null } : {}) })
-    .where('id', '=', tenantId)
-    .where('heldBy', 'is not', null)
-    .execute()
-}
-
 /** What an operator says during a move stays when that ends. In the transaction that holds the tenant's row. */
 export async function keepMaintenance(database: RequestParts['database'], tenantId: string): Promise<void> {
   await database

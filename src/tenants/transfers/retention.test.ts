@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { retentionOf } from './backup-run.ts'
 import { expired, isDue, type ScheduledBackup } from './retention.ts'
 
 const NOW = new Date('2026-06-01T12:00:00Z')
@@ -35,4 +36,14 @@ describe('kept no longer', () => {
   ])('%s', (_, backups, gone) => {
     expect(expired(daily, backups)).toEqual(gone)
   })
+})
+
+test.each([
+  [undefined, { keep: 7, everyHours: 24 }],
+  [{}, { keep: 7, everyHours: 24 }],
+  [{ everyHours: 4 }, { keep: 7, everyHours: 4 }],
+  [{ keep: 2 }, { keep: 2, everyHours: 24 }],
+  [{ everyHours: false as const }, { keep: 7, everyHours: undefined }],
+])('a plan that says %o of backups', (ofPlan, retention) => {
+  expect(retentionOf({ keep: 7, everyHours: 24 }, ofPlan)).toEqual(retention)
 })

@@ -1,5 +1,5 @@
 /** What is wrong with transfers and backups, for the doctor. */
-import type { TenantTables } from '../tables.ts'
+import { installedTenants } from '../installed.ts'
 import { toTenant } from '../tenant.ts'
 import { archivesOf } from './backup.ts'
 import { type BackupRunParts, retentionOf } from './backup-run.ts'
@@ -10,6 +10,7 @@ const HOUR_MS = 3_600_000
 const STUCK_MS = 10 * 60_000
 /** Of the interval between two backups, before one is missed. */
 const LATE = 2
+const LOOKED_UP_AT_ONCE = 500
 
 export interface StuckTransfer {
   readonly id: string
@@ -54,34 +55,33 @@ export class TransferState {
   async *stale(): AsyncIterable<StaleTenant> {
     const { kernel } = this.#parts
     const { plans, settings } = this.#run
-    const rows = await kernel.database
-      .query<TenantTables>()
-      .selectFrom('tenants')
-      .selectAll('tenants')
-      .select(({ selectFrom }) =>
-        selectFrom('backups')
-          .select(({ fn }) => fn.max<Date>('backups.createdAt').as('last'))
-          .whereRef('backups.tenantId', '=', 'tenants.id')
-          .where('backups.completedAt', 'is not', null)
-          .where('backups.deletedAt', 'is', null)
-          .as('last'),
-      )
-      .where('status', 'in', ['active', 'suspended'])
-      .orderBy('id')
-      .execute()
-    for (const row of rows) {
-      const { everyHours } = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
-      if (everyHours === undefined) continue
-      const before = kernel.clock.now().getTime() - everyHours * LATE * HOUR_MS
-      const since = row.last ?? row.activatedAt ?? row.createdAt
-      if (since.getTime() < before) yield { tenantId: row.id, everyHours, last: row.last }
+    for await (const rows of installedTenants(kernel.database)) {
+      const ids = rows.map(({ id }) => id)
+      const last = new Map((await kernel.database.sql(LAST_COMPLETE, [ids])).rows.map(({ id, at }) => [id, at as Date]))
+      for (const row of rows) {
+        const { everyHours } = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
+        if (everyHours === undefined) continue
+        const before = kernel.clock.now().getTime() - everyHours * LATE * HOUR_MS
+        const of = last.get(row.id) ?? null
+        const since = of ?? row.activatedAt ?? row.createdAt
+        if (since.getTime() < before) yield { tenantId: row.id, everyHours, last: of }
+      }
     }
+  }
+
+  /** Backups whose archives cannot be reached, as no place for them is configured in this process. */
+  async unreachable(): Promise<number> {
+    if (this.#parts.archives) return 0
+    const { rows } = await this.#parts.kernel.database.sql(
+      'select count(*) as count from multitenancy.backups where archive is not null',
+    )
+    return rows[0].count
   }
 
   /** Undefined when the archives can be read and written. */
   async archivesFailure(): Promise<unknown> {
     try {
-      await this.#parts.archives?.start()
+      await this.#parts.archives?.check()
       return undefined
     } catch (error) {
       return error
@@ -92,38 +92,46 @@ export class TransferState {
   async *strayFiles(): AsyncIterable<StrayFile> {
     const { archives } = this.#parts
     if (!archives) return
+    let keys: string[] = []
     for await (const { key } of archives.list()) {
-      const kind = await this.#kindOf(key)
-      if (kind !== 'kept') yield { key, isOurs: kind === 'ours' }
+      if (keys.push(key) < LOOKED_UP_AT_ONCE) continue
+      yield* await this.#strayAmong(keys)
+      keys = []
     }
+    yield* await this.#strayAmong(keys)
   }
 
   /** Removes one of them, unless it has become an archive meanwhile. */
   async removeStray(key: string): Promise<boolean> {
-    if ((await this.#kindOf(key)) !== 'ours') return false
+    const [stray] = await this.#strayAmong([key])
+    if (!stray?.isOurs) return false
     await archivesOf(this.#parts).delete(key)
     return true
   }
 
-  /**
-   * `kept`: of a backup, or of one that is being made. `ours`: of an attempt at a backup that is known. Else it may be another installation's, or newer than this database, if that was brought back from a dump.
-   */
-  async #kindOf(key: string): Promise<'kept' | 'ours' | 'unknown'> {
-    const [tenantId = '', file = ''] = key.split('/')
-    const [backupId = '', attempt = ''] = file.split('.')
-    const { rows } = await this.#parts.kernel.database.sql(
-      `select backups.archive,
-         transfers.state in ('pending', 'running') and transfers.attempts::text = $3 as "isBeingMade",
-         backups.id is not null as "isKnown"
-       from multitenancy.tenants
-       left join multitenancy.backups on backups.tenant_id = tenants.id and backups.id::text = $2
-       left join multitenancy.transfers on transfers.id = backups.id
-       where tenants.id = $1`,
-      [tenantId, backupId, attempt],
-    )
-    const [known] = rows
-    if (!known) return 'unknown'
-    if (known.archive === key || known.isBeingMade) return 'kept'
-    return known.isKnown ? 'ours' : 'unknown'
+  async #strayAmong(keys: readonly string[]): Promise<StrayFile[]> {
+    const parsed = keys.map((key) => {
+      const [tenantId = '', file = ''] = key.split('/')
+      const [backupId = '', attempt = ''] = file.split('.')
+      return { key, tenantId, backupId, attempt }
+    })
+    return (await this.#parts.kernel.database.sql(STRAY, [JSON.stringify(parsed)])).rows
   }
 }
+
+const LAST_COMPLETE = `
+  select tenant_id as id, max(created_at) as at from multitenancy.backups
+  where tenant_id = any ($1) and completed_at is not null and deleted_at is null group by tenant_id`
+
+/**
+ * Not the archive of a backup, nor of one that is being made. Ours is what an attempt at a backup wrote that is known here; else it may
+ * be another installation's, or newer than this database, if that was brought back from a dump.
+ */
+const STRAY = `
+  select file.key, backup.id is not null as "isOurs"
+  from json_to_recordset($1::json) as file (key text, "tenantId" text, "backupId" text, attempt text)
+  left join multitenancy.backups backup on backup.tenant_id = file."tenantId" and backup.id::text = file."backupId"
+  left join multitenancy.transfers transfer on transfer.id = backup.id
+  where backup.archive is distinct from file.key
+    and (transfer.state in ('pending', 'running') and transfer.attempts::text = file.attempt) is not true
+  order by file.key`

@@ -14,13 +14,16 @@ import { type Tenant, toTenant } from '../tenant.ts'
 import { carryOut, type DueStep, due } from './backup-run.ts'
 import { type BackupSettings, Backups } from './backups.ts'
 import { CloneRequest, MoveRequest } from './bodies.ts'
+import { cancel, cancelAll } from './cancel.ts'
+import { sourceOf } from './clone.ts'
+import { ACTIONS } from './courses.ts'
 import { TransferNotFound } from './errors.ts'
 import type { TransferParts } from './parts.ts'
 import { recover } from './recovery.ts'
 import { assertInstalled, NothingToUndo, request } from './requests.ts'
 import { TransferState } from './state.ts'
-import { hasEnded, type Kind, type Transfer, toTransfer } from './transfer.ts'
-import { ACTIONS, type WorkOptions, work } from './work.ts'
+import { hasEnded, type Transfer, toTransfer } from './transfer.ts'
+import { type WorkOptions, work } from './work.ts'
 
 export interface TransfersConfig extends BackupSettings {
   readonly plans: Plans
@@ -111,7 +114,9 @@ export class Transfers {
 
   /** What a clone that is installed again begins with. In the transaction that makes it provisioning. */
   async cloneAgain({ id, clonedFrom, isolation, placement }: TenantRow): Promise<void> {
-    const last = await this.#parts.kernel.database
+    const { kernel } = this.#parts
+    const source = await sourceOf(kernel.database, clonedFrom)
+    const last = await kernel.database
       .query<TenantTables>()
       .selectFrom('transfers')
       .select('withData')
@@ -120,10 +125,10 @@ export class Transfers {
       .orderBy('createdAt', 'desc')
       .limit(1)
       .executeTakeFirst()
-    await request(this.#parts.kernel, {
+    await request(kernel, {
       kind: 'clone',
       tenantId: id,
-      sourceId: clonedFrom ?? '',
+      sourceId: source.id,
       withData: last?.withData ?? true,
       isolation,
       placement,
@@ -131,27 +136,11 @@ export class Transfers {
   }
 
   /** Of one tenant, the newest first. */
-  async list(tenantId: string, { limit, cursor }: { limit: number; cursor?: string }): Promise<PageOf<Transfer>> {
+  async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Transfer>> {
     await this.#parts.registry.get(tenantId)
     const { database, cursors } = this.#parts.kernel
-    const list = `transfers ${tenantId}`
-    const after = cursors.decode(list, cursor)
-    let query = database
-      .query<TenantTables>()
-      .selectFrom('transfers')
-      .selectAll()
-      .where('tenantId', '=', tenantId)
-      .orderBy('createdAt', 'desc')
-      .orderBy('id', 'desc')
-      .limit(limit + 1)
-    if (after) {
-      const [createdAt = '', id = ''] = after
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple('createdAt', 'id'), '<', tuple(new Date(createdAt), id)),
-      )
-    }
-    const rows = await query.execute()
-    return cursors.page(list, rows, limit, toTransfer, ({ createdAt, id }) => [createdAt.toISOString(), id])
+    const query = database.query<TenantTables>().selectFrom('transfers').selectAll().where('tenantId', '=', tenantId)
+    return cursors.newestFirst(query, 'transfers', `transfers ${tenantId}`, page, toTransfer)
   }
 
   /** `E_TRANSFER_NOT_FOUND`, also for that of another tenant. */
@@ -168,41 +157,24 @@ export class Transfers {
   }
 
   /** Resolves when it has ended, or with what it is when `signal` aborts. */
-  async settled(
-    tenantId: string,
-    id: string,
-    signal: AbortSignal,
-    onProgress?: (now: Transfer) => void,
-  ): Promise<Transfer> {
-    for (;;) {
-      const done = new AbortController()
-      const change = this.#parts.registry.nextChange(
-        tenantId,
-        AbortSignal.any([signal, done.signal, AbortSignal.timeout(1_000)]),
-      )
+  settled(tenantId: string, id: string, signal: AbortSignal, onProgress?: (now: Transfer) => void): Promise<Transfer> {
+    const look = async () => {
       const transfer = await this.get(tenantId, id)
       onProgress?.(transfer)
-      if (hasEnded(transfer.state) || signal.aborted) {
-        done.abort()
-        return transfer
-      }
-      await change
+      return transfer
     }
+    return this.#parts.registry.until(tenantId, look, ({ state }) => hasEnded(state), signal)
   }
 
-  /** The same for the newest one of these kinds, if there is one. */
-  async settledLast(tenantId: string, kinds: readonly Kind[], signal: AbortSignal): Promise<void> {
-    const last = await this.#parts.kernel.database
-      .query<TenantTables>()
-      .selectFrom('transfers')
-      .select('id')
-      .where('tenantId', '=', tenantId)
-      .where('kind', 'in', kinds)
-      .orderBy('createdAt', 'desc')
-      .orderBy('id', 'desc')
-      .limit(1)
-      .executeTakeFirst()
-    if (last) await this.settled(tenantId, last.id, signal)
+  /** Ends it, whoever is at work on it; everything is as before. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
+  async cancel(tenantId: string, id: string): Promise<Transfer> {
+    await cancel(this.#parts, tenantId, id)
+    return this.get(tenantId, id)
+  }
+
+  /** All of a tenant that is deleted, in the transaction of its deletion. */
+  cancelAll(tenantId: string): Promise<void> {
+    return cancelAll(this.#parts, tenantId)
   }
 
   /** The job of a transfer: one attempt at it. */

@@ -6,30 +6,14 @@
  *                 └ it cannot succeed, or this was the last time: failed, and everything is as before
  */
 import { recordChange } from '../../kernel/changes.ts'
-import { isDatabaseUnavailable } from '../../kernel/database.ts'
-import { DependencyUnavailable, TenancyError } from '../../kernel/errors.ts'
 import type { Attempt as JobAttempt } from '../../kernel/jobs.ts'
+import { type Failure, failureOf, mayPass } from '../failure.ts'
 import { Attempt, AttemptLost } from './attempt.ts'
-import { backup } from './backup.ts'
-import { clone } from './clone.ts'
-import { move, undo } from './move.ts'
-import type { Course, TransferParts } from './parts.ts'
-import { rehearsal } from './rehearsal.ts'
-import { restore } from './restore.ts'
+import { ACTIONS, COURSES } from './courses.ts'
+import type { TransferParts } from './parts.ts'
 import { lockedRow } from './switch.ts'
-import type { Kind } from './transfer.ts'
 
-const COURSES: Readonly<Record<Kind, Course>> = { backup, restore, rehearsal, clone, move, undo }
-
-/** In the words of the audit log: the operation by which it is asked for. */
-export const ACTIONS: Readonly<Record<Kind, string>> = {
-  backup: 'backups.create',
-  restore: 'backups.restore',
-  rehearsal: 'backups.restore',
-  clone: 'tenants.clone',
-  move: 'tenants.move',
-  undo: 'tenants.move',
-}
+const FAILED: Failure = { code: 'E_TRANSFER_FAILED', message: 'The transfer failed; the log says why.' }
 
 export interface WorkOptions extends Pick<JobAttempt, 'isLast' | 'signal'> {
   /** How long what holds the transfer may be silent; default 15,000. */
@@ -50,7 +34,7 @@ export async function work(
   } catch (error) {
     await discard(parts, attempt, attempt.epochs)
     if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) {
-      await COURSES[attempt.transfer.kind].lost?.(parts, attempt)
+      await COURSES[attempt.transfer.kind].lost?.(parts, attempt.transfer)
       return
     }
     if (signal.aborted || (!isLast && mayPass(error))) {
@@ -59,7 +43,7 @@ export async function work(
     }
     const { kind, tenantId } = attempt.transfer
     parts.kernel.log.error({ err: error, tenantId, transferId, kind }, 'a transfer was given up')
-    await giveUp(parts, attempt, failureOf(error))
+    await giveUp(parts, attempt, failureOf(error, FAILED))
   } finally {
     attempt.close()
   }
@@ -68,7 +52,7 @@ export async function work(
 /** Whoever was told to stop, or met what may pass, leaves the rest to the next attempt. */
 async function giveBack(parts: TransferParts, attempt: Attempt): Promise<void> {
   await heldOrLost(parts, attempt, async () => {
-    await COURSES[attempt.transfer.kind].release?.(parts, attempt)
+    await COURSES[attempt.transfer.kind].release?.(parts, attempt.transfer)
     await attempt.giveBack()
   })
 }
@@ -99,17 +83,13 @@ async function discard(
   }
 }
 
-async function giveUp(
-  parts: TransferParts,
-  attempt: Attempt,
-  failure: { code: string; message: string },
-): Promise<void> {
+async function giveUp(parts: TransferParts, attempt: Attempt, failure: Failure): Promise<void> {
   const { kernel, registry } = parts
   const { id, kind, tenantId } = attempt.transfer
   await heldOrLost(parts, attempt, async () => {
-    await COURSES[kind].release?.(parts, attempt)
+    await COURSES[kind].release?.(parts, attempt.transfer)
     await attempt.end('failed', failure)
-    await COURSES[kind].giveUp?.(parts, attempt, failure)
+    await COURSES[kind].giveUp?.(parts, attempt.transfer, failure)
     await registry.changed(tenantId)
     await recordChange(kernel.events, {
       action: ACTIONS[kind],
@@ -132,15 +112,4 @@ async function heldOrLost(parts: TransferParts, attempt: Attempt, change: () => 
   } catch (error) {
     if (!(error instanceof AttemptLost)) throw error
   }
-}
-
-/** What a caller could have known stays as it is; a server that is away may come back. */
-const mayPass = (error: unknown): boolean => !(error instanceof TenancyError) || error.status === 503
-
-function failureOf(error: unknown): { code: string; message: string } {
-  if (error instanceof TenancyError) return { code: error.code, message: error.message }
-  if (isDatabaseUnavailable(error)) {
-    return { code: DependencyUnavailable.code, message: 'A database server could not be reached.' }
-  }
-  return { code: 'E_TRANSFER_FAILED', message: 'The transfer failed; the log says why.' }
 }

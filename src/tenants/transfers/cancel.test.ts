@@ -1,0 +1,148 @@
+/** Transfers that are ended before their time: by whoever asked for them, or with their tenant. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { holding, holdingImport } from '../../testing/holding.ts'
+import { type Recorded, recorded } from '../../testing/recorded.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { openWorld, type World } from '../../testing/two-servers.ts'
+import type { Transfer } from './transfer.ts'
+
+let world: World
+let said: Recorded
+beforeAll(async () => {
+  world = await openWorld(inject('postgresUrl'), { role: 'api' })
+  said = recorded(world.tenancy)
+})
+afterAll(() => world.end())
+
+const tenants = () => world.tenancy.tenants
+const only = { isLast: true, signal: new AbortController().signal }
+const sql = (text: string, values?: unknown[]) => world.tenancy.kernel.database.sql(text, values)
+const install = async (id: string) => {
+  await tenants().create({ id, name: id })
+  await tenants().installation.install(id, only)
+  const { db } = await world.tenancy.tenant(id)
+  await db.insertInto('notes').values({ text: 'first' }).execute()
+}
+const backedUp = async (id: string) => {
+  const backup = await world.transfers.backups.create(id)
+  await world.transfers.work(backup.id, only)
+  return backup.id
+}
+const reading = (id: string) => holding(world.url, `lock table "t1_${id}".notes in access exclusive mode`)
+
+/** Begins one, and what keeps it from coming to its end. */
+const BEGIN: Readonly<
+  Record<string, (id: string) => Promise<[Pick<Transfer, 'id' | 'tenantId'>, () => Promise<void>]>>
+> = {
+  backup: async (id) => [await world.transfers.backups.create(id), await reading(id)],
+  restore: async (id) => {
+    const { transfer } = await world.transfers.backups.restore(id, { backupId: await backedUp(id) })
+    return [transfer, await holdingImport(world.url, `t2_${id}`)]
+  },
+  rehearsal: async (id) => {
+    const { transfer } = await world.transfers.backups.restore(id, { backupId: await backedUp(id), rehearse: true })
+    return [transfer, await holdingImport(world.url, `t2_${id}`)]
+  },
+  clone: async (id) => [
+    (await world.transfers.clone(id, { id: `${id}-copy`, name: 'A copy' })).transfer,
+    await reading(id),
+  ],
+  move: async (id) => [
+    (await world.transfers.move(id, { placement: 'other' })).transfer,
+    await holdingImport(world.otherUrl, `t2_${id}`),
+  ],
+}
+
+const PHASE: Readonly<Record<string, string>> = {
+  backup: 'waiting',
+  clone: 'waiting',
+  restore: 'making',
+  rehearsal: 'making',
+  move: 'making',
+}
+
+async function expectAsBefore(id: string, kind: string): Promise<void> {
+  expect(await tenants().get(id)).toMatchObject({ status: 'active', maintenance: null, placement: 'main' })
+  expect(await world.notes(id)).toEqual(['first'])
+  if (kind === 'clone') {
+    const failure = { code: 'E_TRANSFER_CANCELLED', message: 'It was cancelled.' }
+    expect(await tenants().get(`${id}-copy`)).toMatchObject({ status: 'failed', failure })
+  }
+}
+
+describe.each(Object.keys(BEGIN))('a %s', (kind) => {
+  const begun = async (id: string) => {
+    await install(id)
+    const [{ id: transferId, tenantId }, release] = await (BEGIN[kind] as (typeof BEGIN)[string])(id)
+    return { transferId, tenantId, release, cancel: () => world.transfers.cancel(tenantId, transferId) }
+  }
+
+  test('is cancelled before anybody has begun with it', async () => {
+    const id = `idle-${kind}`
+    const { transferId, tenantId, release, cancel } = await begun(id)
+    await release()
+    expect(await cancel()).toMatchObject({ state: 'cancelled', failure: { code: 'E_TRANSFER_CANCELLED' } })
+    await world.transfers.work(transferId, only)
+    expect(await world.transfers.get(tenantId, transferId)).toMatchObject({ state: 'cancelled', attempts: 0 })
+    await expectAsBefore(id, kind)
+    await expect(cancel()).rejects.toMatchObject({ code: 'E_TRANSFER_ENDED' })
+  })
+
+  test('is cancelled while somebody is at work on it, and nothing of it is left', async () => {
+    const id = `busy-${kind}`
+    const { transferId, tenantId, release, cancel } = await begun(id)
+    const working = world.transfers.work(transferId, only)
+    await eventually(async () =>
+      expect(await world.transfers.get(tenantId, transferId)).toMatchObject({ state: 'running', phase: PHASE[kind] }),
+    )
+    await cancel()
+    await release()
+    await working
+    expect(await world.transfers.get(tenantId, transferId)).toMatchObject({ state: 'cancelled' })
+    await expectAsBefore(id, kind)
+    await world.transfers.recover()
+    expect((await sql(`select from multitenancy.places where tenant_id = $1`, [tenantId])).rows).toEqual([])
+    for (const driver of tenants().storage.drivers) {
+      for (const placement of ['main', 'other'])
+        expect(await tenants().inventory.mismatches(driver, placement)).toEqual([])
+    }
+    const kept = await sql('select archive from multitenancy.backups where archive is not null')
+    expect((await world.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())
+    expect(
+      (await sql(`select from multitenancy.transfers where tenant_id = $1 and state = 'running'`, [id])).rows,
+    ).toEqual([])
+  })
+})
+
+test('a clone that was cancelled is begun again when its tenant is activated', async () => {
+  await install('source')
+  const { transfer } = await world.transfers.clone('source', { id: 'again', name: 'Again' })
+  await world.transfers.cancel('again', transfer.id)
+  await tenants().activate('again')
+  const { data } = await world.transfers.list('again', { limit: 10 })
+  expect(data.map(({ state }) => state)).toEqual(['pending', 'cancelled'])
+  await world.transfers.work(data[0]?.id ?? '', only)
+  expect(await world.notes('again')).toEqual(['first'])
+})
+
+test('a tenant that is deleted while it is moved has left maintenance, and comes back as it was', async () => {
+  await install('gone')
+  const release = await holdingImport(world.otherUrl, 't2_gone')
+  const { transfer } = await world.transfers.move('gone', { placement: 'other' })
+  const working = world.transfers.work(transfer.id, only)
+  await eventually(async () => expect((await tenants().get('gone')).maintenance).not.toBeNull())
+  await tenants().delete('gone')
+  await release()
+  await working
+  expect(await said.until('gone', 'TenantExitedMaintenance')).toContain('TenantEnteredMaintenance')
+  await tenants().restore('gone')
+  expect(await tenants().get('gone')).toMatchObject({ status: 'active', maintenance: null, placement: 'main' })
+  expect(await world.notes('gone')).toEqual(['first'])
+})
+
+test('only what is there can be cancelled', async () => {
+  await install('quiet')
+  const unknown = '00000000-0000-7000-8000-000000000000'
+  await expect(world.transfers.cancel('quiet', unknown)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+  await expect(world.transfers.cancel('nobody', unknown)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+})

@@ -1,0 +1,61 @@
+/**
+ * Ends transfers before their time, whoever is at work on them: that process finds that it holds the transfer no more, and drops what
+ * it was making. What the transfer had changed is put back in the transaction that ends it, so everything is as before.
+ */
+import { recordChange } from '../../kernel/changes.ts'
+import { TenantState } from '../errors.ts'
+import type { Failure } from '../failure.ts'
+import type { TenantTables } from '../tables.ts'
+import { COURSES } from './courses.ts'
+import { TransferCancelled, TransferEnded, TransferNotFound } from './errors.ts'
+import type { TransferParts } from './parts.ts'
+import type { TransferRow } from './rows.ts'
+import { lockedRow } from './switch.ts'
+
+const CANCELLED: Failure = { code: TransferCancelled.code, message: 'It was cancelled.' }
+const DELETED: Failure = { code: TenantState.code, message: 'The tenant was deleted.' }
+
+/** A clone that is cancelled leaves its tenant failed: activated, it is begun again. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
+export async function cancel(parts: TransferParts, tenantId: string, id: string): Promise<void> {
+  const { database, events } = parts.kernel
+  await parts.registry.get(tenantId)
+  await database.transaction(async () => {
+    await lockedRow(parts, tenantId) // first, as whoever switches does
+    const [transfer] = await end(parts, tenantId, CANCELLED, id)
+    if (!transfer) throw await refusal(parts, tenantId, id)
+    await COURSES[transfer.kind].giveUp?.(parts, transfer, CANCELLED)
+    await parts.registry.changed(tenantId)
+    await recordChange(events, { action: 'transfers.cancel', tenantId, target: `transfer:${id}` })
+  })
+}
+
+/** All of a tenant that is deleted, in the transaction of its deletion. */
+export async function cancelAll(parts: TransferParts, tenantId: string): Promise<void> {
+  await end(parts, tenantId, DELETED)
+}
+
+async function end(parts: TransferParts, tenantId: string, failure: Failure, id?: string): Promise<TransferRow[]> {
+  let update = parts.kernel.database
+    .query<TenantTables>()
+    .updateTable('transfers')
+    .set(({ fn }) => ({ state: 'cancelled', failure, finishedAt: fn<Date>('now'), worker: null }))
+    .where('tenantId', '=', tenantId)
+    .where('state', 'in', ['pending', 'running'])
+  if (id) update = update.where('id', '=', id)
+  const ended = await update.returningAll().execute()
+  for (const transfer of ended) await COURSES[transfer.kind].release?.(parts, transfer)
+  return ended
+}
+
+async function refusal({ kernel }: TransferParts, tenantId: string, id: string): Promise<Error> {
+  const ended = await kernel.database
+    .query<TenantTables>()
+    .selectFrom('transfers')
+    .select(['kind', 'state'])
+    .where('id', '=', id)
+    .where('tenantId', '=', tenantId)
+    .executeTakeFirst()
+  return ended
+    ? TransferEnded(`The ${ended.kind} "${id}" has ended already: it is ${ended.state}.`)
+    : TransferNotFound(`The tenant "${tenantId}" has no transfer "${id}".`)
+}
