@@ -161,6 +161,7 @@ create table places (
 );
 create index places_tenant on places (tenant_id, state, since desc);
 create index places_purge_at on places (purge_at) where purge_at is not null;
+create table lost_placements (placement text primary key, lost_at timestamptz(3) not null);
 
 -- tenants/0004_installation
 create table installation (

@@ -229,6 +229,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     }
     metrics.register(...circuitSeries(circuits), ...connectionSeries(storage))
     await tenants.registry.start()
+    await tenants.lostPlacements.start()
     await circuits.start()
     stops.push(() => circuits.stop())
     await runner.start(registeredJobs(parts), { work: config.role !== 'api' })

@@ -172,6 +172,17 @@ export const commands = [
       terminal.table((await tenants.queues(args.id)).map((counts) => ({ ...counts })))
     },
   }),
+  command<Tenants>({
+    name: 'placement:forget',
+    summary:
+      'Forget a PostgreSQL server that is gone for good: nothing is dropped there any more, and its tenants can be purged',
+    arguments: [{ name: 'placement', summary: 'its name; no longer in the configuration', required: true }],
+    run: async ({ lostPlacements }, { args, terminal }) => {
+      const { placement = '' } = args
+      if (!(await terminal.confirm(`Is "${placement}" gone for good, with everything that tenants had there?`))) return
+      terminal.record({ ...(await lostPlacements.forget(placement)) })
+    },
+  }),
 ]
 
 /** One statement is by itself, as some refuse to run in a transaction; several are one. */

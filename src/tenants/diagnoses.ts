@@ -60,7 +60,9 @@ async function* examineDirectory({ inventory }: Tenants): AsyncIterable<Finding>
       message: `${tenants(count)} cannot be served: ${
         lacksDriver ? `the isolation driver "${isolation}"` : `the placement "${placement}"`
       } is not configured`,
-      remedy: lacksDriver ? 'Add the driver to `isolation`.' : 'Add the server to `placements`.',
+      remedy: lacksDriver
+        ? 'Add the driver to `isolation`.'
+        : `Add the server to \`placements\`; if it is gone for good, restore its tenants elsewhere, delete the others, and say so: tenantry placement:forget ${placement}`,
     }
   }
 }

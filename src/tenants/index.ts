@@ -19,6 +19,7 @@ import { Installation } from './installation.ts'
 import { Inventory } from './inventory.ts'
 import type { TenantHandle } from './isolation.ts'
 import { InstallTenant } from './jobs.ts'
+import { LostPlacements } from './lost-placements.ts'
 import { MigrationRuns } from './migration-runs.ts'
 import type { TenantMigration } from './migrations.ts'
 import { OpenStorage } from './open-storage.ts'
@@ -72,6 +73,7 @@ export class Tenants {
   readonly migrations: MigrationRuns
   readonly fences: Fences
   readonly openStorage: OpenStorage
+  readonly lostPlacements: LostPlacements
   readonly handles: Handles
   readonly circuits: Circuits
   readonly inventory: Inventory
@@ -93,6 +95,7 @@ export class Tenants {
     this.circuits = circuits
     this.inventory = new Inventory(kernel, storage)
     this.fences = new Fences(kernel, storage, circuits)
+    this.lostPlacements = new LostPlacements(kernel, storage)
     this.openStorage = new OpenStorage(kernel, this.inventory, this.fences)
     this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
     this.#transitions = new Transitions(kernel, this.registry, this.fences, (row) => this.#sendInstallation(row))
@@ -109,12 +112,17 @@ export class Tenants {
       fences,
       transitions: this.#transitions,
     }
-    const places = new Places(kernel, storage)
+    const places = new Places(kernel, storage, this.lostPlacements)
     this.transfers = new Transfers(
       { ...parts, places, circuits, keptForMs: this.#retentionMs, ...config.backups },
       { plans: this.plans, ...config.backups },
     )
-    this.installation = new Installation({ ...parts, transfers: this.transfers, autoPurge: config.autoPurge })
+    this.installation = new Installation({
+      ...parts,
+      lost: this.lostPlacements,
+      transfers: this.transfers,
+      autoPurge: config.autoPurge,
+    })
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */

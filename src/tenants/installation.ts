@@ -14,6 +14,7 @@ import { TenantMigrated, TenantPurged } from './events.ts'
 import { type Failure, failureOf, mayPass } from './failure.ts'
 import type { Fences } from './fences.ts'
 import { InstallTenant, UninstallTenant } from './jobs.ts'
+import type { LostPlacements } from './lost-placements.ts'
 import { type Registry, toPlace } from './registry.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import type { Storage } from './storage.ts'
@@ -35,6 +36,7 @@ export interface InstallationParts {
   readonly changes: TableChanges
   readonly transitions: Transitions
   readonly fences: Fences
+  readonly lost: Pick<LostPlacements, 'drop'>
   readonly transfers: Pick<Transfers, 'drop' | 'forget'>
   readonly autoPurge: boolean
 }
@@ -47,11 +49,12 @@ export class Installation {
   readonly #changes: TableChanges
   readonly #transitions: Transitions
   readonly #fences: Fences
+  readonly #lost: Pick<LostPlacements, 'drop'>
   readonly #transfers: Pick<Transfers, 'drop' | 'forget'>
   readonly #autoPurge: boolean
 
   constructor({ transfers, autoPurge, ...parts }: InstallationParts) {
-    const { kernel, registry, storage, versions, changes, transitions, fences } = parts
+    const { kernel, registry, storage, versions, changes, transitions, fences, lost } = parts
     this.#kernel = kernel
     this.#registry = registry
     this.#storage = storage
@@ -59,6 +62,7 @@ export class Installation {
     this.#changes = changes
     this.#transitions = transitions
     this.#fences = fences
+    this.#lost = lost
     this.#transfers = transfers
     this.#autoPurge = autoPurge
   }
@@ -139,7 +143,7 @@ export class Installation {
     const claimed = await this.#claimForPurge(id)
     if (!claimed) return false
     const { database, store, jobs, events, clock } = this.#kernel
-    await this.#storage.driver(claimed.isolation).drop(toPlace(claimed))
+    await this.#lost.drop(toPlace(claimed))
     await this.#transfers.drop(id)
     await store.purge(id)
     await database.transaction(async () => {
@@ -195,7 +199,7 @@ export class Installation {
       .where('id', '=', row.id)
       .where('purgeStartedAt', 'is not', null)
       .executeTakeFirst()
-    if (begun) await this.#storage.driver(row.isolation).drop(toPlace(row))
+    if (begun) await this.#lost.drop(toPlace(row))
     else await this.#fences.close(row.id)
   }
 

@@ -224,6 +224,7 @@ export const tables: readonly Migration[] = [
       );
       create index places_tenant on places (tenant_id, state, since desc);
       create index places_purge_at on places (purge_at) where purge_at is not null;
+      create table lost_placements (placement text primary key, lost_at timestamptz(3) not null);
     `,
   },
   {

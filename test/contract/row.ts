@@ -11,6 +11,8 @@ import type { Api } from './api.ts'
 export interface Case {
   /** Default `active`. */
   readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
+  /** Of the tenant: where its storage is said to be. */
+  readonly placement?: string
   /** Requests of an admin that come before: `PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`. */
   readonly given?: readonly string[]
   /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, or that failed. */

@@ -38,13 +38,19 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
     url: first.url,
     open,
     end: first.end,
-    async prepare({ tenant = 'active', given = [], backup }) {
+    async prepare({ tenant = 'active', given = [], backup, placement }) {
       const id = `${tenant === 'failed' ? FAILING : 'case'}-${randomUUID()}`
       if (tenant !== 'none') await first.tenancy.tenants.create({ id, name: 'Acme' })
       if (tenant === 'active' || tenant === 'failed') {
         await first.tenancy.tenants.installation.install(id, { isLast: true })
       }
       let names: Names = backup ? { id, backupId: await backedUp(first, id, backup) } : { id }
+      if (placement) {
+        await first.tenancy.kernel.database.sql('update multitenancy.tenants set placement = $2 where id = $1', [
+          id,
+          placement,
+        ])
+      }
       for (const line of given) {
         const [method = '', path = '', ...words] = filled(line, names).split(' ')
         const answer = await first.call(method, path, words.length > 0 ? { body: words.join(' ') } : {})

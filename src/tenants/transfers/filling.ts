@@ -12,14 +12,17 @@ export interface Filled {
 }
 
 export async function fill(
-  { storage, places }: Pick<TransferParts, 'storage' | 'places'>,
+  { storage, places, changes }: Pick<TransferParts, 'storage' | 'places' | 'changes'>,
   attempt: Attempt,
   copy: TenantCopy,
 ): Promise<Filled> {
   const place = await places.begin(attempt)
   await attempt.phase('making')
   const watched = attempt.meter.watch(copy)
-  const imported = await storage.driver(place.isolation).import(place, watched, attempt.options)
+  const driver = storage.driver(place.isolation)
+  const imported = await driver.import(place, watched, attempt.options).finally(async () => {
+    if (!driver.capabilities.separateStorage) await changes.tell() // tables that others share may have been brought up to date
+  })
   await attempt.phase('verifying')
   const totals = await watched.totals()
   compareRows(totals, imported)

@@ -8,6 +8,7 @@
 import type { Kernel } from '../../kernel/kernel.ts'
 import { TenantNotFound } from '../errors.ts'
 import type { Place } from '../isolation.ts'
+import type { LostPlacements } from '../lost-placements.ts'
 import { UNKNOWN_VERSION } from '../schema-version.ts'
 import type { Storage } from '../storage.ts'
 import type { TenantRow, TenantTables } from '../tables.ts'
@@ -19,9 +20,11 @@ export type PlaceParts = Pick<Kernel, 'database' | 'clock' | 'log'>
 export class Places {
   readonly #kernel: PlaceParts
   readonly #storage: Storage
+  readonly #lost: Pick<LostPlacements, 'drop'>
 
-  constructor(kernel: PlaceParts, storage: Storage) {
+  constructor(kernel: PlaceParts, storage: Storage, lost: Pick<LostPlacements, 'drop'>) {
     this.#kernel = kernel
+    this.#lost = lost
     this.#storage = storage
   }
 
@@ -157,7 +160,7 @@ export class Places {
     const failures: unknown[] = []
     for (const place of await this.#abandoned(of)) {
       try {
-        await this.#storage.driver(place.isolation).drop(place)
+        await this.#lost.drop(place)
         await this.#kernel.database
           .query<TenantTables>()
           .deleteFrom('places')

@@ -108,7 +108,7 @@ describe('an attempt', () => {
     await eventually(async () => expect((await world.transfers.get('zombie', transfer.id)).phase).toBe('making'))
     await silentFor(transfer.id, 1)
     const second = await claim(transfer.id)
-    const places = new Places(world.tenancy.kernel, world.tenancy.tenants.storage)
+    const places = new Places(world.tenancy.kernel, world.tenancy.tenants.storage, world.tenancy.tenants.lostPlacements)
     const { locator } = await places.begin(second)
     await releaseFirst()
     await first
