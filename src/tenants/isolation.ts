@@ -102,7 +102,7 @@ export interface IsolationDriver {
   /** The name of a new tenant's storage; at most 63 bytes. */
   locator(tenantId: string, epoch: number): string
   /** Makes the storage and runs all migrations, all or nothing. Answers what it has then, whoever has run it. */
-  provision(place: Place): Promise<readonly string[]>
+  provision(place: Place, options?: MakingOptions): Promise<readonly string[]>
   /** What has been run and not taken back, in order. */
   applied(place: Place): Promise<readonly string[]>
   /** Runs what is pending. Answers what was run. */
@@ -126,14 +126,20 @@ export interface IsolationDriver {
    * tenant has open when that takes long; throws `E_DEPENDENCY_UNAVAILABLE` when it cannot tell in time.
    */
   drain(place: Place, options?: DrainOptions): Promise<void>
-  /** All that the tenant has, in one snapshot, for as long as `work` runs. A fence does not keep it out. */
+  /**
+   * All that the tenant has, in one snapshot, for as long as `work` runs, which may import it and must not export. A fence does not
+   * keep it out. So many at once of one process on one placement, and as many imports; the next one waits for its turn.
+   */
   export<T>(place: Place, work: (copy: TenantCopy) => Promise<T>, options: TransferOptions): Promise<T>
   /**
    * Makes storage that is not there yet, puts the copy into it, and brings it up to date. Throws `E_BACKUP_INCOMPATIBLE` for a copy
    * that these migrations have no tables for. What was made when it throws, `drop` removes.
    */
   import(place: Place, copy: TenantCopy, options: TransferOptions): Promise<Imported>
-  /** Removes the storage and everything in it. */
+  /**
+   * Removes the storage and everything in it. Throws `E_DEPENDENCY_UNAVAILABLE` when somebody is at work on it for longer than a
+   * caller should wait: an import that goes on, or hangs.
+   */
   drop(place: Place): Promise<void>
   /**
    * What a server has, whoever it belongs to: every storage that is a tenant's alone, and every fence. Absent where it would not
@@ -157,7 +163,15 @@ export interface DrainOptions {
 
 export const DRAIN_DEFAULTS = { graceMs: 5_000, maxMs: 30_000 } as const
 
-export interface TransferOptions {
+export interface MakingOptions {
+  /**
+   * Throws when the place was given up meanwhile, by whoever drops it then. Asked before anything is made, under a lock that `drop`
+   * waits for: however late a process comes, it makes nothing where all was dropped.
+   */
+  readonly refuseGivenUp?: (() => Promise<void>) | undefined
+}
+
+export interface TransferOptions extends MakingOptions {
   /** Ends it at the next step; what was done is undone, or left to `drop`. */
   readonly signal: AbortSignal
   /** Told when an import begins something else. */

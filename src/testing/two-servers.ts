@@ -60,12 +60,14 @@ export interface World<Satellites extends readonly Satellite[] = readonly Satell
   end(): Promise<void>
 }
 
+/** @param otherServerUrl of the server that has the placement `other`; the same one as a rule, which has two databases then */
 export async function openWorld<const Satellites extends readonly Satellite[] = []>(
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
+  otherServerUrl = serverUrl,
 ): Promise<World<Satellites>> {
   const archives = await mkdtemp(join(tmpdir(), 'tenantry-archives-'))
-  const other = await createTestDatabase(serverUrl)
+  const other = await createTestDatabase(otherServerUrl)
   const connections = { max: 6, perTenant: 6 }
   const opened = await testTenancy<Satellites>(serverUrl, {
     migrations: NOTES,

@@ -1,0 +1,62 @@
+/** Tenants between two PostgreSQL servers that have nothing in common: roles, rights and rows of the one are not on the other. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
+import { ISOLATIONS, openWorld, type World } from '../src/testing/two-servers.ts'
+
+let directory: string
+let server: Awaited<ReturnType<typeof startEmbeddedPostgres>>
+let world: World
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-second-'))
+  const settings = { fsync: 'off', synchronous_commit: 'off' }
+  server = await startEmbeddedPostgres({ directory: join(directory, 'postgres'), password: 'another', settings })
+  world = await openWorld(inject('postgresUrl'), {}, server.url)
+}, 60_000)
+afterAll(async () => {
+  await world?.end()
+  await server?.stop()
+  await rm(directory, { recursive: true, force: true })
+})
+
+const PAIRS = ISOLATIONS.flatMap((from) => ISOLATIONS.map((to) => ({ from, to })))
+
+describe.each(PAIRS)('from $from to $to', ({ from, to }) => {
+  const id = `${from.slice(0, 3)}-${to.slice(0, 3)}`
+  const now = async () => {
+    const { isolation, placement, status, maintenance } = await world.tenancy.tenants.get(id)
+    return { isolation, placement, status, maintenance }
+  }
+  const active = { status: 'active', maintenance: null }
+
+  test('a tenant moves to the other server, is used there, is restored from what it was, and goes back', async () => {
+    const handle = await world.tenant(id, { isolation: from, placement: 'main' })
+    const backup = await world.transfers.backups.create(id)
+    await world.done(backup)
+
+    await world.done(await world.transfers.move(id, { isolation: to, placement: 'other' }))
+    expect(await now()).toEqual({ isolation: to, placement: 'other', ...active })
+    await handle.db.insertInto('notes').values({ text: 'there' }).execute() // the handle of before
+    expect(await world.notes(id)).toEqual(['first', 'second', 'there'])
+
+    await world.done(await world.transfers.backups.restore(id, { backupId: backup.id }))
+    expect(await now()).toEqual({ isolation: to, placement: 'other', ...active })
+    expect(await world.notes(id)).toEqual(['first', 'second'])
+
+    await world.done(await world.transfers.move(id, { undo: true }))
+    expect(await world.notes(id)).toEqual(['first', 'second', 'there'])
+    await world.done(await world.transfers.move(id, { isolation: from, placement: 'main' }))
+    expect(await now()).toEqual({ isolation: from, placement: 'main', ...active })
+    expect(await world.notes(id)).toEqual(['first', 'second', 'there'])
+  })
+})
+
+test('nothing is left open or behind on either', async () => {
+  await world.transfers.recover()
+  const { storage, inventory } = world.tenancy.tenants
+  for (const driver of storage.drivers) {
+    for (const placement of ['main', 'other']) expect(await inventory.mismatches(driver, placement)).toEqual([])
+  }
+})
