@@ -421,6 +421,7 @@ describe('what cannot be asked is a finding', () => {
     const both = await installation.open(placement)
     await both.stop()
     await both.start({
+      installation: installation.id,
       placements: new Map([away, placement].map((one) => [one.name, one])),
       migrations: [],
       generation: () => 0,

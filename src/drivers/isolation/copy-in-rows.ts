@@ -17,7 +17,7 @@ import type { Imported, TransferOptions } from '../../tenants/isolation.ts'
 import { refuseMisfit, withRows } from './copy-fit.ts'
 import type { LoadOptions } from './copy-load.ts'
 import { advanceSequences, sequencesOf } from './copy-sequences.ts'
-import { abortable, LOADING, QUIET, withSettings } from './copy-session.ts'
+import { type Holding, LOADING, QUIET, withSettings } from './copy-session.ts'
 import { all, existingIn, isTenants, qualified } from './copy-tables.ts'
 import { lockOf } from './owner-transaction.ts'
 import type { PostgresServer } from './postgres-server.ts'
@@ -37,36 +37,35 @@ import { takeTables } from './take-tables.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
 
-export function copyInRows(
+export async function copyInRows(
   server: PostgresServer,
   storage: SharedStorage,
   copy: TenantCopy,
-  { signal, onPhase }: TransferOptions,
+  { signal, onPhase, refuseGivenUp, hold }: TransferOptions & { readonly hold: Holding },
 ): Promise<Imported> {
   const scratch = scratchOf(storage.tenant)
-  return abortable(signal, async (hold) => {
-    onPhase?.('making')
-    const reader = await server.owned((client) => hold(client, () => rowReader(client, storage.schema, storage)))
-    const { shared, taken } = await server.migrating(scratch, (client) =>
-      hold(client, async () => {
-        const shared = await found(client, { ...storage, scratch, reader }, copy)
-        const take = isDirect(shared, copy) ? takeDirectly : takeByScratch
-        const taken = await take(client, shared, copy, { onPhase, log: server.log })
-        await withRows(() => client.query('set constraints all immediate'))
-        await storage.migrator.forget(client, scratch)
-        await client.query(`drop schema if exists ${pg.escapeIdentifier(scratch)} cascade`)
-        return { shared, taken }
-      }),
-    )
-    await server.owned((client) =>
-      hold(client, () => advanceSequences(client, storage.schema, taken.sequences, shared.stored.sequences, signal)),
-    )
-    return { migrations: shared.applied, rows: taken.rows }
+  onPhase?.('making')
+  const reader = await server.owned((client) => hold(client, () => rowReader(client, storage.schema, storage)))
+  const { shared, taken } = await server.migrating(scratch, async (client) => {
+    await refuseGivenUp?.()
+    return hold(client, async () => {
+      const shared = await found(client, { ...storage, scratch, reader }, copy)
+      const take = isDirect(shared, copy) ? takeDirectly : takeByScratch
+      const taken = await take(client, shared, copy, { onPhase, log: server.log })
+      await withRows(() => client.query('set constraints all immediate'))
+      await storage.migrator.forget(client, scratch)
+      await client.query(`drop schema if exists ${pg.escapeIdentifier(scratch)} cascade`)
+      return { shared, taken }
+    })
   })
+  await server.owned((client) =>
+    hold(client, () => advanceSequences(client, storage.schema, taken.sequences, shared.stored.sequences, signal)),
+  )
+  return { migrations: shared.applied, rows: taken.rows }
 }
 
-/** A name that no tenant's storage has, of at most 63 bytes. */
-const scratchOf = (tenant: string): string =>
+/** A name that no tenant's storage has, of at most 63 bytes. It also names the lock of the tenant's rows. */
+export const scratchOf = (tenant: string): string =>
   `tenantry_scratch_${createHash('sha256').update(tenant).digest('hex').slice(0, 32)}`
 
 /** Locks migrations out, and looks at what there is for the tenant: nothing, else it would be mixed with the copy. */

@@ -219,6 +219,7 @@ describe('storage that was made by an import', () => {
     }
     const source = schemaPg()
     await source.start({
+      installation: side.installation.id,
       placements: new Map([['main', await side.installation.prepare()]]),
       migrations: [...RICH, stubborn],
       generation: () => 0,

@@ -4,6 +4,7 @@
  */
 import type pg from 'pg'
 import { cut } from './goodbye.ts'
+import type { Slots } from './slots.ts'
 
 export type Settings = Readonly<Record<string, string>>
 
@@ -72,6 +73,10 @@ const rowsOf = (settings: Settings): string =>
 
 /** What `abortable` may end: work on one connection, which is lost then. */
 export type Holding = <T>(client: pg.ClientBase, work: () => Promise<T>) => Promise<T>
+
+/** `abortable`, once there is room for another copy of this kind. */
+export const copying = <T>(room: Slots, signal: AbortSignal, work: (hold: Holding) => Promise<T>): Promise<T> =>
+  room.within(signal, () => abortable(signal, work))
 
 /** Runs `work` until `signal` aborts. What it holds then is cut, as no answer of a server is waited for; what is thrown is the reason. */
 export async function abortable<T>(signal: AbortSignal, work: (hold: Holding) => Promise<T>): Promise<T> {

@@ -53,7 +53,11 @@ const sessions = (id: string) =>
   ])
 const loginOf = ({ tenantUrl }: Placement) => new URL(tenantUrl).username
 const otherProcess = (migrations = [NOTES]): Promise<Child> =>
-  startChild(new URL('./database-process.fixture.ts', import.meta.url), { placement, migrations })
+  startChild(new URL('./database-process.fixture.ts', import.meta.url), {
+    installation: installation.id,
+    placement,
+    migrations,
+  })
 async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => undefined)
@@ -68,17 +72,16 @@ async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>
 describe('the name of a database', () => {
   const id = fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,47}$/)
   const epoch = fc.integer({ min: 1, max: 2 ** 31 - 1 })
-  const named = (name: string, url: string) => {
+  const started = async (installation: string, placements: readonly Placement[]) => {
     const made = databasePg()
-    const main = { ...placement, name, url }
+    await made.start({
+      installation,
+      placements: new Map(placements.map((one) => [one.name, one])),
+      migrations: [],
+      generation: () => 0,
+      log: createLogger({ level: 'silent' }),
+    })
     return made
-      .start({
-        placements: new Map([[name, main]]),
-        migrations: [],
-        generation: () => 0,
-        log: createLogger({ level: 'silent' }),
-      })
-      .then(() => made)
   }
 
   test('has at most 63 bytes, and no two ids or epochs share one', () => {
@@ -93,19 +96,27 @@ describe('the name of a database', () => {
     expect(Buffer.byteLength(driver.locator('z'.repeat(48), 2 ** 31 - 1))).toBe(63)
   })
 
-  test('is another one in each installation on a server, and the same in each process of one', async () => {
-    const { url } = placement
+  test('is another one in each installation on a server, and the same in one whatever its placements', async () => {
+    const { id } = installation
+    const elsewhere = { ...placement, url: withDatabase(placement.url, 'another') }
     const made = await Promise.all([
-      named('main', url),
-      named('main', url),
-      named('main', withDatabase(url, 'another')),
-      named('eu', url),
+      started(id, [placement]),
+      started(id, [elsewhere, { ...placement, name: 'eu' }]),
+      started('others', [placement]),
     ])
-    const [one, again, ...others] = made.map((driver) => driver.locator('acme', 1))
-    expect(one).toMatch(/^t1_[0-9a-z]{6}_acme$/)
+    const [one, again, other] = made.map((driver) => driver.locator('acme', 1))
+    expect(one).toBe(`t1_${id}_acme`)
     expect(again).toBe(one)
-    expect(new Set([one, ...others]).size).toBe(3)
+    expect(other).toBe('t1_others_acme')
     await Promise.all(made.map((driver) => driver.stop()))
+  })
+
+  test('is known to an installation that has been given another placement', async () => {
+    const before = await driver.inventory?.('main')
+    const grown = await started(installation.id, [placement, { ...placement, name: 'eu' }])
+    expect(await grown.inventory?.('main')).toEqual(before)
+    expect(before).toContainEqual({ locator: locatorOf('a'), isFenced: false })
+    await grown.stop()
   })
 })
 
@@ -245,7 +256,7 @@ describe('provisioning', () => {
         await killedWhen(async (locator) => {
           await waiting('%lock table pg_shseclabel%')
           await blocker.query(`select pg_advisory_lock(${lockOf(locator)}); commit`)
-          await waiting('begin; select pg_advisory_xact_lock%')
+          await waiting('begin; set local lock_timeout%pg_advisory_xact_lock%')
         })
         expect(await driver.applied(placeOf(driver, 'killed'))).toEqual(['0001_notes'])
       })

@@ -6,25 +6,24 @@
  * database is made, closed and dropped is in tenant-database.ts; what a process does about many of them, each with connections
  * of its own, in connections.ts.
  *
- * Names of databases belong to a whole server, where other installations may have tenants with the same ids. So a name has a tag,
- * of what the placements of this one are: on a server that two share, their own databases differ.
+ * Names of databases belong to a whole server, where other installations may have tenants with the same ids. So each has the id of its
+ * installation in it.
  */
-import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
+  type MakingOptions,
   type MigrateOptions,
   type Place,
-  type Placement,
   StorageFenced,
 } from '../../tenants/isolation.ts'
 import { auditDatabases } from './catalog-audit.ts'
 import { isSessionLost } from './closed-database.ts'
 import { copyIn } from './copy-in.ts'
 import { copyOut, nothingThere } from './copy-out.ts'
-import { abortable } from './copy-session.ts'
+import { copying } from './copy-session.ts'
 import { drainDatabase } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
 import { MigrationFailed } from './migration-set.ts'
@@ -61,7 +60,7 @@ export function databasePg({
   const placements = new Placements('databasePg()')
   let migrator: PostgresMigrator
   let manner: Manner
-  let tag = tagOf([])
+  let installation = ''
 
   const searchPath = [TENANT_SCHEMA, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
     .map((name) => pg.escapeIdentifier(name))
@@ -78,8 +77,8 @@ export function databasePg({
     options?: MigrateOptions,
   ): Promise<T> => placements.server(placement).migrating(TENANT_SCHEMA, work, { ...options, database: locator })
 
-  const make = async (server: PostgresServer, locator: string): Promise<void> => {
-    await makeDatabase(server, locator, template)
+  const make = async (server: PostgresServer, locator: string, options: MakingOptions = {}): Promise<void> => {
+    await makeDatabase(server, locator, template, options)
     const objects = `${baseObjects(server.scopeRole)}; ${madeText(server)}`
     await server.ownedIn(locator, (client) => client.query(objects))
   }
@@ -97,15 +96,15 @@ export function databasePg({
     async start(environment: DriverEnvironment) {
       placements.open(environment)
       manner = mannerOf(options, environment)
-      tag = tagOf([...environment.placements.values()])
+      installation = environment.installation
       migrator = new PostgresMigrator(environment.migrations)
     },
 
-    locator: (tenantId, epoch) => `t${epoch.toString(36)}_${tag}_${tenantId}`,
+    locator: (tenantId, epoch) => `t${epoch.toString(36)}_${installation}_${tenantId}`,
 
-    async provision(place) {
+    async provision(place, options) {
       const server = placements.server(place.placement)
-      await make(server, place.locator)
+      await make(server, place.locator, options)
       const ran = await migrating(place, (client, read) => migrator.install(client, TENANT_SCHEMA, searchPath, read))
       await openDatabase(server, place.locator)
       return ran
@@ -144,10 +143,11 @@ export function databasePg({
     drain: ({ placement, locator }, options) => drainDatabase(placements.server(placement), locator, options),
 
     async export({ tenantId, placement, locator }, work, { signal }) {
+      const server = placements.server(placement)
       const source = { isolation: 'database-pg', schema: TENANT_SCHEMA, searchPath, tenantId, migrator }
       let isThere = false
-      const reading = abortable(signal, (hold) =>
-        placements.server(placement).ownedIn(locator, (client) => {
+      const reading = copying(server.exports, signal, (hold) =>
+        server.ownedIn(locator, (client) => {
           isThere = true
           return copyOut(client, source, work, hold)
         }),
@@ -157,12 +157,12 @@ export function databasePg({
       })
     },
 
-    import: (place, copy, { signal, onPhase }) =>
-      abortable(signal, async (hold) => {
-        const server = placements.server(place.placement)
-        migrator.refuseForeign(copy.description.migrations)
+    async import(place, copy, { signal, onPhase, refuseGivenUp }) {
+      const server = placements.server(place.placement)
+      migrator.refuseForeign(copy.description.migrations)
+      return copying(server.imports, signal, async (hold) => {
         onPhase?.('making')
-        await make(server, place.locator)
+        await make(server, place.locator, { refuseGivenUp })
         signal.throwIfAborted()
         const storage = { schema: TENANT_SCHEMA, searchPath, tenantId: place.tenantId, migrator }
         const imported = await migrating(place, (client, read) =>
@@ -170,7 +170,8 @@ export function databasePg({
         )
         await openDatabase(server, place.locator)
         return imported
-      }),
+      })
+    },
 
     async drop({ placement, locator }) {
       const server = placements.server(placement)
@@ -180,7 +181,7 @@ export function databasePg({
 
     async inventory(placement) {
       const all = await databasesOf(placements.server(placement))
-      return all.filter(({ locator }) => locator.split('_')[1] === tag)
+      return all.filter(({ locator }) => locator.split('_')[1] === installation)
     },
     audit: (places) => auditDatabases(placements, places, { schema: TENANT_SCHEMA, extensionsSchema }),
     connections: () => placements.connections(),
@@ -190,16 +191,6 @@ export function databasePg({
 
 const madeText = ({ scopeRole }: PostgresServer): string =>
   `create schema if not exists ${TENANT_SCHEMA}; ${rightsIn(TENANT_SCHEMA, pg.escapeIdentifier(scopeRole))}`
-
-/** Six letters or digits: with an epoch of six and an id of 48 they fill the 63 bytes that a name may have. */
-function tagOf(placements: readonly Placement[]): string {
-  const identity = placements.map(({ name, url, scopeRole }) => {
-    const { host, pathname } = new URL(url)
-    return [name, host, pathname, scopeRole]
-  })
-  const hash = createHash('sha256').update(JSON.stringify(identity.sort())).digest()
-  return (hash.readUIntBE(0, 6) % 36 ** 6).toString(36).padStart(6, '0')
-}
 
 const isMissing = (error: unknown): boolean => MISSING.has(sqlState(error) ?? '')
 

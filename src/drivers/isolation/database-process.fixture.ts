@@ -6,6 +6,7 @@ import { serveParent } from '../../testing/child.ts'
 import { databasePg } from './database-pg.ts'
 
 export interface ProcessOptions {
+  readonly installation: string
   readonly placement: Placement
   readonly migrations: readonly TenantMigration[]
 }
@@ -15,9 +16,10 @@ export type Question =
   /** Answers what the statement does, or fails with its code. */
   | { readonly what: 'execute'; readonly place: Place; readonly text: string }
 
-await serveParent(async ({ placement, migrations }: ProcessOptions) => {
+await serveParent(async ({ installation, placement, migrations }: ProcessOptions) => {
   const driver = databasePg()
   await driver.start({
+    installation,
     placements: new Map([['main', placement]]),
     migrations,
     generation: () => 0,

@@ -3,6 +3,7 @@ import { createSecrets } from '../../kernel/crypto.ts'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { migrate } from '../../kernel/migrations.ts'
+import { installationId } from '../../tenants/installation-id.ts'
 import type { ConnectionLimits, IsolationDriver, Place, Placement, TenantHandle } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { tables } from '../../tenants/tables.ts'
@@ -26,6 +27,7 @@ export interface InstallationOptions extends SchemaPgOptions {
 }
 
 export interface Installation {
+  readonly id: string
   readonly url: string
   /** As the superuser. */
   readonly database: Database
@@ -41,15 +43,18 @@ export async function createInstallation(serverUrl: string, options: Installatio
   const database = new Database({ url, max: 12 }, log)
   const drivers: IsolationDriver[] = []
   await migrate(database, [{ part: 'tenants', migrations: tables }])
+  const id = await installationId(database)
   const ownerUrl = options.ownerUrl?.(url) ?? url
   return {
+    id,
     url,
     database,
     prepare: (tenantUrl) =>
       preparePlacement('main', { url: ownerUrl, tenantUrl, connections: options.connections }, database, secrets, log),
     async open(placement, { migrations = [], driver: make, ...driverOptions } = options) {
       const driver = make?.() ?? schemaPg(driverOptions)
-      await driver.start({ placements: new Map([['main', placement]]), migrations, generation: () => 0, log })
+      const placements = new Map([['main', placement]])
+      await driver.start({ installation: id, placements, migrations, generation: () => 0, log })
       drivers.push(driver)
       return driver
     },

@@ -17,11 +17,17 @@ import { prepareStatements } from './postgres-migrator.ts'
 import { isIdle, type Manner, ScopedConnection } from './scoped-connection.ts'
 import { ready, type Scope, tryScope } from './scoped-query.ts'
 import { ANSWER_MS, silent } from './silent.ts'
+import { Slots } from './slots.ts'
+import { aloneInTime } from './storage-lock.ts'
 
-/** As many as a run of migrations may use at once; opened when they are needed. */
-const OWNER_CONNECTIONS = 16
+/** As many exports as a process has workers for, and as many imports. Each keeps a connection for as long as it takes. */
+const COPIES = 6
+/** As many as a run of migrations may use at once, whatever is copied meanwhile; opened when they are needed. */
+const OWNER_CONNECTIONS = 16 + 2 * COPIES
 const CONNECT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 10_000
+/** Sooner than who waits for an answer gives up, so that there is one. */
+const AWAITED_LOCK_MS = 4_000
 /** How long a login that was found to have no more rights than it should is not asked again. */
 const TRUSTED_MS = 60_000
 /** A backend keeps some 60 KB of each five tables it has seen. */
@@ -34,15 +40,17 @@ const CLOSE_MS = 10_000
 export const OWN_DATABASE = ''
 
 export interface AdministerOptions {
+  /** Whether somebody waits for it: fails then as `answered` does. */
+  readonly isAwaited?: boolean | undefined
+  /** The storage that this is a part of: others may be at work there, but for its migrations. */
+  readonly partOf?: string | undefined
+}
+
+export interface MigratingOptions<T> {
   /** How long a statement may wait for a lock; default 10,000. */
   readonly lockTimeoutMs?: number | undefined
   /** The database that it is done in, and that has the lock; default the placement's own. */
   readonly database?: string | undefined
-  /** Whether somebody waits for it: fails then as `answered` does. In the placement's own database. */
-  readonly isAwaited?: boolean | undefined
-}
-
-export interface MigratingOptions<T> extends Omit<AdministerOptions, 'isAwaited'> {
   /** Tried first, with a transaction of its own; undefined when it has done nothing. */
   readonly atOnce?: ((client: pg.ClientBase, lockTimeoutMs: number) => Promise<T | undefined>) | undefined
 }
@@ -51,6 +59,9 @@ export class PostgresServer {
   readonly name: string
   readonly scopeRole: string
   readonly connections: Connections
+  /** Two kinds of room: an import may be fed by an export that waits for it. */
+  readonly exports = new Slots(COPIES)
+  readonly imports = new Slots(COPIES)
   readonly #placement: Placement
   readonly #log: Logger
   readonly #owner: pg.Pool
@@ -129,21 +140,18 @@ export class PostgresServer {
     return new ScopedConnection(this.connections, pooled, scope, manner)
   }
 
-  /**
-   * One transaction of the owner, alone among all processes for this storage. It must be able to run again from the start.
-   */
-  async administer<T>(
+  /** One transaction of the owner in the placement's database that has this storage alone, as `aloneInTime` does. */
+  administer<T>(
     locator: string,
     work: (client: pg.ClientBase) => Promise<T>,
-    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE, isAwaited }: AdministerOptions = {},
+    { isAwaited = false, partOf }: AdministerOptions = {},
   ): Promise<T> {
-    const alone = (client: pg.ClientBase) =>
-      inTransaction(client, () => work(client), { begin: beginAlone(locator, lockTimeoutMs) })
-    if (isAwaited) return this.answered(alone)
-    return database === OWN_DATABASE ? this.owned(alone) : this.ownedIn(database, alone)
+    const options = { lockTimeoutMs: isAwaited ? AWAITED_LOCK_MS : LOCK_TIMEOUT_MS, partOf }
+    const alone = (client: pg.ClientBase) => aloneInTime(client, locator, () => work(client), options)
+    return isAwaited ? this.answered(alone) : this.owned(alone)
   }
 
-  /** The same for migrations, told what the storage has. @param storage as their records name it */
+  /** One for migrations, which wait for one another, told what the storage has. @param storage as their records name it */
   async migrating<T>(
     storage: string,
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,

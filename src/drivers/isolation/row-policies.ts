@@ -44,7 +44,7 @@ export async function protectRows(client: pg.ClientBase, schema: string, scopeRo
     return { facts, repairs: repairsOf(facts, scopeRole) }
   }
   if ((await looked()).repairs.length === 0) return
-  await client.query(`select pg_advisory_xact_lock(hashtextextended('tenantry rows ' || $1, 0))`, [schema])
+  await lockPolicies(client, schema)
   const { facts, repairs } = await looked() // somebody else may have done it meanwhile
   await repair(client, facts, repairs, [policyDefinition('tenant', scopeRole).prefix])
   refuse((await looked()).repairs)
@@ -90,8 +90,12 @@ async function withSetting<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   if (transactionStatus(client) !== 'T') throw new Error('to see the rows of tenants needs an open transaction')
-  const facts = await existing(client, schema)
-  await repair(client, facts, ownerRepairsOf(facts), []) // of another version, it might admit nobody, in silence
+  let facts = await existing(client, schema)
+  if (ownerRepairsOf(facts).length > 0) {
+    await lockPolicies(client, schema)
+    facts = await existing(client, schema)
+    await repair(client, facts, ownerRepairsOf(facts), []) // of another version, it might admit nobody, in silence
+  }
   const ask = (value: string) => client.query('select set_config($1, $2, true)', [name, value])
   await ask(value)
   let result: T
@@ -116,6 +120,9 @@ export async function fence(client: pg.ClientBase, tenantId: string): Promise<vo
 export async function unfence(client: pg.ClientBase, tenantId: string): Promise<void> {
   await client.query('delete from tenantry.fenced where tenant = $1', [tenantId])
 }
+
+const lockPolicies = (client: pg.ClientBase, schema: string) =>
+  client.query(`select pg_advisory_xact_lock(hashtextextended('tenantry rows ' || $1, 0))`, [schema])
 
 async function existing(client: pg.ClientBase, schema: string, scopeRole?: string): Promise<SchemaFacts> {
   const facts = await readSchema(client, schema, scopeRole)

@@ -15,9 +15,9 @@ import {
   StorageFenced,
 } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
-import { copyInRows } from './copy-in-rows.ts'
+import { copyInRows, scratchOf } from './copy-in-rows.ts'
 import { copyOut } from './copy-out.ts'
-import { abortable } from './copy-session.ts'
+import { copying } from './copy-session.ts'
 import { drainTransactions } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
 import { inTransaction } from './owner-transaction.ts'
@@ -183,7 +183,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       const server = placements.server(placement)
       await prepare(server)
       const source = { isolation: 'rowscope-pg', schema: ROWS_SCHEMA, searchPath, tenantId: locator, migrator }
-      return abortable(signal, (hold) =>
+      return copying(server.exports, signal, (hold) =>
         server.owned(async (client) => {
           const rows = { tenant: locator, scopeRole: server.scopeRole }
           const among = await hold(client, () => readingRows(client, ROWS_SCHEMA, rows))
@@ -196,21 +196,28 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       const server = placements.server(placement)
       migrator.refuseForeign(copy.description.migrations)
       await prepare(server)
-      const applied = await server.owned((client) => migrator.applied(client, ROWS_SCHEMA))
-      const isBehind = copy.description.migrations.some(({ name }) => !applied.includes(name))
-      if (isBehind) await change(server, (client, read) => migrator.install(client, ROWS_SCHEMA, searchPath, read))
       const storage = { schema: ROWS_SCHEMA, searchPathOf, tenant: locator, scopeRole: server.scopeRole, migrator }
-      return copyInRows(server, storage, copy, options)
+      return copying(server.imports, options.signal, async (hold) => {
+        const applied = await server.owned((client) => migrator.applied(client, ROWS_SCHEMA))
+        const isBehind = copy.description.migrations.some(({ name }) => !applied.includes(name))
+        if (isBehind) await change(server, (client, read) => migrator.install(client, ROWS_SCHEMA, searchPath, read))
+        return copyInRows(server, storage, copy, { ...options, hold })
+      })
     },
 
-    /** The fence stays: a process that has not heard of it would find the tables there, and write to them for nobody. */
+    /**
+     * The fence stays: a process that has not heard of it would find the tables there, and write to them for nobody. Imports of other
+     * tenants go on: it waits for one of this tenant, and for migrations.
+     */
     async drop({ placement, locator }) {
       const server = placements.server(placement)
       await prepare(server)
-      await server.owned((client) => fence(client, locator))
-      await server.administer(ROWS_SCHEMA, async (client) => {
-        await deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath, scopeRole: server.scopeRole })
-      })
+      const alone = (work: (client: pg.ClientBase) => Promise<void>) =>
+        server.administer(scratchOf(locator), work, { partOf: ROWS_SCHEMA })
+      await alone((client) => fence(client, locator))
+      await alone((client) =>
+        deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath, scopeRole: server.scopeRole }),
+      )
     },
 
     async inventory(placement) {

@@ -11,7 +11,7 @@ import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced
 import { auditSchemas } from './catalog-audit.ts'
 import { copyIn } from './copy-in.ts'
 import { copyOut } from './copy-out.ts'
-import { abortable } from './copy-session.ts'
+import { copying } from './copy-session.ts'
 import { drainTransactions } from './drain.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
@@ -74,9 +74,10 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     locator: (tenantId, epoch) => `t${epoch}_${tenantId}`,
 
-    provision({ placement, locator }) {
+    provision({ placement, locator }, options) {
       const server = placements.server(placement)
       return server.migrating(locator, async (client, read) => {
+        await options?.refuseGivenUp?.()
         await client.query(madeText(locator, server))
         return migrator.install(client, locator, searchPath(locator), read)
       })
@@ -135,22 +136,24 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     drain: ({ tenantId, placement }, options) => drainTransactions(placements.server(placement), tenantId, options),
 
-    export: ({ tenantId, placement, locator }, work, { signal }) =>
-      abortable(signal, (hold) => {
-        const source = { isolation: 'schema-pg', schema: locator, searchPath: searchPath(locator), tenantId, migrator }
-        return placements.server(placement).owned((client) => copyOut(client, source, work, hold))
-      }),
+    async export({ tenantId, placement, locator }, work, { signal }) {
+      const server = placements.server(placement)
+      const source = { isolation: 'schema-pg', schema: locator, searchPath: searchPath(locator), tenantId, migrator }
+      return copying(server.exports, signal, (hold) => server.owned((client) => copyOut(client, source, work, hold)))
+    },
 
-    import: ({ tenantId, placement, locator }, copy, { signal, onPhase }) =>
-      abortable(signal, (hold) => {
-        const server = placements.server(placement)
-        const making = madeText(locator, server)
-        const storage = { schema: locator, searchPath: searchPath(locator), tenantId, migrator, making }
-        migrator.refuseForeign(copy.description.migrations)
-        return server.migrating(locator, (client, read) =>
-          copyIn(client, storage, read, copy, { hold, onPhase, log: server.log }),
-        )
-      }),
+    async import({ tenantId, placement, locator }, copy, { signal, onPhase, refuseGivenUp }) {
+      const server = placements.server(placement)
+      const making = madeText(locator, server)
+      const storage = { schema: locator, searchPath: searchPath(locator), tenantId, migrator, making }
+      migrator.refuseForeign(copy.description.migrations)
+      return copying(server.imports, signal, (hold) =>
+        server.migrating(locator, async (client, read) => {
+          await refuseGivenUp?.()
+          return copyIn(client, storage, read, copy, { hold, onPhase, log: server.log })
+        }),
+      )
+    },
 
     async drop({ placement, locator }) {
       await placements.server(placement).administer(locator, async (client) => {

@@ -29,6 +29,7 @@ async function open(migrations: readonly TenantMigration[]): Promise<IsolationDr
   const connections = { max: 10, perTenant: 5, queuePerTenant: 100, waitMs: 5_000 }
   const main: Placement = { name: 'main', url: '', tenantUrl: '', scopeRole: '', connections, pooler: false }
   await driver.start({
+    installation: 'sqlite',
     placements: new Map([['main', main]]),
     migrations,
     generation: () => 0,

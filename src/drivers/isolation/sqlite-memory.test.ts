@@ -50,6 +50,7 @@ async function open(
   const connections = { max: 10, perTenant: 5, queuePerTenant: 100, waitMs: 5_000, ...limits }
   const main: Placement = { name: 'main', url: '', tenantUrl: '', scopeRole: '', connections, pooler: false }
   await driver.start({
+    installation: 'sqlite',
     placements: new Map([['main', main]]),
     migrations,
     generation: () => 0,
@@ -857,6 +858,7 @@ describe('the driver', () => {
     )
     await expect(
       (await open()).start({
+        installation: 'sqlite',
         placements: new Map(),
         migrations: [],
         generation: () => 0,

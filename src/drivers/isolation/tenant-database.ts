@@ -7,6 +7,9 @@
  * given when everything is in it; a run that was killed before that left a copy which the next one goes on with. Rights on a
  * database are kept in a catalog that all databases of a server share, so they are changed from the placement's own.
  *
+ * Who makes it has a lock that `drop` waits for, and asks under it whether the place was given up: so a run that was overtaken by a
+ * drop, however late it comes, makes nothing that nobody knows of.
+ *
  * `close` takes that right away and ends the login's sessions. Its owner may still connect: a suspended tenant is migrated like
  * any other.
  */
@@ -14,9 +17,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
-import type { StoredPlace } from '../../tenants/isolation.ts'
+import type { MakingOptions, StoredPlace } from '../../tenants/isolation.ts'
 import { lockOf } from './owner-transaction.ts'
 import type { PostgresServer } from './postgres-server.ts'
+import { locked, lockedInTime } from './storage-lock.ts'
 
 /** The mark of a drop that was interrupted: such a database can only be dropped. */
 const INVALID = -2
@@ -32,16 +36,26 @@ const AWAITED = { isAwaited: true }
 /** Copies of one process, one after the other: who waits holds no connection. */
 const copying = new WeakMap<PostgresServer, Promise<unknown>>()
 
+/** What a database is made and dropped under; apart from that of its rights, so that a fence need not wait for a copy. */
+const existenceOf = (name: string): string => `hashtextextended(${pg.escapeLiteral(name)}, 3)`
+
 /** Copies `template` unless the database is there already. Others that copy it wait, in all processes. */
-export async function makeDatabase(server: PostgresServer, name: string, template: string): Promise<void> {
+export async function makeDatabase(
+  server: PostgresServer,
+  name: string,
+  template: string,
+  { refuseGivenUp }: MakingOptions,
+): Promise<void> {
   const database = pg.escapeIdentifier(name)
   const copyOnce = () =>
     server.owned((client) =>
-      locked(client, `hashtextextended(${pg.escapeLiteral(template)}, 2)`, async () => {
+      lockedInTime(client, existenceOf(name), async () => {
+        await refuseGivenUp?.()
         const { rows } = await client.query('select datconnlimit from pg_database where datname = $1', [name])
         if (rows[0]?.datconnlimit === INVALID) await client.query(`drop database ${database}`)
         else if (rows[0]) return
-        await copy(client, database, template)
+        const alone = `hashtextextended(${pg.escapeLiteral(template)}, 2)`
+        await locked(client, alone, () => copy(client, database, template))
       }),
     )
   const copied = (copying.get(server) ?? Promise.resolve()).then(copyOnce)
@@ -102,14 +116,16 @@ export async function dropDatabase(server: PostgresServer, name: string): Promis
   const drop = `drop database if exists ${pg.escapeIdentifier(name)}`
   await closeDatabase(server, name)
   await server.owned((client) =>
-    locked(client, lockOf(name), async () => {
-      try {
-        await client.query(`${drop} with (force)`)
-      } catch (error) {
-        if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
-        await client.query(drop) // the server's own processes, which it sends away, are not the owner's to end by force
-      }
-    }),
+    lockedInTime(client, existenceOf(name), () =>
+      lockedInTime(client, lockOf(name), async () => {
+        try {
+          await client.query(`${drop} with (force)`)
+        } catch (error) {
+          if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
+          await client.query(drop) // the server's own processes, which it sends away, are not the owner's to end by force
+        }
+      }),
+    ),
   )
 }
 
@@ -125,21 +141,6 @@ export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]
     ),
   )
   return rows
-}
-
-/** Of a session: what is no part of a transaction cannot be done under a lock that ends with one. */
-async function locked<T>(client: pg.ClientBase, lock: string, work: () => Promise<T>): Promise<T> {
-  await client.query(`select pg_advisory_lock(${lock})`)
-  const unlock = () => client.query(`select pg_advisory_unlock(${lock})`)
-  let result: T
-  try {
-    result = await work()
-  } catch (error) {
-    await unlock().catch(() => undefined) // the connection is lost, and its locks with it
-    throw error
-  }
-  await unlock()
-  return result
 }
 
 async function copy(client: pg.ClientBase, database: string, template: string): Promise<void> {
