@@ -132,7 +132,10 @@ test('tenants are locked by their ids, as by whoever locks several, in whichever
     const versioned = (tenantId: string) => ({ tenantId, epoch: 1, version: 'v' })
     settling = items.settle([...IDS].reverse().map((id) => ({ ...done(id), versioned: versioned(id) })))
     await eventually(async () => {
-      const { rows } = await database.sql('select count(*) as count from pg_locks where not granted')
+      const { rows } = await database.sql(
+        `select count(*) as count from pg_locks join pg_stat_activity using (pid)
+         where not granted and datname = current_database()`,
+      )
       expect(rows[0].count).toBeGreaterThan(0)
     })
     await sql('select from multitenancy.tenants where id = any($1) order by id for share', [IDS])

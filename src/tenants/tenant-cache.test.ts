@@ -484,7 +484,10 @@ test('a database that has gone silent counts as away', async () => {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
     const asked = Promise.allSettled([registry.find(id), registry.find(id)])
     for (let waiting = 0; waiting === 0; ) {
-      const { rows } = await sql('select count(*) as count from pg_locks where not granted')
+      const { rows } = await sql(
+        `select count(*) as count from pg_locks join pg_stat_activity using (pid)
+         where not granted and datname = current_database()`,
+      )
       waiting = rows[0].count
     }
     vi.advanceTimersByTime(5_001)

@@ -207,7 +207,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: fence never set',
     story: 'fence() changes nothing at the server.',
     file: DRIVER,
-    replace: 'await server.owned((client) => fence(client, locator))',
+    replace: 'await server.answered((client) => inTransaction(client, () => fence(client, locator)))',
     by: '',
     on,
   },

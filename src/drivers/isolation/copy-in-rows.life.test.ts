@@ -49,7 +49,8 @@ describe.each(OWNERS)('by %s,', (owner) => {
         })
       await eventually(async () => {
         const { rows } = await side.installation.database.sql(
-          `select from pg_locks where locktype = 'advisory' and not granted`,
+          `select from pg_locks where locktype = 'advisory' and not granted
+            and database = (select oid from pg_database where datname = current_database())`,
         )
         expect(rows).toHaveLength(1)
       })

@@ -124,7 +124,8 @@ export async function expectNoTrace(side: Side): Promise<void> {
     const { rows } = await side.installation.database.sql(
       `select (select count(*)::int from pg_namespace where nspname like 'tenantry_scratch%') as schemas,
         (select count(*)::int from tenantry.migrations where locator like 'tenantry_scratch%') as records,
-        (select count(*)::int from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle') as busy,
+        (select count(*)::int from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
+          and datname = current_database()) as busy,
         (select count(*)::int from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())) as locks`,
     )
     expect(rows).toEqual([{ schemas: 0, records: 0, busy: 0, locks: 0 }])

@@ -211,8 +211,9 @@ describe('provisioning', () => {
     const waiting = (query: string) =>
       eventually(async () => {
         const found = await sql(
-          `select from pg_stat_activity where application_name = 'tenantry ddl' and wait_event_type = 'Lock' and query ilike $1`,
-          [query],
+          `select from pg_stat_activity where application_name = 'tenantry ddl' and wait_event_type = 'Lock' and query ilike $1
+             and datname in (current_database(), $2)`,
+          [query, locatorOf('killed')],
         )
         expect(found).toHaveLength(1)
       })

@@ -21,7 +21,7 @@ import { Slots } from './slots.ts'
 import { aloneInTime } from './storage-lock.ts'
 
 /** As many exports as a process has workers for, and as many imports. Each keeps a connection for as long as it takes. */
-const COPIES = 6
+export const COPIES = 6
 /** As many as a run of migrations may use at once, whatever is copied meanwhile; opened when they are needed. */
 const OWNER_CONNECTIONS = 16 + 2 * COPIES
 const CONNECT_TIMEOUT_MS = 5_000

@@ -215,9 +215,10 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       const alone = (work: (client: pg.ClientBase) => Promise<void>) =>
         server.administer(scratchOf(locator), work, { partOf: ROWS_SCHEMA })
       await alone((client) => fence(client, locator))
-      await alone((client) =>
-        deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath, scopeRole: server.scopeRole }),
-      )
+      await alone(async (client) => {
+        await fence(client, locator) // an import may have come between the two
+        await deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath, scopeRole: server.scopeRole })
+      })
     },
 
     async inventory(placement) {

@@ -26,9 +26,12 @@ import { locked, lockedInTime } from './storage-lock.ts'
 const INVALID = -2
 const INSUFFICIENT_PRIVILEGE = '42501'
 const IN_USE = '55006'
+const QUERY_CANCELED = '57014'
 /** The server itself waits 5 s for others to leave the template, each time. */
 const ATTEMPTS = 5
 const SESSIONS_END_WITHIN_MS = 10_000
+const DROPPED_WITHIN_MS = 60_000
+const RETRY_AFTER_SECONDS = 30
 const POLL_MS = 10
 
 const AWAITED = { isAwaited: true }
@@ -52,7 +55,7 @@ export async function makeDatabase(
       lockedInTime(client, existenceOf(name), async () => {
         await refuseGivenUp?.()
         const { rows } = await client.query('select datconnlimit from pg_database where datname = $1', [name])
-        if (rows[0]?.datconnlimit === INVALID) await client.query(`drop database ${database}`)
+        if (rows[0]?.datconnlimit === INVALID) await droppedInTime(client, `drop database ${database}`)
         else if (rows[0]) return
         const alone = `hashtextextended(${pg.escapeLiteral(template)}, 2)`
         await locked(client, alone, () => copy(client, database, template))
@@ -111,21 +114,52 @@ export async function closeDatabase(server: PostgresServer, name: string): Promi
 export const isClosed = (server: PostgresServer, name: string): Promise<boolean> =>
   server.answered(async (client) => !(await isOpen(server, client, name)))
 
-/** Whoever is connected to it loses the connection. */
-export async function dropDatabase(server: PostgresServer, name: string): Promise<void> {
+/** Whoever is connected to it loses the connection. What it could not drop in time is `INVALID`, and dropped the next time. */
+export async function dropDatabase(server: PostgresServer, name: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
   const drop = `drop database if exists ${pg.escapeIdentifier(name)}`
   await closeDatabase(server, name)
   await server.owned((client) =>
     lockedInTime(client, existenceOf(name), () =>
       lockedInTime(client, lockOf(name), async () => {
         try {
-          await client.query(`${drop} with (force)`)
+          await droppedInTime(client, `${drop} with (force)`, withinMs)
         } catch (error) {
           if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
-          await client.query(drop) // the server's own processes, which it sends away, are not the owner's to end by force
+          await droppedInTime(client, drop, withinMs) // the server's own processes are not the owner's to end by force
         }
       }),
     ),
+  )
+}
+
+/**
+ * A server drops a database when every session of it, in whichever database, has looked up from its work. One that waits for its own
+ * client in the middle of a COPY does not, however long that takes: nobody waits for that.
+ */
+async function droppedInTime(client: pg.ClientBase, drop: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
+  await client.query(`set statement_timeout = ${Number(withinMs)}`)
+  try {
+    await client.query(drop)
+  } catch (error) {
+    throw sqlState(error) === QUERY_CANCELED ? await stillThere(client, error) : error
+  } finally {
+    await client.query('reset statement_timeout').catch((error) => {
+      throw new Error('a connection has kept its time-out', { cause: error }) // and is not used again
+    })
+  }
+}
+
+async function stillThere(client: pg.ClientBase, cause: unknown): Promise<Error> {
+  const { rows } = await client.query(
+    `select pid, application_name as name from pg_stat_activity where state = 'active' and wait_event_type = 'Client' order by pid`,
+  )
+  const busy = rows.map(({ pid, name }) => `${pid} (${name})`).join(', ')
+  return DependencyUnavailable(
+    'The database of the tenant could not be dropped yet, as the server waits for sessions that are busy. It is tried again.',
+    {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+      cause: new Error(`waiting for their clients: ${busy || 'none'}`, { cause }),
+    },
   )
 }
 

@@ -14,7 +14,8 @@ import type { TransferRow } from './rows.ts'
 import type { Phase } from './transfer.ts'
 
 export const LEASE_MS = 15_000
-const RENEWALS_PER_LEASE = 5
+/** By which it says how far it is, too. */
+const RENEWALS_PER_LEASE = 15
 const NOT_RENEWED = 'the lease of a transfer could not be renewed'
 
 /** The transfer is another's now, or was cancelled. What this attempt has made is nobody's. */

@@ -1,0 +1,53 @@
+/**
+ * Room for so many at once, in one process; who finds none waits for its turn, or until nobody wants it any more. Whoever is inside
+ * must not ask for room of the same kind: it might wait for itself.
+ */
+export class Slots {
+  readonly #max: number
+  readonly #waiting = new Set<() => void>()
+  #inside = 0
+
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  async within<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    await this.#enter(signal)
+    try {
+      return await work()
+    } finally {
+      this.#leave()
+    }
+  }
+
+  async #enter(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (this.#inside < this.#max) {
+      this.#inside++
+      return
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const goIn = () => {
+      signal.removeEventListener('abort', giveUp)
+      resolve()
+    }
+    const giveUp = () => {
+      this.#waiting.delete(goIn)
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', giveUp, { once: true })
+    this.#waiting.add(goIn)
+    await promise
+  }
+
+  /** Who waits longest takes the place, and nobody who comes meanwhile. */
+  #leave(): void {
+    const [next] = this.#waiting
+    if (!next) {
+      this.#inside--
+      return
+    }
+    this.#waiting.delete(next)
+    next()
+  }
+}
