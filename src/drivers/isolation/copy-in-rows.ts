@@ -46,18 +46,17 @@ export async function copyInRows(
   const scratch = scratchOf(storage.tenant)
   onPhase?.('making')
   const reader = await server.owned((client) => hold(client, () => rowReader(client, storage.schema, storage)))
-  const { shared, taken } = await server.migrating(scratch, async (client) => {
+  const taking = async (client: pg.ClientBase) => {
     await refuseGivenUp?.()
-    return hold(client, async () => {
-      const shared = await found(client, { ...storage, scratch, reader }, copy)
-      const take = isDirect(shared, copy) ? takeDirectly : takeByScratch
-      const taken = await take(client, shared, copy, { onPhase, log: server.log })
-      await withRows(() => client.query('set constraints all immediate'))
-      await storage.migrator.forget(client, scratch)
-      await client.query(`drop schema if exists ${pg.escapeIdentifier(scratch)} cascade`)
-      return { shared, taken }
-    })
-  })
+    const shared = await found(client, { ...storage, scratch, reader }, copy)
+    const take = isDirect(shared, copy) ? takeDirectly : takeByScratch
+    const taken = await take(client, shared, copy, { onPhase, log: server.log })
+    await withRows(() => client.query('set constraints all immediate'))
+    await storage.migrator.forget(client, scratch)
+    await client.query(`drop schema if exists ${pg.escapeIdentifier(scratch)} cascade`)
+    return { shared, taken }
+  }
+  const { shared, taken } = await server.migrating(scratch, taking, { hold })
   await server.owned((client) =>
     hold(client, () => advanceSequences(client, storage.schema, taken.sequences, shared.stored.sequences, signal)),
   )

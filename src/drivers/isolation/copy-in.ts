@@ -11,7 +11,6 @@ import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
 import type { Imported } from '../../tenants/isolation.ts'
 import { withRows } from './copy-fit.ts'
 import { type LoadOptions, loadCopy, type Target } from './copy-load.ts'
-import type { Holding } from './copy-session.ts'
 import type { StorageRead } from './migration-records.ts'
 import type { PostgresMigrator } from './postgres-migrator.ts'
 
@@ -21,32 +20,26 @@ export interface OwnStorage extends Target {
   readonly migrator: PostgresMigrator
 }
 
-export interface CopyInOptions extends Pick<LoadOptions, 'onPhase' | 'log'> {
-  readonly hold: Holding
-}
-
 /** In a transaction that has the storage's lock. */
-export function copyIn(
+export async function copyIn(
   client: pg.ClientBase,
   storage: OwnStorage,
   read: StorageRead,
   copy: TenantCopy,
-  { hold, onPhase, log }: CopyInOptions,
+  { onPhase, log }: Pick<LoadOptions, 'onPhase' | 'log'>,
 ): Promise<Imported> {
   const { schema, searchPath, migrator } = storage
-  return hold(client, async () => {
-    onPhase?.('making')
-    if (read.ran.length > 0 || (await holdsSomething(client, schema))) throw isThere()
-    await client.query(storage.making)
-    const names = copy.description.migrations.map(({ name }) => name)
-    await migrator.installOnly(client, schema, searchPath, names)
-    const rows = await loadCopy(client, storage, copy, { onPhase, log })
-    onPhase?.('migrating')
-    const ran = await migrator.records(client, schema)
-    const migrations = await migrator.install(client, schema, searchPath, { ...read, ran })
-    await withRows(() => client.query('set constraints all immediate'))
-    return { migrations, rows }
-  })
+  onPhase?.('making')
+  if (read.ran.length > 0 || (await holdsSomething(client, schema))) throw isThere()
+  await client.query(storage.making)
+  const names = copy.description.migrations.map(({ name }) => name)
+  await migrator.installOnly(client, schema, searchPath, names)
+  const rows = await loadCopy(client, storage, copy, { onPhase, log })
+  onPhase?.('migrating')
+  const ran = await migrator.records(client, schema)
+  const migrations = await migrator.install(client, schema, searchPath, { ...read, ran })
+  await withRows(() => client.query('set constraints all immediate'))
+  return { migrations, rows }
 }
 
 /** Two copies would become one. */

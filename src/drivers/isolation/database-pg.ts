@@ -15,7 +15,6 @@ import {
   type DriverEnvironment,
   type IsolationDriver,
   type MakingOptions,
-  type MigrateOptions,
   type Place,
   StorageFenced,
 } from '../../tenants/isolation.ts'
@@ -29,7 +28,7 @@ import type { StorageRead } from './migration-records.ts'
 import { MigrationFailed } from './migration-set.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { baseObjects, PostgresMigrator } from './postgres-migrator.ts'
-import type { PostgresServer } from './postgres-server.ts'
+import type { MigratingOptions, PostgresServer } from './postgres-server.ts'
 import { rightsIn } from './schema-rights.ts'
 import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
@@ -74,7 +73,7 @@ export function databasePg({
   const migrating = <T>(
     { placement, locator }: Place,
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
-    options?: MigrateOptions,
+    options?: MigratingOptions<T>,
   ): Promise<T> => placements.server(placement).migrating(TENANT_SCHEMA, work, { ...options, database: locator })
 
   const make = async (server: PostgresServer, locator: string, options: MakingOptions = {}): Promise<void> => {
@@ -165,9 +164,9 @@ export function databasePg({
         await make(server, place.locator, { refuseGivenUp })
         signal.throwIfAborted()
         const storage = { schema: TENANT_SCHEMA, searchPath, tenantId: place.tenantId, migrator }
-        const imported = await migrating(place, (client, read) =>
-          copyIn(client, { ...storage, making: madeText(server) }, read, copy, { hold, onPhase, log: server.log }),
-        )
+        const take = (client: pg.ClientBase, read: StorageRead) =>
+          copyIn(client, { ...storage, making: madeText(server) }, read, copy, { onPhase, log: server.log })
+        const imported = await migrating(place, take, { hold })
         await openDatabase(server, place.locator)
         return imported
       })

@@ -250,6 +250,22 @@ describe('what is made where all was dropped', () => {
   })
 })
 
+test.each(['schema-pg', 'rowscope-pg'] as const)(
+  'an import by %s that waits for the storage ends when it is not wanted any more, whoever has that',
+  async (kind) => {
+    const at = place(kind, 'waiting')
+    const release = await holding(LOCKS[kind](at.locator))
+    const abort = new AbortController()
+    const reason = new Error('not wanted any more')
+    const imported = side.drivers[kind].import(at, replayed(held), { signal: abort.signal }).catch((error) => error)
+    await waiting(1)
+    abort.abort(reason)
+    expect(await imported).toBe(reason)
+    await release()
+    expect(await isThere(at)).toBe(false)
+  },
+)
+
 test('tenants are dropped at the same moment where the policy of their owner is not what it has to be', async () => {
   await withOwner(inject('postgresUrl'), async (ownerUrl) => {
     const theirs = await openSide(inject('postgresUrl'), { migrations: NOTES, ownerUrl })

@@ -8,6 +8,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
 import { Connections } from './connections.ts'
+import type { Holding } from './copy-session.ts'
 import { cut, goodbye } from './goodbye.ts'
 import { knock } from './knock.ts'
 import { refuseMightyRole } from './login-rights.ts'
@@ -18,7 +19,7 @@ import { isIdle, type Manner, ScopedConnection } from './scoped-connection.ts'
 import { ready, type Scope, tryScope } from './scoped-query.ts'
 import { ANSWER_MS, silent } from './silent.ts'
 import { Slots } from './slots.ts'
-import { aloneInTime } from './storage-lock.ts'
+import { type AloneOptions, aloneInTime } from './storage-lock.ts'
 
 /** As many exports as a process has workers for, and as many imports. Each keeps a connection for as long as it takes. */
 export const COPIES = 6
@@ -39,11 +40,9 @@ const CLOSE_MS = 10_000
 /** The server's own database, beside those that belong to a tenant. */
 export const OWN_DATABASE = ''
 
-export interface AdministerOptions {
+export interface AdministerOptions extends Pick<AloneOptions, 'partOf'> {
   /** Whether somebody waits for it: fails then as `answered` does. */
   readonly isAwaited?: boolean | undefined
-  /** The storage that this is a part of: others may be at work there, but for its migrations. */
-  readonly partOf?: string | undefined
 }
 
 export interface MigratingOptions<T> {
@@ -53,6 +52,8 @@ export interface MigratingOptions<T> {
   readonly database?: string | undefined
   /** Tried first, with a transaction of its own; undefined when it has done nothing. */
   readonly atOnce?: ((client: pg.ClientBase, lockTimeoutMs: number) => Promise<T | undefined>) | undefined
+  /** Of a copy that may be given up, also while it waits for the lock. */
+  readonly hold?: Holding | undefined
 }
 
 export class PostgresServer {
@@ -155,13 +156,14 @@ export class PostgresServer {
   async migrating<T>(
     storage: string,
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
-    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE, atOnce }: MigratingOptions<T> = {},
+    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE, atOnce, hold }: MigratingOptions<T> = {},
   ): Promise<T> {
     const begin = `${beginAlone(storage, lockTimeoutMs)}; ${reading(storage)}`
     const alone = async (client: pg.ClientBase) =>
       (await atOnce?.(client, lockTimeoutMs)) ??
       inTransaction(client, (opened) => work(client, opened.at(-1)?.rows[0]), { begin })
-    return database === OWN_DATABASE ? this.owned(alone) : this.ownedIn(database, alone)
+    const held = hold ? (client: pg.ClientBase) => hold(client, () => alone(client)) : alone
+    return database === OWN_DATABASE ? this.owned(held) : this.ownedIn(database, held)
   }
 
   /** A connection of the owner to the placement's database, outside of any transaction. */

@@ -7,13 +7,7 @@
  */
 import pg from 'pg'
 import { inTime } from '../../kernel/in-time.ts'
-import {
-  type DriverEnvironment,
-  type IsolationDriver,
-  type MigrateOptions,
-  type Place,
-  StorageFenced,
-} from '../../tenants/isolation.ts'
+import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
 import { copyInRows, scratchOf } from './copy-in-rows.ts'
 import { copyOut } from './copy-out.ts'
@@ -23,7 +17,7 @@ import type { StorageRead } from './migration-records.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
-import type { PostgresServer } from './postgres-server.ts'
+import type { MigratingOptions, PostgresServer } from './postgres-server.ts'
 import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
 import { readingRows } from './row-reader.ts'
 import { deleteTenantRows } from './row-removal.ts'
@@ -85,7 +79,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
   const change = async (
     server: PostgresServer,
     work: (client: pg.ClientBase, read: StorageRead) => Promise<string[]>,
-    migrateOptions?: MigrateOptions,
+    migratingOptions?: MigratingOptions<string[]>,
   ): Promise<string[]> => {
     await prepare(server)
     return server.migrating(
@@ -95,7 +89,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         await protectRows(client, ROWS_SCHEMA, server.scopeRole)
         return names
       },
-      migrateOptions,
+      migratingOptions,
     )
   }
 
@@ -200,7 +194,9 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       return copying(server.imports, options.signal, async (hold) => {
         const applied = await server.owned((client) => migrator.applied(client, ROWS_SCHEMA))
         const isBehind = copy.description.migrations.some(({ name }) => !applied.includes(name))
-        if (isBehind) await change(server, (client, read) => migrator.install(client, ROWS_SCHEMA, searchPath, read))
+        const install = (client: pg.ClientBase, read: StorageRead) =>
+          migrator.install(client, ROWS_SCHEMA, searchPath, read)
+        if (isBehind) await change(server, install, { hold })
         return copyInRows(server, storage, copy, { ...options, hold })
       })
     },

@@ -148,10 +148,14 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
       const storage = { schema: locator, searchPath: searchPath(locator), tenantId, migrator, making }
       migrator.refuseForeign(copy.description.migrations)
       return copying(server.imports, signal, (hold) =>
-        server.migrating(locator, async (client, read) => {
-          await refuseGivenUp?.()
-          return copyIn(client, storage, read, copy, { hold, onPhase, log: server.log })
-        }),
+        server.migrating(
+          locator,
+          async (client, read) => {
+            await refuseGivenUp?.()
+            return copyIn(client, storage, read, copy, { onPhase, log: server.log })
+          },
+          { hold },
+        ),
       )
     },
 
