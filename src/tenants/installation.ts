@@ -73,7 +73,8 @@ export class Installation {
     if (!row) return
     if (row.status !== 'provisioning') return this.#leaveToPurge(row) // an attempt that was killed may have made storage
     try {
-      await this.#activate(row, await this.#storage.driver(row.isolation).provision(toPlace(row)))
+      const refuseGivenUp = () => this.#refusePurged(id)
+      await this.#activate(row, await this.#storage.driver(row.isolation).provision(toPlace(row), { refuseGivenUp }))
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
       if (!attempt.isLast && mayPass(error)) throw error
@@ -192,15 +193,24 @@ export class Installation {
 
   /** Installed by another run, or deleted meanwhile. A purge yet to come removes the storage; one that had begun may have looked before it was made. */
   async #leaveToPurge(row: TenantRow): Promise<void> {
+    if (await this.#isBeingPurged(row.id)) await this.#lost.drop(toPlace(row))
+    else await this.#fences.close(row.id)
+  }
+
+  /** Throws when nobody would know of storage that is made now. */
+  async #refusePurged(id: string): Promise<void> {
+    if (await this.#isBeingPurged(id)) throw TenantNotFound(`The tenant "${id}" is being purged.`)
+  }
+
+  async #isBeingPurged(id: string): Promise<boolean> {
     const begun = await this.#kernel.database
       .query<TenantTables>()
       .selectFrom('tenants')
       .select('id')
-      .where('id', '=', row.id)
+      .where('id', '=', id)
       .where('purgeStartedAt', 'is not', null)
       .executeTakeFirst()
-    if (begun) await this.#lost.drop(toPlace(row))
-    else await this.#fences.close(row.id)
+    return begun !== undefined
   }
 
   async #giveUp(id: string, failure: Failure): Promise<void> {

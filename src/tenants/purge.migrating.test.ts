@@ -48,7 +48,10 @@ test('is purged, and its item is gone: neither gives way to the other', async ()
   clock.advance(31 * 86_400_000)
   const waiting = async (count: number) =>
     eventually(async () => {
-      const { rows } = await beside.sql('select count(*) as count from pg_locks where not granted')
+      const { rows } = await beside.sql(
+        `select count(*) as count from pg_locks join pg_stat_activity using (pid)
+         where not granted and datname = current_database()`,
+      )
       expect(rows[0].count).toBe(count)
     })
   const held = Promise.withResolvers<void>()

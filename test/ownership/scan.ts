@@ -13,6 +13,7 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   idempotency_keys: 'answers to admin tokens, sealed, for a day; a request may be about many tenants, or none yet',
   installation: 'the id of the installation itself',
   placement_logins: 'roles of a server',
+  lost_placements: 'servers that are gone',
   schema_versions: "sets of the host's migrations, which tenants have in common",
   migration_runs: 'a run is over many tenants; its items name them',
 }

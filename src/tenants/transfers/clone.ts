@@ -21,7 +21,8 @@ export const clone: Course = {
     if (!withData) {
       const place = await places.begin(attempt)
       await attempt.phase('making')
-      return activate(parts, attempt, place, await storage.driver(place.isolation).provision(place))
+      const refuseGivenUp = () => places.assertMaking(place)
+      return activate(parts, attempt, place, await storage.driver(place.isolation).provision(place, { refuseGivenUp }))
     }
     const filled = await storage
       .driver(source.isolation)

@@ -20,7 +20,8 @@ export async function fill(
   await attempt.phase('making')
   const watched = attempt.meter.watch(copy)
   const driver = storage.driver(place.isolation)
-  const imported = await driver.import(place, watched, attempt.options).finally(async () => {
+  const options = { ...attempt.options, refuseGivenUp: () => places.assertMaking(place) }
+  const imported = await driver.import(place, watched, options).finally(async () => {
     if (!driver.capabilities.separateStorage) await changes.tell() // tables that others share may have been brought up to date
   })
   await attempt.phase('verifying')

@@ -12,7 +12,7 @@ import type { LostPlacements } from '../lost-placements.ts'
 import { UNKNOWN_VERSION } from '../schema-version.ts'
 import type { Storage } from '../storage.ts'
 import type { TenantRow, TenantTables } from '../tables.ts'
-import type { Attempt } from './attempt.ts'
+import { type Attempt, AttemptLost } from './attempt.ts'
 import type { PlaceRow } from './rows.ts'
 
 export type PlaceParts = Pick<Kernel, 'database' | 'clock' | 'log'>
@@ -61,6 +61,20 @@ export class Places {
       attempt.epochs.push(epoch)
       return place
     })
+  }
+
+  /** Throws when it was given up meanwhile: whoever would still make it must leave nothing behind that nobody knows of. */
+  async assertMaking({ placement, isolation, locator }: Place): Promise<void> {
+    const making = await this.#kernel.database
+      .query<TenantTables>()
+      .selectFrom('places')
+      .select('epoch')
+      .where('placement', '=', placement)
+      .where('isolation', '=', isolation)
+      .where('locator', '=', locator)
+      .where('state', '=', 'making')
+      .executeTakeFirst()
+    if (!making) throw new AttemptLost(`the place ${locator} was given up`)
   }
 
   /** The place that was in the making is the tenant's own now. In the transaction of the switch. */

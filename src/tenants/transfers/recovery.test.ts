@@ -39,6 +39,15 @@ const claim = async (id: string, leaseMs = 60_000) => {
   return attempt
 }
 
+const waitingFor = async (locator: string) => {
+  const { rows } = await sql(
+    `select count(*) as count from pg_locks where locktype = 'advisory' and not granted and objsubid = 1
+       and ((classid::bigint << 32) | objid::bigint) = hashtextextended($1, 1)`,
+    [locator],
+  )
+  return rows[0].count
+}
+
 /** Where nothing can be made, nor dropped. */
 const nowhere = async (transferId: string, work: () => Promise<void>) => {
   await sql(`update multitenancy.transfers set placement = 'nowhere' where id = $1`, [transferId])
@@ -120,6 +129,28 @@ describe('an attempt', () => {
     await second.giveBack()
     await world.transfers.work(transfer.id, only)
     expect(await world.transfers.get('zombie', transfer.id)).toMatchObject({ state: 'completed' })
+  })
+
+  test.each([
+    ['with rows', true],
+    ['without rows', false],
+  ])('makes nothing once its place was given up, however late it comes: a clone %s', async (name, data) => {
+    const id = name.replaceAll(' ', '-')
+    await install(id)
+    const { transfer } = await world.transfers.clone(id, { id: `${id}-copy`, name: 'Copy', data })
+    const release = await holdingImport(world.url, `t1_${id}-copy`)
+    const late = world.transfers.work(transfer.id, only)
+    await eventually(async () => expect(await waitingFor(`t1_${id}-copy`)).toBe(1))
+    const given = await sql(
+      `update multitenancy.places set state = 'abandoned' where transfer_id = $1 returning locator`,
+      [transfer.id],
+    )
+    expect(given.rows).toEqual([{ locator: `t1_${id}-copy` }])
+    await sql('update multitenancy.transfers set worker = gen_random_uuid() where id = $1', [transfer.id])
+    await sql('delete from multitenancy.places where transfer_id = $1', [transfer.id]) // as when it has been dropped
+    await release()
+    await late
+    expect((await sql(`select nspname from pg_namespace where nspname like $1`, [`%${id}-copy`])).rows).toEqual([])
   })
 
   test('that fails for good leaves the tenant as it was, and says so', async () => {
