@@ -56,8 +56,6 @@ export interface TableTotals {
   readonly rows: number
   /** Of the CSV. */
   readonly bytes: number
-  /** Of the CSV, in hex. */
-  readonly sha256: string
 }
 
 export interface TenantCopy {

@@ -1,5 +1,4 @@
 /** Copies as tests take them: held whole, so that they can be taken in again and looked at; and what a catalog has of a schema, all of it. */
-import { createHash } from 'node:crypto'
 import type pg from 'pg'
 import type { CopyDescription, TableTotals, TenantCopy } from '../../tenants/copy.ts'
 import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
@@ -44,8 +43,6 @@ export function replayed({ description, csv, totals }: HeldCopy, bytes = 65_536)
 async function* chunksOf(whole: Buffer, bytes: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < whole.length; at += bytes) yield whole.subarray(at, at + bytes)
 }
-
-export const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /** What the catalog has of a schema, one line each, with `@` for its name. Two schemas with the same lines are the same. */
 export async function catalogOf(client: Pick<pg.ClientBase, 'query'>, schema: string): Promise<string[]> {

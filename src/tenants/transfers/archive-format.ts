@@ -101,9 +101,12 @@ export function headingBytes(heading: ArchiveHeading): Buffer {
   return bytes
 }
 
-/** @param totals in the order of the tables */
-export function manifestBytes(heading: ArchiveHeading, archive: Sum, totals: readonly TableTotals[]): Buffer {
-  const tables = heading.tables.map((table, index) => ({ ...table, ...totals[index] }))
+/** @param totals in the order of the tables, as are their sums */
+export function manifestBytes(
+  heading: ArchiveHeading,
+  { archive, sums, totals }: { archive: Sum; sums: readonly Sum[]; totals: readonly TableTotals[] },
+): Buffer {
+  const tables = heading.tables.map((table, index) => ({ ...table, ...totals[index], ...sums[index] }))
   return jsonBytes(Manifest.parse({ ...heading, tables, archive }))
 }
 
@@ -137,7 +140,7 @@ export function verifiedTotals(
     if (!isDeepStrictEqual({ bytes, sha256 }, sums[index])) {
       throw altered(`the table "${name}" is not the one that was written`)
     }
-    return { name, rows, bytes, sha256 }
+    return { name, rows, bytes }
   })
 }
 

@@ -14,6 +14,7 @@ import {
   readAll,
   SMALL,
   SUBJECT,
+  sumsOf,
   table,
   totalsOf,
 } from './archive.fixture.ts'
@@ -107,7 +108,7 @@ describe('what was archived', () => {
       tables: heading.tables.map((one: object) => ({ ...one, more: 1 })),
     }
     const archive = JSON.stringify(more)
-    const told = JSON.stringify({ ...manifest, another: true, archive: totalsOf([table('', archive)])[0] })
+    const told = JSON.stringify({ ...manifest, another: true, archive: sumsOf([table('', archive)])[0] })
     const again = await forged(replaced(entries, { 'archive.json': archive, 'manifest.json': told }))
     expect((await readAll(inPieces(again))).totals).toEqual(totalsOf(SMALL))
   })

@@ -14,6 +14,7 @@ import {
   openSpools,
   SMALL,
   SUBJECT,
+  sumsOf,
   table,
   totalsOf,
 } from './archive.fixture.ts'
@@ -68,7 +69,7 @@ describe('tar opens an archive', () => {
     extract(await archiveOf(SMALL))
     const archive = JSON.parse(String(read('archive.json')))
     const columns = [{ name: 'id', type: 'character varying(20)' }]
-    const [customers, lines, orders] = totalsOf(SMALL)
+    const [customers, lines, orders] = totalsOf(SMALL).map((totals, index) => ({ ...totals, ...sumsOf(SMALL)[index] }))
     expect(archive).toEqual({
       format: 1,
       program: 'tenantry',
@@ -118,7 +119,6 @@ describe('a copy that is not what it says', () => {
 
   test.each([
     ['other bytes', [first, { ...second, bytes: 1 }, third]],
-    ['another hash', [first, second, { ...third, sha256: first.sha256 }]],
     ['another order', [second, first, third]],
     ['another name', [first, { ...second, name: 'orders' }, third]],
     ['a table less', [first, second]],

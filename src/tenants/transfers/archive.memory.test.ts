@@ -1,5 +1,4 @@
 /** 256 MiB of rows through the writer and the reader: what is held at most is what 16 MiB take. */
-import { createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -46,11 +45,9 @@ async function passedThrough(tableBytes: number) {
     most.held = Math.max(most.held, held)
     most.rss = Math.max(most.rss, rss)
   }
-  const hash = createHash('sha256')
   async function* csv() {
     for (let given = 0; given < tableBytes; given += PIECE_BYTES) {
       const piece = PIECES[(given / PIECE_BYTES) % PIECES.length] ?? Buffer.alloc(0)
-      hash.update(piece)
       await look(given)
       yield piece
     }
@@ -62,7 +59,7 @@ async function passedThrough(tableBytes: number) {
     async *tables() {
       yield { table, csv: csv() }
     },
-    totals: async () => [{ name: 'large', rows: 1, bytes: tableBytes, sha256: hash.digest('hex') }],
+    totals: async () => [{ name: 'large', rows: 1, bytes: tableBytes }],
   }
   let written = 0
   async function* counted() {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { gunzipped, isGzip, member } from './gzip.ts'
+import { gunzipped, isGzip, member, members } from './gzip.ts'
 
 async function* inPieces(bytes: Uint8Array, size: number) {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
@@ -28,6 +28,39 @@ test('members are one text, wherever they are cut', async () => {
     ),
   )
   expect(execFileSync('gzip', ['-dc'], { input: two, encoding: 'utf8' })).toBe('first second')
+})
+
+describe('what is long', () => {
+  const MIB = 1024 * 1024
+  const long = Buffer.from(Array.from({ length: 400_000 }, (_, n) => `row ${n},`).join('')) // more than a few blocks
+
+  test.each([1_000, 70_000, MIB, 10 * MIB])('is the same afterwards, in pieces of %d', async (size) => {
+    const bytes = Buffer.concat(await Array.fromAsync(members(inPieces(long, size))))
+    expect(bytes.length).toBeLessThan(long.length / 2)
+    expect((await read(inPieces(bytes, 50_000))).equals(long)).toBe(true)
+    expect(execFileSync('gzip', ['-dc'], { input: bytes, maxBuffer: 20 * MIB }).equals(long)).toBe(true)
+  })
+
+  test('fails as what it is made from', async () => {
+    async function* failing() {
+      yield long
+      throw new Error('the server is gone')
+    }
+    await expect(Array.fromAsync(members(failing()))).rejects.toThrow('the server is gone')
+  })
+
+  test('is read no further than whoever takes it goes on', async () => {
+    let given = 0
+    async function* counted() {
+      try {
+        for (; given < 1_000; given++) yield Buffer.alloc(MIB)
+      } finally {
+        given += 1_000_000
+      }
+    }
+    for await (const _ of members(counted())) break
+    expect(given - 1_000_000).toBeLessThan(10)
+  })
 })
 
 describe('refused is', () => {

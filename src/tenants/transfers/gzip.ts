@@ -4,13 +4,17 @@
  */
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
-import { createGunzip, createGzip, type Gzip, gzip } from 'node:zlib'
+import { createGunzip, gzip } from 'node:zlib'
 import { altered, truncated } from './archive-faults.ts'
 
 /** The fastest of zlib: a backup is to be made at the pace of COPY. */
 const LEVEL = 1
 /** What is passed on at a time: each piece is a turn through a thread. */
 const PIECE_BYTES = 128 * 1024
+/** What is compressed at a time. */
+const BLOCK_BYTES = 2 * 1024 * 1024
+/** More of them gained nothing where two cores had to do with a server, too. */
+const AT_ONCE = 2
 const MAGIC = Buffer.from([0x1f, 0x8b, 0x08])
 
 /** How many bytes `isGzip` looks at. */
@@ -18,10 +22,37 @@ export const GZIP_MAGIC_BYTES = MAGIC.length
 export const isGzip = (first: Uint8Array): boolean => MAGIC.equals(first.subarray(0, MAGIC.length))
 
 /** A member that is whole. */
-export const member = (bytes: Buffer): Promise<Buffer> => promisify(gzip)(bytes, { level: LEVEL })
+export const member = (bytes: Buffer): Promise<Buffer> =>
+  promisify(gzip)(bytes, { level: LEVEL, chunkSize: Math.max(bytes.length, 1_024) })
 
-/** A member that is still being written. */
-export const openMember = (): Gzip => createGzip({ level: LEVEL, chunkSize: PIECE_BYTES })
+/** What is longer, as one member after the other: several are compressed at once, each by a thread of its own. */
+export async function* members(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, undefined> {
+  const compressing: Promise<Buffer>[] = []
+  try {
+    for await (const block of blocks(chunks)) {
+      compressing.push(member(block))
+      const first = compressing.length < AT_ONCE ? undefined : compressing.shift()
+      if (first) yield await first
+    }
+    for (let next = compressing.shift(); next; next = compressing.shift()) yield await next
+  } finally {
+    await Promise.allSettled(compressing)
+  }
+}
+
+async function* blocks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, undefined> {
+  let pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of chunks) {
+    pieces.push(chunk)
+    bytes += chunk.length
+    if (bytes < BLOCK_BYTES) continue
+    yield Buffer.concat(pieces)
+    pieces = []
+    bytes = 0
+  }
+  if (bytes > 0) yield Buffer.concat(pieces)
+}
 
 /** What was compressed, when all of `chunks` is gzip. What they throw passes as it is. */
 export async function* gunzipped(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, undefined> {
