@@ -191,6 +191,33 @@ describe('what was lost', () => {
     expect(await world.notes('lost')).toEqual([])
   })
 
+  test('has its turn however many others wait for theirs', async () => {
+    await install('crowded')
+    const { transfer } = await world.transfers.move('crowded', { placement: 'other' })
+    const { rows } = await sql(
+      `with tenant as (
+         insert into multitenancy.tenants (id, name, status, metadata, domains, isolation, placement, locator, created_at, updated_at)
+         select 'crowd-' || n, 'One', 'active', '{}', '{}', 'schema-pg', 'main', 't1_crowd-' || n, now(), now()
+         from generate_series(1, 250) n returning id),
+       backup as (
+         insert into multitenancy.backups (id, tenant_id, is_scheduled, isolation, is_sealed, created_at)
+         select gen_random_uuid(), id, true, 'schema-pg', false, now() - interval '1 day' from tenant returning id, tenant_id)
+       insert into multitenancy.transfers (id, kind, tenant_id, backup_id, isolation, placement, created_at, lease_until)
+       select id, 'backup', tenant_id, id, 'schema-pg', 'main', '2000-01-01Z', now() - interval '1 day' from backup
+       returning id, tenant_id as "tenantId"`,
+    )
+    const { jobs } = world.tenancy.kernel
+    for (const { id, tenantId } of rows) await jobs.send(JOBS.backup, { transferId: id }, { tenantId, key: id })
+    await jobs.cancel(JOBS.move, transfer.id)
+    await silentFor(transfer.id, 120)
+    for (const _ of ['the first minute', 'the second']) await world.transfers.recover()
+    expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(true)
+    for (const { id } of rows) await jobs.cancel(JOBS.backup, id)
+    await sql(`delete from multitenancy.transfers where tenant_id like 'crowd-%'`)
+    await sql(`delete from multitenancy.backups where tenant_id like 'crowd-%'`)
+    await sql(`delete from multitenancy.tenants where id like 'crowd-%'`)
+  })
+
   test('of a clone is a tenant that failed, and is cloned again when it is activated', async () => {
     await install('origin')
     const { transfer, tenant } = await world.transfers.clone('origin', { id: 'orphan', name: 'Orphan' })

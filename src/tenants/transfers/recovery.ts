@@ -14,7 +14,7 @@ import { giveUpLost } from './work.ts'
 const LOST_AFTER_SECONDS = 60
 /** One that kills its process each time must come to an end, too. */
 const MOST_ATTEMPTS = 10
-/** Thousands may be waiting for their turn; the rest is looked at in the next minute. */
+/** Thousands may be waiting for their turn, which was seen to have a job: those come last in the next minute. */
 const AT_ONCE = 200
 const KEPT_FOR_DAYS = 90
 const FORGOTTEN_AT_ONCE = 1_000
@@ -44,7 +44,8 @@ function lost({ kernel }: TransferParts): Promise<TransferRow[]> {
     .selectAll()
     .where('state', 'in', ['pending', 'running'])
     .where('leaseUntil', '<', sql<Date>`now() - ${LOST_AFTER_SECONDS} * interval '1 second'`)
-    .orderBy('createdAt')
+    .orderBy(({ eb }) => eb('state', '=', 'running'), 'desc') // one that was killed may keep its tenant closed
+    .orderBy('leaseUntil')
     .limit(AT_ONCE)
     .execute()
 }
@@ -63,8 +64,14 @@ function forgetOld({ kernel }: TransferParts): Promise<unknown> {
 }
 
 async function takeUp(parts: TransferParts, { id, kind, tenantId, attempts }: TransferRow): Promise<void> {
-  const { jobs, log } = parts.kernel
-  if (await jobs.isPending(JOBS[kind], id)) return
+  const { jobs, log, database } = parts.kernel
+  if (await jobs.isPending(JOBS[kind], id)) {
+    await database.sql(
+      `update multitenancy.transfers set lease_until = now() where id = $1 and lease_until < now() and state in ('pending', 'running')`,
+      [id],
+    )
+    return
+  }
   if (attempts >= MOST_ATTEMPTS) return giveUpLost(parts, id)
   log.warn({ transferId: id, tenantId, kind }, 'a transfer was lost; it is begun again')
   await jobs.send(JOBS[kind], { transferId: id }, { tenantId, key: id })
