@@ -240,6 +240,8 @@ export interface ConnectionLimits {
 
 /** The storage refused a statement because it is closed: the tenant was suspended, deleted, restored or moved. */
 export const StorageFenced = defineError('E_TENANT_STORAGE_FENCED', 503, 'The storage of the tenant is closed')
+/** Of a place that was to be filled: what is there is not of whoever fills it, and stays as it is. */
+export const StorageExists = defineError('E_STORAGE_EXISTS', 409, 'The storage is there already')
 /** Of a placement that is no longer configured here. Its name is for the log, not for who asked. */
 export const unknownPlacement = (placement: string): TenancyError =>
   DependencyUnavailable('The database server of the tenant is not configured in this process.', {

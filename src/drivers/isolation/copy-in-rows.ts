@@ -13,7 +13,7 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
-import type { Imported, TransferOptions } from '../../tenants/isolation.ts'
+import { type Imported, StorageExists, type TransferOptions } from '../../tenants/isolation.ts'
 import { refuseMisfit, withRows } from './copy-fit.ts'
 import type { LoadOptions } from './copy-load.ts'
 import { advanceSequences, sequencesOf } from './copy-sequences.ts'
@@ -93,7 +93,7 @@ async function found(
     .filter(isTenants)
     .map(({ name }) => `exists (select from ${qualified(schema, name)} where tenant_id = $1)`)
   const { rows } = await client.query(`select ${['$1::text is null', ...any].join(' or ')} as any`, [tenant])
-  if (rows[0].any) throw BackupIncompatible('The place for the copy has rows already; nothing was changed.')
+  if (rows[0].any) throw StorageExists('The place for the copy has rows already; nothing was changed.')
   await unfence(client, tenant)
   return { ...storage, searchPath, stored, facts: await sharedFacts(client, schema), applied }
 }

@@ -350,7 +350,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
     await side.drivers[kind].execute(there, { text: `insert into countries values ('xx', 'mine')` })
     const before = await rowsIn(side, there)
     await expect(take(there, replayed(copy))).rejects.toMatchObject({
-      code: 'E_BACKUP_INCOMPATIBLE',
+      code: 'E_STORAGE_EXISTS',
       message: expect.stringContaining('there already'),
     })
     expect(await rowsIn(side, there)).toEqual(before)
@@ -365,7 +365,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
     const outcomes = await Promise.allSettled([take(at, replayed(copy)), take(at, replayed(copy), other)])
     expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
     expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
-      reason: { code: 'E_BACKUP_INCOMPATIBLE' },
+      reason: { code: 'E_STORAGE_EXISTS' },
     })
     expect((await rowsIn(side, at)).hens).toEqual(['(1,1)'])
   })

@@ -7,8 +7,8 @@
  *   migrating   what is pending, as in any other tenant
  */
 import type pg from 'pg'
-import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
-import type { Imported } from '../../tenants/isolation.ts'
+import type { TenantCopy } from '../../tenants/copy.ts'
+import { type Imported, StorageExists } from '../../tenants/isolation.ts'
 import { withRows } from './copy-fit.ts'
 import { type LoadOptions, loadCopy, type Target } from './copy-load.ts'
 import type { StorageRead } from './migration-records.ts'
@@ -43,7 +43,7 @@ export async function copyIn(
 }
 
 /** Two copies would become one. */
-const isThere = () => BackupIncompatible('The storage for the copy is there already; nothing was changed.')
+const isThere = () => StorageExists('The storage for the copy is there already; nothing was changed.')
 
 /** Rights that are given in advance are all that may be there. */
 async function holdsSomething(client: pg.ClientBase, schema: string): Promise<boolean> {

@@ -555,7 +555,7 @@ describe('an import into sqlite-memory', () => {
   test('refuses storage that is there, whichever comes first', async () => {
     const { driver, source, target } = await withNotes()
     const copy = await exported(driver, source)
-    await expect(into(driver, source, copy)).rejects.toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
+    await expect(into(driver, source, copy)).rejects.toMatchObject({ code: 'E_STORAGE_EXISTS' })
     const both = await Promise.allSettled([into(driver, target, copy), into(driver, target, copy)])
     expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
     expect(await run(driver, target, 'select count(*) from notes')).toEqual([[0]])

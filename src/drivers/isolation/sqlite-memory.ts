@@ -7,11 +7,11 @@
  * it, waits until its time is up. Nothing is durable: a tenant whose storage was in another process, or before a restart, is
  * answered with `E_TENANT_NOT_READY`, never with an empty database. A fence holds in the process that has the storage.
  */
-import { BackupIncompatible } from '../../tenants/copy.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
   type Place,
+  StorageExists,
   StorageFenced,
   unknownPlacement,
 } from '../../tenants/isolation.ts'
@@ -197,7 +197,7 @@ export function sqliteMemory(): IsolationDriver {
 }
 
 /** Two copies would become one. */
-const isThere = () => BackupIncompatible('The storage for the copy is there already; nothing was changed.')
+const isThere = () => StorageExists('The storage for the copy is there already; nothing was changed.')
 
 /** A locator is unique on its placement. */
 const keyOf = ({ placement, locator }: Place): string => JSON.stringify([placement, locator])

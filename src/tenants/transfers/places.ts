@@ -77,6 +77,23 @@ export class Places {
     if (!making) throw new AttemptLost(`the place ${locator} was given up`)
   }
 
+  /** Forgets a place at which there was something before: nobody here has made that, and nobody here drops it. */
+  async leaveAlone({ placement, isolation, locator, epoch }: Place, attempt: Attempt): Promise<void> {
+    await this.#kernel.database
+      .query<TenantTables>()
+      .deleteFrom('places')
+      .where('placement', '=', placement)
+      .where('isolation', '=', isolation)
+      .where('locator', '=', locator)
+      .where('state', '=', 'making')
+      .execute()
+    attempt.epochs.splice(attempt.epochs.indexOf(epoch), 1)
+    this.#kernel.log.warn(
+      { isolation, placement, locator },
+      'storage with the name of a new place is there already, as after a backoffice was brought back; it is left alone',
+    )
+  }
+
   /** The place that was in the making is the tenant's own now. In the transaction of the switch. */
   async take({ placement, isolation, locator }: Place, state: 'making' | 'former'): Promise<void> {
     const taken = await this.#kernel.database

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { holdingImport } from '../../testing/holding.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { openWorld, type World } from '../../testing/two-servers.ts'
+import { ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
 import { Attempt } from './attempt.ts'
 import { JOBS } from './jobs.ts'
 import { Places } from './places.ts'
@@ -248,6 +248,34 @@ describe('what was lost', () => {
     const stored = await world.tenancy.tenants.storage.driver('schema-pg').inventory?.('main')
     expect(stored?.map(({ locator }) => locator)).not.toContain('t1_past')
     await expect(world.transfers.move('past', { undo: true })).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
+  })
+})
+
+describe.each(ISOLATIONS)('a backoffice that was brought back does not know of storage on %s', (isolation) => {
+  test('which is left as it is, and told', async () => {
+    const id = `forgotten-${isolation.slice(0, 3)}`
+    await world.tenancy.tenants.create({ id, name: id, isolation })
+    await world.tenancy.tenants.installation.install(id, only)
+    const driver = world.tenancy.tenants.storage.driver(isolation)
+    const newest = { tenantId: id, isolation, placement: 'main', locator: driver.locator(id, 2), epoch: 2 }
+    await driver.provision(newest)
+    await driver.execute(newest, { text: `insert into notes (text) values ('the newest')` })
+
+    const backup = await world.transfers.backups.create(id)
+    await world.transfers.work(backup.id, only)
+    for (const rehearse of [true, false]) {
+      const { transfer } = await world.transfers.backups.restore(id, { backupId: backup.id, rehearse })
+      await world.transfers.work(transfer.id, only)
+      expect(await world.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed', failure: null })
+    }
+    await world.transfers.recover()
+    const { rows } = await driver.execute(newest, { text: 'select text from notes' })
+    expect(rows).toEqual([{ text: 'the newest' }])
+    const leftOver = { kind: 'left over', locator: newest.locator }
+    expect(await world.tenancy.tenants.inventory.mismatches(driver, 'main')).toEqual(
+      isolation === 'rowscope-pg' ? [] : [leftOver], // shared tables do not tell whose rows they have
+    )
+    await driver.drop(newest)
   })
 })
 
