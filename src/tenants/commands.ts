@@ -173,6 +173,16 @@ export const commands = [
     },
   }),
   command<Tenants>({
+    name: 'backoffice:restored',
+    summary:
+      'Say that the backoffice was brought back from a dump, before a service is started on it: nothing is dropped by what it knew then',
+    run: async (tenants, { terminal }) => {
+      if (!(await terminal.confirm('Was this database brought back from a dump, and does no service run on it?')))
+        return
+      terminal.record({ ...(await tenants.broughtBack()) })
+    },
+  }),
+  command<Tenants>({
     name: 'placement:forget',
     summary:
       'Forget a PostgreSQL server that is gone for good: nothing is dropped there any more, and its tenants can be purged',

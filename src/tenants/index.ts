@@ -9,6 +9,7 @@ import type { QueueCounts } from '../kernel/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { PageOf } from '../kernel/page.ts'
 import { parsed } from '../kernel/parsed.ts'
+import { type BroughtBack, broughtBack } from './brought-back.ts'
 import type { Circuits } from './circuits.ts'
 import { Edits } from './edits.ts'
 import { PlanNotFound, PlanResolvedByHost } from './errors.ts'
@@ -228,6 +229,11 @@ export class Tenants {
       next: () => ({ maintenance: null }),
       changed: () => this.#kernel.events.publish(TenantExitedMaintenance, { tenantId: id }),
     })
+  }
+
+  /** After the backoffice was brought back from a dump; before any process serves or works. */
+  broughtBack(): Promise<BroughtBack> {
+    return broughtBack(this.#kernel, this, this.#retentionMs)
   }
 
   /** The tenant's storage. Throws what a guarded route answers when the tenant cannot be used now. */

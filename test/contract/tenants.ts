@@ -94,6 +94,7 @@ export const tenants: Part = {
     'tenant:exec': { line: ['{id}', '--sql', 'select count(*) from notes'] },
     'tenant:repl': { line: ['{id}'] },
     'tenant:queue:stats': { line: ['{id}'] },
+    'backoffice:restored': { line: [] },
     'placement:forget': { placement: 'flooded', line: ['flooded'] },
   },
   jobs: {

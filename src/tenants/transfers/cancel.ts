@@ -13,20 +13,38 @@ import type { TransferRow } from './rows.ts'
 import { lockedRow } from './switch.ts'
 
 const CANCELLED: Failure = { code: TransferCancelled.code, message: 'It was cancelled.' }
+const BROUGHT_BACK: Failure = {
+  code: TransferCancelled.code,
+  message: 'It was under way when the dump was made from which the backoffice was brought back.',
+}
 const DELETED: Failure = { code: TenantState.code, message: 'The tenant was deleted.' }
 
 /** A clone that is cancelled leaves its tenant failed: activated, it is begun again. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
-export async function cancel(parts: TransferParts, tenantId: string, id: string): Promise<void> {
+export async function cancel(
+  parts: TransferParts,
+  tenantId: string,
+  id: string,
+  failure: Failure = CANCELLED,
+): Promise<void> {
   const { database, events } = parts.kernel
   await parts.registry.get(tenantId)
   await database.transaction(async () => {
     await lockedRow(parts, tenantId) // first, as whoever switches does
-    const [transfer] = await end(parts, tenantId, CANCELLED, id)
+    const [transfer] = await end(parts, tenantId, failure, id)
     if (!transfer) throw await refusal(parts, tenantId, id)
-    await COURSES[transfer.kind].giveUp?.(parts, transfer, CANCELLED)
+    await COURSES[transfer.kind].giveUp?.(parts, transfer, failure)
     await parts.registry.changed(tenantId)
     await recordChange(events, { action: 'transfers.cancel', tenantId, target: `transfer:${id}` })
   })
+}
+
+/** Whatever is under way. Answers how many that were. */
+export async function cancelUnderWay(parts: TransferParts): Promise<number> {
+  const { rows } = await parts.kernel.database.sql(
+    `select id, tenant_id as "tenantId" from multitenancy.transfers where state in ('pending', 'running')`,
+  )
+  for (const { id, tenantId } of rows) await cancel(parts, tenantId, id, BROUGHT_BACK)
+  return rows.length
 }
 
 /** All of a tenant that is deleted, in the transaction of its deletion. */

@@ -14,7 +14,7 @@ import { type Tenant, toTenant } from '../tenant.ts'
 import { carryOut, type DueStep, due } from './backup-run.ts'
 import { type BackupSettings, Backups } from './backups.ts'
 import { CloneRequest, MoveRequest } from './bodies.ts'
-import { cancel, cancelAll } from './cancel.ts'
+import { cancel, cancelAll, cancelUnderWay } from './cancel.ts'
 import { sourceOf } from './clone.ts'
 import { ACTIONS } from './courses.ts'
 import { TransferNotFound } from './errors.ts'
@@ -170,6 +170,11 @@ export class Transfers {
   async cancel(tenantId: string, id: string): Promise<Transfer> {
     await cancel(this.#parts, tenantId, id)
     return this.get(tenantId, id)
+  }
+
+  /** Whatever is under way, of all tenants. Answers how many that were. */
+  cancelUnderWay(): Promise<number> {
+    return cancelUnderWay(this.#parts)
   }
 
   /** All of a tenant that is deleted, in the transaction of its deletion. */
