@@ -136,6 +136,7 @@ export class OperationRunner {
       AbortSignal.any([deadline, request.signal]),
       answer.headers.location ?? '',
     )
+    if (settled === undefined) return answer
     const { headers, body } = this.#checked(operation, new Reply(answer.status, settled))
     const status = answer.status === 202 && !deadline.aborted ? 200 : answer.status
     return { status, headers: { ...answer.headers, ...headers, 'preference-applied': `wait=${seconds}` }, body }

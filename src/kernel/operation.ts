@@ -81,13 +81,16 @@ export interface Operation<
     service: Service,
     input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,
   ) => Promise<Handled<z.input<Answer>>>
-  /** For `Prefer: wait`: resolves with the resource once its job is done, or as it is when `signal` aborts. @param location the header */
+  /**
+   * For `Prefer: wait`: resolves with the resource once its job is done, or as it is when `signal` aborts; undefined when the job has
+   * failed and the resource does not say so: then the first answer stands, whose `Location` does.
+   */
   readonly settled?: (
     service: Service,
     answer: z.input<Answer>,
     signal: AbortSignal,
     location: string,
-  ) => Promise<z.input<Answer>>
+  ) => Promise<z.input<Answer> | undefined>
 }
 
 export const operation = <

@@ -64,3 +64,19 @@ test('a clone and a move are answered as the tenant, in its first state or in it
   await eventually(async () => expect((await api.call('GET', at)).json.state).toBe('completed'))
   expect((await api.call('GET', '/tenants/copy')).json.isolation).toBe('schema-pg')
 })
+
+test('who waits for what fails is not told that all is well: where it is says what became of it', async () => {
+  const backup = (await api.call('POST', '/tenants/acme/backup', { headers: waiting })).json
+  await api.tenancy.kernel.database.sql(`update multitenancy.backups set sha256 = repeat('0', 64) where id = $1`, [
+    backup.id,
+  ])
+  for (const rehearse of [true, false]) {
+    const body = { backupId: backup.id, rehearse }
+    const answered = await api.call('POST', '/tenants/acme/restore', { body, headers: waiting })
+    expect(answered.status).toBe(202)
+    expect((await api.call('GET', below(answered.headers.get('location')))).json).toMatchObject({
+      state: 'failed',
+      failure: { code: 'E_BACKUP_INCOMPATIBLE' },
+    })
+  }
+})

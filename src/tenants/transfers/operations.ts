@@ -78,7 +78,8 @@ export const transferOperations = [
     summary: 'Restore a tenant from one of its backups, or rehearse it',
     description:
       'A job fills new storage beside the old, verifies it, and lets the tenant have it; the old is kept for the retention ' +
-      'period, and `POST /tenants/{id}/move` with `undo` goes back to it. `Location` is the transfer that says how far it is.',
+      'period, and `POST /tenants/{id}/move` with `undo` goes back to it. `Location` is the transfer that says how far it is; with ' +
+      '`Prefer: wait` the answer is 200 when it has succeeded, and else 202: that transfer says why.',
     params: byId,
     body: RestoreRequest,
     reply: Backup,
@@ -89,8 +90,8 @@ export const transferOperations = [
       return new Reply(202, backup, transferAt(transfer))
     },
     settled: async ({ transfers }, { tenantId, id }, signal, location) => {
-      await transfers.settled(tenantId, begunAt(location), signal)
-      return transfers.backups.get(tenantId, id)
+      const { state } = await transfers.settled(tenantId, begunAt(location), signal)
+      return state === 'completed' ? transfers.backups.get(tenantId, id) : undefined
     },
   }),
   operation({
@@ -120,7 +121,8 @@ export const transferOperations = [
     description:
       'A job puts the tenant into maintenance, closes its storage, copies and verifies it, and lets the tenant have the copy. What ' +
       'it leaves is kept for the retention period; with `undo` it goes back to that, and what was written since stays behind. ' +
-      '`Location` is the transfer that says how far it is.',
+      '`Location` is the transfer that says how far it is; with `Prefer: wait` the answer is 200 when it has succeeded, and else 202: ' +
+      'that transfer says why.',
     params: byId,
     body: MoveRequest,
     reply: Tenant,
@@ -131,8 +133,8 @@ export const transferOperations = [
       return new Reply(202, tenant, transferAt(transfer))
     },
     settled: async (tenants, { id }, signal, location) => {
-      await tenants.transfers.settled(id, begunAt(location), signal)
-      return tenants.get(id)
+      const { state } = await tenants.transfers.settled(id, begunAt(location), signal)
+      return state === 'completed' ? tenants.get(id) : undefined
     },
   }),
   operation({

@@ -7,7 +7,6 @@
  */
 import { recordChange } from '../../kernel/changes.ts'
 import { isDatabaseUnavailable } from '../../kernel/database.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { versionOnArrival } from '../arrival-version.ts'
 import type { Circuits } from '../circuits.ts'
@@ -22,6 +21,8 @@ import type { TableChanges } from '../table-changes.ts'
 import type { TenantRow, TenantTables } from '../tables.ts'
 import type { Attempt } from './attempt.ts'
 import type { Places } from './places.ts'
+
+const ASKED_BEFORE_AWAY = 3
 
 export interface SwitchParts {
   readonly kernel: Kernel
@@ -120,19 +121,30 @@ export async function lockedRow({ kernel: { database } }: Pick<SwitchParts, 'ker
 
 /** A server that is gone for good must not keep its tenants from being restored on another one. */
 async function close({ kernel, storage }: SwitchParts, attempt: Attempt, row: TenantRow): Promise<void> {
-  const driver = storage.driver(row.isolation)
   const place = toPlace(row)
-  try {
-    await driver.fence(place)
-    await driver.drain(place, { signal: attempt.signal })
-  } catch (error) {
-    const isAway = isDatabaseUnavailable(error) || DependencyUnavailable.matches(error)
-    if (attempt.transfer.kind !== 'restore' || !isAway) throw error
-    kernel.log.warn(
-      { err: error, tenantId: row.id },
-      'the storage that the tenant leaves could not be closed; RecoverFences closes it when its server is back',
-    )
+  const mayBeAway = attempt.transfer.kind === 'restore'
+  const isAway = mayBeAway && (!storage.placements.includes(row.placement) || (await isSilent(storage, place)))
+  if (isAway) {
+    const of = { tenantId: row.id, placement: row.placement }
+    kernel.log.warn(of, 'the server that the tenant leaves is away; RecoverFences closes its storage when it is back')
+    return
   }
+  const driver = storage.driver(row.isolation)
+  await driver.fence(place)
+  await driver.drain(place, { signal: attempt.signal })
+}
+
+/** Not once, which a busy one may be. What it says is for whoever asks it next. */
+async function isSilent(storage: Storage, place: Place): Promise<boolean> {
+  for (let asked = 0; asked < ASKED_BEFORE_AWAY; asked++) {
+    try {
+      await storage.driver(place.isolation).isFenced(place)
+      return false
+    } catch (error) {
+      if (!isDatabaseUnavailable(error)) return false
+    }
+  }
+  return true
 }
 
 const refusal = ({ id, status }: TenantRow) =>
