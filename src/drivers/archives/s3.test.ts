@@ -10,7 +10,10 @@
  */
 
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -101,6 +104,21 @@ describe('a start', () => {
     const failure = await failureOf(options)
     expect(failure?.message).toMatch(sentence)
     expect(failure?.cause).toBeInstanceOf(Error)
+  })
+
+  test('with credentials that may look and not write says what to do', async () => {
+    const readOnly = createServer((request, response) => {
+      request.resume()
+      response.writeHead(request.method === 'HEAD' ? 200 : 403).end()
+    })
+    await once(readOnly.listen(0, '127.0.0.1'), 'listening')
+    try {
+      const { port } = readOnly.address() as AddressInfo
+      expect((await failureOf({ endpoint: `http://127.0.0.1:${port}` }))?.message).toMatch(/"archives"/)
+    } finally {
+      readOnly.closeAllConnections()
+      readOnly.close()
+    }
   })
 
   test('without a region says so, and with a server of one’s own needs none', async () => {

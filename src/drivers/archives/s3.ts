@@ -48,6 +48,9 @@ export interface S3Options {
   readonly idleTimeoutMs?: number
 }
 
+/** Written and removed at the start; of one that was killed in between, the next one removes it. */
+const PROBE = '.probe'
+
 export const s3 = (options: S3Options): Archives => new S3Archives(options)
 
 interface Clients {
@@ -100,6 +103,9 @@ class S3Archives implements Archives {
     const { sdk, client } = this.#open
     try {
       await client.send(new sdk.HeadBucketCommand({ Bucket: this.#bucket }))
+      const probe = { Bucket: this.#bucket, Key: `${this.#prefix}${PROBE}` }
+      await client.send(new sdk.PutObjectCommand({ ...probe, ...this.#encryption, Body: 'can be written' }))
+      await client.send(new sdk.DeleteObjectCommand(probe))
     } catch (error) {
       throw unusable(this.#options, error)
     }
@@ -108,8 +114,7 @@ class S3Archives implements Archives {
   async write(key: string, chunks: AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void> {
     const input = {
       ...this.#object(wholeKey(key)),
-      ServerSideEncryption: this.#options.serverSideEncryption,
-      SSEKMSKeyId: this.#options.kmsKeyId,
+      ...this.#encryption,
     }
     options.signal.throwIfAborted()
     await upload({ ...this.#open, input }, chunks, options)
@@ -165,6 +170,10 @@ class S3Archives implements Archives {
   get #open(): Clients {
     if (!this.#clients) throw new Error('the archives are not started, or stopped')
     return this.#clients
+  }
+
+  get #encryption() {
+    return { ServerSideEncryption: this.#options.serverSideEncryption, SSEKMSKeyId: this.#options.kmsKeyId }
   }
 
   #object({ tenantId, name }: { tenantId: string; name: string }): { Bucket: string; Key: string } {

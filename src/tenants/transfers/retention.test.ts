@@ -32,7 +32,12 @@ describe('kept no longer', () => {
     ['the oldest of more', [ago(1), ago(25), ago(49), ago(73)], ['completed 49 h ago', 'completed 73 h ago']],
     ['no success for what is not one yet', [ago(0, 'running'), ago(1), ago(25)], []],
     ['failures before the last success', [ago(0, 'failed'), ago(1), ago(2, 'failed')], ['failed 2 h ago']],
-    ['no failure as long as nothing has succeeded', [ago(0, 'failed'), ago(1, 'failed')], []],
+    [
+      'all failures but the last, as long as nothing has succeeded',
+      [ago(0, 'failed'), ago(1, 'failed')],
+      ['failed 1 h ago'],
+    ],
+    ['not the last one, which is newer than the last success', [ago(0, 'failed'), ago(1)], []],
   ])('%s', (_, backups, gone) => {
     expect(expired(daily, backups)).toEqual(gone)
   })

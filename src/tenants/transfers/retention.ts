@@ -28,12 +28,11 @@ export function isDue({ everyHours }: Retention, newestFirst: readonly Scheduled
   return now.getTime() - last.createdAt.getTime() >= wait
 }
 
-/** Ids of those beyond the number that is kept, and of failures that were followed by a success. */
+/** Ids of those beyond the number that is kept, and of failures that were followed by a success, or by another failure. */
 export function expired({ keep }: Retention, newestFirst: readonly ScheduledBackup[]): string[] {
   const completed = newestFirst.filter(({ state }) => state === 'completed')
   const [newest] = completed
-  const failed = newestFirst.filter(
-    ({ state, createdAt }) => (state === 'failed' || state === 'cancelled') && newest && createdAt < newest.createdAt,
-  )
+  const [lastFailed, ...failed] = newestFirst.filter(({ state }) => state === 'failed' || state === 'cancelled')
+  if (lastFailed && newest && lastFailed.createdAt < newest.createdAt) failed.unshift(lastFailed)
   return [...completed.slice(keep), ...failed].map(({ id }) => id)
 }

@@ -32,21 +32,36 @@ export async function work(
     await discard(parts, attempt)
     await COURSES[attempt.transfer.kind].carryOut(parts, attempt)
   } catch (error) {
-    await discard(parts, attempt, attempt.epochs)
-    if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) {
-      await COURSES[attempt.transfer.kind].lost?.(parts, attempt.transfer)
-      return
-    }
-    if (signal.aborted || (!isLast && mayPass(error))) {
-      await giveBack(parts, attempt)
+    try {
+      if (await ended(parts, attempt, error, { isLast, signal })) return
       throw error
+    } finally {
+      await discard(parts, attempt, attempt.epochs) // after the tenant was let go of: drops may take their time
     }
-    const { kind, tenantId } = attempt.transfer
-    parts.kernel.log.error({ err: error, tenantId, transferId, kind }, 'a transfer was given up')
-    await giveUp(parts, attempt, failureOf(error, FAILED))
   } finally {
     attempt.close()
   }
+}
+
+/** Whether nobody has to try it again. */
+async function ended(
+  parts: TransferParts,
+  attempt: Attempt,
+  error: unknown,
+  { isLast, signal }: WorkOptions,
+): Promise<boolean> {
+  const { id, kind, tenantId } = attempt.transfer
+  if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) {
+    await COURSES[kind].lost?.(parts, attempt.transfer)
+    return true
+  }
+  if (signal.aborted || (!isLast && mayPass(error))) {
+    await giveBack(parts, attempt)
+    return false
+  }
+  parts.kernel.log.error({ err: error, tenantId, transferId: id, kind }, 'a transfer was given up')
+  await giveUp(parts, attempt, failureOf(error, FAILED))
+  return true
 }
 
 /** Whoever was told to stop, or met what may pass, leaves the rest to the next attempt. */
