@@ -3,6 +3,7 @@ import { type Diagnosis, type Examination, type Finding, notExamined } from '../
 import { TenancyError } from '../../kernel/errors.ts'
 import { plainWords } from '../../kernel/health.ts'
 import type { Tenants } from '../index.ts'
+import type { MissingArchive } from './state.ts'
 
 export const transferDiagnoses: readonly Diagnosis<Tenants>[] = [
   {
@@ -67,7 +68,12 @@ async function* examineBackups({ transfers: { state } }: Tenants, { log }: Exami
     return
   }
   try {
-    for await (const { key, isOurs } of state.strayFiles()) {
+    for await (const found of state.disagreements()) {
+      if ('backupId' in found) {
+        yield missing(found)
+        continue
+      }
+      const { key, isOurs } = found
       yield {
         severity: isOurs ? 'warn' : 'info',
         code: isOurs ? 'backups.stray-file' : 'backups.unknown-file',
@@ -83,6 +89,14 @@ async function* examineBackups({ transfers: { state } }: Tenants, { log }: Exami
     yield notExamined('Where the backups are kept', error, log)
   }
 }
+
+const missing = ({ key, tenantId, backupId }: MissingArchive): Finding => ({
+  severity: 'error',
+  code: 'backups.missing-file',
+  message: `the backup ${backupId} of "${tenantId}" cannot be restored: its file ${key} is not there`,
+  remedy: `Bring the file back, or delete the backup and make another one: tenantry tenant:backup ${tenantId}`,
+  tenantId,
+})
 
 async function removeStray({ transfers: { state } }: Tenants, { subject }: Finding): Promise<string> {
   return (await state.removeStray(String(subject))) ? 'it is removed' : 'it was left as it is: it is needed now'

@@ -43,7 +43,7 @@ export const undo: Course = {
     if (!former) throw NothingToUndo(from.id)
     const driver = storage.driver(former.isolation)
     await attempt.phase('migrating')
-    await driver.migrate(former)
+    if (driver.capabilities.separateStorage) await driver.migrate(former) // else it has gone on with those of others
     const migrations = await driver.applied(former)
     await attempt.phase('switching')
     await switchTo(

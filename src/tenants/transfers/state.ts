@@ -33,6 +33,13 @@ export interface StrayFile {
   readonly isOurs: boolean
 }
 
+/** A backup that says that it is complete, and cannot be restored. */
+export interface MissingArchive {
+  readonly key: string
+  readonly tenantId: string
+  readonly backupId: string
+}
+
 export class TransferState {
   readonly #parts: TransferParts
   readonly #run: BackupRunParts
@@ -88,17 +95,30 @@ export class TransferState {
     }
   }
 
-  /** Files where archives are kept that are not those of a backup here, and of none that is being made. */
-  async *strayFiles(): AsyncIterable<StrayFile> {
-    const { archives } = this.#parts
+  /**
+   * Where the files of the archives and the backups disagree: a file that is of no backup here, and of none that is being made; a
+   * backup whose file is not there. The keys of all files are kept meanwhile.
+   */
+  async *disagreements(): AsyncIterable<StrayFile | MissingArchive> {
+    const { archives, kernel } = this.#parts
     if (!archives) return
+    const { rows: begun } = await kernel.database.sql('select now() as at')
+    const seen = new Set<string>()
     let keys: string[] = []
     for await (const { key } of archives.list()) {
+      seen.add(key)
       if (keys.push(key) < LOOKED_UP_AT_ONCE) continue
       yield* await this.#strayAmong(keys)
       keys = []
     }
     yield* await this.#strayAmong(keys)
+    let last = NO_ID
+    for (;;) {
+      const { rows } = await kernel.database.sql(COMPLETE, [last, begun[0].at, LOOKED_UP_AT_ONCE])
+      for (const { key, tenantId, backupId } of rows) if (!seen.has(key)) yield { key, tenantId, backupId }
+      if (rows.length < LOOKED_UP_AT_ONCE) return
+      last = rows.at(-1)?.backupId
+    }
   }
 
   /** Removes one of them, unless it has become an archive meanwhile. */
@@ -122,6 +142,14 @@ export class TransferState {
 const LAST_COMPLETE = `
   select tenant_id as id, max(created_at) as at from multitenancy.backups
   where tenant_id = any ($1) and completed_at is not null and deleted_at is null group by tenant_id`
+
+const NO_ID = '00000000-0000-0000-0000-000000000000'
+/** Those of before the files were listed. */
+const COMPLETE = `
+  select archive as key, tenant_id as "tenantId", id as "backupId" from multitenancy.backups
+  where id > $1 and archive is not null and deleted_at is null
+    and exists (select from multitenancy.transfers where transfers.id = backups.id and finished_at < $2)
+  order by id limit $3`
 
 /**
  * Not the archive of a backup, nor of one that is being made. Ours is what an attempt at a backup wrote that is known here; else it may
