@@ -2,13 +2,18 @@
 import fc from 'fast-check'
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
+import { createSecrets } from '../../kernel/crypto.ts'
+import type { TenantCopy } from '../../tenants/copy.ts'
 import type { Place } from '../../tenants/isolation.ts'
+import { readArchive } from '../../tenants/transfers/archive-reader.ts'
+import { archived } from '../../tenants/transfers/archive-writer.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
+import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 import { exported, never, replayed } from './copy.fixture.ts'
 import { KINDS, type Kind, openSide, places, type Side, withOwner } from './copy-sides.fixture.ts'
 import { type GeneratedSchema, generatedSchema } from './generated-schema.fixture.ts'
 
-const RUNS = 3
+const RUNS = 5
 const quote = pg.escapeIdentifier
 
 async function admin(text: string): Promise<void> {
@@ -66,6 +71,17 @@ const sequencesOf = (side: Side, place: Place) =>
     return { next, steps: new Map(rows.map(({ relname, seqincrement }) => [relname, BigInt(seqincrement)])) }
   })
 
+/** As a backup and its restore do. */
+async function throughArchive(copy: TenantCopy): Promise<TenantCopy> {
+  const subject = { tenantId: 'source', backupId: '0198f0a4-0000-7000-8000-000000000001', createdAt: new Date() }
+  const secrets = createSecrets(TEST_APP_KEY)
+  const sealed = await Array.fromAsync(secrets.sealStream(archived(copy, subject), subject.backupId))
+  async function* kept() {
+    yield* sealed
+  }
+  return readArchive(secrets.openStream(kept(), subject.backupId), subject)
+}
+
 async function holds(
   schema: GeneratedSchema,
   kinds: readonly Kind[],
@@ -96,9 +112,9 @@ async function holds(
       for (const to of kinds) {
         for (const side of [here, there]) {
           const target = places(side, to, `${kind}-${to}`)
-          const { rows } = await side.drivers[to].import(target, replayed(copy, 1 + (copy.totals.length % 50)), {
-            signal: never(),
-          })
+          const pieces = replayed(copy, 1 + (copy.totals.length % 50))
+          const passed = side === there ? await throughArchive(pieces) : pieces
+          const { rows } = await side.drivers[to].import(target, passed, { signal: never() })
           expect([...rows.values()]).toEqual(copy.totals.map(({ rows }) => rows))
           expect(await rowsOf(side, target, schema)).toEqual(before)
           const { next, steps } = await sequencesOf(side, target)

@@ -26,6 +26,8 @@ export const COPIES = 6
 /** As many as a run of migrations may use at once, whatever is copied meanwhile; opened when they are needed. */
 const OWNER_CONNECTIONS = 16 + 2 * COPIES
 const CONNECT_TIMEOUT_MS = 5_000
+/** A copy reads for hours and sends nothing: without these, a network that drops its packets would never be noticed. */
+const KEPT_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
 const LOCK_TIMEOUT_MS = 10_000
 /** Sooner than who waits for an answer gives up, so that there is one. */
 const AWAITED_LOCK_MS = 4_000
@@ -88,7 +90,7 @@ export class PostgresServer {
       connectionString: placement.url,
       max: OWNER_CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      keepAlive: true,
+      ...KEPT_ALIVE,
       application_name: 'tenantry ddl',
     })
     // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
@@ -208,6 +210,7 @@ export class PostgresServer {
     const client = new pg.Client({
       connectionString: withDatabase(this.#placement.url, database),
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      ...KEPT_ALIVE,
       application_name: 'tenantry ddl',
     })
     client.on('error', () => undefined)

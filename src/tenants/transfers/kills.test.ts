@@ -11,6 +11,8 @@ import { createLogger } from '../../kernel/logger.ts'
 import { type Child, startChild } from '../../testing/child.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
+import type { IsolationDriver, Place } from '../isolation.ts'
+import { toPlace } from '../registry.ts'
 import { migrationsOf } from './grown.fixture.ts'
 import type { Transfer } from './transfer.ts'
 import type { Asked, ProcessOptions } from './transfer-process.fixture.ts'
@@ -73,6 +75,18 @@ const BEGIN: Readonly<Record<Kind, (id: string) => Promise<{ tenantId: string; i
   },
 }
 
+/** Behind whatever fence. */
+const textsIn = (driver: IsolationDriver, place: Place): Promise<string[]> =>
+  driver.export(
+    place,
+    async (copy) => {
+      let text = ''
+      for await (const { csv } of copy.tables()) for await (const piece of csv) text += piece
+      return text.match(/note \d+/g) ?? []
+    },
+    { signal: idle.signal },
+  )
+
 async function backedUp(id: string): Promise<string> {
   const backup = await world.transfers.backups.create(id)
   await world.transfers.work(backup.id, idle)
@@ -114,7 +128,14 @@ describe('killed', () => {
     const backups = await world.transfers.backups.list(id, { limit: 50 })
     for (const one of backups.data) expect(one.state === 'completed').toBe(one.sizeBytes !== null)
     if (kind === 'move' || kind === 'undo') {
-      expect(await api().get(id)).toMatchObject({ status: 'active' })
+      // Kept out until the next attempt, with everything where it was.
+      const source = toPlace(await api().registry.row(id))
+      const driver = api().storage.driver(source.isolation)
+      expect(await textsIn(driver, source)).toEqual(NOTES)
+      if (phase !== 'closing') {
+        expect((await api().get(id)).maintenance).not.toBeNull()
+        expect(await driver.isFenced(source)).toBe(true)
+      }
     } else {
       expect(await world.notes(id)).toEqual(NOTES)
     }
