@@ -15,8 +15,8 @@ export interface Case {
   readonly placement?: string
   /** Requests of an admin that come before: `PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`. */
   readonly given?: readonly string[]
-  /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, or that failed. */
-  readonly backup?: 'completed' | 'failed'
+  /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, that failed, or of which only the file is known. */
+  readonly backup?: 'completed' | 'failed' | 'forgotten'
   /** Those that are not given are the names of the case. */
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>

@@ -62,7 +62,11 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
   }
 }
 
-async function backedUp({ tenancy }: Api, tenantId: string, how: 'completed' | 'failed'): Promise<string> {
+async function backedUp(
+  { tenancy }: Api,
+  tenantId: string,
+  how: 'completed' | 'failed' | 'forgotten',
+): Promise<string> {
   const { transfers } = tenancy.tenants
   const { database, jobs } = tenancy.kernel
   const { id } = await transfers.backups.create(tenantId)
@@ -77,7 +81,12 @@ async function backedUp({ tenancy }: Api, tenantId: string, how: 'completed' | '
   } else {
     await transfers.work(id, { isLast: true, signal: new AbortController().signal })
   }
-  expect((await transfers.settled(tenantId, id, AbortSignal.timeout(20_000))).state).toBe(how) // a worker may have been first
+  const { state } = await transfers.settled(tenantId, id, AbortSignal.timeout(20_000)) // a worker may have been first
+  expect(state).toBe(how === 'failed' ? how : 'completed')
+  if (how === 'forgotten') {
+    await database.sql('delete from multitenancy.transfers where id = $1', [id])
+    await database.sql('delete from multitenancy.backups where id = $1', [id])
+  }
   return id
 }
 

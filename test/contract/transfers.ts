@@ -95,6 +95,7 @@ export const transfers: Part = {
       ...backedUp,
       line: ['{id}', '{backupId}', '--output', join(tmpdir(), 'tenantry-{backupId}.tar.gz')],
     },
+    'tenant:backup:adopt': { backup: 'forgotten', line: ['{id}', '{id}/{backupId}.1.tar.gz'] },
     'tenant:backup:delete': { ...backedUp, line: ['{id}', '{backupId}'] },
     'tenant:clone': { line: ['{id}', 'A copy'] },
     'tenant:move': { line: ['{id}', '--isolation', 'database-pg'] },

@@ -17,7 +17,7 @@ import { beginAlone, inTransaction } from './owner-transaction.ts'
 import { prepareStatements } from './postgres-migrator.ts'
 import { isIdle, type Manner, ScopedConnection } from './scoped-connection.ts'
 import { ready, type Scope, tryScope } from './scoped-query.ts'
-import { ANSWER_MS, silent } from './silent.ts'
+import { ANSWER_MS, KEPT_ALIVE, silent } from './silent.ts'
 import { Slots } from './slots.ts'
 import { type AloneOptions, aloneInTime } from './storage-lock.ts'
 
@@ -26,8 +26,6 @@ export const COPIES = 6
 /** As many as a run of migrations may use at once, whatever is copied meanwhile; opened when they are needed. */
 const OWNER_CONNECTIONS = 16 + 2 * COPIES
 const CONNECT_TIMEOUT_MS = 5_000
-/** A copy reads for hours and sends nothing: without these, a network that drops its packets would never be noticed. */
-const KEPT_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
 const LOCK_TIMEOUT_MS = 10_000
 /** Sooner than who waits for an answer gives up, so that there is one. */
 const AWAITED_LOCK_MS = 4_000

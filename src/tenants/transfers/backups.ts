@@ -7,6 +7,7 @@ import { parsed } from '../../kernel/parsed.ts'
 import { BackupIncompatible } from '../copy.ts'
 import { lockTenant } from '../existing.ts'
 import type { TenantTables } from '../tables.ts'
+import { adopt } from './adoption.ts'
 import { archiveBytes } from './archive-source.ts'
 import { archivesOf, removeArchives } from './backup.ts'
 import { type Backup, type BackupWithTransfer, toBackup } from './backup-resource.ts'
@@ -111,6 +112,11 @@ export class Backups {
     const row = await this.#of(tenantId).where('backups.id', '=', id).executeTakeFirst()
     if (!row) throw BackupNotFound(`The tenant "${tenantId}" has no backup "${id}".`)
     return toBackup(row)
+  }
+
+  /** Makes a file that is there a backup again, as after the backoffice was brought back from a dump; see adoption.ts. */
+  async adopt(tenantId: string, key: string): Promise<Backup> {
+    return this.get(tenantId, await adopt(this.#parts, tenantId, key))
   }
 
   /** Its archive, unsealed; `E_BACKUP_INCOMPATIBLE` at the end of one that is not what was written. */

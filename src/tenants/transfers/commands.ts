@@ -99,6 +99,14 @@ export const transferCommands = [
     },
   }),
   command<Tenants>({
+    name: 'tenant:backup:adopt',
+    summary: 'Make a file where the archives are a backup again, as after the backoffice was brought back from a dump',
+    arguments: [id, { name: 'file', summary: 'as the doctor names it', required: true }],
+    run: async ({ transfers }, { args, terminal }) => {
+      terminal.record({ ...(await transfers.backups.adopt(args.id ?? '', args.file ?? '')) })
+    },
+  }),
+  command<Tenants>({
     name: 'tenant:backup:delete',
     summary: 'Delete a backup and its archive',
     arguments: [id, backupId],

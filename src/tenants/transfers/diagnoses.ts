@@ -80,7 +80,7 @@ async function* examineBackups({ transfers: { state } }: Tenants, { log }: Exami
         message: `the file ${key} is the archive of no backup${isOurs ? ': of an attempt that was given up' : ' here'}`,
         remedy: isOurs
           ? 'Remove it with tenantry doctor --fix.'
-          : 'It may be another installation’s, or newer than this database; it is left alone.',
+          : 'It may be another installation’s, or newer than this database: tenantry tenant:backup:adopt makes it a backup again.',
         fixable: isOurs,
         subject: key,
       }

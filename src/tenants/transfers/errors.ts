@@ -1,6 +1,7 @@
 import { defineError } from '../../kernel/errors.ts'
 
 export const BackupNotFound = defineError('E_BACKUP_NOT_FOUND', 404, 'Backup not found')
+export const BackupExists = defineError('E_BACKUP_EXISTS', 409, 'The backup is known already')
 export const TransferNotFound = defineError('E_TRANSFER_NOT_FOUND', 404, 'Transfer not found')
 /** Of one tenant at most one is made at a time, and its storage is replaced by one at a time. */
 export const TransferInProgress = defineError('E_TRANSFER_IN_PROGRESS', 409, 'Another transfer is in progress')

@@ -1,7 +1,8 @@
 /** What is taken up, given up and tidied away when whoever was at work on it is gone. */
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { directory } from '../../drivers/archives/directory.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { holdingImport } from '../../testing/holding.ts'
 import { eventually } from '../../testing/tenancy.ts'
@@ -248,6 +249,57 @@ describe('what was lost', () => {
     const stored = await world.tenancy.tenants.storage.driver('schema-pg').inventory?.('main')
     expect(stored?.map(({ locator }) => locator)).not.toContain('t1_past')
     await expect(world.transfers.move('past', { undo: true })).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
+  })
+})
+
+describe('a file of no backup', () => {
+  const forget = async (id: string) => {
+    await sql('delete from multitenancy.transfers where id = $1', [id])
+    await sql('delete from multitenancy.backups where id = $1', [id])
+  }
+
+  test.each([false, true])('is adopted, and can be restored; sealed: %s', async (seal) => {
+    const id = seal ? 'adopted-sealed' : 'adopted'
+    await install(id)
+    const { db } = await world.tenancy.tenant(id)
+    await db.insertInto('notes').values({ text: 'kept' }).execute()
+    const { tenants } = await world.open({ backups: { archives: directory({ path: world.archives }), seal } })
+    const { backups } = tenants.transfers
+    const before = await backups.create(id, { note: 'gone with the row' })
+    await tenants.transfers.work(before.id, only)
+    const complete = await backups.get(id, before.id)
+    const key = (await world.files()).find((file) => file.includes(before.id)) ?? ''
+    await expect(backups.adopt(id, key)).rejects.toMatchObject({ code: 'E_BACKUP_EXISTS' })
+    await forget(before.id)
+    await db.deleteFrom('notes').execute()
+
+    const { completedAt, note, progress, ...same } = complete
+    expect(await backups.adopt(id, key)).toMatchObject({ ...same, progress: { rows: 1, bytes: progress.bytes } })
+    const { transfer } = await backups.restore(id, { backupId: before.id })
+    await tenants.transfers.work(transfer.id, only)
+    expect(await world.notes(id)).toEqual(['kept'])
+  })
+
+  test('is adopted by its own tenant alone, when it is whole', async () => {
+    await install('hers')
+    await install('his')
+    const { id } = await world.transfers.backups.create('hers')
+    await world.transfers.work(id, only)
+    const key = `hers/${id}.1.tar.gz`
+    await forget(id)
+    const { backups } = world.transfers
+    await expect(backups.adopt('his', key)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    await expect(backups.adopt('his', '../hers/x.tar.gz')).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    const bytes = await readFile(join(world.archives, key))
+    await mkdir(join(world.archives, 'his'), { recursive: true })
+    await writeFile(join(world.archives, 'his', `${id}.1.tar.gz`), bytes)
+    await expect(backups.adopt('his', `his/${id}.1.tar.gz`)).rejects.toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
+    await writeFile(join(world.archives, key), bytes.subarray(0, -100))
+    await expect(backups.adopt('hers', key)).rejects.toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
+    await rm(join(world.archives, key))
+    await expect(backups.adopt('hers', key)).rejects.toMatchObject({ code: 'E_ARCHIVE_MISSING' })
+    expect((await backups.list('hers', { limit: 9 })).data).toEqual([])
+    await rm(join(world.archives, 'his'), { recursive: true })
   })
 })
 
