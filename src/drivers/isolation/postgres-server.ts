@@ -26,6 +26,7 @@ export const COPIES = 6
 /** As many as a run of migrations may use at once, whatever is copied meanwhile; opened when they are needed. */
 const OWNER_CONNECTIONS = 16 + 2 * COPIES
 const CONNECT_TIMEOUT_MS = 5_000
+const OWNER = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEPT_ALIVE, application_name: 'tenantry ddl' }
 const LOCK_TIMEOUT_MS = 10_000
 /** Sooner than who waits for an answer gives up, so that there is one. */
 const AWAITED_LOCK_MS = 4_000
@@ -87,9 +88,7 @@ export class PostgresServer {
     this.#owner = new pg.Pool({
       connectionString: placement.url,
       max: OWNER_CONNECTIONS,
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      ...KEPT_ALIVE,
-      application_name: 'tenantry ddl',
+      ...OWNER,
     })
     // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
     this.#owner.on('connect', (client) => {
@@ -207,9 +206,7 @@ export class PostgresServer {
   async ownedIn<T>(database: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
     const client = new pg.Client({
       connectionString: withDatabase(this.#placement.url, database),
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      ...KEPT_ALIVE,
-      application_name: 'tenantry ddl',
+      ...OWNER,
     })
     client.on('error', () => undefined)
     await client.connect()
