@@ -14,7 +14,14 @@ export const printed = (result: Result): string =>
       `${figure(result.ours)} against ${figure(result.reference)} ${result.unit}`
     : `    ${result.name}: ${result.value}${result.goal ? ` (${result.goal})` : ''}`
 
+/** Figures of an earlier run that were not measured in this one stay. */
 export function write(results: readonly Result[]): void {
+  const text = readFileSync(FILE, 'utf8')
+  const [before, after] = [text.slice(0, text.indexOf(START)), text.slice(text.indexOf(END) + END.length)]
+  const measured = new Set(results.map(({ name }) => name))
+  const [kept = [], keptReports = []] = tables(text).map((rows) =>
+    rows.filter((row) => !measured.has(row.split(' | ')[0]?.slice(2) ?? '')),
+  )
   const comparisons = results.filter(isComparison)
   const reports = results.filter((result): result is Report => !isComparison(result))
   const lines = [
@@ -24,6 +31,7 @@ export function write(results: readonly Result[]): void {
     '',
     '| work | measured against | ratio | goal | ours | reference | |',
     '|---|---|---|---|---|---|---|',
+    ...kept,
     ...comparisons.map(
       (one) =>
         `| ${one.name} | ${one.against} | **${figure(one.ratio)}** | ${one.goal === undefined ? '' : figure(one.goal)} | ${figure(one.ours)} | ${figure(one.reference)} | ${one.unit} |`,
@@ -31,15 +39,21 @@ export function write(results: readonly Result[]): void {
     '',
     '| reported | figure | goal |',
     '|---|---|---|',
+    ...keptReports,
     ...reports.map(({ name, value, goal = '' }) => `| ${name} | ${value} | ${goal} |`),
     '',
     END,
   ]
-  const text = readFileSync(FILE, 'utf8')
-  const before = text.slice(0, text.indexOf(START))
-  const after = text.slice(text.indexOf(END) + END.length)
   writeFileSync(FILE, before + lines.join('\n') + after)
 }
+
+/** The rows of each. */
+const tables = (text: string): string[][] =>
+  text
+    .slice(text.indexOf(START), text.indexOf(END))
+    .split(/^\|[-|]+\|$/m)
+    .slice(1)
+    .map((part) => part.split('\n').filter((line) => line.startsWith('| ') && !line.startsWith('| reported |')))
 
 const isComparison = (result: Result): result is Comparison => 'ratio' in result
 

@@ -85,7 +85,7 @@ describe.each(OWNERS)('by %s,', (owner) => {
       ])
       expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
       expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
-        reason: { code: 'E_BACKUP_INCOMPATIBLE' },
+        reason: { code: 'E_STORAGE_EXISTS' },
       })
       expect(await ask(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([['one'], ['two']])
     })

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { directory } from '../../drivers/archives/directory.ts'
+import { eventually } from '../../testing/tenancy.ts'
 import { ISOLATIONS, NOTES, openWorld, type World } from '../../testing/two-servers.ts'
 import { forged } from './archive.fixture.ts'
 
@@ -81,7 +82,7 @@ async function refused(of: World, id: string, backup: Backed): Promise<string> {
   const begun = await of.transfers.backups.restore(id, { backupId: backup.id })
   const { state: how, failure } = await of.ended(begun)
   expect(how).toBe('failed')
-  expect(await state()).toEqual(before)
+  await eventually(async () => expect(await state()).toEqual(before)) // it is tidied up once the transfer has ended
   for (const driver of of.tenancy.tenants.storage.drivers) {
     expect(await of.tenancy.tenants.inventory.mismatches(driver, 'main')).toEqual([])
   }
