@@ -35,17 +35,17 @@ describe('help', () => {
       The control plane of a multi-tenant SaaS.
 
       Options:
-        -V, --version                                   print the version
-        -h, --help                                      print help
+        -V, --version                                     print the version
+        -h, --help                                        print help
 
       The service:
-        serve [options]                                 Run the service until Ctrl-C
-        dev [options]                                   Run the service for development, with readable logs
-        status [options]                                Say whether the service is ready, and what its checks say
-        doctor [options]                                Say what is wrong, and what to do about it
-        api [options] <method> <path>                   Call the running service with the admin token
-        openapi [options]                               Print the OpenAPI document of the service
-        backoffice:setup [options]                      Make the schema, roles and queues in the backoffice database; again does no harm
+        serve [options]                                   Run the service until Ctrl-C
+        dev [options]                                     Run the service for development, with readable logs
+        status [options]                                  Say whether the service is ready, and what its checks say
+        doctor [options]                                  Say what is wrong, and what to do about it
+        api [options] <method> <path>                     Call the running service with the admin token
+        openapi [options]                                 Print the OpenAPI document of the service
+        backoffice:setup [options]                        Make the schema, roles and queues in the backoffice database; again does no harm
       "
     `)
   })

@@ -1,5 +1,6 @@
 /** A fence that is met while its tenant is being suspended: who meets it must not open what is about to be closed for good. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import type { Database } from '../kernel/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { toPlace } from './registry.ts'
 
@@ -23,7 +24,7 @@ test('the fence stays, whoever meets it before the suspension has been committed
     const place = toPlace(await tenants.registry.row('acme'))
     expect(await tenants.storage.driver(place.isolation).isFenced(place)).toBe(true)
     asked.push(fromElsewhere.pool.query('select * from notes').catch((error: unknown) => error))
-    await untilSomebodyWaits()
+    await untilSomebodyWaits(other.kernel.database)
   })
   const [answer] = await Promise.all(asked)
   expect(answer).toMatchObject({ code: /^E_TENANT_(SUSPENDED|STORAGE_FENCED)$/ })
@@ -33,10 +34,13 @@ test('the fence stays, whoever meets it before the suspension has been committed
   expect((await acme.pool.query('select * from notes')).rows).toEqual([])
 })
 
-/** For the row of the tenant, which the transaction in progress holds. */
-const untilSomebodyWaits = (): Promise<void> =>
+/**
+ * For the row of the tenant, which the transaction in progress holds.
+ * @param outside of that transaction: within one, what others do is shown as it was at the first look
+ */
+const untilSomebodyWaits = (outside: Database): Promise<void> =>
   eventually(async () => {
-    const { rows } = await world.tenancy.kernel.database.sql(
+    const { rows } = await outside.sql(
       `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and pid <> pg_backend_pid()`,
     )
     expect(rows).not.toEqual([])
