@@ -6,6 +6,7 @@
 import type pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable, type TenancyError } from '../../kernel/errors.ts'
+import { cut } from './goodbye.ts'
 import { inTransaction, lockOf, orRollback } from './owner-transaction.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
@@ -65,7 +66,7 @@ async function untilUnlocked<T>(client: pg.ClientBase, lock: string, work: () =>
   try {
     result = await work()
   } catch (error) {
-    await unlock().catch(() => undefined) // the connection is lost, and its locks with it
+    await unlock().catch((failure) => cut(client, failure)) // with its connection the lock is gone in any case
     throw error
   }
   await unlock()

@@ -5,6 +5,7 @@
  * A place that is being made is of an epoch of its own: what a slow process still writes for an attempt that it has lost goes
  * where nobody will look.
  */
+import type { ExpressionBuilder } from 'kysely'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { TenantNotFound } from '../errors.ts'
 import type { Place } from '../isolation.ts'
@@ -64,29 +65,20 @@ export class Places {
   }
 
   /** Throws when it was given up meanwhile: whoever would still make it must leave nothing behind that nobody knows of. */
-  async assertMaking({ placement, isolation, locator }: Place): Promise<void> {
+  async assertMaking(place: Place): Promise<void> {
     const making = await this.#kernel.database
       .query<TenantTables>()
       .selectFrom('places')
       .select('epoch')
-      .where('placement', '=', placement)
-      .where('isolation', '=', isolation)
-      .where('locator', '=', locator)
-      .where('state', '=', 'making')
+      .where(stands(place, 'making'))
       .executeTakeFirst()
-    if (!making) throw new AttemptLost(`the place ${locator} was given up`)
+    if (!making) throw new AttemptLost(`the place ${place.locator} was given up`)
   }
 
   /** Forgets a place at which there was something before: nobody here has made that, and nobody here drops it. */
-  async leaveAlone({ placement, isolation, locator, epoch }: Place, attempt: Attempt): Promise<void> {
-    await this.#kernel.database
-      .query<TenantTables>()
-      .deleteFrom('places')
-      .where('placement', '=', placement)
-      .where('isolation', '=', isolation)
-      .where('locator', '=', locator)
-      .where('state', '=', 'making')
-      .execute()
+  async leaveAlone(place: Place, attempt: Attempt): Promise<void> {
+    const { isolation, placement, locator, epoch } = place
+    await this.#kernel.database.query<TenantTables>().deleteFrom('places').where(stands(place, 'making')).execute()
     attempt.epochs.splice(attempt.epochs.indexOf(epoch), 1)
     this.#kernel.log.warn(
       { isolation, placement, locator },
@@ -95,14 +87,11 @@ export class Places {
   }
 
   /** The place that was in the making is the tenant's own now. In the transaction of the switch. */
-  async take({ placement, isolation, locator }: Place, state: 'making' | 'former'): Promise<void> {
+  async take(place: Place, state: 'making' | 'former'): Promise<void> {
     const taken = await this.#kernel.database
       .query<TenantTables>()
       .deleteFrom('places')
-      .where('placement', '=', placement)
-      .where('isolation', '=', isolation)
-      .where('locator', '=', locator)
-      .where('state', '=', state)
+      .where(stands(place, state))
       .returning('locator')
       .executeTakeFirst()
     if (!taken) throw new Error('the storage that was to be switched to has been given up meanwhile')
@@ -195,10 +184,7 @@ export class Places {
         await this.#kernel.database
           .query<TenantTables>()
           .deleteFrom('places')
-          .where('placement', '=', place.placement)
-          .where('isolation', '=', place.isolation)
-          .where('locator', '=', place.locator)
-          .where('state', '=', 'abandoned')
+          .where(stands(place, 'abandoned'))
           .execute()
       } catch (error) {
         const { tenantId, isolation, placement } = place
@@ -235,3 +221,8 @@ export class Places {
     return query.execute()
   }
 }
+
+const stands =
+  ({ placement, isolation, locator }: Pick<Place, 'placement' | 'isolation' | 'locator'>, state: PlaceRow['state']) =>
+  ({ eb }: { eb: ExpressionBuilder<TenantTables, 'places'> }) =>
+    eb.and({ placement, isolation, locator, state })
