@@ -1,4 +1,4 @@
-/** Tests stand beside what they test; what crosses folders is in `test/`. Each run has one PostgreSQL of its own. */
+/** Tests stand beside what they test; what crosses folders is in `test/`. Each run has one PostgreSQL and one Redis of its own. */
 import { configDefaults, defineConfig } from 'vitest/config'
 import { notRun } from './test/setup/not-run.ts'
 
@@ -10,7 +10,7 @@ export default defineConfig({
     reporters: ['default', './test/setup/closing-line.ts'],
     include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...notRun.flatMap(({ files }) => files)],
-    globalSetup: 'test/setup/postgres.ts',
+    globalSetup: ['test/setup/postgres.ts', 'test/setup/redis.ts'],
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 30_000,

@@ -14,6 +14,7 @@ import type { Kernel } from './kernel/kernel.ts'
 import type { Series } from './kernel/metrics.ts'
 import type { Migration } from './kernel/migrations.ts'
 import type { Operation } from './kernel/operation.ts'
+import type { Tenants } from './tenants/index.ts'
 
 type Awaitable<T> = T | Promise<T>
 
@@ -25,7 +26,8 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly summary: string
   readonly tables?: readonly Migration[]
   readonly events?: readonly EventType[]
-  readonly service: (kernel: Kernel) => Service
+  /** @param tenants who there is, and which plan each has */
+  readonly service: (kernel: Kernel, tenants: Tenants) => Service
   readonly operations?: readonly AnyOperation<Service>[]
   readonly listeners?: readonly Listener<Service>[]
   readonly jobs?: readonly Job<Service>[]

@@ -26,8 +26,10 @@ import { Metrics } from './kernel/metrics.ts'
 import { migrate } from './kernel/migrations.ts'
 import { once } from './kernel/once.ts'
 import { Cursors } from './kernel/page.ts'
+import { Resilience, type ResilienceConfig } from './kernel/resilience.ts'
 import type { StoreDriver } from './kernel/store.ts'
 import { TenantLabels } from './kernel/tenant-labels.ts'
+import { openTracing } from './kernel/tracing.ts'
 import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
 import { circuitSeries } from './tenants/circuit-series.ts'
 import { Circuits } from './tenants/circuits.ts'
@@ -63,7 +65,7 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   /** Former application keys: they open what they sealed, and seal nothing. */
   readonly oldAppKeys?: readonly string[]
   /** Default: `postgresStore()`, in the backoffice database. */
-  readonly store?: StoreDriver
+  readonly store?: StoreDriver | undefined
   /** The ways to keep tenants apart; the first is the default unless `defaultIsolation` names another. */
   readonly isolation: readonly IsolationDriver[]
   readonly defaultIsolation?: string
@@ -82,6 +84,8 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   readonly satellites?: Satellites
   /** When the circuit of a tenant's database opens, and for how long. */
   readonly circuit?: Partial<CircuitRule>
+  /** What happens while the store or the backoffice database is away. */
+  readonly resilience?: ResilienceConfig
   readonly role?: Role
   readonly health?: { readonly critical?: readonly string[] }
   readonly metrics?: { readonly maxTenantSeries?: number }
@@ -165,12 +169,13 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   })
   try {
     await migrate(database, partsOf(storeDriver, satellites))
-    const store = storeDriver.open({ database, clock })
+    const store = storeDriver.open({ database, clock, log })
     stops.push(() => store.close())
     const runner = new PgBossJobs(database, log)
     const events = new Events(database, clock)
     const cursors = new Cursors(secrets)
-    const kernel: Kernel = { database, store, events, jobs: runner, secrets, cursors, clock, log }
+    const resilience = new Resilience(config.resilience ?? {}, { events, log, tracing: await openTracing() })
+    const kernel: Kernel = { database, store, events, jobs: runner, secrets, cursors, resilience, clock, log }
 
     const prepared = new Map<string, Placement>()
     for (const [name, placement] of Object.entries(placements)) {
@@ -206,7 +211,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
         isSealing: config.backups?.seal ?? false,
       },
     })
-    const services = new Map(satellites.map((satellite) => [satellite.name, satellite.service(kernel)]))
+    const services = new Map(satellites.map((satellite) => [satellite.name, satellite.service(kernel, tenants)]))
     const parts: BoundPart[] = [
       { satellite: { name: 'tenants', operations, commands, jobs, schedule, doctor: diagnoses }, service: tenants },
       ...satellites.map((satellite) => ({ satellite, service: services.get(satellite.name) })),
@@ -227,7 +232,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       metrics.register(...series)
       stops.push(stop)
     }
-    metrics.register(...circuitSeries(circuits), ...connectionSeries(storage))
+    metrics.register(...circuitSeries(circuits), ...connectionSeries(storage), ...resilience.series())
     await tenants.registry.start()
     await tenants.lostPlacements.start()
     await circuits.start()

@@ -12,7 +12,7 @@ const MAX_LINES = 300
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   kernel: [],
   tenants: ['kernel'],
-  'satellite.ts': ['kernel'],
+  'satellite.ts': ['kernel', 'tenants'],
   'version.ts': [],
   satellites: ['kernel', 'tenants', 'satellite.ts'],
   drivers: ['kernel', 'tenants'],
@@ -42,6 +42,7 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
   'node:sqlite': /^(drivers\/isolation\/sqlite-.*|service\/data-directory)\.ts$/,
   '@aws-sdk/client-s3': /^drivers\/archives\/s3(-upload)?\.ts$/,
   'pg-boss': /^drivers\/jobs\/pg-boss\.ts$/,
+  ioredis: /^drivers\/store\/redis-(connection|counters|subscriber)\.ts$/,
   express: /^http\/hosts\/express\.ts$/,
   fastify: /^http\/hosts\/fastify\.ts$/,
   hono: /^http\/.*\.ts$/,

@@ -42,6 +42,7 @@ const TEXTS: Record<number, string> = {
   201: 'Created',
   202: 'Accepted; a job does the rest',
   204: 'Done, nothing to say',
+  304: 'The same as what is known by one of the tags in `If-None-Match`',
   503: 'Unavailable',
 }
 
@@ -124,7 +125,9 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
           ...(operation.settled ? APPLIED : {}),
           ...(operation.method === 'POST' ? REPLAYED : {}),
         },
-        ...(isEmpty ? {} : { content: { 'application/json': { schema: operation.reply }, ...streams } }),
+        ...(isEmpty || status === 304
+          ? {}
+          : { content: { 'application/json': { schema: operation.reply }, ...streams } }),
       },
     ]),
   )

@@ -50,12 +50,13 @@ export function problemResponse(error: TenancyError, more: Readonly<Record<strin
   return respondJson(status, body, { ...headers, ...more })
 }
 
-export function problem({ code, title, status, message, extras, retryAfterSeconds }: TenancyError): Problem {
+export function problem({ code, title, status, message, extras, retryAfterSeconds, headers }: TenancyError): Problem {
   const { requestId } = currentContext()
   const seconds = retryAfterSeconds ?? (status === 503 ? RETRY_AFTER_SECONDS : undefined)
   return {
     status,
     headers: {
+      ...headers,
       'content-type': PROBLEM_TYPE,
       ...(seconds === undefined ? {} : { 'retry-after': String(Math.ceil(seconds)) }),
     },

@@ -6,7 +6,7 @@
  * that fails is logged, and the answer is the one from before it.
  */
 import { currentContext } from '../kernel/context.ts'
-import { invalid } from '../kernel/errors.ts'
+import { invalid, TenancyError } from '../kernel/errors.ts'
 import type { Idempotency, KeptAnswer, Lease } from '../kernel/idempotency.ts'
 import { type Input, Reply, StreamReply } from '../kernel/operation.ts'
 import type { AnyOperation } from '../satellite.ts'
@@ -40,14 +40,22 @@ export class OperationRunner {
     this.#prefix = prefix
   }
 
-  async run({ bound, request, params, identity }: Running): Promise<Response> {
+  async run(running: Running): Promise<Response> {
+    try {
+      return await this.#run(running)
+    } catch (error) {
+      throw error instanceof TenancyError ? asProtocolSays(error, running) : error
+    }
+  }
+
+  async #run({ bound, request, params, identity }: Running): Promise<Response> {
     const { what: operation, service } = bound
     if (!mayCall(identity.scope, operation.method, operation.scope)) {
       throw Forbidden(`A token of scope "${identity.scope}" may not call ${operation.name}.`)
     }
     const text = await readBody(request)
     const input = parseInput(operation, params, request.url, text, request)
-    const call = { operation, service, input, request }
+    const call = { bound, operation, service, input, request, params }
     const key = operation.method === 'POST' ? request.headers.get('idempotency-key') : null
     if (key === null) {
       const answer = await this.#call(call)
@@ -76,7 +84,7 @@ export class OperationRunner {
       })
       return send(await this.#wait(call, answer, lease))
     } catch (error) {
-      const known = asTenancyError(error, this.#core.kernel.log)
+      const known = asProtocolSays(asTenancyError(error, this.#core.kernel.log), call)
       if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
       else await lease.keep(kept(problem(known)))
       return problemResponse(known)
@@ -101,8 +109,9 @@ export class OperationRunner {
 
   /** Only what the operation declares leaves the house. */
   #checked(operation: AnyOperation, reply: Reply): KeptAnswer {
-    const checked = operation.reply.parse(reply.body)
     const headers: Record<string, string> = { ...reply.headers }
+    if (reply.status === 304) return { status: 304, headers, body: '' }
+    const checked = operation.reply.parse(reply.body)
     if (headers.location) headers.location = this.#prefix + headers.location
     if (checked === undefined) return { status: reply.status === 200 ? 204 : reply.status, headers, body: '' }
     return {
@@ -143,7 +152,7 @@ export class OperationRunner {
   }
 }
 
-interface Call {
+interface Call extends Pick<Running, 'bound' | 'params'> {
   readonly operation: AnyOperation
   readonly service: unknown
   readonly input: Input_
@@ -155,7 +164,18 @@ const pathOf = ({ path }: AnyOperation, params: Readonly<Record<string, unknown>
   path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
 
 const send = ({ status, headers, body }: KeptAnswer, more: Readonly<Record<string, string>> = {}): Response =>
-  respond(status, status === 204 ? null : body, { ...headers, ...more })
+  respond(status, status === 204 || status === 304 ? null : body, { ...headers, ...more })
+
+function asProtocolSays(error: TenancyError, { bound, params }: Pick<Running, 'bound' | 'params'>): TenancyError {
+  const { problemMembers } = bound.what
+  if (!problemMembers) return error
+  const { message, extras, retryAfterSeconds, cause } = error
+  return new TenancyError(error, message, {
+    extras: { ...problemMembers(error, params), ...extras },
+    retryAfterSeconds,
+    cause,
+  })
+}
 
 /** A problem without its request id: that is of whoever is told. */
 const kept = ({ status, headers, body }: Problem): KeptAnswer => ({

@@ -36,6 +36,8 @@ export interface DatabaseOptions {
 export interface Prepared {
   readonly name: string
   readonly text: string
+  /** When it is given up outside of a transaction, with the connection: one that has gone silent would keep its place for minutes. */
+  readonly timeoutMs?: number
 }
 
 export interface SqlResult {
@@ -93,9 +95,14 @@ export class Database {
    * a transaction a `Prepared` one is parsed once on each connection.
    */
   async sql(statement: string | Prepared, values: readonly unknown[] = []): Promise<SqlResult> {
-    const { name, text } = typeof statement === 'string' ? { name: undefined, text: statement } : statement
+    const { name, text, timeoutMs }: Partial<Prepared> & { text: string } =
+      typeof statement === 'string' ? { text: statement } : statement
     const frame = this.#frames.getStore()
-    if (!frame) return this.#pool.query({ name, text, values: values as unknown[] })
+    // The types of `pg` do not know that a query may have a time-out of its own.
+    if (!frame) {
+      const query = { name, text, values: values as unknown[], query_timeout: timeoutMs }
+      return this.#pool.query(query)
+    }
     const result: QueryResult<any> = await frame.transaction
       .withoutPlugins()
       .executeQuery(CompiledQuery.raw(text, [...values]))

@@ -12,6 +12,8 @@ export interface ErrorOptions {
   extras?: ErrorExtras
   /** Seconds until a retry makes sense; becomes the `Retry-After` header. */
   retryAfterSeconds?: number
+  /** Headers of the answer beside those that every problem has; names in lower case. */
+  headers?: Readonly<Record<string, string>>
   /** The underlying failure; logged, never answered. */
   cause?: unknown
 }
@@ -23,6 +25,7 @@ export class TenancyError extends Error {
   readonly title: string
   readonly extras: ErrorExtras
   readonly retryAfterSeconds: number | undefined
+  readonly headers: Readonly<Record<string, string>>
 
   constructor(type: { code: string; status: number; title: string }, detail: string, options: ErrorOptions = {}) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause })
@@ -31,6 +34,7 @@ export class TenancyError extends Error {
     this.title = type.title
     this.extras = options.extras ?? {}
     this.retryAfterSeconds = options.retryAfterSeconds
+    this.headers = options.headers ?? {}
   }
 }
 

@@ -84,6 +84,11 @@ export class Events {
     }
   }
 
+  /** Whether anybody would hear it: what happens on every request need not be said to nobody. */
+  isHeard({ name }: EventType): boolean {
+    return (this.#handlers.after.get(name)?.length ?? 0) > 0 || (this.#handlers.within.get(name)?.length ?? 0) > 0
+  }
+
   async publish<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
     const now = this.#clock.now()
     const published = type.schema.parse({

@@ -6,6 +6,7 @@ import type { Events } from './events.ts'
 import type { Jobs } from './jobs.ts'
 import type { Logger } from './logger.ts'
 import type { Cursors } from './page.ts'
+import type { Resilience } from './resilience.ts'
 import type { Store } from './store.ts'
 
 export interface Kernel {
@@ -15,6 +16,8 @@ export interface Kernel {
   readonly jobs: Jobs
   readonly secrets: Secrets
   readonly cursors: Cursors
+  /** What is done while a dependency is away. */
+  readonly resilience: Resilience
   readonly clock: Clock
   readonly log: Logger
 }

@@ -5,7 +5,7 @@
  * Paths are written as in OpenAPI (`/tenants/{id}`), relative to the prefix.
  */
 import type { z } from 'zod'
-import type { ErrorType } from './errors.ts'
+import type { ErrorExtras, ErrorType, TenancyError } from './errors.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -70,11 +70,13 @@ export interface Operation<
   readonly reply: Answer
   /** Default 200; 204 when `reply` is `z.void()`. */
   readonly status?: number
-  /** Other successful statuses the handler may answer with `new Reply(status, …)`. */
+  /** Other successful statuses the handler may answer with `new Reply(status, …)`; a 304 has no body. */
   readonly alsoStatus?: readonly number[]
   /** Other media types it can stream, by `Accept`. */
   readonly streams?: readonly string[]
   readonly errors?: readonly ErrorType[]
+  /** What its problems say beside the standard members, where a protocol has errors of its own. @param params as they came */
+  readonly problemMembers?: (error: TenancyError, params: Readonly<Record<string, string>>) => ErrorExtras
   /** `runtime` lets the hosts' own tokens call it; everything else needs `admin`, or `read` for a GET. */
   readonly scope?: 'runtime'
   readonly handle: (

@@ -1,6 +1,23 @@
-/** What happens when something this depends on is away is decided in advance; whenever such a decision takes effect, this says so. */
+/**
+ * What happens while a dependency is away is decided in advance, by a policy for each use that is made of it:
+ *
+ *   fail-open    go on without it, with a fallback that the use knows
+ *   fail-closed  refuse: 503 with `Retry-After`
+ *
+ * Whenever a policy takes effect, it is told in four ways: the event `DependencyDegraded`, an event on the active OpenTelemetry
+ * span, a counter, and a line in the log (at most one a second for each use). None of them has a message of the dependency's.
+ */
 import { z } from 'zod'
-import { event } from './events.ts'
+import { DependencyUnavailable, TenancyError } from './errors.ts'
+import { type Events, event } from './events.ts'
+import type { Logger } from './logger.ts'
+import type { Series } from './metrics.ts'
+import type { Tracing } from './tracing.ts'
+
+const LOGGED_EVERY_MS = 1_000
+
+const Policy = z.enum(['fail-open', 'fail-closed'])
+export type Policy = z.output<typeof Policy>
 
 export const DependencyDegraded = event(
   'DependencyDegraded',
@@ -9,7 +26,138 @@ export const DependencyDegraded = event(
     dependency: z.string(),
     operation: z.string(),
     tenantId: z.string().nullable(),
-    policy: z.enum(['fail-open', 'fail-closed']),
+    policy: Policy,
     errorCode: z.string(),
   }),
 )
+
+/** `resilience` of the configuration. `redis` is the store, whichever driver. */
+export const ResilienceSettings = z.strictObject({
+  redis: z
+    .strictObject({
+      quota: Policy.default('fail-open').describe('`track`, `consume`, `decide`, and reading of quotas'),
+      cache: Policy.default('fail-open').describe(
+        'Reading flags by way of the store; open: past it, from the database',
+      ),
+    })
+    .prefault({}),
+  database: z
+    .strictObject({
+      flags: Policy.default('fail-open').describe('Evaluating flags; open: the last known value, else false'),
+    })
+    .prefault({}),
+  retryAfterSeconds: z.int().min(1).max(3_600).default(5).describe('`Retry-After` of a 503 by a policy'),
+})
+
+export type ResilienceConfig = z.input<typeof ResilienceSettings>
+type Settings = z.output<typeof ResilienceSettings>
+
+/** What a dependency is used for, as the configuration names it. */
+export type Use = { [D in 'redis' | 'database']: `${D}.${keyof Settings[D] & string}` }['redis' | 'database']
+
+export interface Degradation {
+  readonly dependency: string
+  readonly operation: string
+  readonly tenantId: string | null
+  readonly policy: Policy
+  readonly errorCode: string
+}
+
+export interface ResilienceParts {
+  readonly events: Events
+  readonly log: Logger
+  readonly tracing: Tracing
+}
+
+export class Resilience {
+  readonly #settings: Settings
+  readonly #parts: ResilienceParts
+  readonly #counts = new Map<string, { readonly labels: { dependency: string; policy: string }; value: number }>()
+  readonly #loggedAt = new Map<string, number>()
+
+  constructor(config: ResilienceConfig, parts: ResilienceParts) {
+    this.#settings = ResilienceSettings.parse(config)
+    this.#parts = parts
+    const { redis, database } = this.#settings
+    for (const [dependency, policies] of Object.entries({ redis, database })) {
+      for (const policy of Object.values(policies)) this.#count(dependency, policy, 0)
+    }
+  }
+
+  get retryAfterSeconds(): number {
+    return this.#settings.retryAfterSeconds
+  }
+
+  policyOf(use: Use): Policy {
+    const [dependency, purpose] = use.split('.') as ['redis', 'quota']
+    return this.#settings[dependency][purpose]
+  }
+
+  /**
+   * The policy takes effect: returns when the use is to go on without its dependency, else throws `E_DEPENDENCY_UNAVAILABLE`.
+   * What is no failure of a dependency is thrown as it is.
+   */
+  degrade(use: Use, operation: string, tenantId: string | null, error: unknown): void {
+    if (!DependencyUnavailable.matches(error)) throw error
+    const policy = this.policyOf(use)
+    const [dependency = use] = use.split('.')
+    this.tell({ dependency, operation, tenantId, policy, errorCode: error.code }, error)
+    if (policy === 'fail-open') return
+    throw this.refusal(error)
+  }
+
+  /** What a use answers that goes by no policy, because it must not be lost: a write. */
+  refusal(cause: unknown): TenancyError {
+    return DependencyUnavailable('What this depends on cannot be reached at the moment. Try again.', {
+      retryAfterSeconds: this.retryAfterSeconds,
+      cause,
+    })
+  }
+
+  /** Says that something was decided in the place of a dependency. Waits for nobody. */
+  tell(degradation: Degradation, error?: unknown): void {
+    const { events, log, tracing } = this.#parts
+    const { dependency, operation, tenantId, policy, errorCode } = degradation
+    tracing.event(DependencyDegraded.name, {
+      'tenantry.dependency': dependency,
+      'tenantry.operation': operation,
+      'tenantry.policy': policy,
+      'error.type': errorCode,
+      ...(tenantId === null ? {} : { 'tenantry.tenant_id': tenantId }),
+    })
+    this.#count(dependency, policy)
+    this.#log(degradation, error)
+    events
+      .publish(DependencyDegraded, degradation)
+      .catch((failure) => log.error({ err: failure }, 'that a dependency is degraded could not be said'))
+  }
+
+  series(): readonly Series[] {
+    return [
+      {
+        name: 'multitenancy_dependency_degraded_total',
+        help: 'How often a policy decided in the place of a dependency',
+        type: 'counter',
+        collect: () => this.#counts.values(),
+      },
+    ]
+  }
+
+  #count(dependency: string, policy: string, times = 1): void {
+    const key = `${dependency} ${policy}`
+    const count = this.#counts.get(key)
+    if (count) count.value += times
+    else this.#counts.set(key, { labels: { dependency, policy }, value: times })
+  }
+
+  #log({ operation, policy, tenantId }: Degradation, error: unknown): void {
+    const now = performance.now()
+    if (now - (this.#loggedAt.get(operation) ?? Number.NEGATIVE_INFINITY) < LOGGED_EVERY_MS) return
+    this.#loggedAt.set(operation, now)
+    this.#parts.log.warn({ err: error, operation, policy, tenantId }, 'a dependency is away; its policy decides')
+  }
+}
+
+/** The code of what was thrown, for those who tell of a degradation themselves. */
+export const codeOf = (error: unknown): string =>
+  error instanceof TenancyError ? error.code : DependencyUnavailable.code

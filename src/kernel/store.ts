@@ -1,6 +1,6 @@
 /**
- * The key-value store: small values with an expiry, counters, things that may be taken once. Drivers: `postgres`, `memory`.
- * One suite (testing/store-suite.ts) says what all of them do.
+ * The key-value store: small values with an expiry, counters, things that may be taken once, messages to every process.
+ * Drivers: `redis`, `postgres`, `memory`. One suite (testing/store-suite.ts) says what all of them do.
  *
  * A key belongs to one tenant or to the service; `purge` removes everything of a tenant. Every expiry is measured by the
  * store's own clock, so that processes with differing clocks agree. The store is apart from transactions, always: what was
@@ -11,8 +11,11 @@
  */
 import { z } from 'zod'
 import type { Clock } from './clock.ts'
+import type { Counters } from './counters.ts'
 import type { Database } from './database.ts'
+import type { Logger } from './logger.ts'
 import type { Migration } from './migrations.ts'
+import type { Listening } from './notifications.ts'
 import { parsed } from './parsed.ts'
 import { isStorable } from './storable.ts'
 
@@ -26,9 +29,15 @@ export interface Kept {
 
 export interface Store {
   readonly name: string
+  /** Whether it is worth asking before the database: true where it is quicker. */
+  readonly isCache: boolean
+  /** What quotas are kept in. */
+  readonly counters: Counters
   get(owner: Owner, key: string): Promise<string | null>
   /** Without `ttlSeconds` it is kept until it is deleted, whatever its expiry was before. */
   set(owner: Owner, key: string, value: string, ttlSeconds?: number): Promise<void>
+  /** Sets what is not there, and answers whether it was this call that did: of any number of callers, one is told so. */
+  setIfAbsent(owner: Owner, key: string, value: string, ttlSeconds?: number): Promise<boolean>
   /** Gets and removes in one step: of any number of callers, one receives the value. */
   take(owner: Owner, key: string): Promise<string | null>
   delete(owner: Owner, key: string): Promise<void>
@@ -36,7 +45,11 @@ export interface Store {
   increment(owner: Owner, key: string, amount: number, ttlSeconds?: number): Promise<number>
   /** What all tenants keep under a key. It may read the whole store: for a start, not for a request. */
   list(key: string): Promise<readonly Kept[]>
-  /** Removes every key of a tenant. */
+  /** Tells every process that is subscribed, this one included. What is sent while nobody listens is lost. 7,000 bytes at most. */
+  publish(channel: string, message: string): Promise<void>
+  /** `onGap` is called after each (re)connection: what was sent before it may have been missed. */
+  subscribe(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening>
+  /** Removes every key and every counter of a tenant. It may read the whole store. */
   purge(tenantId: string): Promise<void>
   ping(): Promise<void>
   close(): Promise<void>
@@ -45,11 +58,14 @@ export interface Store {
 /** How a tenancy comes to its store: what it owns in the backoffice database, and how it is opened. */
 export interface StoreDriver {
   readonly tables?: readonly Migration[]
-  open(base: { database: Database; clock: Clock }): Store
+  open(base: { database: Database; clock: Clock; log: Logger }): Store
 }
 
 export const MAX_KEY_LENGTH = 512
 const MAX_OWNER_LENGTH = 128
+/** What PostgreSQL's notifications can carry, with room to spare. */
+export const MAX_MESSAGE_BYTES = 7_000
+export const CHANNEL = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,39}$/
 const MAX_TTL_SECONDS = 100 * 366 * 86_400
 
 /** What every driver can keep: PostgreSQL has no NUL in a text, and UTF-8 no half of a surrogate pair. */
@@ -63,7 +79,16 @@ const Entry = z.object({
   ttlSeconds: z.number().positive().max(MAX_TTL_SECONDS).optional(),
 })
 
+const Message = z.object({
+  channel: z.string().regex(CHANNEL),
+  message: Text.refine((text) => Buffer.byteLength(text) <= MAX_MESSAGE_BYTES, 'is too long for a message').optional(),
+})
+
 /** What each driver asks of its arguments before it uses them, so that all refuse the same. */
 export function checkEntry(entry: z.input<typeof Entry>): void {
   parsed(Entry, entry)
+}
+
+export function checkMessage(message: z.input<typeof Message>): void {
+  parsed(Message, message)
 }

@@ -29,6 +29,8 @@ export interface ServiceConfig extends Omit<FileConfig, 'prefix' | 'adminTokens'
   readonly host: string
   /** Absent: the embedded PostgreSQL in the data directory. */
   readonly databaseUrl: string | undefined
+  /** Absent: the store is in the backoffice database. */
+  readonly redisUrl: string | undefined
   /** Absent: made and kept in the data directory. */
   readonly appKey: string | undefined
   readonly oldAppKeys: readonly string[]
@@ -87,6 +89,7 @@ export async function loadConfig({
     port: settings.PORT,
     host: settings.HOST,
     databaseUrl: settings.DATABASE_URL,
+    redisUrl: settings.REDIS_URL,
     appKey: settings.TENANTRY_APP_KEY,
     oldAppKeys: settings.TENANTRY_OLD_APP_KEYS,
     dataDirectory: resolve(directory, settings.TENANTRY_DATA_DIR),

@@ -13,6 +13,7 @@ import type { Http } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/logger.ts'
 import { once } from '../kernel/once.ts'
+import type { StoreDriver } from '../kernel/store.ts'
 import type { Satellite } from '../satellite.ts'
 import type { Role, Tenancy } from '../tenancy.ts'
 import type { ServiceConfig } from './config.ts'
@@ -25,15 +26,21 @@ const LOCK_WAIT_MS = 30_000
 const LOCK_POLL_MS = 50
 
 /** Every satellite there is. Delete a folder and its line here, and exactly that feature is gone. */
-const modules = await Promise.all([
+const modules: readonly { default: (options?: any) => Satellite }[] = await Promise.all([
   import('../satellites/audit-logs/index.ts'),
   import('../satellites/branding/index.ts'),
+  import('../satellites/feature-flags/index.ts'),
+  import('../satellites/quotas/index.ts'),
 ])
 export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) => satellite())
 
-/** Those that the configuration does not switch off. */
+/** Those that the configuration does not switch off, each with the options that it has under the satellite's name. */
 export const satellitesOn = (config: Pick<ServiceConfig, 'satellites'>): Satellite[] =>
-  satellites.filter(({ name }) => config.satellites[name] !== false)
+  satellites.flatMap(({ name }, index) =>
+    config.satellites[name] === false ? [] : (modules[index]?.default((config as OptionsByName)[name]) ?? []),
+  )
+
+type OptionsByName = Readonly<Record<string, unknown>>
 
 /** Another live process has the data directory. */
 export class AlreadyRunning extends Error {
@@ -128,11 +135,12 @@ export async function openTenancy(
     import('./archives.ts'),
   ])
   try {
-    const { isolation, placements, plans, tenants, backups, circuit, health, metrics } = config
+    const { isolation, placements, plans, tenants, backups, circuit, resilience, health, metrics, redisUrl } = config
     const tenancy = await createTenancy({
       database: { url: database.url },
       appKey: secret(config.appKey, 'app-key'),
       oldAppKeys: config.oldAppKeys,
+      store: redisUrl === undefined ? undefined : await storeOf(redisUrl),
       isolation: isolationDrivers(isolation),
       defaultIsolation: isolation.default,
       placements,
@@ -140,6 +148,7 @@ export async function openTenancy(
       tenants,
       backups: { ...backups, archives: archivesOf(backups, join(config.dataDirectory, 'backups')) },
       circuit,
+      resilience,
       health,
       metrics,
       migrations: typeof config.migrations === 'function' ? await config.migrations() : config.migrations,
@@ -159,7 +168,7 @@ export async function openTenancy(
     return {
       tenancy,
       adminTokens,
-      switchedOff: satellites.filter((satellite) => !on.includes(satellite)),
+      switchedOff: satellites.filter(({ name }) => !on.some((satellite) => satellite.name === name)),
       announce: database.announce,
       stop: (withinMs = DRAIN_MS) => (stopping ??= stop(withinMs)),
     }
@@ -167,6 +176,12 @@ export async function openTenancy(
     await database.stop()
     throw error
   }
+}
+
+/** ioredis is loaded only where there is a Redis. */
+async function storeOf(redisUrl: string): Promise<StoreDriver> {
+  const { redisStore } = await import('../drivers/store/redis.ts')
+  return redisStore({ url: redisUrl })
 }
 
 interface Backing {

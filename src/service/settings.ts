@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import { AdminToken } from '../http/tokens.ts'
 import { isAppKey } from '../kernel/crypto.ts'
+import { ResilienceSettings } from '../kernel/resilience.ts'
 import type { TenantMigration } from '../tenants/migrations.ts'
 import { PlanDefinition, type PlansConfig } from '../tenants/plans.ts'
 import { Placement } from '../tenants/tenant.ts'
@@ -24,6 +25,12 @@ const Port = z
   .regex(/^\d{1,5}$/, 'not a port from 0 to 65535')
   .transform(Number)
   .refine((port) => port <= 65_535, 'not a port from 0 to 65535')
+const RedisUrl = z
+  .string()
+  .refine(
+    (text) => /^rediss?:$/.test(URL.parse(text)?.protocol ?? ''),
+    'not a URL like redis://user:password@host:6379/0',
+  )
 const AppKey = z.string().refine(isAppKey, 'not 32 bytes in base64; make one with: openssl rand -base64 32')
 const Group = (what: string, paths: string) =>
   z
@@ -112,6 +119,31 @@ export const File = z.strictObject({
     })
     .optional()
     .describe("When the circuit of a tenant's database opens"),
+  featureFlags: z
+    .strictObject({
+      cacheTtl: z
+        .number()
+        .min(1)
+        .max(86_400)
+        .default(60)
+        .describe('Seconds until a flag that nobody has changed is read again'),
+    })
+    .prefault({})
+    .describe('Feature flags'),
+  quotas: z
+    .strictObject({
+      headers: z.boolean().default(true).describe('Whether `RateLimit` and `RateLimit-Policy` are answered'),
+    })
+    .prefault({})
+    .describe('Quotas'),
+  resilience: ResilienceSettings.extend({
+    redis: ResilienceSettings.shape.redis.describe(
+      'While the store is away, whichever it is; `fail-open` or `fail-closed`',
+    ),
+    database: ResilienceSettings.shape.database.describe('While the backoffice database is away'),
+  })
+    .prefault({})
+    .describe('What happens while a dependency is away'),
   health: z
     .strictObject({
       critical: z.array(z.string()).default([]).describe('Checks whose failure alone makes `/readyz` fail'),
@@ -141,10 +173,9 @@ export const Environment = z.object({
   DATABASE_URL: PostgresUrl.optional().describe(
     'The backoffice; absent: the embedded PostgreSQL in the data directory',
   ),
-  REDIS_URL: z
-    .undefined('this version keeps its store in PostgreSQL; unset it')
-    .optional()
-    .describe('Refused: this version keeps its store in PostgreSQL'),
+  REDIS_URL: RedisUrl.optional().describe(
+    'Redis or Valkey: quotas, sessions and circuits are kept there, and flags cached; absent: in the backoffice',
+  ),
   TENANTRY_ADMIN_TOKEN: z
     .string()
     .min(16, 'a token has at least 16 characters')

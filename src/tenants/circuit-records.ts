@@ -10,10 +10,10 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import { type CircuitRule, keptSeconds } from '../kernel/circuit.ts'
-import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
+import { DependencyUnavailable } from '../kernel/errors.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { Listening } from '../kernel/notifications.ts'
-import { DependencyDegraded } from '../kernel/resilience.ts'
+import { codeOf } from '../kernel/resilience.ts'
 import type { Owner } from '../kernel/store.ts'
 
 const CHANNEL = 'multitenancy_circuits'
@@ -44,7 +44,7 @@ export interface Heard {
 }
 
 export class CircuitRecords {
-  readonly #kernel: Pick<Kernel, 'store' | 'database' | 'events' | 'log'>
+  readonly #kernel: Pick<Kernel, 'store' | 'database' | 'resilience' | 'log'>
   readonly #rule: CircuitRule
   readonly #id = randomUUID()
   /** Changes are written outside of whatever transaction a call that failed was in. */
@@ -54,7 +54,7 @@ export class CircuitRecords {
   #isAway = false
   #pausedUntilMs = 0
 
-  constructor(kernel: Pick<Kernel, 'store' | 'database' | 'events' | 'log'>, rule: CircuitRule) {
+  constructor(kernel: Pick<Kernel, 'store' | 'database' | 'resilience' | 'log'>, rule: CircuitRule) {
     this.#kernel = kernel
     this.#rule = rule
   }
@@ -88,13 +88,13 @@ export class CircuitRecords {
   /** Null when there is none; undefined when the store cannot say. */
   async opening(key: CircuitKey): Promise<Opening | null | undefined> {
     if (this.#isPaused) return undefined
-    return this.#ask(key.name, async () => this.#parsed(await this.#kernel.store.get(...at(key))))
+    return this.#ask(async () => this.#parsed(await this.#kernel.store.get(...at(key))))
   }
 
   /** Every open circuit of tenants and of these servers; undefined when the store cannot say. */
   openings(placements: readonly string[]): Promise<Heard[] | undefined> {
     const { store } = this.#kernel
-    return this.#ask(null, async () => {
+    return this.#ask(async () => {
       const tenants = (await store.list('circuit')).map(
         ({ tenantId, value }) => [{ kind: 'tenant', name: tenantId }, value] as const,
       )
@@ -112,17 +112,13 @@ export class CircuitRecords {
   async lease(key: CircuitKey): Promise<boolean> {
     const { store } = this.#kernel
     if (this.#isPaused) return true
-    const isMine = await this.#ask(key.name, async () => {
-      // Looked at before: every increment begins its expiry anew, and a lost holder's would never end.
-      if ((await store.get(...leaseAt(key))) !== null) return false
-      return (await store.increment(...leaseAt(key), 1, this.#rule.halfOpenAfterSeconds)) === 1
-    })
+    const isMine = await this.#ask(() => store.setIfAbsent(...leaseAt(key), this.#id, this.#rule.halfOpenAfterSeconds))
     return isMine ?? true
   }
 
   /** Gives the lease back before its time: the probe told nothing. */
   async release(key: CircuitKey): Promise<void> {
-    if (!this.#isPaused) await this.#ask(key.name, () => this.#kernel.store.delete(...leaseAt(key)))
+    if (!this.#isPaused) await this.#ask(() => this.#kernel.store.delete(...leaseAt(key)))
   }
 
   get #isPaused(): boolean {
@@ -131,7 +127,7 @@ export class CircuitRecords {
 
   async #put(key: CircuitKey, opening: Opening | null): Promise<void> {
     const { store, database, log } = this.#kernel
-    await this.#ask(key.name, () =>
+    await this.#ask(() =>
       opening ? store.set(...at(key), JSON.stringify(opening), keptSeconds(this.#rule)) : store.delete(...at(key)),
     )
     try {
@@ -152,7 +148,7 @@ export class CircuitRecords {
     }
   }
 
-  async #ask<T>(name: string | null, question: () => Promise<T>): Promise<T | undefined> {
+  async #ask<T>(question: () => Promise<T>): Promise<T | undefined> {
     try {
       const answer = await within(STORE_TIMEOUT_MS, question())
       this.#isAway = false
@@ -160,24 +156,23 @@ export class CircuitRecords {
       return answer
     } catch (error) {
       this.#pausedUntilMs = performance.now() + STORE_PAUSE_MS
-      if (!this.#isAway) this.#outside(() => this.#sayAway(name, error))
+      if (!this.#isAway) this.#outside(() => this.#sayAway(error))
       this.#isAway = true
       return undefined
     }
   }
 
-  #sayAway(circuit: string | null, error: unknown): void {
-    const { events, log } = this.#kernel
-    log.warn({ err: error, circuit }, 'the store is away: circuits work for this process alone')
-    events
-      .publish(DependencyDegraded, {
+  #sayAway(error: unknown): void {
+    this.#kernel.resilience.tell(
+      {
         dependency: 'redis', // the store's name in policies, whichever driver
         operation: 'circuit.persist',
         tenantId: null,
         policy: 'fail-open',
-        errorCode: error instanceof TenancyError ? error.code : DependencyUnavailable.code,
-      })
-      .catch((failure) => log.error({ err: failure }, 'that a dependency is degraded could not be said'))
+        errorCode: codeOf(error),
+      },
+      error,
+    )
   }
 }
 

@@ -7,9 +7,10 @@ import { Database } from '../kernel/database.ts'
 import { type EventOf, Events } from '../kernel/events.ts'
 import { createLogger } from '../kernel/logger.ts'
 import { migrate } from '../kernel/migrations.ts'
-import { DependencyDegraded } from '../kernel/resilience.ts'
+import { DependencyDegraded, Resilience } from '../kernel/resilience.ts'
 import type { Store } from '../kernel/store.ts'
 import { TenantLabels } from '../kernel/tenant-labels.ts'
+import { NO_TRACING } from '../kernel/tracing.ts'
 import { type FakeClock, fakeClock } from '../testing/clock.ts'
 import { createTestDatabase } from '../testing/database.ts'
 import { startProxy } from '../testing/proxy.ts'
@@ -60,12 +61,13 @@ export async function circuitStage(serverUrl: string): Promise<CircuitStage> {
     async open(config = {}) {
       const own = new Database({ url, max: 2 }, log)
       const byProxy = new Database({ url: proxy.url, max: 1 }, log)
-      const store = driver.open({ database: byProxy, clock })
+      const store = driver.open({ database: byProxy, clock, log })
       const events = new Events(own, clock)
       const degraded: EventOf<typeof DependencyDegraded>[] = []
       events.subscribe(DependencyDegraded, 'after', (event) => void degraded.push(event))
+      const resilience = new Resilience({}, { events, log, tracing: NO_TRACING })
       const circuits = new Circuits(
-        { store, database: own, events, clock, log },
+        { store, database: own, resilience, clock, log },
         {
           placements: ['main', 'second'],
           labels: new TenantLabels(1_000),

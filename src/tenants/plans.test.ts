@@ -22,7 +22,7 @@ const openWith = async (plans: Partial<PlansConfig>) => {
 
 test('a plan is named in metadata, and nothing else is taken for one', async () => {
   const { id, tenants, planOf } = await openWith({})
-  expect(await tenants.plans.resolve(await tenants.get(id))).toEqual({ plan: 'free', limits: { exports: 1 } })
+  expect(await tenants.plans.resolve(await tenants.get(id))).toEqual({ plan: 'free', limits: new Map([['exports', 1]]) })
   expect((await tenants.setPlan(id, 'pro')).metadata).toEqual({ plan: 'pro' })
   expect(await planOf()).toBe('pro')
   await expect(tenants.setPlan(id, 'gold')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND', status: 404 })
@@ -41,7 +41,7 @@ test('a plan that is no longer defined counts as the default, and does not stand
   const later = await openWith({ definitions: { free: { limits: {} } } })
   const acme = await later.tenants.update(id, { name: 'Acme & Sons' })
   expect(acme).toMatchObject({ metadata: { plan: 'pro' }, name: 'Acme & Sons' })
-  expect(await later.tenants.plans.resolve(acme)).toEqual({ plan: 'free', limits: {} })
+  expect(await later.tenants.plans.resolve(acme)).toEqual({ plan: 'free', limits: new Map() })
 })
 
 test('a host that decides plans itself is asked each time, and is the only one to change them', async () => {

@@ -7,7 +7,6 @@ import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { invalid } from '../kernel/errors.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import { DependencyDegraded } from '../kernel/resilience.ts'
 import type { Tenant } from './tenant.ts'
 
 const RESOLVER_TIMEOUT_MS = 1_000
@@ -44,7 +43,8 @@ export interface PlansConfig {
 
 export interface ResolvedPlan {
   readonly plan: string
-  readonly limits: Readonly<Record<string, number>>
+  /** By quota; one that is not here is unlimited. */
+  readonly limits: ReadonlyMap<string, number>
   readonly backups: z.output<typeof PlanDefinition>['backups']
 }
 
@@ -53,14 +53,19 @@ export const NO_PLANS: PlansConfig = { defaultPlan: 'free', definitions: { free:
 export class Plans {
   readonly #config: PlansConfig
   readonly #kernel: Kernel
+  readonly #resolved = new Map<string, ResolvedPlan>()
+  readonly #default: ResolvedPlan
   readonly #lastKnown = new LRUCache<string, string>({ max: REMEMBERED_PLANS })
 
   constructor(config: PlansConfig, kernel: Kernel) {
-    if (!Object.hasOwn(config.definitions, config.defaultPlan)) {
-      throw new Error(`plans.defaultPlan "${config.defaultPlan}" is not among plans.definitions`)
-    }
     this.#config = config
     this.#kernel = kernel
+    for (const [plan, { limits, backups }] of Object.entries(config.definitions)) {
+      this.#resolved.set(plan, { plan, limits: new Map(Object.entries(limits)), backups })
+    }
+    const byDefault = this.#resolved.get(config.defaultPlan)
+    if (!byDefault) throw new Error(`plans.defaultPlan "${config.defaultPlan}" is not among plans.definitions`)
+    this.#default = byDefault
   }
 
   get isDecidedByHost(): boolean {
@@ -68,7 +73,12 @@ export class Plans {
   }
 
   isDefined(plan: string): boolean {
-    return Object.hasOwn(this.#config.definitions, plan)
+    return this.#resolved.has(plan)
+  }
+
+  /** Whether any plan limits it. */
+  limitsAnywhere(quota: string): boolean {
+    return [...this.#resolved.values()].some(({ limits }) => limits.has(quota))
   }
 
   /** Refuses metadata that name a plan which does not exist. */
@@ -83,12 +93,18 @@ export class Plans {
     return { defaultPlan, resolvedBy: this.isDecidedByHost ? 'host' : 'metadata', definitions: { ...definitions } }
   }
 
-  /** The tenant's plan: always one of the definitions. */
-  async resolve(tenant: Tenant): Promise<ResolvedPlan> {
-    const named = this.#config.getPlan ? await this.#ask(this.#config.getPlan, tenant) : tenant.metadata.plan
-    const plan = typeof named === 'string' && this.isDefined(named) ? named : this.#config.defaultPlan
-    const { limits = {}, backups } = this.#config.definitions[plan] ?? {}
-    return { plan, limits, backups }
+  /**
+   * The tenant's plan: always one of the definitions. At once where metadata decide: this is asked on every request.
+   */
+  resolve(tenant: Tenant): ResolvedPlan | Promise<ResolvedPlan> {
+    const { getPlan } = this.#config
+    if (!getPlan) return this.#named(tenant.metadata.plan)
+    return this.#ask(getPlan, tenant).then((plan) => this.#named(plan))
+  }
+
+  #named(plan: unknown): ResolvedPlan {
+    const named = typeof plan === 'string' ? this.#resolved.get(plan) : undefined
+    return named ?? this.#default
   }
 
   async #ask(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
@@ -101,14 +117,16 @@ export class Plans {
       this.#lastKnown.set(tenant.id, plan)
       return plan
     } catch (error) {
-      this.#kernel.log.warn({ err: error, tenantId: tenant.id }, 'the plan could not be resolved')
-      await this.#kernel.events.publish(DependencyDegraded, {
-        dependency: 'plans',
-        operation: 'plans.resolve',
-        tenantId: tenant.id,
-        policy: 'fail-open',
-        errorCode: 'E_PLAN_RESOLVER_FAILED',
-      })
+      this.#kernel.resilience.tell(
+        {
+          dependency: 'plans',
+          operation: 'plans.resolve',
+          tenantId: tenant.id,
+          policy: 'fail-open',
+          errorCode: 'E_PLAN_RESOLVER_FAILED',
+        },
+        error,
+      )
       return this.#lastKnown.get(tenant.id)
     } finally {
       clearTimeout(timer)

@@ -20,7 +20,6 @@ import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import { inTime } from '../kernel/in-time.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import { DependencyDegraded } from '../kernel/resilience.ts'
 import { Absences } from './absences.ts'
 import { frozen } from './frozen.ts'
 import type { Place } from './isolation.ts'
@@ -272,16 +271,13 @@ export class TenantCache {
     const now = performance.now()
     if (now - this.#toldAt < RETRY_MS) return
     this.#toldAt = now
-    const { events, log } = this.#kernel
-    events
-      .publish(DependencyDegraded, {
-        dependency: 'database',
-        operation: 'tenants.find',
-        tenantId,
-        policy: 'fail-open',
-        errorCode: DependencyUnavailable.code,
-      })
-      .catch((error) => log.error({ err: error }, 'a degradation could not be told'))
+    this.#kernel.resilience.tell({
+      dependency: 'database',
+      operation: 'tenants.find',
+      tenantId,
+      policy: 'fail-open',
+      errorCode: DependencyUnavailable.code,
+    })
   }
 }
 

@@ -1,6 +1,7 @@
 /** A way to a server that a test can close and open again: closed, it refuses connections as if nobody listened. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { Transform } from 'node:stream'
 
 export interface Proxy {
   /** The server's URL by way of the proxy. */
@@ -10,6 +11,8 @@ export interface Proxy {
   open(): Promise<void>
   /** From now on nothing is passed on, either way, and new connections are made to nobody: as when a network is cut. */
   silence(): void
+  /** From now on each piece is passed on that much later, either way; 0: at once again. */
+  slow(ms: number): void
 }
 
 /** @param change what a client sends, piece by piece */
@@ -17,6 +20,14 @@ export async function startProxy(serverUrl: string, change?: (sent: Buffer) => B
   const target = new URL(serverUrl)
   const sockets = new Set<Socket>()
   let isSilent = false
+  let delayMs = 0
+  const delaying = () =>
+    new Transform({
+      transform(piece, _, done) {
+        if (delayMs === 0) done(null, piece)
+        else setTimeout(() => done(null, piece), delayMs).unref()
+      },
+    })
   const server = createServer((incoming) => {
     if (isSilent) {
       sockets.add(incoming)
@@ -30,7 +41,7 @@ export async function startProxy(serverUrl: string, change?: (sent: Buffer) => B
     ] as const) {
       sockets.add(from)
       if (change && from === incoming) from.on('data', (sent: Buffer) => to.write(change(sent)))
-      else from.pipe(to)
+      else from.pipe(delaying()).pipe(to)
       from.on('error', () => to.destroy())
       from.on('close', () => {
         sockets.delete(from)
@@ -57,6 +68,9 @@ export async function startProxy(serverUrl: string, change?: (sent: Buffer) => B
     open: () => {
       isSilent = false
       return listen(port)
+    },
+    slow(ms) {
+      delayMs = ms
     },
     silence() {
       isSilent = true

@@ -6,6 +6,10 @@
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { MAX_KEY_LENGTH, type Store } from '../kernel/store.ts'
+import { absenceSuite } from './store-suite-absence.ts'
+import { countersSuite } from './store-suite-counters.ts'
+import { messagesSuite } from './store-suite-messages.ts'
+import { refusalsSuite } from './store-suite-refusals.ts'
 
 export interface OpenedStore {
   /** Closed by the suite. */
@@ -24,16 +28,20 @@ const WEIRD_KEYS = [
   'lines\nand\ttabs',
   '%_*?[a-z]',
   '{tag}',
+  '{}:x',
+  'tenants/x/y',
+  'folder/of:a key',
+  'of:a/folder',
   '__proto__',
   'constructor',
   'k'.repeat(MAX_KEY_LENGTH),
   '鍵'.repeat(MAX_KEY_LENGTH),
 ]
 const WEIRD_VALUES = ['', ' ', '0', 'null', '{"a":[1]}', 'ä\n\r\t🎈', `'; drop table store; --`]
-const HALF_A_CHARACTER = '\uD83D'
 
 export async function storeSuite(name: string, open: () => Promise<OpenedStore>): Promise<void> {
-  const { afterAll, beforeAll, beforeEach, describe, expect, test } = await import('vitest')
+  const vitest = await import('vitest')
+  const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
 
   describe(`the store ${name}`, () => {
     let opened: OpenedStore
@@ -153,6 +161,8 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
       })
     })
 
+    absenceSuite(vitest, () => opened)
+
     describe('counts', () => {
       test('from nothing, up and down', async () => {
         expect(await store.increment(tenant, 'calls', 5)).toBe(5)
@@ -250,45 +260,9 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
       })
     })
 
-    describe('refuses what not every driver could keep', () => {
-      test.each([
-        ['that is empty', ''],
-        ['that is too long', 'k'.repeat(MAX_KEY_LENGTH + 1)],
-        ['with a NUL', 'a\0b'],
-        ['with half a character', HALF_A_CHARACTER],
-      ])('a key %s', async (_, key) => {
-        await expect(store.get(tenant, key)).rejects.toEqual(refusal)
-        await expect(store.set(tenant, key, 'x')).rejects.toEqual(refusal)
-        await expect(store.take(tenant, key)).rejects.toEqual(refusal)
-        await expect(store.delete(tenant, key)).rejects.toEqual(refusal)
-        await expect(store.increment(tenant, key, 1)).rejects.toEqual(refusal)
-        await expect(store.list(key)).rejects.toEqual(refusal)
-      })
-
-      test.each([
-        ['with a NUL', 'a\0b'],
-        ['with half a character', HALF_A_CHARACTER],
-      ])('a value %s', async (_, value) => {
-        await expect(store.set(tenant, 'key', value)).rejects.toEqual(refusal)
-        expect(await store.get(tenant, 'key')).toBeNull()
-      })
-
-      test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e300])('an expiry in %d seconds', async (ttlSeconds) => {
-        await expect(store.set(tenant, 'key', 'x', ttlSeconds)).rejects.toEqual(refusal)
-        await expect(store.increment(tenant, 'key', 1, ttlSeconds)).rejects.toEqual(refusal)
-      })
-
-      test.each([0.5, Number.NaN, 2 ** 53])('counting by %d', async (amount) => {
-        await expect(store.increment(tenant, 'key', amount)).rejects.toEqual(refusal)
-      })
-
-      test('an owner without a name, which would be the service', async () => {
-        await store.set(null, `key of ${tenant}`, 'x')
-        await expect(store.purge('')).rejects.toEqual(refusal)
-        await expect(store.get('', `key of ${tenant}`)).rejects.toEqual(refusal)
-        expect(await store.get(null, `key of ${tenant}`)).toBe('x')
-      })
-    })
+    refusalsSuite(vitest, () => opened)
+    countersSuite(vitest, () => opened)
+    messagesSuite(vitest, () => opened)
 
     test('answers a ping', async () => {
       await store.ping()

@@ -21,6 +21,7 @@ export interface Case {
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
   /** Where the plans are decided by the host, whose `getPlan` fails, and where there is no place for backups. */
   readonly plansOfHost?: boolean
 }

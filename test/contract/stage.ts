@@ -101,7 +101,8 @@ export function pathOf({ path }: Described, { params = {}, query = {} }: Case, n
 /** Sends the request of a case, made ready before, and holds the answer against the document. */
 export async function play(api: Api, operation: Described, one: Case, names: Names, sent: Sent = {}): Promise<Answer> {
   const own = one.body === undefined ? {} : { body: filled(one.body, names) }
-  const answer = await api.call(operation.method, pathOf(operation, one, names), { ...own, ...sent })
+  const headers = { ...one.headers, ...sent.headers }
+  const answer = await api.call(operation.method, pathOf(operation, one, names), { ...own, ...sent, headers })
   expect(breaches(operation, answer), `${operation.name}: ${answer.status} ${answer.text}`).toEqual([])
   ledger.noteAnswer(operation, answer)
   return answer

@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path'
 const OPTIONAL = [
   { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.test.ts'] },
   { name: 'psql', program: 'psql', files: ['test/archives.test.ts'] },
+  { name: 'redis', program: 'redis-server', files: ['src/drivers/store/redis-server.test.ts'] },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
 ]
 

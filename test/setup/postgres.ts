@@ -4,12 +4,12 @@
  *
  * TENANTRY_TEST_POSTGRES_URL names another server to use instead, by a role that may create databases and roles.
  */
-import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
+import { endWithThisProcess } from './end-with-this-process.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -50,18 +50,4 @@ export default async function startPostgres(project: TestProject): Promise<(() =
     await remove()
     throw error
   }
-}
-
-/**
- * A shell that waits for its input to end, which it does when this process is gone, however it went: Vitest calls no
- * teardown when a signal ends it. Returns what sends the shell away.
- */
-function endWithThisProcess(pid: number, directory: string): () => void {
-  const script = 'cat; kill -QUIT "$1"; while kill -0 "$1"; do sleep 0.1; done; rm -rf "$2"'
-  const shell = spawn('sh', ['-c', script, 'sh', String(pid), directory], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true,
-  })
-  shell.unref()
-  return () => shell.kill()
 }

@@ -6,13 +6,15 @@
  */
 import type { Clock } from '../../kernel/clock.ts'
 import { InvalidRequest } from '../../kernel/errors.ts'
-import { checkEntry, type Owner, type Store } from '../../kernel/store.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import { checkEntry, checkMessage, type Owner, type Store } from '../../kernel/store.ts'
+import { MemoryCounters } from './memory-counters.ts'
 
 const SWEPT_PER_WRITE = 2
 
 /** A `StoreDriver` that asks for nothing but a clock. */
 export interface MemoryStoreDriver {
-  open(base: { readonly clock: Clock }): Store
+  open(base: { readonly clock: Clock; readonly log?: Logger }): Store
 }
 
 interface Entry {
@@ -21,10 +23,12 @@ interface Entry {
   readonly expiresAtMs: number
 }
 
-export const memoryStore = (): MemoryStoreDriver => ({ open: ({ clock }) => storeBy(clock) })
+export const memoryStore = (): MemoryStoreDriver => ({ open: ({ clock, log }) => storeBy(clock, log) })
 
-function storeBy(clock: Clock): Store {
+function storeBy(clock: Clock, log?: Logger): Store {
   const entries = new Map<string, Entry>()
+  const listeners = new Set<{ readonly channel: string; readonly onMessage: (message: string) => void }>()
+  const counters = new MemoryCounters(clock)
   let round = entries.entries()
 
   const isExpired = ({ expiresAtMs }: Entry) => expiresAtMs <= clock.now().getTime()
@@ -43,6 +47,8 @@ function storeBy(clock: Clock): Store {
 
   return {
     name: 'memory',
+    isCache: false,
+    counters,
     async get(owner, key) {
       checkEntry({ owner, key })
       return alive(idOf(owner, key))
@@ -50,6 +56,12 @@ function storeBy(clock: Clock): Store {
     async set(owner, key, value, ttlSeconds) {
       checkEntry({ owner, key, value, ttlSeconds })
       write(owner, key, value, ttlSeconds)
+    },
+    async setIfAbsent(owner, key, value, ttlSeconds) {
+      checkEntry({ owner, key, value, ttlSeconds })
+      if (alive(idOf(owner, key)) !== null) return false
+      write(owner, key, value, ttlSeconds)
+      return true
     },
     async take(owner, key) {
       checkEntry({ owner, key })
@@ -75,13 +87,40 @@ function storeBy(clock: Clock): Store {
         .filter(([id, entry]) => entry.owner !== null && id === idOf(entry.owner, key) && !isExpired(entry))
         .map(([, { owner, value }]) => ({ tenantId: owner ?? '', value }))
     },
+    async publish(channel, message) {
+      checkMessage({ channel, message })
+      // Later, as from any other store: whoever publishes does not run what listeners do.
+      setImmediate(() => {
+        for (const listener of listeners) {
+          if (listener.channel !== channel) continue
+          try {
+            listener.onMessage(message)
+          } catch (error) {
+            log?.error({ err: error, channel }, 'a message of the store could not be handled')
+          }
+        }
+      })
+    },
+    async subscribe(channel, onMessage) {
+      checkMessage({ channel })
+      const listener = { channel, onMessage }
+      listeners.add(listener)
+      return {
+        close: async () => {
+          listeners.delete(listener)
+        },
+      }
+    },
     async purge(tenantId) {
       checkEntry({ owner: tenantId })
+      counters.purge(tenantId)
       for (const [id, { owner }] of entries) if (owner === tenantId) entries.delete(id)
     },
     async ping() {},
     async close() {
       entries.clear()
+      listeners.clear()
+      counters.close()
     },
   }
 }

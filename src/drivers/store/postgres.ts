@@ -10,10 +10,13 @@
  */
 import { type Database, isDatabaseUnavailable, SCHEMA, type SqlResult, sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable, InvalidRequest } from '../../kernel/errors.ts'
-import type { Migration } from '../../kernel/migrations.ts'
-import { checkEntry, type Owner, type Store, type StoreDriver } from '../../kernel/store.ts'
+import { checkEntry, checkMessage, type Owner, type Store, type StoreDriver } from '../../kernel/store.ts'
+import { PostgresCounters } from './postgres-counters.ts'
+import { storeTables } from './postgres-tables.ts'
 
 const MAX_CONNECTIONS = 5
+const TIMEOUT_MS = 1_000
+const CHANNEL_PREFIX = 'tenantry.store.'
 const WRITES_PER_SWEEP = 100
 const ROWS_PER_SWEEP = 1_000
 const NOT_A_NUMBER = '22P02'
@@ -24,24 +27,9 @@ export interface PostgresStoreOptions {
   readonly max?: number
   /** Added to the server's clock, so that a test can travel. */
   readonly clockOffsetMs?: () => number
+  /** How long a counter is waited for; default 1000. */
+  readonly timeoutMs?: number
 }
-
-/** An owner is a tenant's id, or empty for the service. */
-export const storeTables: readonly Migration[] = [
-  {
-    name: '0001_store',
-    up: `
-      create table store (
-        owner text collate "C" not null,
-        key text collate "C" not null,
-        value text not null,
-        expires_at timestamptz,
-        primary key (owner, key)
-      );
-      create index store_expires_at on store (expires_at) where expires_at is not null;
-    `,
-  },
-]
 
 const TABLE = `${SCHEMA}.store`
 /** Statements that ask the time have the clock's offset as their first parameter. */
@@ -57,6 +45,11 @@ const LIST = `
 const SET = `
   insert into ${TABLE} (owner, key, value, expires_at) values ($2, $3, $4, ${EXPIRY})
   on conflict (owner, key) do update set value = excluded.value, expires_at = ${EXPIRY}`
+
+const SET_IF_ABSENT = `
+  insert into ${TABLE} as kept (owner, key, value, expires_at) values ($2, $3, $4, ${EXPIRY})
+  on conflict (owner, key) do update set value = excluded.value, expires_at = ${EXPIRY} where kept.expires_at <= ${NOW}
+  returning true`
 
 const TAKE = `
   delete from ${TABLE} where owner = $2 and key = $3
@@ -79,23 +72,24 @@ const SWEEP = `
 export function postgresStore({
   max = MAX_CONNECTIONS,
   clockOffsetMs = () => 0,
+  timeoutMs = TIMEOUT_MS,
 }: PostgresStoreOptions = {}): StoreDriver {
   return {
     tables: storeTables,
-    open: ({ database }) => storeOn(database.apart(max), clockOffsetMs),
+    open: ({ database }) => storeOn(database, { max, clockOffsetMs, timeoutMs }),
   }
 }
 
-/** @param database is closed with the store. */
-function storeOn(database: Database, clockOffsetMs: () => number): Store {
+function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<PostgresStoreOptions>): Store {
+  const database = base.apart(max)
+  const counters = new PostgresCounters(base, { clockOffsetMs, timeoutMs })
   let writes = 0
 
   const run = async (statement: string, values: readonly unknown[] = []): Promise<SqlResult> => {
     try {
       return await database.sql(statement, values)
     } catch (error) {
-      if (isDatabaseUnavailable(error)) throw DependencyUnavailable('the store cannot be reached', { cause: error })
-      throw error
+      throw unreachable(error)
     }
   }
   const runAtTime = (statement: string, ...values: unknown[]) => run(statement, [clockOffsetMs(), ...values])
@@ -111,6 +105,8 @@ function storeOn(database: Database, clockOffsetMs: () => number): Store {
 
   return {
     name: 'postgres',
+    isCache: false,
+    counters,
     async get(owner, key) {
       checkEntry({ owner, key })
       const { rows } = await runAtTime(GET, ownerColumn(owner), key)
@@ -120,6 +116,12 @@ function storeOn(database: Database, clockOffsetMs: () => number): Store {
       checkEntry({ owner, key, value, ttlSeconds })
       await runAtTime(SET, ownerColumn(owner), key, value, ttlSeconds ?? null)
       await sweepSometimes()
+    },
+    async setIfAbsent(owner, key, value, ttlSeconds) {
+      checkEntry({ owner, key, value, ttlSeconds })
+      const { rows } = await runAtTime(SET_IF_ABSENT, ownerColumn(owner), key, value, ttlSeconds ?? null)
+      await sweepSometimes()
+      return rows.length > 0
     },
     async take(owner, key) {
       checkEntry({ owner, key })
@@ -142,16 +144,34 @@ function storeOn(database: Database, clockOffsetMs: () => number): Store {
       checkEntry({ owner: null, key })
       return (await runAtTime(LIST, key)).rows
     },
+    async publish(channel, message) {
+      checkMessage({ channel, message })
+      await run('select pg_notify($1, $2)', [CHANNEL_PREFIX + channel, message])
+    },
+    async subscribe(channel, onMessage, onGap) {
+      checkMessage({ channel })
+      try {
+        return await base.listen(CHANNEL_PREFIX + channel, onMessage, onGap)
+      } catch (error) {
+        throw unreachable(error)
+      }
+    },
     async purge(tenantId) {
       checkEntry({ owner: tenantId })
+      await counters.purge(tenantId)
       await run(`delete from ${TABLE} where owner = $1`, [tenantId])
     },
     async ping() {
       await run('select 1')
     },
-    close: () => database.close(),
+    async close() {
+      await Promise.all([database.close(), counters.close()])
+    },
   }
 }
+
+export const unreachable = (error: unknown): unknown =>
+  isDatabaseUnavailable(error) ? DependencyUnavailable('the store cannot be reached', { cause: error }) : error
 
 const ownerColumn = (owner: Owner): string => owner ?? ''
 

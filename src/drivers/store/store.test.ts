@@ -24,7 +24,7 @@ async function openInPostgres(options: PostgresStoreOptions): Promise<StoreInPos
   const database = new Database({ url, max: 2 }, log)
   const driver = postgresStore(options)
   await migrate(database, [{ part: 'store', migrations: driver.tables ?? [] }])
-  const store = driver.open({ database, clock: systemClock })
+  const store = driver.open({ database, clock: systemClock, log })
   return {
     database,
     store,
@@ -103,7 +103,7 @@ describe('the store postgres, beside what all do', () => {
 
   test('says that it cannot be reached', async () => {
     const nowhere = new Database({ url: 'postgres://tenantry@127.0.0.1:1/tenantry' }, log)
-    const nobodyListens = postgresStore().open({ database: nowhere, clock: systemClock })
+    const nobodyListens = postgresStore().open({ database: nowhere, clock: systemClock, log })
     const failure = await nobodyListens.ping().catch((error: unknown) => error)
     expect(DependencyUnavailable.matches(failure)).toBe(true)
     expect(isDatabaseUnavailable((failure as Error).cause)).toBe(true)

@@ -1,5 +1,6 @@
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
 import type { Logger } from '../../kernel/logger.ts'
+import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Http } from '../app.ts'
 import { loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
@@ -55,6 +56,34 @@ export function guard(by: Guard): RequestHandler {
         else next(error)
       },
     })
+  }
+}
+
+/**
+ * Middleware of a route behind `guard`: counts what the request uses of a quota, and answers 429 when there is no more. What it
+ * answers of what is left are the headers `RateLimit` and `RateLimit-Policy`.
+ *
+ *   app.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (req, res) => ...)
+ *   app.post('/upload', enforceQuota(tenancy.quotas, 'bytes', { amount: (req) => Number(req.get('content-length')) }), ...)
+ */
+export function enforceQuota(
+  quotas: QuotaEnforcing,
+  quota: string,
+  options?: QuotaOptions<Request>,
+): RequestHandler<any, any, any, any> {
+  const checkpoint = quotas.enforcement(quota, options)
+  return (request, response, next) => {
+    passed(checkpoint, request, request.tenant).then(
+      (headers) => {
+        response.set(headers)
+        next()
+      },
+      (error) => {
+        const problem = problemAnswer(error)
+        if (problem) writeProblem(response, problem)
+        else next(error)
+      },
+    )
   }
 }
 

@@ -1,5 +1,6 @@
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from '../../kernel/logger.ts'
+import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Http } from '../app.ts'
 import { loggedAnswer, NodeRequest, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
@@ -72,6 +73,31 @@ export function guard(by: Guard): FastifyPluginCallback {
     done()
   }
   return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // else it would guard an instance of its own only
+}
+
+/**
+ * A hook of a route behind `guard`, at `onRequest`, or at `preHandler` when `amount` looks at the body: counts what the request uses
+ * of a quota, and answers 429 when there is no more. What it answers of what is left are the headers `RateLimit` and
+ * `RateLimit-Policy`.
+ *
+ *   app.post('/exports', { onRequest: enforceQuota(tenancy.quotas, 'exports') }, async (request) => ...)
+ */
+export function enforceQuota(
+  quotas: QuotaEnforcing,
+  quota: string,
+  options?: QuotaOptions<FastifyRequest>,
+): (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply | undefined> {
+  const checkpoint = quotas.enforcement(quota, options)
+  return async (request, reply) => {
+    try {
+      reply.headers({ ...(await passed(checkpoint, request, request.tenant)) })
+      return undefined
+    } catch (error) {
+      const problem = problemAnswer(error)
+      if (problem) return send(reply, problem)
+      throw error
+    }
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Context, ErrorHandler, MiddlewareHandler } from 'hono'
 import { cloneRawRequest } from 'hono/request'
 import type { Logger } from '../../kernel/logger.ts'
+import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import { pathOfTarget } from '../../tenants/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/resolution.ts'
@@ -60,6 +61,33 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
         },
       })
     })
+}
+
+/**
+ * Middleware of a route behind `guard`: counts what the request uses of a quota, and answers 429 when there is no more. What it
+ * answers of what is left are the headers `RateLimit` and `RateLimit-Policy`.
+ *
+ *   app.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (c) => ...)
+ *   app.post('/upload', enforceQuota(tenancy.quotas, 'bytes', { amount: (c) => Number(c.req.header('content-length')) }), ...)
+ */
+export function enforceQuota(
+  quotas: QuotaEnforcing,
+  quota: string,
+  options?: QuotaOptions<Context>,
+): MiddlewareHandler<GuardedEnv> {
+  const checkpoint = quotas.enforcement(quota, options)
+  return async (context, next) => {
+    let headers: Readonly<Record<string, string>>
+    try {
+      headers = await passed(checkpoint, context, context.get('tenant'))
+    } catch (error) {
+      const problem = problemAnswer(error)
+      if (problem) return responseOf(problem)
+      throw error
+    }
+    for (const [name, value] of Object.entries(headers)) context.header(name, value)
+    return next()
+  }
 }
 
 /**

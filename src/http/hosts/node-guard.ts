@@ -1,10 +1,15 @@
 /** The guard of a node:http server. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from '../../kernel/logger.ts'
+import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import { loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
 
-type Listener<T> = (incoming: IncomingMessage, outgoing: ServerResponse, tenant: GuardedTenant | undefined) => T
+export type GuardedListener<T> = (
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  tenant: GuardedTenant | undefined,
+) => T
 
 /**
  * A listener that calls yours with the request's tenant, in its context; undefined on central and ignored paths. A request that
@@ -19,9 +24,9 @@ type Listener<T> = (incoming: IncomingMessage, outgoing: ServerResponse, tenant:
  */
 export function guard<T>(
   by: Guard,
-  listener: Listener<T | Promise<T>>,
+  listener: GuardedListener<T | Promise<T>>,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<T | undefined> {
-  const handle = async (...request: Parameters<Listener<T>>) => listener(...request)
+  const handle = async (...request: Parameters<GuardedListener<T>>) => listener(...request)
   return (incoming, outgoing) =>
     new Promise((resolve, reject) => {
       pass(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
@@ -37,6 +42,34 @@ export function guard<T>(
         },
       })
     })
+}
+
+/**
+ * A listener for `guard` that calls yours when there is enough left of a quota, and answers 429 when there is not. What it answers
+ * of what is left are the headers `RateLimit` and `RateLimit-Policy`.
+ *
+ *   const guarded = guard(tenancy.guard({ resolve: fromHeader() }), enforceQuota(tenancy.quotas, 'exports', {}, exports))
+ */
+export function enforceQuota<T>(
+  quotas: QuotaEnforcing,
+  quota: string,
+  options: QuotaOptions<IncomingMessage>,
+  listener: GuardedListener<T | Promise<T>>,
+): GuardedListener<Promise<T | undefined>> {
+  const checkpoint = quotas.enforcement(quota, options)
+  return async (incoming, outgoing, tenant) => {
+    let headers: Readonly<Record<string, string>>
+    try {
+      headers = await passed(checkpoint, incoming, tenant)
+    } catch (error) {
+      const problem = problemAnswer(error)
+      if (!problem) throw error
+      writeProblem(outgoing, problem)
+      return undefined
+    }
+    for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value)
+    return listener(incoming, outgoing, tenant)
+  }
 }
 
 /** Answers what your listener has thrown, if it is Tenantry's and nothing has been sent yet; false when that is left to you. */

@@ -1,0 +1,105 @@
+/** Counters inside one process. No call waits for anything between reading and writing, so each is one step. */
+import type { Clock } from '../../kernel/clock.ts'
+import {
+  COUNTER_TTL_SECONDS,
+  type Counters,
+  checkCounterName,
+  checkCounterOwner,
+  checkStanding,
+  checkTakes,
+  DAY_MS,
+  dayOf,
+  takenFrom,
+} from '../../kernel/counters.ts'
+
+/** Of a tenant, by name. */
+type Numbers = Map<string, number>
+
+const DAYS_KEPT = (COUNTER_TTL_SECONDS * 1_000) / DAY_MS
+
+export class MemoryCounters implements Counters {
+  readonly #clock: Clock
+  readonly #days = new Map<number, Map<string, Numbers>>()
+  readonly #standing = new Map<string, Numbers>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  async take(tenantId: string, takes: Parameters<Counters['take']>[1]) {
+    checkCounterOwner(tenantId)
+    checkTakes(takes)
+    const nowMs = this.#nowMs()
+    const day = dayOf(nowMs)
+    const counts = this.#days.get(day)?.get(tenantId)
+    const taken = takenFrom(
+      takes.map(({ name }) => counts?.get(name) ?? 0),
+      takes,
+    )
+    if (taken.isAllowed) {
+      for (const [index, { name, amount }] of takes.entries()) {
+        if (amount > 0) this.#countsOf(day, tenantId).set(name, taken.usages[index] as number)
+      }
+    }
+    return { ...taken, nowMs }
+  }
+
+  async read(tenantId: string, name: string) {
+    checkCounterOwner(tenantId)
+    checkCounterName(name)
+    const { today, standing, nowMs } = await this.readAll(tenantId)
+    return { today: today.get(name) ?? null, standing: standing.get(name) ?? null, nowMs }
+  }
+
+  async readAll(tenantId: string) {
+    checkCounterOwner(tenantId)
+    const nowMs = this.#nowMs()
+    const today = new Map(this.#days.get(dayOf(nowMs))?.get(tenantId))
+    return { today, standing: new Map(this.#standing.get(tenantId)), nowMs }
+  }
+
+  async put(tenantId: string, name: string, value: number) {
+    checkCounterOwner(tenantId)
+    checkStanding(name, value)
+    childOf(this.#standing, tenantId).set(name, value)
+  }
+
+  async clear(tenantId: string, name?: string) {
+    checkCounterOwner(tenantId)
+    if (name !== undefined) checkCounterName(name)
+    for (const owners of [this.#days.get(dayOf(this.#nowMs())), this.#standing]) {
+      if (name === undefined) owners?.delete(tenantId)
+      else owners?.get(tenantId)?.delete(name)
+    }
+  }
+
+  purge(tenantId: string): void {
+    for (const owners of [...this.#days.values(), this.#standing]) owners.delete(tenantId)
+  }
+
+  close(): void {
+    this.#days.clear()
+    this.#standing.clear()
+  }
+
+  #nowMs(): number {
+    return this.#clock.now().getTime()
+  }
+
+  #countsOf(day: number, tenantId: string): Numbers {
+    if (!this.#days.has(day)) {
+      for (const old of this.#days.keys()) if (old < day - DAYS_KEPT) this.#days.delete(old)
+      this.#days.set(day, new Map())
+    }
+    return childOf(this.#days.get(day) as Map<string, Numbers>, tenantId)
+  }
+}
+
+function childOf(owners: Map<string, Numbers>, tenantId: string): Numbers {
+  let numbers = owners.get(tenantId)
+  if (!numbers) {
+    numbers = new Map()
+    owners.set(tenantId, numbers)
+  }
+  return numbers
+}

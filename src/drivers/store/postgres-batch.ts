@@ -1,0 +1,125 @@
+/**
+ * Many calls of `take` as one: what `take_counters` (postgres-tables.ts) is asked, and what its answer means for each call.
+ *
+ * Counters stand in one order everywhere, by tenant and name. That is what keeps two statements from waiting for one another.
+ */
+import { type Take, type Taken, tooFar } from '../../kernel/counters.ts'
+
+const ALLOWED = '1'
+const TOO_FAR = '-1'
+const NO_LIMIT = -1
+const ONE_BY_ONE = -1
+
+/** A call of `take` that waits for its answer. */
+export interface Call {
+  readonly tenantId: string
+  readonly takes: readonly Take[]
+  readonly resolve: (taken: Taken) => void
+  readonly reject: (error: unknown) => void
+  isLate: boolean
+}
+
+/** What is asked of one counter by all calls of a statement. */
+interface Asked {
+  readonly tenantId: string
+  readonly name: string
+  total: number
+  ceiling: number
+  place: number
+  count: number
+}
+
+interface Answer {
+  readonly now_ms: number
+  readonly counts_before: string
+  /** Null: all are allowed. */
+  readonly verdicts: string | null
+}
+
+export interface Batch {
+  /** The parameters of `take_counters` after the clock's offset. */
+  readonly values: readonly unknown[]
+  settle(answer: Answer): void
+}
+
+export function batchOf(calls: readonly Call[]): Batch {
+  const counters = countersOf(calls)
+  const asked = [...counters.values()].sort(byTenantAndName)
+  for (const [index, counter] of asked.entries()) counter.place = index + 1
+  const wants = calls.flatMap(({ tenantId, takes }, index) =>
+    takes.map(({ name, amount, limit }) => ({
+      caller: index + 1,
+      counter: counterIn(counters, tenantId, name).place,
+      amount,
+      limit: limitOf(limit),
+    })),
+  )
+  return {
+    values: [
+      asked.map(({ tenantId }) => tenantId),
+      asked.map(({ name }) => name),
+      asked.map(({ total }) => total),
+      asked.map(({ ceiling }) => ceiling),
+      wants.map(({ caller }) => caller),
+      wants.map(({ counter }) => counter),
+      wants.map(({ amount }) => amount),
+      wants.map(({ limit }) => limit),
+    ],
+    settle({ now_ms: nowMs, counts_before: before, verdicts }) {
+      for (const [index, count] of before.split(',').entries()) (asked[index] as Asked).count = Number(count)
+      const said = verdicts?.split(',')
+      for (const [index, call] of calls.entries()) settle(call, counters, said?.[index] ?? ALLOWED, nowMs)
+    },
+  }
+}
+
+const keyOf = (tenantId: string, name: string): string => `${name}\0${tenantId}`
+
+const counterIn = (counters: ReadonlyMap<string, Asked>, tenantId: string, name: string): Asked =>
+  counters.get(keyOf(tenantId, name)) as Asked
+
+function countersOf(calls: readonly Call[]): Map<string, Asked> {
+  const counters = new Map<string, Asked>()
+  for (const { tenantId, takes } of calls) {
+    for (const { name, amount, limit } of takes) {
+      const key = keyOf(tenantId, name)
+      let asked = counters.get(key)
+      if (!asked) {
+        asked = { tenantId, name, total: 0, ceiling: Number.MAX_SAFE_INTEGER, place: 0, count: 0 }
+        counters.set(key, asked)
+      }
+      if (amount === 0) continue
+      asked.total = Math.min(asked.total + amount, Number.MAX_SAFE_INTEGER)
+      const ceiling = limit === null ? Number.MAX_SAFE_INTEGER : Math.floor(limit)
+      // A total at the very end may have been cut off.
+      const isFar = asked.total === Number.MAX_SAFE_INTEGER
+      asked.ceiling = takes.length > 1 || isFar ? ONE_BY_ONE : Math.min(asked.ceiling, ceiling)
+    }
+  }
+  return counters
+}
+
+/** Of a whole count a fraction of a limit allows nothing; beyond what can be counted there is none. */
+const limitOf = (limit: number | null): number =>
+  limit === null || limit > Number.MAX_SAFE_INTEGER ? NO_LIMIT : Math.floor(limit)
+
+const byTenantAndName = (a: Asked, b: Asked): number => compare(a.tenantId, b.tenantId) || compare(a.name, b.name)
+
+const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
+
+/** Calls are settled in the order in which they were decided: each finds the counters as it left them. */
+function settle(call: Call, counters: ReadonlyMap<string, Asked>, verdict: string, nowMs: number): void {
+  const { tenantId, takes } = call
+  const isAllowed = verdict === ALLOWED
+  const usages = takes.map(({ name, amount }) => {
+    const counter = counterIn(counters, tenantId, name)
+    if (isAllowed) counter.count += amount
+    return counter.count
+  })
+  if (verdict !== TOO_FAR) {
+    call.resolve({ isAllowed, usages, nowMs })
+    return
+  }
+  const far = takes.find(({ amount }, index) => !Number.isSafeInteger((usages[index] as number) + amount))
+  call.reject(tooFar(far?.name ?? ''))
+}

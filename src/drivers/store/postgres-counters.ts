@@ -1,0 +1,216 @@
+/**
+ * Counters in PostgreSQL. One statement for each call would have each wait for a commit of its own, and those of one counter for
+ * one another. So what is asked while a statement is under way is collected, and goes as one: `take_counters` (postgres-tables.ts).
+ *
+ * Its rows are passed in one order everywhere, by tenant and name, so that no two statements ever wait for one another.
+ *
+ * A call that is not answered in time has failed for its caller, and is not sent any more if it was still waiting; what was sent
+ * may be counted all the same.
+ */
+import {
+  COUNTER_TTL_SECONDS,
+  type Counters,
+  checkCounterName,
+  checkCounterOwner,
+  checkStanding,
+  checkTakes,
+  DAY_MS,
+  type Take,
+  type Taken,
+} from '../../kernel/counters.ts'
+import { type Database, isDatabaseUnavailable, type Prepared, SCHEMA } from '../../kernel/database.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { inTime } from '../../kernel/in-time.ts'
+import { batchOf, type Call } from './postgres-batch.ts'
+import { type LaneClient, Lanes } from './postgres-lanes.ts'
+
+const SESSIONS = 2
+const CALLS_PER_STATEMENT = 500
+const STATEMENTS_PER_SWEEP = 100
+const DAYS_KEPT = (COUNTER_TTL_SECONDS * 1_000) / DAY_MS
+
+const NOW = `(clock_timestamp() + $1::float8 * interval '1 millisecond')`
+const NOW_MS = `extract(epoch from ${NOW})::float8 * 1000`
+const TODAY = `(${NOW} at time zone 'UTC')::date`
+
+const TAKE: Prepared = {
+  name: 'tenantry take_counters',
+  text: `select now_ms, counts_before, verdicts from ${SCHEMA}.take_counters($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+}
+
+const READ: Prepared = {
+  name: 'tenantry read_counter',
+  text: `
+    select ${NOW_MS} as "nowMs",
+      (select count from ${SCHEMA}.store_counters where day = ${TODAY} and tenant_id = $2 and name = $3 and count > 0) as today,
+      (select value from ${SCHEMA}.store_standing where tenant_id = $2 and name = $3) as standing`,
+}
+
+const READ_ALL: Prepared = {
+  name: 'tenantry read_counters',
+  text: `
+    select ${NOW_MS} as "nowMs",
+      (select coalesce(json_object_agg(name, count), '{}') from ${SCHEMA}.store_counters
+        where day = ${TODAY} and tenant_id = $2 and count > 0) as today,
+      (select coalesce(json_object_agg(name, value), '{}') from ${SCHEMA}.store_standing where tenant_id = $2) as standing`,
+}
+
+const PUT = `
+  insert into ${SCHEMA}.store_standing (tenant_id, name, value) values ($1, $2, $3)
+  on conflict (tenant_id, name) do update set value = excluded.value`
+
+const CLEAR = `
+  with standing as (delete from ${SCHEMA}.store_standing where tenant_id = $2 and ($3::text is null or name = $3))
+  delete from ${SCHEMA}.store_counters where (day, tenant_id, name) in (
+    select day, tenant_id, name from ${SCHEMA}.store_counters
+    where day = ${TODAY} and tenant_id = $2 and ($3::text is null or name = $3) order by name for update)`
+
+const PURGE = `
+  with standing as (delete from ${SCHEMA}.store_standing where tenant_id = $1)
+  delete from ${SCHEMA}.store_counters where (day, tenant_id, name) in (
+    select day, tenant_id, name from ${SCHEMA}.store_counters where tenant_id = $1 order by day, name for update)`
+
+/** Skips what others hold: it waits for nobody while it holds many rows. */
+const SWEEP = `
+  delete from ${SCHEMA}.store_counters where (day, tenant_id, name) in (
+    select day, tenant_id, name from ${SCHEMA}.store_counters where day < ${TODAY} - ${DAYS_KEPT}
+    order by day limit 10000 for update skip locked)`
+
+export interface PostgresCountersOptions {
+  readonly clockOffsetMs: () => number
+  readonly timeoutMs: number
+}
+
+export class PostgresCounters implements Counters {
+  readonly #lanes: Lanes
+  readonly #options: PostgresCountersOptions
+  #calls: Call[] = []
+  #statements = 0
+
+  constructor(database: Database, options: PostgresCountersOptions) {
+    this.#lanes = new Lanes(database.apart(SESSIONS), SESSIONS)
+    this.#options = options
+  }
+
+  async take(tenantId: string, takes: readonly Take[]): Promise<Taken> {
+    checkCounterOwner(tenantId)
+    checkTakes(takes)
+    let call: Call | undefined
+    const answer = new Promise<Taken>((resolve, reject) => {
+      call = { tenantId, takes, resolve, reject, isLate: false }
+      this.#calls.push(call)
+      if (this.#calls.length === 1) this.#sendLater()
+    })
+    return this.#inTime(answer, () => {
+      if (call) call.isLate = true
+    })
+  }
+
+  async read(tenantId: string, name: string) {
+    checkCounterOwner(tenantId)
+    checkCounterName(name)
+    const [row] = await this.#run(READ, [this.#options.clockOffsetMs(), tenantId, name])
+    return row as { today: number | null; standing: number | null; nowMs: number }
+  }
+
+  async readAll(tenantId: string) {
+    checkCounterOwner(tenantId)
+    const [{ today, standing, nowMs }] = (await this.#run(READ_ALL, [this.#options.clockOffsetMs(), tenantId])) as any
+    return {
+      today: new Map<string, number>(Object.entries(today)),
+      standing: new Map<string, number>(Object.entries(standing)),
+      nowMs: nowMs as number,
+    }
+  }
+
+  async put(tenantId: string, name: string, value: number): Promise<void> {
+    checkCounterOwner(tenantId)
+    checkStanding(name, value)
+    await this.#run(PUT, [tenantId, name, value])
+  }
+
+  async clear(tenantId: string, name?: string): Promise<void> {
+    checkCounterOwner(tenantId)
+    if (name !== undefined) checkCounterName(name)
+    await this.#run(CLEAR, [this.#options.clockOffsetMs(), tenantId, name ?? null])
+  }
+
+  async purge(tenantId: string): Promise<void> {
+    await this.#run(PURGE, [tenantId])
+  }
+
+  close(): Promise<void> {
+    return this.#lanes.close()
+  }
+
+  #inTime<T>(answer: Promise<T>, late: () => void): Promise<T> {
+    const { timeoutMs } = this.#options
+    return inTime(answer, timeoutMs, () => {
+      late()
+      return DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`)
+    })
+  }
+
+  #run(statement: string | Prepared, values: readonly unknown[]): Promise<readonly unknown[]> {
+    let isLate = false
+    const answer = new Promise<readonly unknown[]>((resolve, reject) => {
+      const fail = (error: unknown) => reject(failureOf(error))
+      this.#lanes.add({
+        run: async (client) => {
+          if (isLate) return
+          const rows = this.#query(client, statement, values)
+          await rows.then(resolve, fail)
+          await rows
+        },
+        fail,
+      })
+    })
+    return this.#inTime(answer, () => {
+      isLate = true
+    })
+  }
+
+  async #query(client: LaneClient, statement: string | Prepared, values: readonly unknown[]): Promise<any[]> {
+    const query = typeof statement === 'string' ? { text: statement } : statement
+    const limited = { ...query, values: values as unknown[], query_timeout: this.#options.timeoutMs }
+    return (await client.query(limited)).rows
+  }
+
+  #sendLater(): void {
+    let calls: Call[] = []
+    this.#lanes.add({
+      run: async (client) => {
+        calls = this.#nextCalls()
+        if (calls.length === 0) return
+        try {
+          await this.#send(client, calls)
+        } catch (error) {
+          for (const { reject } of calls) reject(failureOf(error))
+          throw error
+        }
+        this.#statements += 1
+        if (this.#statements % STATEMENTS_PER_SWEEP === 0) {
+          await this.#query(client, SWEEP, [this.#options.clockOffsetMs()])
+        }
+      },
+      fail: (error) => {
+        for (const { reject } of this.#calls.splice(0)) reject(failureOf(error))
+      },
+    })
+  }
+
+  #nextCalls(): Call[] {
+    const calls = this.#calls.splice(0, CALLS_PER_STATEMENT).filter(({ isLate }) => !isLate)
+    if (this.#calls.length > 0) this.#sendLater()
+    return calls
+  }
+
+  async #send(client: LaneClient, calls: readonly Call[]): Promise<void> {
+    const batch = batchOf(calls)
+    const [answer] = await this.#query(client, TAKE, [this.#options.clockOffsetMs(), ...batch.values])
+    batch.settle(answer)
+  }
+}
+
+const failureOf = (error: unknown): unknown =>
+  isDatabaseUnavailable(error) ? DependencyUnavailable('the store cannot be reached', { cause: error }) : error

@@ -1,0 +1,190 @@
+/**
+ * The way to Redis or Valkey: one server, or a cluster.
+ *
+ *   connecting ──ready──► there ──lost, or silent for `timeoutMs`──► away ──ready──► there
+ *
+ * Before it was ever there, a call waits for the connection, `timeoutMs` at most. Away, a call fails at once. No command is sent
+ * twice: whether one that had no answer was carried out is unknown, and a counter must not be added to again. What a server
+ * refuses without having done it (a script that it does not know, a slot that is elsewhere) may be sent again.
+ */
+import { createRequire } from 'node:module'
+import type { Cluster, Redis, RedisOptions } from 'ioredis'
+import { DependencyUnavailable, InvalidRequest, TenancyError } from '../../kernel/errors.ts'
+import { inTime } from '../../kernel/in-time.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Script } from './redis-scripts.ts'
+
+export type RedisClient = Redis | Cluster
+type Ioredis = typeof import('ioredis')
+
+const FIRST_DELAY_MS = 50
+const LONGEST_DELAY_MS = 1_000
+/** Of a cluster: who has a slot now is told at once; a node that is lost is asked for again by the next command. */
+const MAX_REDIRECTIONS = 4
+
+export interface RedisPlace {
+  /** `redis://user:password@host:port/database`, or `rediss:` for TLS. */
+  readonly url?: string
+  /** Some nodes of a cluster, as URLs; the others are found by them. */
+  readonly nodes?: readonly string[]
+  readonly timeoutMs: number
+}
+
+const NOT_KEPT_AS_A_NUMBER = /value is not an integer or out of range|would overflow|WRONGTYPE/
+const UNABLE =
+  /\b(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOAUTH|WRONGPASS|NOPERM|MOVED|ASK|max number of clients)\b/
+
+export class RedisConnection {
+  readonly #client: RedisClient
+  readonly #timeoutMs: number
+  readonly #Command: Ioredis['Command']
+  #connecting: Promise<void> | undefined
+  #closed = false
+
+  constructor(place: RedisPlace, log: Logger) {
+    const ioredis = loadIoredis()
+    this.#Command = ioredis.Command
+    this.#timeoutMs = place.timeoutMs
+    this.#client = place.nodes
+      ? clusterBy(ioredis, place, place.nodes)
+      : new ioredis.Redis(place.url ?? '', optionsOf(place))
+    this.#connecting = new Promise((resolve) => {
+      this.#client.once('ready', resolve).once('close', resolve)
+    })
+    let isAway = false
+    // Unheard, an 'error' would be written to the console.
+    this.#client.on('error', (error: unknown) => {
+      if (!isAway && !this.#closed) log.warn({ err: error }, 'the store cannot be reached; connecting again')
+      isAway = true
+    })
+    this.#client.on('ready', () => {
+      if (isAway) log.info('the store can be reached again')
+      isAway = false
+    })
+  }
+
+  get isCluster(): boolean {
+    return this.#client.isCluster
+  }
+
+  /** What answers for keys: the server, or each master of a cluster. */
+  get masters(): readonly Redis[] {
+    return this.#client.isCluster ? (this.#client as Cluster).nodes('master') : [this.#client as Redis]
+  }
+
+  /** Commands of the same moment go together. */
+  async run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
+    if (this.#client.status !== 'ready') await this.#firstConnection()
+    try {
+      return await work(this.#client)
+    } catch (error) {
+      throw failureOf(error)
+    }
+  }
+
+  script(script: Script, keys: readonly string[], values: readonly (string | number)[]): Promise<any> {
+    return this.run(async (client) => {
+      try {
+        return await client.evalsha(script.hash, keys.length, ...keys, ...values)
+      } catch (error) {
+        if (!isUnknownScript(error)) throw error
+        return await client.eval(script.text, keys.length, ...keys, ...values)
+      }
+    })
+  }
+
+  /** The same, sent at once and alone: for what is a batch of its own. */
+  scriptNow(script: Script, args: readonly (string | number)[]): Promise<any> {
+    return this.run(async (client) => {
+      try {
+        return await this.#sendNow(client, 'evalsha', [script.hash, ...args])
+      } catch (error) {
+        if (!isUnknownScript(error)) throw error
+        return await this.#sendNow(client, 'eval', [script.text, ...args])
+      }
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    if (this.#client.status === 'ready') {
+      await inTime(this.#client.quit(), this.#timeoutMs, () => new Error('no answer')).catch(() => undefined)
+    }
+    this.#client.disconnect()
+  }
+
+  #sendNow(client: RedisClient, name: string, args: readonly (string | number)[]): Promise<unknown> {
+    return client.sendCommand(new this.#Command(name, args as string[], { replyEncoding: 'utf8' })) as Promise<unknown>
+  }
+
+  async #firstConnection(): Promise<void> {
+    if (this.#connecting && !this.#closed) {
+      await inTime(this.#connecting, this.#timeoutMs, () => unavailable())
+      this.#connecting = undefined
+    }
+    if (this.#client.status !== 'ready') throw unavailable()
+  }
+}
+
+/** Of a host that has it: whoever keeps no store in Redis need not install it. */
+export function loadIoredis(): Ioredis {
+  try {
+    return createRequire(import.meta.url)('ioredis')
+  } catch (error) {
+    throw new Error('the store redis needs the package ioredis: npm install ioredis', { cause: error })
+  }
+}
+
+export const optionsOf = ({ timeoutMs }: RedisPlace): RedisOptions => ({
+  connectTimeout: timeoutMs,
+  commandTimeout: timeoutMs,
+  socketTimeout: timeoutMs,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  enableAutoPipelining: true,
+  retryStrategy: delayMsOf,
+  // A replica that was a master: the name may lead to the new one by now.
+  reconnectOnError: (error) => error.message.startsWith('READONLY'),
+})
+
+/** @param attempt from 1 */
+export const delayMsOf = (attempt: number): number =>
+  Math.min(FIRST_DELAY_MS * 2 ** Math.min(attempt - 1, 10), LONGEST_DELAY_MS)
+
+/** What is not in the addresses of the nodes that are found later: who asks, and whether by TLS. */
+function clusterBy(ioredis: Ioredis, place: RedisPlace, nodes: readonly string[]): Cluster {
+  const { username, password, protocol } = new URL(nodes[0] ?? '')
+  const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = optionsOf(place)
+  return new ioredis.Cluster([...nodes], {
+    redisOptions: {
+      ...redisOptions,
+      ...(username ? { username: decodeURIComponent(username) } : {}),
+      ...(password ? { password: decodeURIComponent(password) } : {}),
+      ...(protocol === 'rediss:' ? { tls: {} } : {}),
+    },
+    enableOfflineQueue: false,
+    enableAutoPipelining: true,
+    maxRedirections: MAX_REDIRECTIONS,
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    slotsRefreshTimeout: place.timeoutMs,
+    clusterRetryStrategy: delayMsOf,
+    // Names in certificates are of hosts.
+    ...(protocol === 'rediss:' ? { dnsLookup: (host, done) => done(null, host) } : {}),
+  })
+}
+
+const unavailable = (cause?: unknown) => DependencyUnavailable('the store cannot be reached', { cause })
+
+const isUnknownScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT')
+
+/** Of what a server answers, most is a fault of ours; whatever else fails with it is its absence. */
+function failureOf(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof TenancyError || error instanceof TypeError) return error
+  if (NOT_KEPT_AS_A_NUMBER.test(error.message)) {
+    return InvalidRequest('what is kept under this key is not a counter', { cause: error })
+  }
+  if (error.name === 'ReplyError' && !UNABLE.test(error.message)) return error
+  return unavailable(error)
+}

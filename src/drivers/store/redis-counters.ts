@@ -1,0 +1,217 @@
+/**
+ * Counters in Redis. What is asked in the same moment goes as one script, which does one call after the other: most of what a call
+ * costs is its way there. In a cluster it is one for each tenant, whose keys are in one slot.
+ *
+ * The store's day is guessed by what its clock said last; when it is another one, the script has changed nothing and is asked again.
+ */
+import {
+  COUNTER_TTL_SECONDS,
+  type Counters,
+  checkCounterName,
+  checkCounterOwner,
+  checkStanding,
+  checkTakes,
+  dateOf,
+  dayOf,
+  type Reading,
+  type Readings,
+  type Take,
+  type Taken,
+  tooFar,
+} from '../../kernel/counters.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import type { RedisConnection } from './redis-connection.ts'
+import type { RedisKeys } from './redis-keys.ts'
+import { CLEAR, PUT, READ, READ_ALL, type Script, TAKE } from './redis-scripts.ts'
+
+/** Few enough that nobody else at the server waits long for them, many enough that the way costs little. */
+const CALLS_PER_SCRIPT = 32
+const GUESSES = 3
+const NO_LIMIT = -1
+
+interface Call {
+  readonly tenantId: string
+  readonly takes: readonly Take[]
+  readonly resolve: (taken: Taken) => void
+  readonly reject: (error: unknown) => void
+}
+
+export class RedisCounters implements Counters {
+  readonly #connection: RedisConnection
+  readonly #keys: RedisKeys
+  readonly #clockOffsetMs: () => number
+  #calls: Call[] = []
+  /** How far the store's clock is ahead of this process'. */
+  #aheadMs = 0
+
+  constructor(connection: RedisConnection, keys: RedisKeys, clockOffsetMs: () => number) {
+    this.#connection = connection
+    this.#keys = keys
+    this.#clockOffsetMs = clockOffsetMs
+  }
+
+  async take(tenantId: string, takes: readonly Take[]): Promise<Taken> {
+    checkCounterOwner(tenantId)
+    checkTakes(takes)
+    return new Promise<Taken>((resolve, reject) => {
+      this.#calls.push({ tenantId, takes, resolve, reject })
+      // Later than what is next: whatever arrived together asks together.
+      if (this.#calls.length === 1) setImmediate(() => this.#send())
+    })
+  }
+
+  async read(tenantId: string, name: string): Promise<Reading> {
+    checkCounterOwner(tenantId)
+    checkCounterName(name)
+    const base = this.#keys.counting(tenantId)
+    const [nowMs, today, standing] = await this.#onDay((date) => ({
+      script: READ,
+      keys: [`${base}${date}:${name}`, `${base}snap:${name}`],
+    }))
+    return { today: numberOf(today), standing: numberOf(standing), nowMs }
+  }
+
+  async readAll(tenantId: string): Promise<Readings> {
+    checkCounterOwner(tenantId)
+    const base = this.#keys.counting(tenantId)
+    const [nowMs, ...found] = await this.#onDay((date) => ({
+      script: READ_ALL,
+      keys: [`${base}names`],
+      values: [`${base}${date}:`, `${base}snap:`],
+    }))
+    const today = new Map<string, number>()
+    const standing = new Map<string, number>()
+    for (let index = 0; index < found.length; index += 3) {
+      const [name, count, value] = found.slice(index, index + 3)
+      if (count !== null) today.set(name, Number(count))
+      if (value !== null) standing.set(name, Number(value))
+    }
+    return { today, standing, nowMs }
+  }
+
+  async put(tenantId: string, name: string, value: number): Promise<void> {
+    checkCounterOwner(tenantId)
+    checkStanding(name, value)
+    const base = this.#keys.counting(tenantId)
+    await this.#connection.script(PUT, [`${base}snap:${name}`, `${base}names`], [value, name])
+  }
+
+  async clear(tenantId: string, name?: string): Promise<void> {
+    checkCounterOwner(tenantId)
+    if (name !== undefined) checkCounterName(name)
+    const base = this.#keys.counting(tenantId)
+    await this.#onDay((date) => ({
+      script: CLEAR,
+      keys: [`${base}names`],
+      values: [`${base}${date}:`, `${base}snap:`, name ?? ''],
+    }))
+  }
+
+  #today(): number {
+    return dayOf(Date.now() + this.#aheadMs)
+  }
+
+  /** A script that answers its time, and nothing else when it was given another day than its own. */
+  async #onDay(
+    ask: (date: string) => {
+      script: Script
+      keys: readonly string[]
+      values?: readonly (string | number)[]
+    },
+  ): Promise<readonly any[]> {
+    for (let guess = 0; guess < GUESSES; guess++) {
+      const day = this.#today()
+      const { script, keys, values = [] } = ask(dateOf(day))
+      const answer = await this.#connection.script(script, keys, [day, this.#clockOffsetMs(), ...values])
+      if (this.#isOf(day, answer)) return answer
+    }
+    throw dayless()
+  }
+
+  #isOf(day: number, answer: readonly number[]): boolean {
+    const nowMs = answer[0] as number
+    this.#aheadMs = nowMs - Date.now()
+    return dayOf(nowMs) === day
+  }
+
+  #send(): void {
+    const calls = this.#calls
+    this.#calls = []
+    const parts = this.#connection.isCluster
+      ? [...Map.groupBy(calls, ({ tenantId }) => tenantId).values()].flatMap(portions)
+      : portions(calls)
+    for (const part of parts) {
+      this.#take(part).catch((error) => {
+        for (const { reject } of part) reject(error)
+      })
+    }
+  }
+
+  async #take(calls: readonly Call[]): Promise<void> {
+    for (let guess = 0; guess < GUESSES; guess++) {
+      const day = this.#today()
+      const answer = await this.#connection.scriptNow(TAKE, this.#argumentsOf(calls, day))
+      if (this.#isOf(day, answer)) {
+        settle(calls, answer)
+        return
+      }
+    }
+    throw dayless()
+  }
+
+  #argumentsOf(calls: readonly Call[], day: number): readonly (string | number)[] {
+    const date = dateOf(day)
+    const keys: (string | number)[] = [0]
+    const values: (string | number)[] = [day, this.#clockOffsetMs(), COUNTER_TTL_SECONDS]
+    for (const { tenantId, takes } of calls) {
+      const base = this.#keys.counting(tenantId)
+      keys.push(`${base}names`)
+      values.push(takes.length)
+      for (const { name, amount, limit } of takes) {
+        keys.push(`${base}${date}:${name}`)
+        values.push(amount, limit ?? NO_LIMIT)
+      }
+    }
+    keys[0] = keys.length - 1
+    for (const value of values) keys.push(value)
+    return keys
+  }
+}
+
+function portions(calls: readonly Call[]): (readonly Call[])[] {
+  if (calls.length <= CALLS_PER_SCRIPT) return [calls]
+  const count = Math.ceil(calls.length / CALLS_PER_SCRIPT)
+  return Array.from({ length: count }, (_, index) =>
+    calls.slice(index * CALLS_PER_SCRIPT, (index + 1) * CALLS_PER_SCRIPT),
+  )
+}
+
+/** @param answer the time, then a count for each counter of each call; -1 - count where the call was refused. */
+function settle(calls: readonly Call[], answer: readonly (number | string)[]): void {
+  const nowMs = answer[0] as number
+  let place = 1
+  for (const { takes, resolve, reject } of calls) {
+    const said = answer.slice(place, place + takes.length).map(Number)
+    place += takes.length
+    if ((said[0] as number) >= 0) {
+      resolve({ isAllowed: true, usages: said, nowMs })
+      continue
+    }
+    const usages = said.map((count) => -1 - count)
+    const isOverALimit = takes.some(
+      ({ amount, limit }, index) => amount > 0 && limit !== null && (usages[index] as number) + amount > limit,
+    )
+    if (isOverALimit) resolve({ isAllowed: false, usages, nowMs })
+    else
+      reject(
+        tooFar(
+          takes.find(({ amount }, index) => !Number.isSafeInteger((usages[index] as number) + amount))?.name ?? '',
+        ),
+      )
+  }
+}
+
+const numberOf = (kept: string | null): number | null => (kept === null ? null : Number(kept))
+
+/** Whoever sees the day change at each of several attempts has a clock that cannot be counted by. */
+const dayless = () => DependencyUnavailable('the clock of the store does not stay on one day')

@@ -1,0 +1,114 @@
+/**
+ * Messages from Redis, over one connection of their own, however many channels. It connects again by itself, in a cluster to the
+ * next of its nodes; after each connection every listener's `onGap` is called, because what was sent in between is gone. A
+ * connection that says nothing is asked for a sign of life.
+ */
+import type { Redis } from 'ioredis'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Listening } from '../../kernel/notifications.ts'
+import { delayMsOf, loadIoredis, optionsOf, type RedisPlace } from './redis-connection.ts'
+
+const HEARTBEAT_MS = 1_000
+
+interface Listener {
+  readonly channel: string
+  readonly onMessage: (message: string) => void
+  readonly onGap: () => void
+}
+
+export class RedisSubscriber {
+  readonly #place: RedisPlace
+  readonly #log: Logger
+  readonly #listeners = new Set<Listener>()
+  #client: Redis | undefined
+  #attempts = 0
+  #retry: NodeJS.Timeout | undefined
+  #heartbeat: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(place: RedisPlace, log: Logger) {
+    this.#place = place
+    this.#log = log
+  }
+
+  /** While the server is away the listener is kept, and hears when it is back. */
+  async listen(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening> {
+    const listener = { channel, onMessage, onGap }
+    this.#listeners.add(listener)
+    const client = this.#client
+    if (!client) await this.#connect()
+    else if (client.status === 'ready') await client.subscribe(channel).catch(() => client.disconnect())
+    return {
+      close: async () => {
+        this.#listeners.delete(listener)
+      },
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#listeners.clear()
+    clearTimeout(this.#retry)
+    clearInterval(this.#heartbeat)
+    this.#client?.disconnect()
+  }
+
+  /** Resolves when it hears, or when this attempt has come to nothing. */
+  #connect(): Promise<void> {
+    const { Redis } = loadIoredis()
+    const { url, nodes = [url ?? ''] } = this.#place
+    const node = nodes[this.#attempts % nodes.length] as string
+    const client = new Redis(node, {
+      ...optionsOf(this.#place),
+      // The ping below says whether it is silent; between two messages nothing has to arrive.
+      socketTimeout: undefined,
+      enableAutoPipelining: false,
+      autoResubscribe: false,
+      retryStrategy: () => null,
+    })
+    this.#client = client
+    client.on('error', (error) => this.#log.debug({ err: error }, 'the connection for messages of the store failed'))
+    client.on('message', (channel: string, message: string) => this.#deliver(channel, message))
+    return new Promise((resolve) => {
+      client.once('close', () => {
+        this.#connectLater()
+        resolve()
+      })
+      client.once('ready', () => this.#hear(client).then(resolve, () => client.disconnect()))
+    })
+  }
+
+  async #hear(client: Redis): Promise<void> {
+    const channels = new Set([...this.#listeners].map(({ channel }) => channel))
+    if (channels.size > 0) await client.subscribe(...channels)
+    this.#attempts = 0
+    this.#heartbeat = setInterval(() => client.ping().catch(() => client.disconnect()), HEARTBEAT_MS).unref()
+    for (const { channel, onGap } of this.#listeners) {
+      // Of somebody who came while it was being asked for the others.
+      if (!channels.has(channel)) await client.subscribe(channel)
+      this.#tell(channel, onGap)
+    }
+  }
+
+  #connectLater(): void {
+    clearInterval(this.#heartbeat)
+    if (this.#closed) return
+    this.#attempts += 1
+    if (this.#attempts === 1) this.#log.warn('the connection for messages of the store is lost; connecting again')
+    this.#retry = setTimeout(() => void this.#connect(), delayMsOf(this.#attempts)).unref()
+  }
+
+  #deliver(channel: string, message: string): void {
+    for (const listener of this.#listeners) {
+      if (listener.channel === channel) this.#tell(channel, () => listener.onMessage(message))
+    }
+  }
+
+  #tell(channel: string, hear: () => void): void {
+    try {
+      hear()
+    } catch (error) {
+      this.#log.error({ err: error, channel }, 'a message of the store could not be handled')
+    }
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * The store in Redis or Valkey: one server, or a cluster. It forgets what its configuration lets it forget; sessions and quotas
+ * outlive a restart only where it writes to its disk.
+ *
+ * An expiry is the server's own. `ioredis` is asked for when a store is opened.
+ */
+import type { Logger } from '../../kernel/logger.ts'
+import { checkEntry, checkMessage, type Store } from '../../kernel/store.ts'
+import { RedisConnection, type RedisPlace } from './redis-connection.ts'
+import { RedisCounters } from './redis-counters.ts'
+import { RedisKeys } from './redis-keys.ts'
+import { INCREMENT } from './redis-scripts.ts'
+import { RedisSubscriber } from './redis-subscriber.ts'
+
+const TIMEOUT_MS = 1_000
+const KEYS_PER_SCAN = '1000'
+
+export interface RedisStoreOptions {
+  /** `redis://user:password@host:port/database`; `rediss:` for TLS. */
+  readonly url?: string
+  /** In the place of `url`: some nodes of a cluster, as URLs. */
+  readonly nodes?: readonly string[]
+  /** Before each key and channel, so that others can use the same server. */
+  readonly keyPrefix?: string
+  /** How long an answer is waited for; default 1000. */
+  readonly timeoutMs?: number
+  /** Added to the server's clock where it says which day is counted into, so that a test can travel. */
+  readonly clockOffsetMs?: () => number
+}
+
+/** A `StoreDriver` that asks for nothing but a log. */
+export interface RedisStoreDriver {
+  open(base: { readonly log: Logger }): Store
+}
+
+export function redisStore({ url, nodes, timeoutMs = TIMEOUT_MS, ...options }: RedisStoreOptions): RedisStoreDriver {
+  if ((url === undefined) === (nodes === undefined)) throw new TypeError('the store redis needs either a url or nodes')
+  const place = { url, nodes, timeoutMs }
+  return { open: ({ log }) => storeAt(place, log, options) }
+}
+
+function storeAt(
+  place: RedisPlace,
+  log: Logger,
+  { keyPrefix = '', clockOffsetMs = () => 0 }: Pick<RedisStoreOptions, 'keyPrefix' | 'clockOffsetMs'>,
+): Store {
+  const keys = new RedisKeys(keyPrefix)
+  const connection = new RedisConnection(place, log)
+  const subscriber = new RedisSubscriber(place, log)
+  const channelOf = (channel: string) => `${keyPrefix}channel:${channel}`
+
+  /** What matches one of the patterns, once or more than once. */
+  async function* found(patterns: readonly string[]): AsyncGenerator<readonly string[]> {
+    for (const master of connection.masters) {
+      for (const pattern of patterns) {
+        let cursor = '0'
+        do {
+          const from = cursor
+          const [next, page] = await connection.run(() => master.scan(from, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN))
+          yield page
+          cursor = next
+        } while (cursor !== '0')
+      }
+    }
+  }
+
+  return {
+    name: 'redis',
+    isCache: true,
+    counters: new RedisCounters(connection, keys, clockOffsetMs),
+    async get(owner, key) {
+      checkEntry({ owner, key })
+      return connection.run((client) => client.get(keys.of(owner, key)))
+    },
+    async set(owner, key, value, ttlSeconds) {
+      checkEntry({ owner, key, value, ttlSeconds })
+      const at = keys.of(owner, key)
+      await connection.run((client) =>
+        ttlSeconds === undefined ? client.set(at, value) : client.set(at, value, 'PX', ttlMsOf(ttlSeconds)),
+      )
+    },
+    async setIfAbsent(owner, key, value, ttlSeconds) {
+      checkEntry({ owner, key, value, ttlSeconds })
+      const at = keys.of(owner, key)
+      const answer = await connection.run((client) =>
+        ttlSeconds === undefined ? client.set(at, value, 'NX') : client.set(at, value, 'PX', ttlMsOf(ttlSeconds), 'NX'),
+      )
+      return answer !== null
+    },
+    async take(owner, key) {
+      checkEntry({ owner, key })
+      return connection.run((client) => client.getdel(keys.of(owner, key)))
+    },
+    async delete(owner, key) {
+      checkEntry({ owner, key })
+      await connection.run((client) => client.unlink(keys.of(owner, key)))
+    },
+    async increment(owner, key, amount, ttlSeconds) {
+      checkEntry({ owner, key, amount, ttlSeconds })
+      const ttlMs = ttlSeconds === undefined ? 0 : ttlMsOf(ttlSeconds)
+      return Number(await connection.script(INCREMENT, [keys.of(owner, key)], [amount, ttlMs]))
+    },
+    async list(key) {
+      checkEntry({ owner: null, key })
+      const owners = new Set<string>()
+      for await (const page of found([keys.patternOf(key)])) {
+        for (const one of page) {
+          const owner = keys.ownerOf(one)
+          if (owner && keys.of(owner, key) === one) owners.add(owner)
+        }
+      }
+      const kept = await Promise.all(
+        [...owners].map(async (tenantId) => {
+          const value = await connection.run((client) => client.get(keys.of(tenantId, key)))
+          return value === null ? [] : [{ tenantId, value }]
+        }),
+      )
+      return kept.flat()
+    },
+    async publish(channel, message) {
+      checkMessage({ channel, message })
+      await connection.run((client) => client.publish(channelOf(channel), message))
+    },
+    async subscribe(channel, onMessage, onGap) {
+      checkMessage({ channel })
+      return subscriber.listen(channelOf(channel), onMessage, onGap)
+    },
+    async purge(tenantId) {
+      checkEntry({ owner: tenantId })
+      for await (const page of found(keys.patternsOf(tenantId))) {
+        const own = page.filter((key) => keys.ownerOf(key) === tenantId)
+        await Promise.all(own.map((key) => connection.run((client) => client.unlink(key))))
+      }
+    },
+    async ping() {
+      await connection.run((client) => client.ping())
+    },
+    async close() {
+      subscriber.close()
+      await connection.close()
+    },
+  }
+}
+
+const ttlMsOf = (ttlSeconds: number): number => Math.ceil(ttlSeconds * 1_000)

@@ -1,0 +1,126 @@
+/**
+ * Counters of a day, and values that stand, per tenant: what quotas are kept in. They are a part of the store, because only the
+ * store can check and add in one step for all processes, and because the day is the store's: of processes with differing clocks
+ * all count into the same one.
+ *
+ *   today     one counter per tenant, name and UTC day; whole numbers; gone 48 h after its last write at the earliest
+ *   standing  one value per tenant and name, as it was put; it stays
+ *
+ * In Redis: `quota:{<tenant>}:<yyyy-mm-dd>:<name>`, `quota:{<tenant>}:snap:<name>`.
+ */
+import { InvalidRequest } from './errors.ts'
+import { isStorable } from './storable.ts'
+
+export const COUNTER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+export const DAY_MS = 86_400_000
+/** After its last write nobody can count into a day any more; yesterday's is kept for whoever looks into the store. */
+export const COUNTER_TTL_SECONDS = 48 * 3_600
+const MAX_TENANT_LENGTH = 128
+
+/** One of several that are added to all together, or not at all. */
+export interface Take {
+  readonly name: string
+  /** A whole number of 0 or more. 0 adds nothing, writes nothing, and is always allowed. */
+  readonly amount: number
+  /** What the counter may be at most afterwards; null: whatever it comes to. */
+  readonly limit: number | null
+}
+
+export interface Taken {
+  /** False: one of them would have passed its limit, and none was added to. */
+  readonly isAllowed: boolean
+  /** What the counters are after it, in the order they were asked in. */
+  readonly usages: readonly number[]
+  /** By the store's clock; which day was counted into follows from it. */
+  readonly nowMs: number
+}
+
+export interface Reading {
+  /** Null: there is none. */
+  readonly today: number | null
+  readonly standing: number | null
+  readonly nowMs: number
+}
+
+export interface Readings {
+  readonly today: ReadonlyMap<string, number>
+  readonly standing: ReadonlyMap<string, number>
+  readonly nowMs: number
+}
+
+/** Each method is one step and one round trip. Throws `E_DEPENDENCY_UNAVAILABLE` when the store cannot be reached in time. */
+export interface Counters {
+  /** Adds to all or to none; names differ from one another. `E_INVALID_REQUEST` when one could not be told exactly any more. */
+  take(tenantId: string, takes: readonly Take[]): Promise<Taken>
+  read(tenantId: string, name: string): Promise<Reading>
+  /** Whatever is counted of a tenant today, and whatever stands. */
+  readAll(tenantId: string): Promise<Readings>
+  /** Puts a standing value: any number of 0 or more. */
+  put(tenantId: string, name: string, value: number): Promise<void>
+  /** Removes today's counter and the standing value; of one name, or of all. */
+  clear(tenantId: string, name?: string): Promise<void>
+}
+
+export const dayOf = (nowMs: number): number => Math.floor(nowMs / DAY_MS)
+
+/** `2026-11-21` */
+export const dateOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
+
+/** What each driver asks of its arguments, so that all refuse the same. On the path of every request, so without a schema. */
+export function checkTakes(takes: readonly Take[]): void {
+  if (takes.length === 0) throw InvalidRequest('nothing is named that could be counted')
+  const first = takes[0] as Take
+  checkTake(first)
+  if (takes.length === 1) return
+  const names = new Set<string>()
+  for (const take of takes) {
+    checkTake(take)
+    if (names.has(take.name)) throw InvalidRequest(`"${take.name}" is named twice`)
+    names.add(take.name)
+  }
+}
+
+function checkTake({ name, amount, limit }: Take): void {
+  checkCounterName(name)
+  if (!Number.isSafeInteger(amount) || amount < 0) {
+    throw InvalidRequest(`the amount of "${name}" is not a whole number of 0 or more`)
+  }
+  if (limit !== null && !(limit >= 0 && limit < Number.POSITIVE_INFINITY)) {
+    throw InvalidRequest(`the limit of "${name}" is not a number of 0 or more`)
+  }
+}
+
+export function checkCounterOwner(tenantId: string): void {
+  if (tenantId.length === 0 || tenantId.length > MAX_TENANT_LENGTH || !isStorable(tenantId)) {
+    throw InvalidRequest('whose counter it is says no tenant that could be kept')
+  }
+}
+
+export function checkCounterName(name: string): void {
+  if (!COUNTER_NAME.test(name)) throw InvalidRequest(`"${name}" does not match ${COUNTER_NAME.source}`)
+}
+
+export function checkStanding(name: string, value: number): void {
+  checkCounterName(name)
+  if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) {
+    throw InvalidRequest(`the value of "${name}" is not a number of 0 or more`)
+  }
+}
+
+/**
+ * What becomes of a call that finds these usages. A limit that would be passed refuses it, whatever else is wrong with it.
+ * The law for every driver; those that decide inside of a server say the same in its language.
+ */
+export function takenFrom(usages: readonly number[], takes: readonly Take[]): Omit<Taken, 'nowMs'> {
+  const after = takes.map(({ amount }, index) => (usages[index] as number) + amount)
+  const isRefused = takes.some(
+    ({ amount, limit }, index) => amount > 0 && limit !== null && (after[index] as number) > limit,
+  )
+  if (isRefused) return { isAllowed: false, usages }
+  const far = takes.find((_, index) => !Number.isSafeInteger(after[index]))
+  if (far) throw tooFar(far.name)
+  return { isAllowed: true, usages: after }
+}
+
+/** Beyond this a JavaScript number no longer tells one count from the next. */
+export const tooFar = (name: string) => InvalidRequest(`"${name}" would count beyond ${Number.MAX_SAFE_INTEGER}`)

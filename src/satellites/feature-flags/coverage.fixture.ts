@@ -1,0 +1,60 @@
+/** The cases of this satellite for test/coverage.test.ts. */
+import type { Part } from '../../../test/contract/row.ts'
+
+const absent = { tenant: 'none' } as const
+const deleted = { given: ['DELETE /tenants/{id}'] } as const
+const params = { key: 'new-checkout' } as const
+const body = { enabled: true, rolloutPercent: 25 } as const
+const given = ['PUT /tenants/{id}/feature-flags/new-checkout {"enabled":true,"rollout_percent":50}'] as const
+const context = { tenantId: '{id}', targetingKey: 'ann' } as const
+
+export const part: Part = {
+  operations: {
+    'featureFlags.list': {
+      success: { given },
+      wrong: { query: { cursor: 'nowhere' } },
+      also: { E_TENANT_NOT_FOUND: absent },
+    },
+    'featureFlags.set': {
+      success: { given, params, body },
+      wrong: { params, body: { enabled: true, rolloutPercent: 101 } },
+      also: {
+        201: { params, body },
+        E_TENANT_NOT_FOUND: { ...absent, params, body },
+        E_TENANT_STATE: { ...deleted, params, body },
+      },
+    },
+    'featureFlags.delete': {
+      success: { given, params },
+      wrong: { params: { key: 'new/checkout' } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, params },
+        E_TENANT_STATE: { ...deleted, params },
+        E_FLAG_NOT_FOUND: { params },
+      },
+    },
+    'featureFlags.evaluate': {
+      success: { given, params, body: { bucketKey: 'ann', attributes: { plan: 'pro' } } },
+      wrong: { given, params, body: { tenantId: '{id}' } },
+    },
+    'ofrep.evaluate': {
+      success: { given, params, body: { context } },
+      wrong: { given, params, body: { context: { tenantId: 'No Id' } } },
+      also: { E_FLAG_NOT_FOUND: { params, body: { context } } },
+    },
+    'ofrep.evaluateAll': {
+      success: { given, body: { context } },
+      wrong: { given, body: {} },
+      also: { 304: { given, body: { context }, headers: { 'if-none-match': '*' } } },
+    },
+  },
+  commands: {
+    'tenant:flags:list': { given, line: ['{id}'] },
+    'tenant:flags:set': { line: ['{id}', 'new-checkout', '--enabled', '--rollout', '25', '--bucket-key', 'userId'] },
+    'tenant:flags:delete': { given, line: ['{id}', 'new-checkout'] },
+    'tenant:flags:explain': {
+      given,
+      line: ['{id}', 'new-checkout', '--bucket-key', 'ann', '--attribute', 'plan=pro', '--attribute', 'seats=5'],
+    },
+  },
+}

@@ -1,0 +1,201 @@
+/**
+ * Flags of tenants: asked by the host on every request, set by an admin.
+ *
+ * What is known is answered without a promise of its own, a query or anything that has to be collected later. Asked in a
+ * transaction, a flag is what that transaction sees, and nothing of it is kept.
+ */
+import { DependencyUnavailable, type TenancyError } from '../../kernel/errors.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Sample, Series } from '../../kernel/metrics.ts'
+import type { PageOf } from '../../kernel/page.ts'
+import { TENANT_ID } from '../../tenants/tenant.ts'
+import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './flag.ts'
+import { FlagCache, type Found } from './flag-cache.ts'
+import { type ChangeListener, FlagChanges } from './flag-changes.ts'
+import { FlagReads } from './flag-reads.ts'
+import { FlagRecords, type FlagWritten, type PageWish } from './flag-records.ts'
+import { type Evaluation, type EvaluationContext, evaluate, isInRollout, REASONS, sourceOf } from './rollout.ts'
+import { SharedFlags } from './shared-flags.ts'
+
+const ON = Promise.resolve(true)
+const OFF = Promise.resolve(false)
+const NO_SUCH_FLAG: Found = { rule: undefined, isKnown: true }
+const TOLD_EVERY_MS = 1_000
+
+/** An evaluation with what it was made of. */
+export interface Explanation extends Evaluation {
+  readonly key: string
+  /** What was hashed; null when nothing was. */
+  readonly value: string | null
+  /** Where that is from: `bucketKey`, `tenantId`, or the name of an attribute. */
+  readonly valueFrom: string | null
+}
+
+export class FeatureFlags {
+  readonly #kernel: Kernel
+  readonly #reads: FlagReads
+  readonly #changes: FlagChanges
+  readonly #records: FlagRecords
+  readonly #cache: FlagCache
+  readonly #counts = { STATIC: 0, SPLIT: 0, DISABLED: 0, FLAG_NOT_FOUND: 0, STALE: 0, ERROR: 0 }
+  #toldAt = Number.NEGATIVE_INFINITY
+
+  constructor(kernel: Kernel, ttlSeconds: number) {
+    const shared = kernel.store.isCache ? new SharedFlags(kernel, ttlSeconds) : undefined
+    const changes = new FlagChanges(kernel)
+    this.#kernel = kernel
+    this.#changes = changes
+    this.#reads = new FlagReads(kernel.database)
+    this.#records = new FlagRecords(kernel, changes, shared)
+    this.#cache = new FlagCache({ kernel, reads: this.#reads, shared, ttlSeconds, changes })
+    changes.subscribe((tenantId) => (tenantId === undefined ? this.#cache.doubtAll() : this.#cache.doubt(tenantId)))
+    changes.listen()
+  }
+
+  /**
+   * Whether a flag is on. It does not throw for a flag: one that is not there is off, and while the database is away the last
+   * known value holds. When a policy is `fail-closed`, `E_DEPENDENCY_UNAVAILABLE`.
+   */
+  isEnabled(flagKey: string, context: EvaluationContext): Promise<boolean> {
+    if (!this.#kernel.database.inTransaction) {
+      const found = this.#cache.peek(context.tenantId, flagKey)
+      if (found !== undefined) return this.#isOn(found, context) ? ON : OFF
+    }
+    return this.#find(flagKey, context).then((found) => this.#evaluated(found, context).enabled)
+  }
+
+  /** The same with the reason, and what it was decided by. */
+  async explain(flagKey: string, context: EvaluationContext): Promise<Explanation> {
+    const isPeeking = !this.#kernel.database.inTransaction
+    const known = isPeeking ? this.#cache.peek(context.tenantId, flagKey) : undefined
+    return this.#explained(flagKey, known ?? (await this.#find(flagKey, context)), context)
+  }
+
+  /** Every flag that a tenant has, by key, as `explain` answers it; asked anew. */
+  async explainAll(context: EvaluationContext): Promise<Explanation[]> {
+    const { tenantId } = context
+    this.#changes.listen()
+    const all = TENANT_ID.test(tenantId) ? await this.#findAll(tenantId) : []
+    return all
+      .map((found) => found.rule && this.#explained(found.rule.key, found, context))
+      .filter((explanation) => explanation !== undefined)
+      .toSorted((one, other) => (one.key < other.key ? -1 : 1))
+  }
+
+  /** A page of a tenant's flags, by key. `E_TENANT_NOT_FOUND`; a deleted tenant still has its flags. */
+  list(tenantId: string, wish: PageWish = {}): Promise<PageOf<FeatureFlag>> {
+    return this.#records.list(tenantId, wish)
+  }
+
+  /** Full state: what is left out is null. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when deleted, or a 400. */
+  set(tenantId: string, key: string, request: FlagRequest): Promise<FlagWritten> {
+    return this.#records.set(tenantId, key, request)
+  }
+
+  /** As `set`, but what is left out stays; a flag that is not there begins as off. */
+  edit(tenantId: string, key: string, edits: Partial<FlagSettings>): Promise<FlagWritten> {
+    return this.#records.edit(tenantId, key, edits)
+  }
+
+  /** `E_FLAG_NOT_FOUND`, else as `set`. */
+  delete(tenantId: string, key: string): Promise<void> {
+    return this.#records.delete(tenantId, key)
+  }
+
+  /** Gives a clone the flags of the tenant that it was made from; in the transaction that makes it active. */
+  copy(sourceId: string, tenantId: string): Promise<void> {
+    return this.#records.copy(sourceId, tenantId)
+  }
+
+  /** Removes what a purged tenant had. */
+  forget(tenantId: string): Promise<void> {
+    return this.#records.forget(tenantId)
+  }
+
+  /** Hears of every change of flags, made by whichever process. Returns a function that ends it. */
+  onChange(listener: ChangeListener): () => void {
+    return this.#changes.subscribe(listener)
+  }
+
+  series(): readonly Series[] {
+    const samples = (): Sample[] => REASONS.map((reason) => ({ labels: { reason }, value: this.#counts[reason] }))
+    return [
+      {
+        name: 'multitenancy_flag_evaluations_total',
+        help: 'How often a flag was evaluated, by the reason of the answer',
+        type: 'counter',
+        collect: samples,
+      },
+    ]
+  }
+
+  stop(): Promise<void> {
+    return this.#changes.stop()
+  }
+
+  /** `evaluate` of what is known for sure, without an object. */
+  #isOn({ rule }: Found, context: EvaluationContext): boolean {
+    if (rule === undefined) {
+      this.#counts.FLAG_NOT_FOUND++
+      return false
+    }
+    if (!rule.enabled) {
+      this.#counts.DISABLED++
+      return false
+    }
+    if (rule.rolloutPercent === null) {
+      this.#counts.STATIC++
+      return true
+    }
+    this.#counts.SPLIT++
+    return isInRollout(rule, rule.rolloutPercent, context)
+  }
+
+  async #find(flagKey: string, { tenantId }: EvaluationContext): Promise<Found> {
+    if (!isFlagKey(flagKey) || typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) return NO_SUCH_FLAG
+    this.#changes.listen()
+    if (!this.#kernel.database.inTransaction) return this.#decided(tenantId, await this.#cache.find(tenantId, flagKey))
+    try {
+      return { rule: await this.#reads.one(tenantId, flagKey), isKnown: true }
+    } catch (error) {
+      const failure = DependencyUnavailable('Flags cannot be read at the moment.', { cause: error })
+      return this.#decided(tenantId, this.#cache.lastKnown(tenantId, flagKey, failure))
+    }
+  }
+
+  async #findAll(tenantId: string): Promise<readonly Found[]> {
+    if (this.#kernel.database.inTransaction) {
+      return (await this.#reads.all(tenantId)).map((rule) => ({ rule, isKnown: true }))
+    }
+    const { found, failure } = await this.#cache.all(tenantId)
+    if (failure) this.#degrade(tenantId, failure)
+    return found
+  }
+
+  #decided(tenantId: string, found: Found): Found {
+    if (found.failure) this.#degrade(tenantId, found.failure)
+    return found
+  }
+
+  /** Returns when it is to go on with what is known; of that it is told once a second, not for every flag of every request. */
+  #degrade(tenantId: string, failure: TenancyError): void {
+    const { resilience } = this.#kernel
+    const now = performance.now()
+    if (resilience.policyOf('database.flags') === 'fail-open' && now - this.#toldAt < TOLD_EVERY_MS) return
+    this.#toldAt = now
+    resilience.degrade('database.flags', 'flags.evaluate', tenantId, failure)
+  }
+
+  #evaluated({ rule, isKnown, failure }: Found, context: EvaluationContext): Evaluation {
+    const evaluation = evaluate(rule, context)
+    const reason = failure === undefined ? evaluation.reason : isKnown ? 'STALE' : 'ERROR'
+    this.#counts[reason]++
+    return { ...evaluation, reason }
+  }
+
+  #explained(key: string, found: Found, context: EvaluationContext): Explanation {
+    const evaluation = this.#evaluated(found, context)
+    const source = found.rule && evaluation.bucket !== null ? sourceOf(found.rule, context) : undefined
+    return { key, ...evaluation, value: source?.value ?? null, valueFrom: source?.from ?? null }
+  }
+}

@@ -1,0 +1,248 @@
+/**
+ * What this process knows of flags: by tenant, then by key, a flag's rule or that there is none; never what came out for anybody.
+ *
+ *               load                       TTL passed while changes are heard: served, and loaded again beside
+ *   unknown ──────────────► fresh ─────────────────────────────────────────────────────────────► fresh
+ *                           │   ▲
+ *   a change was heard or   │   │ load
+ *   made; unheard for 5 s;  ▼   │
+ *   a gap in what is heard  doubtful ──(the database is away)──► the last known value, said to be stale
+ *
+ * 1. What is doubtful is loaded before it is served, from the database and not from the store.
+ * 2. A load that began before a change was heard leaves what is doubtful doubtful, and nobody who asks after it waits for it.
+ * 3. Of loads of one flag, the one that began last is kept.
+ * 4. Of callers who ask for the same there is one load. All loads of a tick are one query (flag-reads.ts).
+ * 5. A failed load is the last one for a second: until then nobody waits, and then one tries for all.
+ * 6. What was known is never thrown away but for room: an outage may last longer than any TTL.
+ */
+import { LRUCache } from 'lru-cache'
+import { DependencyUnavailable, type TenancyError } from '../../kernel/errors.ts'
+import { inTime } from '../../kernel/in-time.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { FlagChanges } from './flag-changes.ts'
+import { type FlagReads, READ_TIMEOUT_MS } from './flag-reads.ts'
+import type { FlagRule } from './rollout.ts'
+import type { SharedFlags } from './shared-flags.ts'
+
+const KNOWN_TENANTS = 10_000
+const KNOWN_FLAGS = 200_000
+/** So that one tenant does not drive out all others by asking for flags that are not there. */
+const KNOWN_FLAGS_OF_TENANT = 5_000
+const DEAF_TTL_MS = 5_000
+const RETRY_MS = 1_000
+
+/** What is said of a flag. */
+export interface Found {
+  readonly rule: FlagRule | undefined
+  /** Why the database could not be asked; then `rule` is the last known one. */
+  readonly failure?: TenancyError
+  /** False when nothing was known either. */
+  readonly isKnown: boolean
+}
+
+interface Entry extends Found {
+  /** Which load it is from, in the order in which they began. */
+  readonly load: number
+  readonly at: number
+  /** The time without a gap in what is heard that it was loaded in. */
+  readonly period: number
+  /** From when on it is loaded again while it is served. */
+  dueAt: number
+  isDoubtful: boolean
+}
+
+interface TenantFlags {
+  readonly entries: Map<string, Entry>
+  readonly loading: Map<string, Promise<Found>>
+  /** Rises with every change that is heard of. */
+  generation: number
+}
+
+export interface FlagCacheParts {
+  readonly kernel: Kernel
+  readonly reads: FlagReads
+  /** When the store is worth asking first. */
+  readonly shared: SharedFlags | undefined
+  readonly ttlSeconds: number
+  readonly changes: Pick<FlagChanges, 'isHearing'>
+}
+
+export class FlagCache {
+  readonly #parts: FlagCacheParts
+  readonly #ttlMs: number
+  readonly #tenants = new LRUCache<string, TenantFlags>({ max: KNOWN_TENANTS, maxSize: KNOWN_FLAGS })
+  #period = 0
+  #loads = 0
+  #outage: { readonly failure: TenancyError; readonly retryAt: number; isTrying: boolean } | undefined
+
+  constructor(parts: FlagCacheParts) {
+    this.#parts = parts
+    this.#ttlMs = parts.ttlSeconds * 1_000
+  }
+
+  /** What can be said at once. */
+  peek(tenantId: string, key: string): Found | undefined {
+    const flags = this.#tenants.get(tenantId)
+    if (flags === undefined) return undefined
+    const entry = flags.entries.get(key)
+    if (entry === undefined || entry.isDoubtful || entry.period !== this.#period) return undefined
+    const now = performance.now()
+    if (!this.#parts.changes.isHearing) return now - entry.at < Math.min(DEAF_TTL_MS, this.#ttlMs) ? entry : undefined
+    if (now >= entry.dueAt) this.#renew(tenantId, key, flags, entry, now)
+    return entry
+  }
+
+  /** Loads what `peek` did not know. Throws only what the policy of the store does. */
+  async find(tenantId: string, key: string): Promise<Found> {
+    const flags = this.#flagsOf(tenantId)
+    const entry = flags.entries.get(key)
+    if (!entry || !this.#outage) return this.#load(tenantId, key, flags)
+    const { failure } = this.#outage
+    if (this.#mayTry()) this.#loadBeside(tenantId, key, flags)
+    return lastKnown(entry, failure)
+  }
+
+  /** What there is to say while the database is away. */
+  lastKnown(tenantId: string, key: string, failure: TenancyError): Found {
+    return lastKnown(this.#tenants.peek(tenantId)?.entries.get(key), failure)
+  }
+
+  /** All flags of a tenant, asked anew; those that are known when the database is away. */
+  async all(tenantId: string): Promise<{ found: readonly Found[]; failure?: TenancyError }> {
+    const flags = this.#flagsOf(tenantId)
+    const known = (failure: TenancyError) => {
+      return { found: [...flags.entries.values()].map((entry) => lastKnown(entry, failure)), failure }
+    }
+    if (this.#outage && !this.#mayTry()) return known(this.#outage.failure)
+    const begun = this.#begin(flags)
+    try {
+      const rules = await this.#read(this.#parts.reads.all(tenantId))
+      for (const rule of rules) this.#keep(tenantId, flags, rule.key, rule, begun)
+      return { found: rules.map((rule) => ({ rule, isKnown: true })) }
+    } catch (error) {
+      return known(this.#failed(error))
+    }
+  }
+
+  /** Flags of a tenant have changed. */
+  doubt(tenantId: string): void {
+    const flags = this.#tenants.peek(tenantId)
+    if (!flags) return
+    flags.generation++
+    flags.loading.clear()
+    for (const entry of flags.entries.values()) entry.isDoubtful = true
+  }
+
+  /** Changes can be heard (again), and some may have been missed. */
+  doubtAll(): void {
+    this.#period++
+    this.#outage = undefined
+    for (const { loading } of this.#tenants.values()) loading.clear()
+  }
+
+  #flagsOf(tenantId: string): TenantFlags {
+    const known = this.#tenants.get(tenantId)
+    if (known) return known
+    const flags: TenantFlags = { entries: new Map(), loading: new Map(), generation: 0 }
+    this.#tenants.set(tenantId, flags, { size: 1 })
+    return flags
+  }
+
+  #renew(tenantId: string, key: string, flags: TenantFlags, entry: Entry, now: number): void {
+    entry.dueAt = now + RETRY_MS // whoever asks meanwhile does not begin another
+    if (this.#mayTry()) this.#loadBeside(tenantId, key, flags)
+  }
+
+  #loadBeside(tenantId: string, key: string, flags: TenantFlags): void {
+    this.#load(tenantId, key, flags).catch((error) =>
+      this.#parts.kernel.log.debug({ err: error, tenantId, key }, 'a flag could not be loaded again'),
+    )
+  }
+
+  #mayTry(): boolean {
+    return !this.#outage || (!this.#outage.isTrying && performance.now() >= this.#outage.retryAt)
+  }
+
+  #load(tenantId: string, key: string, flags: TenantFlags): Promise<Found> {
+    const running = flags.loading.get(key)
+    if (running) return running
+    const started: Promise<Found> = this.#loaded(tenantId, key, flags).finally(() => {
+      if (flags.loading.get(key) === started) flags.loading.delete(key)
+    })
+    flags.loading.set(key, started)
+    return started
+  }
+
+  async #loaded(tenantId: string, key: string, flags: TenantFlags): Promise<Found> {
+    const { reads, shared } = this.#parts
+    const begun = this.#begin(flags)
+    const entry = flags.entries.get(key)
+    if (shared && (!entry || this.#isUndoubted(entry))) {
+      const kept = await shared.get(tenantId, key)
+      if (kept) return this.#keep(tenantId, flags, key, kept.rule, begun)
+    }
+    if (this.#outage && !this.#mayTry()) return lastKnown(entry, this.#outage.failure)
+    try {
+      const rule = await this.#read(reads.one(tenantId, key))
+      const kept = this.#keep(tenantId, flags, key, rule, begun)
+      if (shared && !kept.isDoubtful) void shared.fill(tenantId, key, rule, begun.at)
+      return kept
+    } catch (error) {
+      return lastKnown(flags.entries.get(key), this.#failed(error))
+    }
+  }
+
+  #isUndoubted({ isDoubtful, period }: Entry): boolean {
+    return !isDoubtful && period === this.#period && this.#parts.changes.isHearing
+  }
+
+  #begin({ generation }: TenantFlags): Begun {
+    return { load: ++this.#loads, at: performance.now(), generation, period: this.#period }
+  }
+
+  async #read<T>(answer: Promise<T>): Promise<T> {
+    if (this.#outage) this.#outage.isTrying = true
+    const read = await inTime(answer, READ_TIMEOUT_MS, () => unavailable(new Error('the read took too long')))
+    this.#outage = undefined
+    return read
+  }
+
+  #failed(error: unknown): TenancyError {
+    const failure = DependencyUnavailable.matches(error) ? error : unavailable(error)
+    if (!this.#outage) this.#parts.kernel.log.warn({ err: error }, 'flags cannot be read; what is known is served')
+    this.#outage = { failure, retryAt: performance.now() + RETRY_MS, isTrying: false }
+    return failure
+  }
+
+  /** What was read, for whoever waits for it; it is kept unless a later load was quicker. */
+  #keep(tenantId: string, flags: TenantFlags, key: string, rule: FlagRule | undefined, begun: Begun): Entry {
+    const { load, at, generation, period } = begun
+    const isDoubtful = generation !== flags.generation || period !== this.#period
+    const entry: Entry = { rule, isKnown: true, load, at, period, dueAt: at + this.#ttlMs, isDoubtful }
+    const { entries } = flags
+    const before = entries.get(key)
+    if (before && before.load > load) return entry
+    if (!before && entries.size >= KNOWN_FLAGS_OF_TENANT) entries.delete(entries.keys().next().value ?? '')
+    entries.set(key, entry)
+    if (!before && this.#tenants.peek(tenantId) === flags) {
+      this.#tenants.delete(tenantId) // what is set again as it is keeps its size
+      this.#tenants.set(tenantId, flags, { size: entries.size })
+    }
+    return entry
+  }
+}
+
+interface Begun {
+  readonly load: number
+  readonly at: number
+  readonly generation: number
+  readonly period: number
+}
+
+const lastKnown = (entry: Entry | undefined, failure: TenancyError): Found => ({
+  rule: entry?.rule,
+  isKnown: entry !== undefined,
+  failure,
+})
+
+const unavailable = (cause?: unknown) => DependencyUnavailable('Flags cannot be read at the moment.', { cause })

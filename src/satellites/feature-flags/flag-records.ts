@@ -1,0 +1,165 @@
+/**
+ * Flags as rows. A write locks its tenant, so that of two one comes after the other, and commits together with its record, its
+ * event and the notification that tells every process. One that changes nothing says nothing.
+ */
+import { randomUUID } from 'node:crypto'
+import { recordChange } from '../../kernel/changes.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { DEFAULT_LIMIT, type PageOf } from '../../kernel/page.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { assertTenantExists, lockTenant } from '../../tenants/existing.ts'
+import { FlagNotFound } from './errors.ts'
+import { FeatureFlagChanged } from './events.ts'
+import {
+  type FeatureFlag,
+  FlagKey,
+  type FlagRequest,
+  type FlagSettings,
+  sameSettings,
+  settingsIn,
+  settingsOf,
+  toFlag,
+} from './flag.ts'
+import type { FlagChanges } from './flag-changes.ts'
+import type { SharedFlags } from './shared-flags.ts'
+import type { FlagRow, FlagTables } from './tables.ts'
+
+export interface FlagWritten {
+  readonly flag: FeatureFlag
+  readonly isCreated: boolean
+}
+
+export interface PageWish {
+  readonly limit?: number
+  readonly cursor?: string | undefined
+}
+
+export class FlagRecords {
+  readonly #kernel: Kernel
+  readonly #changes: FlagChanges
+  readonly #shared: SharedFlags | undefined
+
+  constructor(kernel: Kernel, changes: FlagChanges, shared: SharedFlags | undefined) {
+    this.#kernel = kernel
+    this.#changes = changes
+    this.#shared = shared
+  }
+
+  async list(tenantId: string, { limit = DEFAULT_LIMIT, cursor }: PageWish): Promise<PageOf<FeatureFlag>> {
+    const { database, cursors } = this.#kernel
+    await assertTenantExists(database, tenantId)
+    const list = `featureFlags ${tenantId}`
+    const [after = ''] = cursors.decode(list, cursor) ?? []
+    const rows = await this.#rows(tenantId)
+      .where('key', '>', after)
+      .orderBy('key')
+      .limit(limit + 1)
+      .execute()
+    return cursors.page(list, rows, limit, toFlag, ({ key }) => [key])
+  }
+
+  async set(tenantId: string, key: string, request: FlagRequest): Promise<FlagWritten> {
+    const settings = settingsOf(request)
+    return this.#write(tenantId, parsed(FlagKey, key, 'key'), () => settings)
+  }
+
+  async edit(tenantId: string, key: string, edits: Partial<FlagSettings>): Promise<FlagWritten> {
+    return this.#write(tenantId, parsed(FlagKey, key, 'key'), (before) =>
+      settingsOf({ enabled: false, ...(before && settingsIn(before)), ...edits }),
+    )
+  }
+
+  async delete(tenantId: string, key: string): Promise<void> {
+    const { database } = this.#kernel
+    await database.transaction(async () => {
+      await lockTenant(database, tenantId)
+      const before = await this.#row(tenantId, key)
+      if (!before) throw FlagNotFound(`The tenant "${tenantId}" has no such flag.`)
+      await this.#remove(tenantId).where('key', '=', key).execute()
+      await this.#say('featureFlags.delete', before, settingsIn(before), null)
+    })
+  }
+
+  async copy(sourceId: string, tenantId: string): Promise<void> {
+    const rows = await this.#rows(sourceId).execute()
+    if (rows.length === 0) return
+    const now = this.#kernel.clock.now()
+    const copies = rows.map((row) => ({ ...row, id: randomUUID(), tenantId, createdAt: now, updatedAt: now }))
+    await this.#kernel.database.query<FlagTables>().insertInto('featureFlags').values(copies).execute()
+    await this.#announce(
+      tenantId,
+      rows.map(({ key }) => key),
+    )
+  }
+
+  /** What the store has goes with the tenant, or by its expiry. */
+  async forget(tenantId: string): Promise<void> {
+    await this.#remove(tenantId).execute()
+    await this.#announce(tenantId, [])
+  }
+
+  async #write(
+    tenantId: string,
+    key: string,
+    next: (before: FlagRow | undefined) => FlagSettings,
+  ): Promise<FlagWritten> {
+    const { database, clock } = this.#kernel
+    return database.transaction(async () => {
+      await lockTenant(database, tenantId)
+      const before = await this.#row(tenantId, key)
+      const settings = next(before)
+      if (before && sameSettings(before, settings)) return { flag: toFlag(before), isCreated: false }
+      const now = clock.now()
+      const row: FlagRow = {
+        ...(before ?? { id: randomUUID(), tenantId, key, createdAt: now }),
+        ...settings,
+        updatedAt: now,
+      }
+      await this.#put(row)
+      await this.#say('featureFlags.set', row, before ? settingsIn(before) : null, settings)
+      return { flag: toFlag(row), isCreated: before === undefined }
+    })
+  }
+
+  async #say(
+    action: string,
+    { tenantId, key }: FlagRow,
+    before: FlagSettings | null,
+    after: FlagSettings | null,
+  ): Promise<void> {
+    const { events } = this.#kernel
+    await recordChange(events, { action, tenantId, target: `featureFlag:${key}`, before, after })
+    await this.#announce(tenantId, [key])
+    await events.publish(FeatureFlagChanged, { tenantId, key, before, after })
+  }
+
+  async #announce(tenantId: string, keys: readonly string[]): Promise<void> {
+    await this.#shared?.announce(tenantId, keys)
+    await this.#changes.tell(tenantId, async () => this.#shared?.settle(tenantId, keys))
+  }
+
+  async #put({ id, tenantId, key, createdAt, ...settings }: FlagRow): Promise<void> {
+    await this.#kernel.database
+      .query<FlagTables>()
+      .insertInto('featureFlags')
+      .values({ id, tenantId, key, createdAt, ...settings })
+      .onConflict((conflict) => conflict.columns(['tenantId', 'key']).doUpdateSet(settings))
+      .execute()
+  }
+
+  #row(tenantId: string, key: string): Promise<FlagRow | undefined> {
+    return this.#rows(tenantId).where('key', '=', key).executeTakeFirst()
+  }
+
+  #rows(tenantId: string) {
+    return this.#kernel.database
+      .query<FlagTables>()
+      .selectFrom('featureFlags')
+      .selectAll()
+      .where('tenantId', '=', tenantId)
+  }
+
+  #remove(tenantId: string) {
+    return this.#kernel.database.query<FlagTables>().deleteFrom('featureFlags').where('tenantId', '=', tenantId)
+  }
+}

@@ -1,0 +1,43 @@
+import { z } from 'zod'
+import { on } from '../../kernel/events.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { defineSatellite } from '../../satellite.ts'
+import { TenantCloned, TenantPurged } from '../../tenants/events.ts'
+import { commands } from './commands.ts'
+import { FeatureFlagChanged } from './events.ts'
+import { FeatureFlags } from './feature-flags.ts'
+import { ofrepOperations } from './ofrep.ts'
+import { operations } from './operations.ts'
+import { tables } from './tables.ts'
+
+export { FeatureFlagChanged } from './events.ts'
+export type { Explanation, FeatureFlags } from './feature-flags.ts'
+export type { FeatureFlag, FlagRequest, FlagSettings } from './flag.ts'
+export type { Evaluation, EvaluationContext, Reason } from './rollout.ts'
+
+const Options = z.strictObject({
+  /** Seconds after which a flag is read again, although no change was heard. */
+  cacheTtl: z.number().min(1).max(86_400).default(60),
+})
+export type FeatureFlagsOptions = z.input<typeof Options>
+
+export const featureFlags = (options: FeatureFlagsOptions = {}) => {
+  const { cacheTtl } = parsed(Options, options, 'featureFlags')
+  return defineSatellite({
+    name: 'featureFlags',
+    summary: 'Flags per tenant: on, off, or on for a percentage that stays the same people; OpenFeature and OFREP',
+    tables,
+    events: [FeatureFlagChanged],
+    service: (kernel) => new FeatureFlags(kernel, cacheTtl),
+    operations: [...operations, ...ofrepOperations],
+    commands,
+    listeners: [
+      on(TenantCloned, 'within', (flags: FeatureFlags, { sourceId, tenantId }) => flags.copy(sourceId, tenantId)),
+      on(TenantPurged, 'within', (flags: FeatureFlags, { tenantId }) => flags.forget(tenantId)),
+    ],
+    metrics: (flags) => flags.series(),
+    stop: (flags) => flags.stop(),
+  })
+}
+
+export default featureFlags

@@ -1,0 +1,110 @@
+/**
+ * The OpenFeature Remote Evaluation Protocol, 0.3: what the OFREP providers of any language speak. The tenant is `tenantId` of the
+ * context, `targetingKey` is what else is called `bucketKey`, and the other members are attributes.
+ *
+ * Errors are problems as everywhere, with the protocol's own members (`key`, `errorCode`, `errorDetails`) beside the others. A
+ * targeting key is never missing: without one, the tenant is who a rollout chooses by.
+ */
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { type ErrorExtras, type InputFault, InvalidRequest, type TenancyError } from '../../kernel/errors.ts'
+import { operation, Reply } from '../../kernel/operation.ts'
+import { TENANT_ID } from '../../tenants/tenant.ts'
+import { FlagNotFound } from './errors.ts'
+import { JsonObject } from './evaluation-request.ts'
+import type { Explanation, FeatureFlags } from './feature-flags.ts'
+import { FlagKey } from './flag.ts'
+import { matchesNone } from './if-none-match.ts'
+import { type EvaluationContext, REASONS } from './rollout.ts'
+
+const Context = JsonObject.check(({ value, issues }) => {
+  const { tenantId, targetingKey } = ownOf(value)
+  const fault = (path: string, message: string) => issues.push({ code: 'custom', message, path: [path], input: value })
+  if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) fault('tenantId', 'must be the id of a tenant')
+  if (targetingKey !== undefined && typeof targetingKey !== 'string') fault('targetingKey', 'must be a string')
+}).meta({
+  type: 'object',
+  additionalProperties: true,
+  description: '`tenantId` is required; `targetingKey` is the bucket key; whatever else is there are attributes',
+  example: { tenantId: 'acme', targetingKey: 'user-42', plan: 'pro' },
+})
+
+const OfrepRequest = z.looseObject({ context: Context })
+
+const OfrepEvaluation = z
+  .object({
+    key: z.string(),
+    value: z.boolean(),
+    reason: z.enum(REASONS),
+    variant: z.enum(['on', 'off']),
+    metadata: z.object({ bucket: z.number().int().optional(), rolloutPercent: z.number().int().optional() }),
+  })
+  .meta({ id: 'OfrepEvaluation' })
+
+export const ofrepOperations = [
+  operation({
+    name: 'ofrep.evaluate',
+    method: 'POST',
+    path: '/ofrep/v1/evaluate/flags/{key}',
+    summary: 'Evaluate a flag, as OFREP has it',
+    params: z.object({ key: FlagKey }),
+    body: OfrepRequest,
+    reply: OfrepEvaluation,
+    errors: [FlagNotFound],
+    scope: 'runtime',
+    problemMembers,
+    handle: async (flags: FeatureFlags, { params, body }) => {
+      const explanation = await flags.explain(params.key, contextOf(body.context))
+      if (explanation.reason === 'FLAG_NOT_FOUND') throw FlagNotFound('This tenant has no such flag.')
+      return evaluationOf(explanation)
+    },
+  }),
+  operation({
+    name: 'ofrep.evaluateAll',
+    method: 'POST',
+    path: '/ofrep/v1/evaluate/flags',
+    summary: "Evaluate all of a tenant's flags, as OFREP has it",
+    description: 'The answer has an `ETag`; with `If-None-Match`, an answer that would be the same is a 304.',
+    body: OfrepRequest,
+    reply: z.object({ flags: z.array(OfrepEvaluation) }),
+    alsoStatus: [304],
+    scope: 'runtime',
+    problemMembers,
+    handle: async (flags: FeatureFlags, { body, headers }) => {
+      const answer = { flags: (await flags.explainAll(contextOf(body.context))).map(evaluationOf) }
+      const etag = `"${createHash('sha256').update(JSON.stringify(answer)).digest('base64url')}"`
+      return matchesNone(headers.get('if-none-match'), etag)
+        ? new Reply(200, answer, { etag })
+        : new Reply(304, undefined as never, { etag })
+    },
+  }),
+]
+
+function contextOf(context: Record<string, unknown>): EvaluationContext {
+  const { tenantId, targetingKey } = ownOf(context)
+  return { tenantId: tenantId as string, bucketKey: targetingKey as string | undefined, attributes: context }
+}
+
+/** What is not an own member is nobody's. */
+const ownOf = (context: object): { tenantId?: unknown; targetingKey?: unknown } =>
+  Object.fromEntries(Object.entries(context).filter(([name]) => name === 'tenantId' || name === 'targetingKey'))
+
+const evaluationOf = ({ key, enabled, reason, bucket, rolloutPercent }: Explanation) => ({
+  key,
+  value: enabled,
+  reason,
+  variant: enabled ? ('on' as const) : ('off' as const),
+  metadata: { bucket: bucket ?? undefined, rolloutPercent: rolloutPercent ?? undefined },
+})
+
+function problemMembers(error: TenancyError, { key }: Readonly<Record<string, string>>): ErrorExtras {
+  return { ...(key === undefined ? {} : { key }), errorCode: errorCodeOf(error), errorDetails: error.message }
+}
+
+function errorCodeOf({ code, extras }: TenancyError): string {
+  if (code === FlagNotFound.code) return 'FLAG_NOT_FOUND'
+  if (code === 'E_INVALID_JSON') return 'PARSE_ERROR'
+  if (code !== InvalidRequest.code) return 'GENERAL'
+  const faults = (extras.errors ?? []) as readonly InputFault[]
+  return faults.some(({ path }) => path.startsWith('context')) ? 'INVALID_CONTEXT' : 'PARSE_ERROR'
+}

@@ -1,0 +1,69 @@
+import { z } from 'zod'
+import { operation, Reply } from '../../kernel/operation.ts'
+import { Page, pageOf } from '../../kernel/page.ts'
+import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
+import { TenantId } from '../../tenants/tenant.ts'
+import { FlagNotFound } from './errors.ts'
+import { EvaluationReply, EvaluationRequest } from './evaluation-request.ts'
+import type { FeatureFlags } from './feature-flags.ts'
+import { FeatureFlag, FlagBody, FlagKey } from './flag.ts'
+
+const ofTenant = z.object({ id: TenantId })
+const byKey = z.object({ id: TenantId, key: FlagKey })
+
+export const operations = [
+  operation({
+    name: 'featureFlags.list',
+    method: 'GET',
+    path: '/tenants/{id}/feature-flags',
+    summary: "List a tenant's flags, by key",
+    params: ofTenant,
+    query: z.strictObject({ ...Page.shape }),
+    reply: pageOf(FeatureFlag),
+    errors: [TenantNotFound],
+    handle: (flags: FeatureFlags, { params, query }) => flags.list(params.id, query),
+  }),
+  operation({
+    name: 'featureFlags.set',
+    method: 'PUT',
+    path: '/tenants/{id}/feature-flags/{key}',
+    summary: 'Create or set a flag',
+    description:
+      'Full state: what is left out is null afterwards. A flag with a percentage is on for so many of the values of ' +
+      'its `bucketKey` field, else of what the caller gives, else of all tenants; the same ones each time.',
+    params: byKey,
+    body: FlagBody,
+    reply: FeatureFlag,
+    alsoStatus: [201],
+    errors: [TenantNotFound, TenantState],
+    handle: async (flags: FeatureFlags, { params: { id, key }, body }) => {
+      const { flag, isCreated } = await flags.set(id, key, body)
+      return isCreated ? new Reply(201, flag, { location: `/tenants/${id}/feature-flags/${key}` }) : flag
+    },
+  }),
+  operation({
+    name: 'featureFlags.delete',
+    method: 'DELETE',
+    path: '/tenants/{id}/feature-flags/{key}',
+    summary: 'Delete a flag',
+    params: byKey,
+    reply: z.void(),
+    errors: [TenantNotFound, TenantState, FlagNotFound],
+    handle: (flags: FeatureFlags, { params }) => flags.delete(params.id, params.key),
+  }),
+  operation({
+    name: 'featureFlags.evaluate',
+    method: 'POST',
+    path: '/tenants/{id}/feature-flags/{key}/evaluate',
+    summary: 'Say whether a flag is on, and why',
+    description:
+      'A flag or tenant that is not there is off, as `FLAG_NOT_FOUND`. While the database is away the last known value is ' +
+      'answered (`STALE`), or off (`ERROR`), unless the policy says otherwise.',
+    params: byKey,
+    body: EvaluationRequest,
+    bodyOptional: true,
+    reply: EvaluationReply,
+    scope: 'runtime',
+    handle: (flags: FeatureFlags, { params: { id, key }, body }) => flags.explain(key, { ...body, tenantId: id }),
+  }),
+]

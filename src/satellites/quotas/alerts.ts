@@ -1,0 +1,120 @@
+/**
+ * What is said of a quota once a day: that 80 or 100 % are used, that somebody was refused. A row says that it has been said; it is
+ * written in the transaction of the event, so that what hangs on the event (webhook deliveries) is there as soon as the row is, and
+ * of any number of processes one says it.
+ *
+ * Nobody waits for it. Whoever finds a counter past a threshold that this process does not know to have been told of tries again: an
+ * alert that was lost with a process, or while the database was away, is made up for by the next call.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { LRUCache } from 'lru-cache'
+import type { z } from 'zod'
+import { currentContext, runInContext } from '../../kernel/context.ts'
+import { dateOf, dayOf } from '../../kernel/counters.ts'
+import { SCHEMA } from '../../kernel/database.ts'
+import type { EventType } from '../../kernel/events.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { resetAtOf } from './decision.ts'
+import { QuotaThresholdReached, TenantQuotaExceeded } from './events.ts'
+import { type Outcome, refusedOf, type Wish } from './outcome.ts'
+import type { QuotaTables } from './tables.ts'
+
+const REMEMBERED = 100_000
+const RETRY_MS = 1_000
+const DAYS_KEPT = 2
+/** Percent of a limit. */
+const THRESHOLDS = [80, 100] as const
+const [LOWEST_THRESHOLD] = THRESHOLDS
+
+/** Skips what others delete: two that tell at once do not wait for one another. */
+const FORGET_OLD = `
+  delete from ${SCHEMA}.quota_alerts where ctid = any (array(
+    select ctid from ${SCHEMA}.quota_alerts where day < $1 limit 1000 for update skip locked))`
+
+interface Alert<Type extends EventType> {
+  readonly type: Type
+  readonly kind: string
+  readonly nowMs: number
+  readonly payload: z.input<Type['own']> & { readonly tenantId: string; readonly quota: string }
+}
+
+export class Alerts {
+  readonly #kernel: Pick<Kernel, 'database' | 'events' | 'log'>
+  readonly #told = new LRUCache<string, true>({ max: REMEMBERED })
+  readonly #telling = new Map<string, Promise<void>>()
+  /** Alerts are rows of their own transactions, whatever transaction the call is in that reached a threshold. */
+  readonly #outside = AsyncLocalStorage.snapshot()
+  #retryAtMs = 0
+
+  constructor(kernel: Pick<Kernel, 'database' | 'events' | 'log'>) {
+    this.#kernel = kernel
+  }
+
+  /** @param usage what a quota has come to. A limit of 0 has no part that could be used. */
+  ofUse(tenantId: string, plan: string, { quota, limit }: Wish, usage: number, nowMs: number): void {
+    if (!limit || usage * 100 < limit * LOWEST_THRESHOLD) return
+    for (const threshold of THRESHOLDS) {
+      if (usage * 100 < limit * threshold) continue
+      const payload = { tenantId, quota, threshold, usage, limit, plan }
+      this.#raise({ type: QuotaThresholdReached, kind: `${threshold}`, nowMs, payload })
+    }
+  }
+
+  ofRefusal(tenantId: string, outcome: Outcome): void {
+    const { nowMs } = outcome.taken
+    const { wish, usage } = refusedOf(outcome)
+    const { quota, limit, amount: requested } = wish
+    if (limit === null) return
+    const payload = { tenantId, quota, usage, limit, requested, plan: outcome.plan.plan, resetAt: resetAtOf(nowMs) }
+    this.#raise({ type: TenantQuotaExceeded, kind: 'exceeded', nowMs, payload })
+  }
+
+  /** Removes what a purged tenant had. */
+  async forget(tenantId: string): Promise<void> {
+    await this.#kernel.database
+      .query<QuotaTables>()
+      .deleteFrom('quotaAlerts')
+      .where('tenantId', '=', tenantId)
+      .execute()
+  }
+
+  /** Waits for what is being told. */
+  async stop(): Promise<void> {
+    await Promise.all(this.#telling.values())
+  }
+
+  #raise<Type extends EventType>(alert: Alert<Type>): void {
+    const { payload, kind, nowMs } = alert
+    const key = keyOf(payload.tenantId, payload.quota, kind, nowMs)
+    if (this.#told.has(key) || this.#telling.has(key) || performance.now() < this.#retryAtMs) return
+    const context = currentContext()
+    const telling = this.#outside(() => runInContext(context, () => this.#tell(alert)))
+      .then(() => void this.#told.set(key, true))
+      .catch((error) => {
+        this.#retryAtMs = performance.now() + RETRY_MS
+        this.#kernel.log.warn({ err: error, tenantId: payload.tenantId }, 'what a quota has come to could not be told')
+      })
+      .finally(() => this.#telling.delete(key))
+    this.#telling.set(key, telling)
+  }
+
+  async #tell<Type extends EventType>({ type, kind, nowMs, payload }: Alert<Type>): Promise<void> {
+    const { database, events } = this.#kernel
+    const day = dayOf(nowMs)
+    await database.transaction(async () => {
+      const told = await database
+        .query<QuotaTables>()
+        .insertInto('quotaAlerts')
+        .values({ day: dateOf(day), tenantId: payload.tenantId, quota: payload.quota, kind })
+        .onConflict((conflict) => conflict.doNothing())
+        .returning('kind')
+        .executeTakeFirst()
+      if (!told) return
+      await events.publish(type, payload)
+      await database.sql(FORGET_OLD, [dateOf(day - DAYS_KEPT)])
+    })
+  }
+}
+
+const keyOf = (tenantId: string, quota: string, kind: string, nowMs: number): string =>
+  `${dayOf(nowMs)} ${tenantId} ${quota} ${kind}`

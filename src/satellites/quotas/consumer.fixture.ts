@@ -1,0 +1,26 @@
+/** A process that consumes one quota of a tenant, many calls at once, and says how often it was allowed. */
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { redisStore } from '../../drivers/store/redis.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { createTenancy } from '../../tenancy.ts'
+import { serveParent } from '../../testing/child.ts'
+import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { quotas } from './index.ts'
+
+await serveParent(async ({ url, redisUrl, keyPrefix, plans }) => {
+  const tenancy = await createTenancy({
+    database: { url },
+    appKey: TEST_APP_KEY,
+    isolation: [schemaPg()],
+    satellites: [quotas()],
+    role: 'api',
+    plans,
+    logger: createLogger({ level: 'silent' }),
+    ...(redisUrl ? { store: redisStore({ url: redisUrl, keyPrefix }) } : {}),
+  })
+  return async ({ tenant, quota, calls }) => {
+    const decided = await Promise.all(Array.from({ length: calls }, () => tenancy.quotas.decide(tenant, quota)))
+    const usages = decided.filter(({ allowed }) => allowed).map(({ usage }) => usage)
+    return { admitted: usages, degraded: decided.filter(({ degraded }) => degraded).length }
+  }
+})

@@ -1,0 +1,29 @@
+import { on } from '../../kernel/events.ts'
+import { defineSatellite } from '../../satellite.ts'
+import { TenantPurged } from '../../tenants/events.ts'
+import { commands } from './commands.ts'
+import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
+import { operations } from './operations.ts'
+import { Quotas, type QuotasOptions } from './quotas.ts'
+import { tables } from './tables.ts'
+
+export type { Decision } from './decision.ts'
+export { QuotaExceeded, QuotaNotFound } from './errors.ts'
+export { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
+export type { QuotaAmount, QuotaSnapshot, QuotasOptions } from './quotas.ts'
+
+export const quotas = (options: QuotasOptions = {}) =>
+  defineSatellite({
+    name: 'quotas',
+    summary: 'What tenants may use, by plan: counted exactly by the day, refused with 429',
+    tables,
+    events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],
+    service: (kernel, tenants) => new Quotas(kernel, tenants, options),
+    operations,
+    commands,
+    listeners: [on(TenantPurged, 'within', (quotas: Quotas, { tenantId }) => quotas.alerts.forget(tenantId))],
+    metrics: (quotas) => [quotas.counts.series()],
+    stop: (quotas) => quotas.alerts.stop(),
+  })
+
+export default quotas

@@ -1,0 +1,149 @@
+import { z } from 'zod'
+import { COUNTER_NAME } from '../../kernel/counters.ts'
+import { type Input, operation, Reply } from '../../kernel/operation.ts'
+import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
+import { TenantId } from '../../tenants/tenant.ts'
+import { Decision } from './decision.ts'
+import { QuotaExceeded, QuotaNotFound } from './errors.ts'
+import type { Quotas } from './quotas.ts'
+
+export const QuotaName = z
+  .string()
+  .regex(COUNTER_NAME, `does not match ${COUNTER_NAME.source}`)
+  .meta({ description: 'As in the limits of the plans' })
+const Amount = z.int().min(0).meta({ description: 'Default 1; 0 counts nothing and answers what is used' })
+
+const byId = z.object({ id: TenantId })
+const byQuota = z.object({ id: TenantId, quota: QuotaName })
+export const Usage = z.strictObject({ quota: QuotaName, value: z.number().min(0) })
+const OneAmount = z.strictObject({ amount: Amount.optional() })
+
+export const QuotaSnapshot = z
+  .object({
+    plan: z.string(),
+    limits: z
+      .record(z.string(), z.number())
+      .meta({ description: 'Of the plan; a quota that is not here is unlimited' }),
+    usage: z.record(z.string(), z.number()).meta({
+      description: "By quota: today's counter if there is one, else the value that stands, else 0",
+    }),
+  })
+  .meta({ id: 'QuotaSnapshot' })
+
+const digits = z
+  .string()
+  .regex(/^\d{1,16}$/, 'not a whole number of 0 or more')
+  .transform(Number)
+  .pipe(Amount)
+
+const one =
+  (manner: 'consume' | 'track') =>
+  async (quotas: Quotas, { params, body }: Input<z.output<typeof byQuota>, object, z.output<typeof OneAmount>>) => {
+    const { decisions, headers } = await quotas.answer(params.id, manner, [{ quota: params.quota, ...body }])
+    const [decision] = decisions
+    if (!decision) throw new Error('nothing was decided')
+    return new Reply<Decision>(200, decision, headers)
+  }
+
+export const operations = [
+  operation({
+    name: 'quotas.get',
+    method: 'GET',
+    path: '/tenants/{id}/quotas',
+    summary: 'Plan, limits and usage of a tenant',
+    params: byId,
+    reply: QuotaSnapshot,
+    errors: [TenantNotFound],
+    handle: (quotas: Quotas, { params }) => quotas.snapshot(params.id),
+  }),
+  operation({
+    name: 'quotas.setUsage',
+    method: 'PUT',
+    path: '/tenants/{id}/quotas/usage',
+    summary: 'Set a value that stands until it is set again: seats, gigabytes',
+    params: byId,
+    body: Usage,
+    reply: QuotaSnapshot,
+    errors: [TenantNotFound, TenantState],
+    handle: async (quotas: Quotas, { params, body }) => {
+      await quotas.correct(params.id, body.quota, body.value)
+      return quotas.snapshot(params.id)
+    },
+  }),
+  operation({
+    name: 'quotas.reset',
+    method: 'POST',
+    path: '/tenants/{id}/quotas/reset',
+    summary: "Set today's counter and the value that stands to nothing, of one quota or of all",
+    params: byId,
+    body: z.strictObject({ quota: QuotaName.optional() }),
+    bodyOptional: true,
+    reply: QuotaSnapshot,
+    errors: [TenantNotFound, TenantState, QuotaNotFound],
+    handle: async (quotas: Quotas, { params, body }) => {
+      await quotas.reset(params.id, body.quota)
+      return quotas.snapshot(params.id)
+    },
+  }),
+  operation({
+    name: 'quotas.consumeAll',
+    method: 'POST',
+    path: '/tenants/{id}/quotas/consume',
+    summary: 'Count several quotas: all of them, or none',
+    params: byId,
+    body: z.strictObject({
+      quotas: z
+        .array(z.strictObject({ quota: QuotaName, amount: Amount.optional() }))
+        .min(1)
+        .max(32)
+        .meta({ description: 'Different ones' }),
+    }),
+    reply: z.object({ data: z.array(Decision.extend({ quota: z.string() }).meta({ id: 'QuotaDecisionOfOne' })) }),
+    scope: 'runtime',
+    errors: [TenantNotFound, QuotaExceeded],
+    handle: async (quotas: Quotas, { params, body }) => {
+      const { decisions } = await quotas.answer(params.id, 'consume', body.quotas)
+      return { data: [...decisions] }
+    },
+  }),
+  operation({
+    name: 'quotas.consume',
+    method: 'POST',
+    path: '/tenants/{id}/quotas/{quota}/consume',
+    summary: "Count what fits under the limit of the tenant's plan, else 429",
+    description: 'The check and the count are one step: of any number of callers none gets past the limit.',
+    params: byQuota,
+    body: OneAmount,
+    bodyOptional: true,
+    reply: Decision,
+    scope: 'runtime',
+    errors: [TenantNotFound, QuotaExceeded],
+    handle: one('consume'),
+  }),
+  operation({
+    name: 'quotas.track',
+    method: 'POST',
+    path: '/tenants/{id}/quotas/{quota}/track',
+    summary: 'Count without a limit',
+    params: byQuota,
+    body: OneAmount,
+    bodyOptional: true,
+    reply: Decision,
+    scope: 'runtime',
+    errors: [TenantNotFound],
+    handle: one('track'),
+  }),
+  operation({
+    name: 'quotas.check',
+    method: 'GET',
+    path: '/tenants/{id}/quotas/{quota}/check',
+    summary: 'Whether so much more would fit; counts nothing',
+    description: 'For values that stand: check, then set. It reserves nothing; what is counted by the day is consumed.',
+    params: byQuota,
+    query: z.strictObject({ amount: digits.optional() }),
+    reply: Decision,
+    scope: 'runtime',
+    errors: [TenantNotFound],
+    handle: (quotas: Quotas, { params, query }) => quotas.check(params.id, params.quota, query.amount),
+  }),
+]

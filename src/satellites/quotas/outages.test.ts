@@ -1,0 +1,162 @@
+/**
+ * The store goes away, goes silent, and becomes slow, behind a TCP proxy: the policy decides within the time-out, says so, and what
+ * is back is used again by itself.
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { postgresStore } from '../../drivers/store/postgres.ts'
+import { redisStore } from '../../drivers/store/redis.ts'
+import { Database } from '../../kernel/database.ts'
+import type { EventOf } from '../../kernel/events.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { DependencyDegraded, type ResilienceConfig } from '../../kernel/resilience.ts'
+import type { StoreDriver } from '../../kernel/store.ts'
+import type { Tenancy } from '../../tenancy.ts'
+import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import type { quotas } from './index.ts'
+import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
+
+const TIMEOUT_MS = 250
+/** Longer than any answer takes; who waits longer hangs. */
+const PATIENCE_MS = 10_000
+
+const FAULTS = {
+  'is cut off': (way: Way) => way.close(),
+  'is silent': (way: Way) => way.silence(),
+  'is slower than the time-out': (way: Way) => way.slow(4 * TIMEOUT_MS),
+}
+
+/** Both are the same server behind the proxy that the test has. */
+const STORES = {
+  redis: {
+    url: () => inject('redisUrl'),
+    open: (url: string): StoreDriver => redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs: TIMEOUT_MS }),
+  },
+  postgres: {
+    url: () => inject('postgresUrl'),
+    open: (url: string): StoreDriver => {
+      const driver = postgresStore({ timeoutMs: TIMEOUT_MS })
+      const viaProxy = (database: Database) => {
+        const way = new URL(database.url)
+        way.host = new URL(url).host
+        return new Database({ url: way.href, max: 2 }, createLogger({ level: 'silent' }))
+      }
+      return { ...driver, open: ({ database, ...base }) => driver.open({ database: viaProxy(database), ...base }) }
+    },
+  },
+}
+
+describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
+  let way: Way
+  let all: QuotasOpened
+  let closed: Tenancy<[ReturnType<typeof quotas>]>
+  let acme: string
+  const degraded: EventOf<typeof DependencyDegraded>[] = []
+
+  beforeAll(async () => {
+    way = await startProxy(STORES[store].url())
+    const options = (quota: 'fail-open' | 'fail-closed') => ({
+      store: STORES[store].open(way.url),
+      resilience: { redis: { quota }, retryAfterSeconds: 7 } satisfies ResilienceConfig,
+    })
+    all = await openQuotas(store, options('fail-open'))
+    closed = await all.opened.open(options('fail-closed'))
+    for (const tenancy of [all.opened.tenancy, closed]) {
+      tenancy.on(DependencyDegraded, (event) => void (event.operation.startsWith('quotas') && degraded.push(event)))
+    }
+  })
+  beforeEach(async () => {
+    acme = await all.tenant()
+    degraded.length = 0
+  })
+  afterEach(async () => {
+    // What was closed is opened again; what was slow or silent is closed first.
+    way.slow(0)
+    await way.close().catch(() => undefined)
+    await way.open()
+    for (const { quotas } of [all.opened.tenancy, closed]) {
+      await eventually(async () => expect(await quotas.decide(acme, 'probe')).toMatchObject({ degraded: false }))
+    }
+  })
+  afterAll(async () => {
+    await all.opened.end()
+    await way.close()
+  })
+
+  const within = <T>(work: Promise<T>): Promise<T> => {
+    const late = new Promise<never>((_, reject) => {
+      setTimeout(() => reject(new Error('it hangs')), PATIENCE_MS).unref()
+    })
+    return Promise.race([work, late])
+  }
+
+  describe.each(Object.entries(FAULTS))('%s', (_, happen) => {
+    test('fail-open: everything is allowed, each time told, and what was counted counts again', async () => {
+      const { quotas } = all.opened.tenancy
+      await quotas.consume(acme, 'exports', 10)
+      await expect(quotas.consume(acme, 'exports')).rejects.toMatchObject({ status: 429 })
+      const before = decisions(all.opened.tenancy)
+      await happen(way)
+      expect(await within(quotas.consume(acme, 'exports', 5))).toBe(0)
+      expect(await within(quotas.track(acme, 'exports'))).toBe(0)
+      expect(await within(quotas.consumeAll(acme, [{ quota: 'exports' }, { quota: 'seats' }]))).toEqual([0, 0])
+      expect(await within(quotas.decide(acme, 'exports', 5))).toMatchObject({
+        allowed: true,
+        usage: 0,
+        limit: 10,
+        remaining: 10,
+        degraded: true,
+      })
+      expect(await within(quotas.check(acme, 'exports', 5))).toMatchObject({ allowed: true, degraded: true })
+      expect(await within(quotas.getUsage(acme, 'exports'))).toBe(0)
+      expect(degraded.map(({ policy }) => policy)).toEqual(new Array(6).fill('fail-open'))
+      expect(degraded[0]).toMatchObject({ dependency: 'redis', operation: 'quotas.consume', tenantId: acme })
+      expect(decisions(all.opened.tenancy).degraded).toBe((before.degraded ?? 0) + 4)
+
+      const answered = await within(all.call('POST', `/tenants/${acme}/quotas/exports/consume`, {}))
+      expect([answered.status, answered.body]).toMatchObject([200, { allowed: true, degraded: true }])
+      expect(answered.headers.get('ratelimit')).toBeNull()
+      await expect(within(quotas.consume(acme, 'exports', -1))).rejects.toMatchObject({ status: 400 })
+    })
+
+    test('fail-closed: 503 with Retry-After, never 429', async () => {
+      await closed.quotas.consume(acme, 'exports', 10)
+      await happen(way)
+      const refused = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 7 }
+      for (const attempt of [
+        () => closed.quotas.consume(acme, 'exports'),
+        () => closed.quotas.track(acme, 'exports'),
+        () => closed.quotas.decide(acme, 'exports'),
+        () => closed.quotas.check(acme, 'exports'),
+        () => closed.quotas.getUsage(acme, 'exports'),
+      ]) {
+        await expect(within<unknown>(attempt())).rejects.toMatchObject(refused)
+      }
+      expect(degraded.map(({ policy }) => policy)).toEqual(new Array(5).fill('fail-closed'))
+      expect(decisions(closed).unavailable).toBeGreaterThanOrEqual(3)
+    })
+
+    test('what writes, and what would show numbers that nobody has counted, is 503 whatever the policy', async () => {
+      const { quotas } = all.opened.tenancy
+      await quotas.setUsage(acme, 'seats', 2)
+      await happen(way)
+      const refused = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 7 }
+      for (const attempt of [
+        () => quotas.setUsage(acme, 'seats', 3),
+        () => quotas.correct(acme, 'seats', 3),
+        () => quotas.reset(acme),
+        () => quotas.snapshot(acme),
+      ]) {
+        await expect(within<unknown>(attempt())).rejects.toMatchObject(refused)
+      }
+      expect((await within(all.call('GET', `/tenants/${acme}/quotas`))).headers.get('retry-after')).toBe('7')
+      expect(degraded).toEqual([])
+    })
+  })
+})
+
+function decisions(tenancy: Tenancy<[ReturnType<typeof quotas>]>): Record<string, number> {
+  const samples = tenancy.quotas.counts.series().collect() as Iterable<{ labels: { decision: string }; value: number }>
+  return Object.fromEntries([...samples].map(({ labels, value }) => [labels.decision, value]))
+}

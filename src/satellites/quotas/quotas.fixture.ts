@@ -1,0 +1,100 @@
+/** A tenancy with quotas on one of the stores, whose day the test moves. */
+import { inject } from 'vitest'
+import { memoryStore } from '../../drivers/store/memory.ts'
+import { postgresStore } from '../../drivers/store/postgres.ts'
+import { redisStore } from '../../drivers/store/redis.ts'
+
+import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import type { StoreDriver } from '../../kernel/store.ts'
+import type { TenancyConfig } from '../../tenancy.ts'
+import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { testTenancy } from '../../testing/tenancy.ts'
+import { quotas } from './index.ts'
+
+export const STORES = ['memory', 'postgres', 'redis'] as const
+export type StoreName = (typeof STORES)[number]
+
+export const TOKEN = 'a-token-for-the-tests'
+
+export const PLANS = {
+  defaultPlan: 'free',
+  definitions: {
+    free: { limits: { exports: 10, seats: 3, none: 0 } },
+    pro: { limits: { exports: 100, seats: 30 } },
+    open: { limits: {} },
+  },
+}
+
+/** Which moment a store of a server believes it is, as long as it is moved from `start`. */
+function storeOf(name: StoreName, offsetMs: () => number): StoreDriver {
+  if (name === 'memory') return memoryStore()
+  if (name === 'postgres') return postgresStore({ clockOffsetMs: offsetMs })
+  return redisStore({ url: inject('redisUrl'), keyPrefix: `${uuidv7()}:`, clockOffsetMs: offsetMs })
+}
+
+export interface QuotasOpened {
+  readonly clock: FakeClock
+  /** Now, by the clock of the store. */
+  storeNow(): number
+  /** Moves the store's clock to a moment after the next midnight. */
+  toTomorrow(): void
+  readonly opened: Awaited<ReturnType<typeof testTenancy<[ReturnType<typeof quotas>]>>>
+  /** A new tenant, of the plan `free` unless another is named. */
+  tenant(plan?: string): Promise<string>
+  call(method: string, path: string, body?: unknown, token?: string): Promise<Answer>
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: any
+}
+
+export async function openQuotas(
+  name: StoreName,
+  options: Partial<TenancyConfig<[ReturnType<typeof quotas>]>> = {},
+): Promise<QuotasOpened> {
+  const clock = fakeClock(new Date())
+  let offsetMs = 0
+  const opened = await testTenancy(inject('postgresUrl'), {
+    satellites: [quotas()],
+    plans: PLANS,
+    role: 'api',
+    store: storeOf(name, () => offsetMs),
+    ...(name === 'memory' ? { clock } : {}),
+    ...options,
+  })
+  const { tenancy } = opened
+  const http = createHttp(tenancy, {
+    adminTokens: [
+      { name: 'alice', token: TOKEN },
+      { name: 'server', token: `${TOKEN}-runtime`, scope: 'runtime' },
+    ],
+  })
+  const storeNow = () => (name === 'memory' ? clock.now().getTime() : Date.now() + offsetMs)
+  return {
+    clock,
+    opened,
+    storeNow,
+    toTomorrow() {
+      const leap = 86_400_000 - (storeNow() % 86_400_000) + 1_000
+      if (name === 'memory') clock.advance(leap)
+      else offsetMs += leap
+    },
+    async tenant(plan) {
+      const { id } = await tenancy.tenants.create({ name: 'Acme', metadata: plan ? { plan } : {} })
+      return id
+    },
+    async call(method, path, body, token = TOKEN) {
+      const request = new Request(`http://localhost${DEFAULT_PREFIX}${path}`, {
+        method,
+        headers: { 'x-admin-token': token, 'content-type': 'application/json' },
+        body: body === undefined ? undefined : JSON.stringify(body),
+      })
+      const response = await http.fetch(request)
+      const text = await response.text()
+      return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) }
+    },
+  }
+}

@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { redisStore } from '../../drivers/store/redis.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import { type Child, startChild } from '../../testing/child.ts'
+import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
+
+const PROCESSES = 4
+const CALLS = 5_000
+const LIMIT = 1_000
+const PLANS = { defaultPlan: 'free', definitions: { free: { limits: { calls: LIMIT } } } }
+
+describe.each(['postgres', 'redis'] as const)('from four processes at once on the store %s', (name) => {
+  const keyPrefix = `${uuidv7()}:`
+  const isRedis = name === 'redis'
+  let all: QuotasOpened
+  let children: Child[]
+
+  beforeAll(async () => {
+    all = await openQuotas(name, {
+      plans: PLANS,
+      ...(isRedis ? { store: redisStore({ url: inject('redisUrl'), keyPrefix }) } : {}),
+    })
+    const options = {
+      url: all.opened.url,
+      plans: PLANS,
+      ...(isRedis ? { redisUrl: inject('redisUrl'), keyPrefix } : {}),
+    }
+    const program = new URL('./consumer.fixture.ts', import.meta.url)
+    children = await Promise.all(Array.from({ length: PROCESSES }, () => startChild(program, options)))
+  }, 120_000)
+  afterAll(async () => {
+    await Promise.all(children.map((child) => child.kill('SIGTERM')))
+    await all.opened.end()
+  })
+
+  test('of 5,000 calls exactly 1,000 are admitted, and 1,000 are stored', async () => {
+    const tenant = await all.tenant()
+    const question = { tenant, quota: 'calls', calls: CALLS / PROCESSES }
+    const answers = await Promise.all(children.map((child) => child.ask(question)))
+    const admitted: number[] = answers.flatMap(({ admitted }) => admitted)
+    expect(answers.map(({ degraded }) => degraded)).toEqual([0, 0, 0, 0])
+    expect(admitted.toSorted((a, b) => a - b)).toEqual(Array.from({ length: LIMIT }, (_, index) => index + 1))
+    expect(await all.opened.tenancy.quotas.getUsage(tenant, 'calls')).toBe(LIMIT)
+  })
+})
+
+describe('in one process on the store memory', () => {
+  test('of 5,000 calls exactly 1,000 are admitted, and 1,000 are stored', async () => {
+    const { opened, tenant } = await openQuotas('memory', { plans: PLANS })
+    const { quotas } = opened.tenancy
+    const id = await tenant()
+    const decided = await Promise.all(Array.from({ length: CALLS }, () => quotas.decide(id, 'calls')))
+    expect(decided.filter(({ allowed }) => allowed)).toHaveLength(LIMIT)
+    expect(await quotas.getUsage(id, 'calls')).toBe(LIMIT)
+    await opened.end()
+  })
+})

@@ -1,0 +1,297 @@
+/**
+ * What tenants may use, by plan: counters of a UTC day (`track`, `consume`), and values that stand until they are set again
+ * (`setUsage`). The limit is looked up in the tenant's plan on every call; the check and the count are one step of the store.
+ *
+ *   track     counts, and refuses nothing           answers the usage after it
+ *   consume   counts what fits, else refuses: 429   answers the usage after it; what is refused is not counted
+ *   decide    as consume, but a refusal is an answer
+ *   check     decides over `getUsage`, and counts nothing: for values that stand
+ *
+ * While the store is away `resilience.redis.quota` decides: open, everything is allowed and counts as 0 used, each time told by
+ * `DependencyDegraded`; closed, it is 503, never 429. What writes (`setUsage`, `reset`) goes by no policy: it is 503. So is
+ * `snapshot`, which would show numbers that nobody has counted.
+ */
+import { recordChange } from '../../kernel/changes.ts'
+import { checkTakes, type Take, type Taken } from '../../kernel/counters.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Checkpoint, QuotaOptions } from '../../tenants/checkpoint.ts'
+import { TenantNotFound } from '../../tenants/errors.ts'
+import { lockTenant } from '../../tenants/existing.ts'
+import type { Tenants } from '../../tenants/index.ts'
+import type { ResolvedPlan } from '../../tenants/plans.ts'
+import type { Tenant } from '../../tenants/tenant.ts'
+import { Alerts } from './alerts.ts'
+import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
+import { QuotaNotFound } from './errors.ts'
+import { QuotaTracked } from './events.ts'
+import { decisionOf, headersOf, type Outcome, refusalOf, type Wish } from './outcome.ts'
+import { DecisionCounts } from './series.ts'
+
+export interface QuotaAmount {
+  readonly quota: string
+  /** A whole number of 0 or more; default 1. */
+  readonly amount?: number | undefined
+}
+
+export interface QuotaSnapshot {
+  readonly plan: string
+  readonly limits: Readonly<Record<string, number>>
+  readonly usage: Readonly<Record<string, number>>
+}
+
+export interface QuotasOptions {
+  /** Whether `RateLimit-Policy` and `RateLimit` are answered; default true. */
+  readonly headers?: boolean
+}
+
+export interface QuotaAnswer {
+  readonly decisions: readonly (Decision & { readonly quota: string })[]
+  readonly headers: Readonly<Record<string, string>>
+}
+
+type Manner = 'track' | 'consume'
+
+type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
+
+export class Quotas {
+  readonly counts = new DecisionCounts()
+  readonly alerts: Alerts
+  readonly #kernel: Kernel
+  readonly #tenants: KnownTenants
+  readonly #hasHeaders: boolean
+
+  constructor(kernel: Kernel, tenants: KnownTenants, { headers = true }: QuotasOptions = {}) {
+    this.#kernel = kernel
+    this.#tenants = tenants
+    this.#hasHeaders = headers
+    this.alerts = new Alerts(kernel)
+  }
+
+  /** Counts without a limit. `E_TENANT_NOT_FOUND`, `E_DEPENDENCY_UNAVAILABLE`, or a 400. */
+  async track(tenantId: string, quota: string, amount = 1): Promise<number> {
+    const { taken } = await this.#ask(await this.#usable(tenantId), 'track', [{ quota, amount }])
+    return taken.usages[0] ?? 0
+  }
+
+  /** Counts what fits under the limit of the tenant's plan; else `E_TENANT_QUOTA_EXCEEDED`, and nothing is counted. */
+  async consume(tenantId: string, quota: string, amount = 1): Promise<number> {
+    const outcome = await this.#ask(await this.#usable(tenantId), 'consume', [{ quota, amount }])
+    this.#assertAllowed(outcome)
+    return outcome.taken.usages[0] ?? 0
+  }
+
+  /** All or none of several different quotas, in one step. Answers what each has come to, in their order. */
+  async consumeAll(tenantId: string, wishes: readonly QuotaAmount[]): Promise<readonly number[]> {
+    const outcome = await this.#ask(await this.#usable(tenantId), 'consume', wishes)
+    this.#assertAllowed(outcome)
+    return outcome.taken.usages
+  }
+
+  /** The same step as `consume`, with the whole decision as its answer. */
+  async decide(tenantId: string, quota: string, amount = 1): Promise<Decision> {
+    return decisionOf(await this.#ask(await this.#usable(tenantId), 'consume', [{ quota, amount }]))
+  }
+
+  /** Whether `amount` more would fit, over `getUsage`. Changes nothing, so it reserves nothing. */
+  async check(tenantId: string, quota: string, amount = 1): Promise<Decision> {
+    checkTakes([{ name: quota, amount, limit: null }])
+    const { limits } = await this.#tenants.plans.resolve(await this.#usable(tenantId))
+    const limit = limits.get(quota) ?? null
+    const reading = await this.#read(tenantId, quota)
+    const usage = reading?.today ?? reading?.standing ?? 0
+    const nowMs = reading?.nowMs ?? this.#kernel.clock.now().getTime()
+    const isStanding = reading?.today === null && reading.standing !== null
+    return {
+      allowed: !reading || fits(usage, amount, limit),
+      usage,
+      limit,
+      remaining: remainingOf(usage, limit),
+      resetAt: isStanding ? null : resetAtOf(nowMs),
+      degraded: !reading,
+    }
+  }
+
+  /** Today's counter if there is one, else the value that stands, else 0. */
+  async getUsage(tenantId: string, quota: string): Promise<number> {
+    checkTakes([{ name: quota, amount: 0, limit: null }])
+    await this.#known(tenantId)
+    const reading = await this.#read(tenantId, quota)
+    return reading?.today ?? reading?.standing ?? 0
+  }
+
+  /** Sets a value that stands: a number of 0 or more. Never refused for the limit: that is what `check` is for. */
+  async setUsage(tenantId: string, quota: string, value: number): Promise<void> {
+    const tenant = await this.#usable(tenantId)
+    const plan = await this.#tenants.plans.resolve(tenant)
+    await this.#written(this.#kernel.store.counters.put(tenantId, quota, value))
+    const wish = { quota, amount: value, limit: plan.limits.get(quota) ?? null }
+    this.alerts.ofUse(tenantId, plan.plan, wish, value, this.#kernel.clock.now().getTime())
+  }
+
+  /** Plan, limits, and what is used of each; what is used and not limited too. In one round trip. */
+  async snapshot(tenantId: string): Promise<QuotaSnapshot> {
+    const { plan, limits } = await this.#tenants.plans.resolve(await this.#known(tenantId))
+    const { today, standing } = await this.#written(this.#kernel.store.counters.readAll(tenantId))
+    const names = new Set([...limits.keys(), ...today.keys(), ...standing.keys()])
+    const usage = [...names].sort().map((name) => [name, today.get(name) ?? standing.get(name) ?? 0] as const)
+    return { plan, limits: Object.fromEntries(limits), usage: Object.fromEntries(usage) }
+  }
+
+  /** Sets a counter and the value that stands to nothing; those of all quotas when none is named. */
+  async reset(tenantId: string, quota?: string): Promise<void> {
+    const { counters } = this.#kernel.store
+    const recorded = quota === undefined ? {} : { quota }
+    await this.#recorded('quotas.reset', tenantId, recorded, async () => {
+      if (quota !== undefined && !this.#tenants.plans.limitsAnywhere(quota)) {
+        const { today, standing } = await counters.read(tenantId, quota)
+        if (today === null && standing === null) {
+          throw QuotaNotFound(`No plan limits "${quota}", and nothing has been counted of it.`)
+        }
+      }
+      await counters.clear(tenantId, quota)
+    })
+  }
+
+  /** What an admin puts in the place of what the host has counted: `setUsage`, and it is in the audit log. */
+  async correct(tenantId: string, quota: string, value: number): Promise<void> {
+    await this.#recorded('quotas.setUsage', tenantId, { quota, value }, () => this.setUsage(tenantId, quota, value))
+  }
+
+  /** `track` and `consume` as HTTP answers them. */
+  async answer(tenantId: string, manner: Manner, wanted: readonly QuotaAmount[]): Promise<QuotaAnswer> {
+    return this.#answerOf(await this.#ask(await this.#usable(tenantId), manner, wanted))
+  }
+
+  /**
+   * For a guarded route, once and not per request: what the tenant of each request has to pass. It throws what `consume` does, and
+   * answers headers; with `enforce: false` it only tracks.
+   */
+  enforcement<Raw>(quota: string, { enforce = true, amount = 1 }: QuotaOptions<Raw> = {}): Checkpoint<Raw> {
+    const amountOf = typeof amount === 'function' ? amount : () => amount
+    checkTakes([{ name: quota, amount: typeof amount === 'function' ? 0 : amount, limit: null }])
+    const manner = enforce ? 'consume' : 'track'
+    return {
+      pass: async (request, tenant) => {
+        const wanted = [{ quota, amount: await amountOf(request) }]
+        return this.#answerOf(await this.#ask(tenant, manner, wanted)).headers
+      },
+    }
+  }
+
+  /** The step of `track` and `consume`. A refusal is an outcome. */
+  async #ask(tenant: Tenant, manner: Manner, wanted: readonly QuotaAmount[]): Promise<Outcome> {
+    const resolved = this.#tenants.plans.resolve(tenant)
+    const plan = resolved instanceof Promise ? await resolved : resolved
+    const wishes = wanted.map(({ quota, amount = 1 }) => ({ quota, amount, limit: plan.limits.get(quota) ?? null }))
+    const takes: Take[] = wishes.map(({ quota, amount, limit }) => ({
+      name: quota,
+      amount,
+      limit: manner === 'track' ? null : limit,
+    }))
+    let taken: Taken
+    try {
+      taken = await this.#kernel.store.counters.take(tenant.id, takes)
+    } catch (error) {
+      return this.#withoutStore(error, tenant.id, manner, plan, wishes)
+    }
+    this.counts.add(manner === 'track' ? 'tracked' : taken.isAllowed ? 'allowed' : 'refused')
+    const outcome = { plan, wishes, taken, isDegraded: false }
+    if (taken.isAllowed) await this.#used(tenant.id, outcome)
+    else this.alerts.ofRefusal(tenant.id, outcome)
+    return outcome
+  }
+
+  #answerOf(outcome: Outcome): QuotaAnswer {
+    this.#assertAllowed(outcome)
+    return {
+      decisions: outcome.wishes.map(({ quota }, index) => ({ quota, ...decisionOf(outcome, index) })),
+      headers: this.#hasHeaders ? headersOf(outcome) : {},
+    }
+  }
+
+  #assertAllowed(outcome: Outcome): void {
+    if (!outcome.taken.isAllowed) throw refusalOf(outcome, this.#hasHeaders)
+  }
+
+  #withoutStore(
+    error: unknown,
+    tenantId: string,
+    manner: Manner,
+    plan: ResolvedPlan,
+    wishes: readonly Wish[],
+  ): Outcome {
+    if (!DependencyUnavailable.matches(error)) throw error
+    this.counts.add(this.#kernel.resilience.policyOf('redis.quota') === 'fail-open' ? 'degraded' : 'unavailable')
+    this.#kernel.resilience.degrade('redis.quota', `quotas.${manner}`, tenantId, error)
+    const usages = wishes.map(() => 0)
+    const nowMs = this.#kernel.clock.now().getTime()
+    return { plan, wishes, taken: { isAllowed: true, usages, nowMs }, isDegraded: true }
+  }
+
+  async #used(tenantId: string, { plan, wishes, taken }: Outcome): Promise<void> {
+    const { events, log } = this.#kernel
+    const isHeard = events.isHeard(QuotaTracked)
+    for (const [index, wish] of wishes.entries()) {
+      if (wish.amount === 0) continue
+      const usage = taken.usages[index] ?? 0
+      this.alerts.ofUse(tenantId, plan.plan, wish, usage, taken.nowMs)
+      if (!isHeard) continue
+      try {
+        await events.publish(QuotaTracked, { tenantId, quota: wish.quota, amount: wish.amount, usage })
+      } catch (error) {
+        log.error({ err: error, tenantId, quota: wish.quota }, 'what was counted could not be told') // it is counted
+      }
+    }
+  }
+
+  /** Undefined when the store is away and the policy says to go on. */
+  async #read(tenantId: string, quota: string) {
+    try {
+      return await this.#kernel.store.counters.read(tenantId, quota)
+    } catch (error) {
+      this.#kernel.resilience.degrade('redis.quota', 'quotas.read', tenantId, error)
+      return undefined
+    }
+  }
+
+  async #written<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work
+    } catch (error) {
+      throw DependencyUnavailable.matches(error) ? this.#kernel.resilience.refusal(error) : error
+    }
+  }
+
+  /** The store is no part of the transaction: it is written last, so that what is recorded has been done. */
+  async #recorded(
+    action: string,
+    tenantId: string,
+    after: Record<string, unknown>,
+    write: () => Promise<void>,
+  ): Promise<void> {
+    const { database, events } = this.#kernel
+    await database.transaction(async () => {
+      await lockTenant(database, tenantId)
+      await recordChange(events, { action, tenantId, target: `quotas:${tenantId}`, after })
+      await this.#written(write())
+    })
+  }
+
+  /** A deleted one too, until it is purged. */
+  async #known(tenantId: string): Promise<Tenant> {
+    const { registry } = this.#tenants
+    const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
+    if (!located) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    return located.tenant
+  }
+
+  #usable(tenantId: string): Tenant | Promise<Tenant> {
+    const located = this.#tenants.registry.peek(tenantId) // never one that is deleted
+    if (located) return located.tenant
+    return this.#known(tenantId).then((tenant) => {
+      if (tenant.status === 'deleted') throw TenantNotFound(`There is no tenant "${tenantId}".`)
+      return tenant
+    })
+  }
+}

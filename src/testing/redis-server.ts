@@ -1,0 +1,102 @@
+/** A `redis-server` of one's own, which a test can kill and start again; it keeps nothing on its disk. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+
+const START_MS = 10_000
+const ASKED_EVERY_MS = 20
+
+export interface RedisServer {
+  readonly url: string
+  readonly port: number
+  readonly pid: number
+  readonly directory: string
+  /** As `kill -9`. */
+  kill(): Promise<void>
+  /** On the same port, after `kill`; what it had is gone. */
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** @param settings as on the command line: `['--cluster-enabled', 'yes']` */
+export async function startRedisServer(
+  settings: readonly string[] = [],
+  program = 'redis-server',
+): Promise<RedisServer> {
+  const directory = await mkdtemp(join(tmpdir(), 'tenantry-redis-'))
+  const port = await freePort()
+  let child: ChildProcess
+  const start = async () => {
+    const common = [
+      '--port',
+      String(port),
+      '--bind',
+      '127.0.0.1',
+      '--save',
+      '',
+      '--appendonly',
+      'no',
+      '--dir',
+      directory,
+    ]
+    child = spawn(program, [...common, ...settings], { stdio: 'ignore' })
+    await once(child, 'spawn')
+    await untilItAnswers(port, child)
+  }
+  const end = async (signal: 'SIGKILL' | 'SIGTERM') => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const gone = once(child, 'exit')
+    child.kill(signal)
+    await gone
+  }
+  await start()
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    get pid() {
+      return child.pid as number
+    },
+    directory,
+    kill: () => end('SIGKILL'),
+    start,
+    async stop() {
+      await end('SIGKILL')
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+async function untilItAnswers(port: number, child: ChildProcess): Promise<void> {
+  const deadline = performance.now() + START_MS
+  while (!(await isAnswering(port))) {
+    if (child.exitCode !== null || performance.now() > deadline) throw new Error('redis-server did not start')
+    await pause(ASKED_EVERY_MS)
+  }
+}
+
+async function isAnswering(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    socket.write('PING\r\n')
+    const [answer] = await once(socket, 'data')
+    return String(answer).startsWith('+PONG')
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Each framework with quotas on routes of the host's own, as its reader would put them there: the guard, then `enforceQuota`, then
+ * the route. What fails and is not Tenantry's is answered as "host: ..", by the framework's own error handling.
+ */
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { createAdaptorServer } from '@hono/node-server'
+import express, { type NextFunction, type Request, type Response } from 'express'
+import { fastify } from 'fastify'
+import { Hono } from 'hono'
+import * as onExpress from '../../src/http/hosts/express.ts'
+import * as onFastify from '../../src/http/hosts/fastify.ts'
+import * as onHono from '../../src/http/hosts/hono.ts'
+import * as onNode from '../../src/http/hosts/node.ts'
+import type { QuotaEnforcing, QuotaOptions } from '../../src/tenants/checkpoint.ts'
+import type { Guard } from '../../src/tenants/guard.ts'
+import { type Host, listening } from './hosts.ts'
+
+/** A header of the request, whatever the framework. */
+export type HeaderOf = (name: string) => string | undefined
+
+export interface CountedRoute {
+  readonly quota: string
+  readonly options?: QuotaOptions<HeaderOf>
+  readonly answer: (body: string) => object
+}
+
+export interface Counted {
+  readonly quotas: QuotaEnforcing
+  /** Absent: somebody has forgotten it. */
+  readonly guard: Guard | undefined
+  /** By path; all are POST. */
+  readonly routes: Readonly<Record<string, CountedRoute>>
+}
+
+/** The same options for requests of another kind. */
+function optionsFor<Raw>(options: QuotaOptions<HeaderOf> = {}, headerOf: (raw: Raw) => HeaderOf): QuotaOptions<Raw> {
+  const { amount } = options
+  if (typeof amount !== 'function') return { ...options, amount }
+  return { ...options, amount: (raw) => amount(headerOf(raw)) }
+}
+
+export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<Host>>> = {
+  node({ quotas, guard, routes }) {
+    const answered = (outgoing: ServerResponse, status: number, type: string, body: string) => {
+      outgoing.statusCode = status
+      outgoing.setHeader('content-type', type).end(body)
+    }
+    const listeners = Object.entries(routes).map(([path, { quota, options, answer }]) => {
+      const listener = onNode.enforceQuota(
+        quotas,
+        quota,
+        optionsFor(
+          options,
+          ({ headers }) =>
+            (name) =>
+              headers[name]?.toString(),
+        ),
+        async (incoming, outgoing) =>
+          answered(outgoing, 200, 'application/json', JSON.stringify(answer(await text(incoming)))),
+      )
+      const guarded = guard
+        ? onNode.guard(guard, listener)
+        : (...request: Parameters<ReturnType<typeof onNode.guard>>) => listener(...request, undefined)
+      return [path, guarded] as const
+    })
+    const byPath = new Map(listeners)
+    return listening(
+      createServer((incoming, outgoing) => {
+        byPath
+          .get(incoming.url ?? '')?.(incoming, outgoing)
+          .catch((error: Error) => answered(outgoing, 500, 'text/plain', `host: ${error.message}`))
+      }),
+    )
+  },
+
+  express({ quotas, guard, routes }) {
+    const app = express()
+    if (guard) app.use(onExpress.guard(guard))
+    for (const [path, { quota, options, answer }] of Object.entries(routes)) {
+      const counted = optionsFor<Request>(options, (request) => (name) => request.get(name))
+      app.post(path, onExpress.enforceQuota(quotas, quota, counted), async (request, response) => {
+        response.json(answer(await text(request)))
+      })
+    }
+    app.use((error: Error, _request: Request, response: Response, _next: NextFunction) => {
+      response.status(500).send(`host: ${error.message}`)
+    })
+    return listening(createServer(app))
+  },
+
+  async fastify({ quotas, guard, routes }) {
+    const app = fastify()
+    app.setErrorHandler((error: Error, _request, reply) => reply.code(500).send(`host: ${error.message}`))
+    app.addContentTypeParser('*', { parseAs: 'string' }, async (_request: unknown, body: string) => body)
+    if (guard) await app.register(onFastify.guard(guard))
+    for (const [path, { quota, options, answer }] of Object.entries(routes)) {
+      const counted = optionsFor<Parameters<ReturnType<typeof onFastify.enforceQuota>>[0]>(
+        options,
+        ({ headers }) =>
+          (name) =>
+            headers[name]?.toString(),
+      )
+      app.post(path, { onRequest: onFastify.enforceQuota(quotas, quota, counted) }, async ({ body }) =>
+        answer(String(body ?? '')),
+      )
+    }
+    const origin = await app.listen({ port: 0, host: '127.0.0.1' })
+    return { origin, close: () => app.close() }
+  },
+
+  hono({ quotas, guard, routes }) {
+    const app = new Hono<onHono.GuardedEnv>()
+    if (guard) app.use(onHono.guard(guard))
+    for (const [path, { quota, options, answer }] of Object.entries(routes)) {
+      const counted = optionsFor<Parameters<ReturnType<typeof onHono.enforceQuota>>[0]>(
+        options,
+        ({ req }) =>
+          (name) =>
+            req.header(name),
+      )
+      app.post(path, onHono.enforceQuota(quotas, quota, counted), async (context) =>
+        context.json(answer(await context.req.text())),
+      )
+    }
+    app.onError((error, context) => context.text(`host: ${error.message}`, 500))
+    return listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
+  },
+}
