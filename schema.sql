@@ -21,6 +21,102 @@ create table store (
 );
 create index store_expires_at on store (expires_at) where expires_at is not null;
 
+-- store/0002_store_counters
+create table store_counters (
+  day date not null,
+  tenant_id text collate "C" not null,
+  name text collate "C" not null,
+  count bigint not null,
+  ceiling bigint not null,
+  primary key (day, tenant_id, name)
+) with (fillfactor = 50);
+comment on column store_counters.ceiling is
+  'what a row that is proposed may count at most: "on conflict" sees nothing of it but its columns';
+
+create table store_standing (
+  tenant_id text collate "C" not null,
+  name text collate "C" not null,
+  value float8 not null,
+  primary key (tenant_id, name)
+);
+
+create function take_counters(
+  offset_ms float8,
+  -- One each for a counter: what is asked of it in all, and how far that may take it (-1: decide one by one).
+  owners text[], names text[], totals bigint[], ceilings bigint[],
+  -- One each for what a caller wants of a counter; those of a caller stand together. A limit of -1 is none.
+  callers int[], wanted int[], amounts bigint[], limits bigint[],
+  out now_ms float8, out counts_before text, out verdicts text
+) language plpgsql as $function$
+declare
+  max_count constant bigint := 9007199254740991;
+  moment constant timestamptz := clock_timestamp() + offset_ms * interval '1 millisecond';
+  today constant date := (moment at time zone 'UTC')::date;
+  added bigint[];
+  before bigint[];
+  counts bigint[];
+  verdict int;
+  said int[];
+  first int := 1;
+  last int;
+begin
+  now_ms := extract(epoch from moment) * 1000;
+
+  with proposed as (
+    insert into multitenancy.store_counters as kept (day, tenant_id, name, count, ceiling)
+    select today, tenant_id, name, case when total <= ceiling then total else 0 end, ceiling
+    from unnest(owners, names, totals, ceilings) with ordinality as asked (tenant_id, name, total, ceiling, place)
+    where total > 0 order by place
+    on conflict (day, tenant_id, name) do update set count = kept.count + excluded.count
+      where excluded.count > 0 and kept.count + excluded.count <= excluded.ceiling
+    returning tenant_id, name, count
+  )
+  select array_agg(proposed.count order by place) into added
+  from unnest(owners, names) with ordinality as asked (tenant_id, name, place)
+  left join proposed using (tenant_id, name);
+
+  if array_position(added, null) is null and array_position(added, 0) is null then
+    select string_agg((after - total)::text, ',' order by place) into counts_before
+    from unnest(added, totals) with ordinality as sums (after, total, place);
+    return;
+  end if;
+
+  select array_agg(case when after > 0 then after - total else coalesce(kept.count, 0) end order by place) into before
+  from unnest(owners, names, totals, added) with ordinality as asked (tenant_id, name, total, after, place)
+  left join multitenancy.store_counters as kept
+    on kept.day = today and kept.tenant_id = asked.tenant_id and kept.name = asked.name;
+  counts_before := array_to_string(before, ',');
+
+  counts := before;
+  while first <= array_length(callers, 1) loop
+    verdict := 1;
+    last := first;
+    loop
+      if amounts[last] > 0 and limits[last] >= 0 and counts[wanted[last]] + amounts[last] > limits[last] then
+        verdict := 0;
+      elsif verdict = 1 and counts[wanted[last]] + amounts[last] > max_count then
+        verdict := -1;
+      end if;
+      exit when callers[last + 1] is distinct from callers[first];
+      last := last + 1;
+    end loop;
+    if verdict = 1 then
+      for place in first..last loop
+        counts[wanted[place]] := counts[wanted[place]] + amounts[place];
+      end loop;
+    end if;
+    said[callers[first]] := verdict;
+    first := last + 1;
+  end loop;
+  verdicts := array_to_string(said, ',');
+
+  update multitenancy.store_counters as kept set count = decided.count
+  from unnest(owners, names, added, before, counts) as decided (tenant_id, name, added, before, count)
+  where coalesce(decided.added, 0) = 0 and decided.count > decided.before
+    and kept.day = today and kept.tenant_id = decided.tenant_id and kept.name = decided.name;
+end
+$function$;
+
 -- tenants/0001_tenants
 create table tenants (
   id text primary key check (id ~ '^[a-z0-9][a-z0-9_-]{0,47}$'),
@@ -213,3 +309,27 @@ create table branding (
   custom_css text,
   updated_at timestamptz(3) not null
 );
+
+-- featureFlags/0001_feature_flags
+create table feature_flags (
+  id uuid primary key,
+  tenant_id text not null references tenants,
+  key text collate "C" not null,
+  enabled boolean not null,
+  rollout_percent smallint check (rollout_percent between 0 and 100),
+  bucket_key text,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  unique (tenant_id, key)
+);
+
+-- quotas/0001_quotas
+-- What has been said of a quota on a day, so that it is said once. The counters are in the store.
+create table quota_alerts (
+  day date not null,
+  tenant_id text collate "C" not null references tenants,
+  quota text collate "C" not null,
+  kind text not null,
+  primary key (day, tenant_id, quota, kind)
+);
+create index quota_alerts_tenant_id on quota_alerts (tenant_id);

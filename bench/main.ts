@@ -16,6 +16,8 @@ import { guardedReads } from './cases/guarded-reads.ts'
 import { migrating } from './cases/migrating.ts'
 import { paging } from './cases/paging.ts'
 import { provisioning } from './cases/provisioning.ts'
+import { quotaConsume } from './cases/quota-consume.ts'
+import { quotaRoute } from './cases/quota-route.ts'
 import { scopedReads } from './cases/scoped-reads.ts'
 import { scrape } from './cases/scrape.ts'
 import { start } from './cases/start.ts'
@@ -32,6 +34,8 @@ const cases: readonly Case[] = [
   churn,
   provisioning,
   migrating,
+  quotaConsume,
+  quotaRoute,
   backups,
   paging,
   scrape,

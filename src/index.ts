@@ -10,13 +10,15 @@ export { type SchemaPgOptions, schemaPg } from './drivers/isolation/schema-pg.ts
 export { sqliteMemory } from './drivers/isolation/sqlite-memory.ts'
 export type { PlacementConfig } from './drivers/isolation/tenant-login.ts'
 export { memoryStore } from './drivers/store/memory.ts'
-export { postgresStore } from './drivers/store/postgres.ts'
+export { type PostgresStoreOptions, postgresStore } from './drivers/store/postgres.ts'
+export { type RedisStoreOptions, redisStore } from './drivers/store/redis.ts'
 export { type Client, createHttp, DEFAULT_PREFIX, type Http, type HttpOptions } from './http/app.ts'
 export { problemOf } from './http/problem.ts'
 export type { AdminToken } from './http/tokens.ts'
 export { type Change, ChangeRecorded, recordChange } from './kernel/changes.ts'
 export { type Command, type CommandInput, command, type Terminal } from './kernel/commands.ts'
 export { type Actor, type Context, currentContext, runInContext } from './kernel/context.ts'
+export type { Counters, Reading, Readings, Take, Taken } from './kernel/counters.ts'
 export {
   DependencyUnavailable,
   defineError,
@@ -33,11 +35,12 @@ export type { Migration } from './kernel/migrations.ts'
 export { type Operation, operation, Reply, StreamReply } from './kernel/operation.ts'
 export { Moment, Page, type PageOf, pageOf } from './kernel/page.ts'
 export { parsed } from './kernel/parsed.ts'
-export { DependencyDegraded } from './kernel/resilience.ts'
+export { DependencyDegraded, type ResilienceConfig } from './kernel/resilience.ts'
 export type { Owner, Store, StoreDriver } from './kernel/store.ts'
 export { type AnyOperation, defineSatellite, type Satellite } from './satellite.ts'
 export { type ConfigFile, defineConfig } from './service/config.ts'
 export { type BackupsConfig, createTenancy, type Tenancy, type TenancyConfig } from './tenancy.ts'
+export type { Checkpoint, QuotaEnforcing, QuotaOptions } from './tenants/checkpoint.ts'
 export {
   BackupIncompatible,
   type CopiedColumn,

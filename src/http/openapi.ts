@@ -134,7 +134,9 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
 }
 
 function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
-  const errors: ErrorType[] = [Unauthorized, Forbidden, InvalidRequest, ...(operation.errors ?? [])]
+  const errors: ErrorType[] = [Unauthorized, InvalidRequest, ...(operation.errors ?? [])]
+  // What a host's server may read, every token may.
+  if (operation.method !== 'GET' || operation.scope !== 'runtime') errors.push(Forbidden)
   if (operation.params) errors.push(NotFound)
   // Also where none is wanted: what comes nevertheless is read before it is refused.
   if (HAS_BODY.has(operation.method)) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)

@@ -8,12 +8,14 @@ import { Hono } from 'hono'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { memoryStore } from '../../src/drivers/store/memory.ts'
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
+import { redisStore } from '../../src/drivers/store/redis.ts'
 import { createHttp, type Http } from '../../src/http/app.ts'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
 import { DAY_MS, dayOf } from '../../src/kernel/counters.ts'
+import { uuidv7 } from '../../src/kernel/ids.ts'
 import { DependencyDegraded } from '../../src/kernel/resilience.ts'
 import type { StoreDriver } from '../../src/kernel/store.ts'
 import { quotas } from '../../src/satellites/quotas/index.ts'
@@ -21,7 +23,7 @@ import type { Tenancy } from '../../src/tenancy.ts'
 import { createGuard } from '../../src/tenants/guard.ts'
 import { fromHeader } from '../../src/tenants/resolution.ts'
 import { type FakeClock, fakeClock } from '../../src/testing/clock.ts'
-import { type Proxy, startProxy } from '../../src/testing/proxy.ts'
+import { type Proxy as Line, startProxy } from '../../src/testing/proxy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
 import { type Host, listening } from './hosts.ts'
 import { type CountedRoute, type HeaderOf, quotaHosts } from './quota-hosts.ts'
@@ -56,6 +58,14 @@ const stores: Readonly<Record<string, () => Timed>> = {
       offsetMs += ms
     }
     return { store: postgresStore({ clockOffsetMs: () => offsetMs }), advance }
+  },
+  redis() {
+    let offsetMs = toNoonMs()
+    const advance = (ms: number) => {
+      offsetMs += ms
+    }
+    const keyPrefix = `${uuidv7()}:`
+    return { store: redisStore({ url: inject('redisUrl'), keyPrefix, clockOffsetMs: () => offsetMs }), advance }
   },
 }
 
@@ -376,98 +386,118 @@ describe.each(Object.entries(shared))('two processes on the store %s', (_, timed
   })
 })
 
+/** A store behind a line of its own: which server it is at, and how it is opened there. */
+const distant = {
+  postgres: {
+    server: (databaseUrl: string) => databaseUrl,
+    at: (url: string) => ({ database: { url }, store: postgresStore({ clockOffsetMs: toNoonMs, timeoutMs: 300 }) }),
+  },
+  redis: {
+    server: () => inject('redisUrl'),
+    at: (url: string) => ({ store: redisStore({ url, clockOffsetMs: toNoonMs, timeoutMs: 300 }) }),
+  },
+} as const
+
+const absences = [
+  ['postgres', 'gone'],
+  ['redis', 'gone'],
+  ['redis', 'silent'],
+] as const
+
 describe.each(hosts)('while the store is away, %s', (_, open) => {
-  let made: TestTenancy<[ReturnType<typeof quotas>]>
-  let proxy: Proxy
-  let id: string
+  describe.each(absences)('%s, %s', (store, how) => {
+    let made: TestTenancy<[ReturnType<typeof quotas>]>
+    let direct: WithQuotas
+    let proxy: Line
+    let id: string
 
-  beforeAll(async () => {
-    made = await testTenancy(inject('postgresUrl'), {
-      store: postgresStore({ clockOffsetMs: toNoonMs, timeoutMs: 300 }),
-      plans: PLANS,
-      satellites: [quotas()],
+    beforeAll(async () => {
+      const { server, at } = distant[store]
+      made = await testTenancy(inject('postgresUrl'), { plans: PLANS, satellites: [quotas()] })
+      proxy = await startProxy(server(made.url))
+      direct = await made.open({ ...at(server(made.url)), role: 'api' })
+      id = `of-${store}-${uuidv7()}`
+      await installed(made.tenancy, { id, name: 'Customer' })
+      await direct.quotas.consume(id, 'exports', 3)
     })
-    proxy = await startProxy(made.url)
-    id = await customer(made.tenancy)
-    await made.tenancy.quotas.consume(id, 'exports', 3)
-  })
-  afterAll(async () => {
-    await made?.end()
-    await proxy?.close()
-  })
-
-  const serve = async (quota: 'fail-open' | 'fail-closed') => {
-    const tenancy = await made.open({
-      database: { url: proxy.url },
-      resilience: { redis: { quota }, retryAfterSeconds: 7 },
-      role: 'api',
+    afterAll(async () => {
+      await made?.end()
+      await proxy?.close()
     })
-    host = await open({ quotas: tenancy.quotas, guard: guardOf(tenancy), routes })
-    expect(codeOf(await post('/exports', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED'])
-    return tenancy
-  }
-  const goAway = (how: 'gone' | 'silent') => (how === 'gone' ? proxy.close() : proxy.silence())
-  const comeBack = async (how: 'gone' | 'silent') => {
-    if (how === 'silent') await proxy.close()
-    await proxy.open()
-    await eventually(async () => expect(codeOf(await post('/exports', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED']))
-    expect(await made.tenancy.quotas.getUsage(id, 'exports')).toBe(3)
-  }
-  /** Samples of a series of one tenancy, by its labels. */
-  const samples = async ({ metrics }: WithQuotas, series: string) =>
-    Object.fromEntries(
-      [...(await metrics.expose()).matchAll(new RegExp(`^${series}(\\{.*\\}) (\\d+)$`, 'gm'))].map(
-        ([, labels = '', value]) => [labels, Number(value)],
-      ),
-    )
 
-  test.each(['gone', 'silent'] as const)('%s, and open: it serves, tells, and counts on afterwards', async (how) => {
-    const tenancy = await serve('fail-open')
-    const told: unknown[] = []
-    tenancy.on(DependencyDegraded, (event) => void told.push(event))
-    await goAway(how)
-    for (const path of ['/exports', '/tracked']) {
-      const served = await post(path, id)
-      expect([served.status, served.json, hasRateLimit(served)]).toEqual([200, { body: 'the body' }, false])
+    const serve = async (quota: 'fail-open' | 'fail-closed') => {
+      const tenancy = await made.open({
+        ...distant[store].at(proxy.url),
+        resilience: { redis: { quota }, retryAfterSeconds: 7 },
+        role: 'api',
+      })
+      host = await open({ quotas: tenancy.quotas, guard: guardOf(tenancy), routes })
+      expect(codeOf(await post('/exports', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED'])
+      return tenancy
     }
-    const about = { dependency: 'redis', tenantId: id, policy: 'fail-open', errorCode: 'E_DEPENDENCY_UNAVAILABLE' }
-    await eventually(() =>
-      expect(told.filter((event) => (event as { tenantId: unknown }).tenantId === id)).toEqual([
-        expect.objectContaining({ ...about, operation: 'quotas.consume' }),
-        expect.objectContaining({ ...about, operation: 'quotas.track' }),
-      ]),
-    )
-    expect(await samples(tenancy, 'multitenancy_quota_decisions_total')).toEqual({
-      '{decision="allowed"}': 0,
-      '{decision="refused"}': 1,
-      '{decision="tracked"}': 0,
-      '{decision="degraded"}': 2,
-      '{decision="unavailable"}': 0,
-    })
-    const degraded = await samples(tenancy, 'multitenancy_dependency_degraded_total')
-    expect(degraded['{dependency="redis",policy="fail-open"}']).toBeGreaterThanOrEqual(2)
-    await comeBack(how)
-  })
-
-  test.each(['gone', 'silent'] as const)('%s, and closed: 503, and never 429', async (how) => {
-    const tenancy = await serve('fail-closed')
-    await goAway(how)
-    for (const path of ['/exports', '/tracked', '/none']) {
-      const refused = await post(path, id)
-      expect(codeOf(refused)).toEqual([503, 'E_DEPENDENCY_UNAVAILABLE'])
-      expect(refused.headers['content-type']).toMatch('application/problem+json')
-      expect(refused.headers['retry-after']).toBe('7')
-      expect(hasRateLimit(refused)).toBe(false)
+    const goAway = () => (how === 'gone' ? proxy.close() : proxy.silence())
+    const comeBack = async () => {
+      if (how === 'silent') await proxy.close()
+      await proxy.open()
+      await eventually(async () => expect(codeOf(await post('/exports', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED']))
+      expect(await direct.quotas.getUsage(id, 'exports')).toBe(3)
     }
-    expect(reached).toEqual([])
-    expect(await samples(tenancy, 'multitenancy_quota_decisions_total')).toMatchObject({
-      '{decision="refused"}': 1,
-      '{decision="unavailable"}': 3,
+    /** Samples of a series of one tenancy, by its labels. */
+    const samples = async ({ metrics }: WithQuotas, series: string) =>
+      Object.fromEntries(
+        [...(await metrics.expose()).matchAll(new RegExp(`^${series}(\\{.*\\}) (\\d+)$`, 'gm'))].map(
+          ([, labels = '', value]) => [labels, Number(value)],
+        ),
+      )
+
+    test('open: it serves, tells, and counts on afterwards', async () => {
+      const tenancy = await serve('fail-open')
+      const told: unknown[] = []
+      tenancy.on(DependencyDegraded, (event) => void told.push(event))
+      await goAway()
+      for (const path of ['/exports', '/tracked']) {
+        const served = await post(path, id)
+        expect([served.status, served.json, hasRateLimit(served)]).toEqual([200, { body: 'the body' }, false])
+      }
+      const about = { dependency: 'redis', tenantId: id, policy: 'fail-open', errorCode: 'E_DEPENDENCY_UNAVAILABLE' }
+      await eventually(() =>
+        expect(told.filter((event) => (event as { tenantId: unknown }).tenantId === id)).toEqual([
+          expect.objectContaining({ ...about, operation: 'quotas.consume' }),
+          expect.objectContaining({ ...about, operation: 'quotas.track' }),
+        ]),
+      )
+      expect(await samples(tenancy, 'multitenancy_quota_decisions_total')).toEqual({
+        '{decision="allowed"}': 0,
+        '{decision="refused"}': 1,
+        '{decision="tracked"}': 0,
+        '{decision="degraded"}': 2,
+        '{decision="unavailable"}': 0,
+      })
+      const degraded = await samples(tenancy, 'multitenancy_dependency_degraded_total')
+      expect(degraded['{dependency="redis",policy="fail-open"}']).toBeGreaterThanOrEqual(2)
+      await comeBack()
     })
-    expect(await samples(tenancy, 'multitenancy_dependency_degraded_total')).toMatchObject({
-      '{dependency="redis",policy="fail-closed"}': 3,
+
+    test('closed: 503, and never 429', async () => {
+      const tenancy = await serve('fail-closed')
+      await goAway()
+      for (const path of ['/exports', '/tracked', '/none']) {
+        const refused = await post(path, id)
+        expect(codeOf(refused)).toEqual([503, 'E_DEPENDENCY_UNAVAILABLE'])
+        expect(refused.headers['content-type']).toMatch('application/problem+json')
+        expect(refused.headers['retry-after']).toBe('7')
+        expect(hasRateLimit(refused)).toBe(false)
+      }
+      expect(reached).toEqual([])
+      expect(await samples(tenancy, 'multitenancy_quota_decisions_total')).toMatchObject({
+        '{decision="refused"}': 1,
+        '{decision="unavailable"}': 3,
+      })
+      expect(await samples(tenancy, 'multitenancy_dependency_degraded_total')).toMatchObject({
+        '{dependency="redis",policy="fail-closed"}': 3,
+      })
+      await comeBack()
     })
-    await comeBack(how)
   })
 })
 

@@ -39,6 +39,7 @@ export class RedisConnection {
   readonly #timeoutMs: number
   readonly #Command: Ioredis['Command']
   #connecting: Promise<void> | undefined
+  #publisher: Redis | undefined
   #closed = false
 
   constructor(place: RedisPlace, log: Logger) {
@@ -51,25 +52,23 @@ export class RedisConnection {
     this.#connecting = new Promise((resolve) => {
       this.#client.once('ready', resolve).once('close', resolve)
     })
-    let isAway = false
-    // Unheard, an 'error' would be written to the console.
-    this.#client.on('error', (error: unknown) => {
-      if (!isAway && !this.#closed) log.warn({ err: error }, 'the store cannot be reached; connecting again')
-      isAway = true
-    })
-    this.#client.on('ready', () => {
-      if (isAway) log.info('the store can be reached again')
-      isAway = false
-    })
+    this.#tellOfAbsence(log)
   }
 
   get isCluster(): boolean {
     return this.#client.isCluster
   }
 
-  /** What answers for keys: the server, or each master of a cluster. */
-  get masters(): readonly Redis[] {
-    return this.#client.isCluster ? (this.#client as Cluster).nodes('master') : [this.#client as Redis]
+  /** What answers for keys: the server, or every master of a cluster. */
+  masters(): Promise<readonly Redis[]> {
+    return this.run(async (client) => (client.isCluster ? mastersOf(client as Cluster) : [client as Redis]))
+  }
+
+  async publish(channel: string, message: string): Promise<void> {
+    await this.run(async (client) => {
+      const publisher = client.isCluster ? this.#publisherIn(client as Cluster) : client
+      return publisher.publish(channel, message)
+    })
   }
 
   /** Commands of the same moment go together. */
@@ -111,6 +110,31 @@ export class RedisConnection {
       await inTime(this.#client.quit(), this.#timeoutMs, () => new Error('no answer')).catch(() => undefined)
     }
     this.#client.disconnect()
+  }
+
+  /** Once when it goes, once when it is back. */
+  #tellOfAbsence(log: Logger): void {
+    let isAway = false
+    let failure: unknown
+    // Unheard, an 'error' would be written to the console.
+    this.#client.on('error', (error: unknown) => {
+      failure = error
+    })
+    this.#client.on('close', () => {
+      if (!isAway && !this.#closed) log.warn({ err: failure }, 'the store cannot be reached; connecting again')
+      isAway = true
+    })
+    this.#client.on('ready', () => {
+      if (isAway) log.info('the store can be reached again')
+      isAway = false
+      failure = undefined
+    })
+  }
+
+  /** The same node as long as it is there: what is published by several arrives in any order. */
+  #publisherIn(cluster: Cluster): Redis | Cluster {
+    if (this.#publisher?.status !== 'ready') this.#publisher = cluster.nodes('master').find(isReady)
+    return this.#publisher ?? cluster
   }
 
   #sendNow(client: RedisClient, name: string, args: readonly (string | number)[]): Promise<unknown> {
@@ -174,6 +198,17 @@ function clusterBy(ioredis: Ioredis, place: RedisPlace, nodes: readonly string[]
     ...(protocol === 'rediss:' ? { dnsLookup: (host, done) => done(null, host) } : {}),
   })
 }
+
+/** Throws when a part of the keys is out of reach. */
+function mastersOf(cluster: Cluster): readonly Redis[] {
+  const masters = cluster.nodes('master')
+  const there = new Set(masters.map(({ options: { host, port } }) => `${host}:${port}`))
+  const isMissing = cluster.slots.some(([owner]) => owner !== undefined && !there.has(owner))
+  if (masters.length === 0 || isMissing) throw unavailable()
+  return masters
+}
+
+const isReady = ({ status }: Redis): boolean => status === 'ready'
 
 const unavailable = (cause?: unknown) => DependencyUnavailable('the store cannot be reached', { cause })
 

@@ -51,7 +51,7 @@ function storeAt(
 
   /** What matches one of the patterns, once or more than once. */
   async function* found(patterns: readonly string[]): AsyncGenerator<readonly string[]> {
-    for (const master of connection.masters) {
+    for (const master of await connection.masters()) {
       for (const pattern of patterns) {
         let cursor = '0'
         do {
@@ -119,7 +119,7 @@ function storeAt(
     },
     async publish(channel, message) {
       checkMessage({ channel, message })
-      await connection.run((client) => client.publish(channelOf(channel), message))
+      await connection.publish(channelOf(channel), message)
     },
     async subscribe(channel, onMessage, onGap) {
       checkMessage({ channel })

@@ -86,7 +86,16 @@ export function enforceQuota(
       throw error
     }
     for (const [name, value] of Object.entries(headers)) context.header(name, value)
-    return next()
+    await next()
+    setMissing(context, headers)
+    return undefined
+  }
+}
+
+/** A Response that the handler has made by itself knows nothing of what was set on the context before. */
+function setMissing(context: Context, headers: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(headers)) {
+    if (!context.res.headers.has(name)) context.header(name, value)
   }
 }
 

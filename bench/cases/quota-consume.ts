@@ -1,0 +1,132 @@
+/**
+ * `tenancy.quotas.consume` with the whole service around it (tenant, plan, limit, thresholds, series) against the least that anybody
+ * would write by hand: in PostgreSQL one upsert with a limit for each call, in Redis one EVALSHA that checks and counts, by the
+ * client's own pipelining. Over 500 counters, and on a single hot one; 100 calls in flight on both sides.
+ */
+import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+import { redisStore } from '../../src/drivers/store/redis.ts'
+import { quotas } from '../../src/satellites/quotas/index.ts'
+import { createTestDatabase } from '../../src/testing/database.ts'
+import { type Bench, compare, perSecond, type Result, RUNS } from '../measure.ts'
+import { openRedis } from '../redis.ts'
+import { fillRegistry, openTenancy } from '../tenancy.ts'
+
+const TENANTS = 500
+const IN_FLIGHT = 100
+const CONNECTIONS = 10
+const LIMIT = 1_000_000_000
+const DAY_SECONDS = 86_400
+
+const UPSERT = `
+  insert into bench_counters as counter (day, tenant_id, name, count) values (current_date, $1, 'exports', 1)
+  on conflict (day, tenant_id, name) do update set count = counter.count + 1 where counter.count + 1 <= $2
+  returning count`
+
+const CHECK_AND_COUNT = `
+  local count = tonumber(redis.call('GET', KEYS[1]) or '0')
+  if count + ARGV[1] > tonumber(ARGV[2]) then return -1 end
+  count = redis.call('INCRBY', KEYS[1], ARGV[1])
+  if count == tonumber(ARGV[1]) then redis.call('EXPIRE', KEYS[1], ARGV[3]) end
+  return count`
+
+const plans = { defaultPlan: 'free', definitions: { free: { limits: { exports: LIMIT } } } }
+const open = async (url: string, options: Pick<Parameters<typeof openTenancy>[1] & object, 'store'> = {}) => {
+  const satellite = quotas()
+  const tenancy = await openTenancy(url, { plans, satellites: [satellite], role: 'api', ...options })
+  await fillRegistry(tenancy, TENANTS)
+  return tenancy as typeof tenancy & { readonly quotas: ReturnType<(typeof satellite)['service']> }
+}
+
+type Count = (tenantId: string) => Promise<unknown>
+
+const SPREADS = [
+  ['500 counters', () => `tenant-${1 + Math.floor(Math.random() * TENANTS)}`],
+  ['one hot counter', () => 'tenant-1'],
+] as const
+
+/** What both sides count the same is measured; what they have counted is checked afterwards. */
+async function measured(
+  { quick, say }: Bench,
+  name: string,
+  { ours, peer }: { readonly ours: Count; readonly peer: Count },
+  { against, goal }: { readonly against: string; readonly goal: number },
+): Promise<Result[]> {
+  const results: Result[] = []
+  const ms = quick ? 500 : 3_000
+  for (const [spread, tenantOf] of SPREADS) {
+    const side = (said: string, count: Count) => async () => {
+      const rate = await perSecond(IN_FLIGHT, ms, () => count(tenantOf()))
+      say(`${name}, ${spread}, ${said}: ${Math.round(rate)} calls/s`)
+      return rate
+    }
+    const sides = [side('ours', ours), side('bare', peer)] as const
+    for (const warmUp of sides) await warmUp()
+    const both = await compare(RUNS, ...sides)
+    results.push({
+      name: `quotas.consume, ${name}, ${spread}`,
+      against,
+      unit: 'calls/s',
+      ...both,
+      ratio: both.ours / both.reference,
+      goal,
+    })
+  }
+  return results
+}
+
+async function onPostgres(bench: Bench): Promise<Result[]> {
+  const { url, drop } = await createTestDatabase(bench.postgresUrl)
+  const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS })
+  const tenancy = await open(url)
+  try {
+    await pool.query(`create table bench_counters (day date, tenant_id text collate "C", name text collate "C",
+      count bigint not null, primary key (day, tenant_id, name))`)
+    return await measured(
+      bench,
+      'PostgreSQL',
+      {
+        ours: (tenantId) => tenancy.quotas.consume(tenantId, 'exports'),
+        peer: (tenantId) => pool.query({ name: 'upsert', text: UPSERT, values: [tenantId, LIMIT] }),
+      },
+      { against: 'one upsert for each call', goal: 3 },
+    )
+  } finally {
+    await tenancy.stop()
+    await pool.end()
+    await drop()
+  }
+}
+
+async function onRedis(bench: Bench): Promise<Result[]> {
+  const redis = await openRedis(bench.say)
+  if (!redis) return []
+  const { url, drop } = await createTestDatabase(bench.postgresUrl)
+  const keyPrefix = `bench:${randomUUID()}:`
+  const client = new Redis(redis.url, { enableAutoPipelining: true })
+  const tenancy = await open(url, { store: redisStore({ url: redis.url, keyPrefix }) })
+  try {
+    const hash = String(await client.script('LOAD', CHECK_AND_COUNT))
+    return await measured(
+      bench,
+      'Redis',
+      {
+        ours: (tenantId) => tenancy.quotas.consume(tenantId, 'exports'),
+        peer: (tenantId) =>
+          client.evalsha(hash, 1, `${keyPrefix}bare:{${tenantId}}:exports`, 1, LIMIT, 2 * DAY_SECONDS),
+      },
+      { against: 'one pipelined EVALSHA for each call', goal: 0.9 },
+    )
+  } finally {
+    await tenancy.stop()
+    await client.quit()
+    await redis.stop()
+    await drop()
+  }
+}
+
+export const quotaConsume = {
+  name: 'quota consume',
+  run: async (bench: Bench): Promise<Result[]> => [...(await onPostgres(bench)), ...(await onRedis(bench))],
+}

@@ -1,0 +1,46 @@
+/** The guarded route of guarded-read.ts with a quota on it, which has a limit; its store is the Redis of STORE_URL, else PostgreSQL. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { postgresStore } from '../../src/drivers/store/postgres.ts'
+import { redisStore } from '../../src/drivers/store/redis.ts'
+import { enforceQuota, guard } from '../../src/http/hosts/node.ts'
+import { fromHeader } from '../../src/index.ts'
+import { quotas } from '../../src/satellites/quotas/index.ts'
+import { folderOf, optionsFor, ROWSCOPE, select } from '../notes.ts'
+import { openTenancy } from '../tenancy.ts'
+
+const { DATABASE_URL = '', STORE_URL } = process.env
+const satellite = quotas()
+const tenancy = await openTenancy(DATABASE_URL, {
+  ...optionsFor(ROWSCOPE),
+  store: STORE_URL ? redisStore({ url: STORE_URL }) : postgresStore(),
+  plans: { defaultPlan: 'free', definitions: { free: { limits: { reads: 1_000_000_000 } } } },
+  satellites: [satellite],
+  role: 'api',
+})
+const { quotas: service } = tenancy as typeof tenancy & { quotas: ReturnType<(typeof satellite)['service']> }
+
+const SELECT = select('notes')
+const notes = guard(
+  tenancy.guard({ resolve: fromHeader() }),
+  enforceQuota(service, 'reads', {}, async (incoming, outgoing, tenant) => {
+    if (!tenant) throw new Error('the route is guarded')
+    const { rows } = await tenant.pool.query(SELECT, [folderOf(incoming.url)])
+    outgoing.setHeader('content-type', 'application/json')
+    outgoing.end(JSON.stringify(rows))
+  }),
+)
+const server = createServer((incoming, outgoing) => {
+  notes(incoming, outgoing).catch((error) => {
+    process.stderr.write(`${error}\n`)
+    outgoing.writeHead(500).end()
+  })
+})
+server.listen(0, '127.0.0.1', () =>
+  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`),
+)
+process.on('SIGTERM', async () => {
+  server.close()
+  server.closeAllConnections()
+  await tenancy.stop()
+})

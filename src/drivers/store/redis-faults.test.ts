@@ -1,0 +1,148 @@
+/** The way to Redis is cut, silent or slow; clocks differ; it is away at the start. */
+import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
+import { type OpenedInRedis, openInRedis } from './redis.fixture.ts'
+import { redisStore } from './redis.ts'
+
+const EVENTUALLY = { timeout: 15_000, interval: 20 }
+const one = [{ name: 'calls', amount: 1, limit: null }]
+
+describe('the store redis, by a way that fails', () => {
+  let proxy: Way
+  let opened: OpenedInRedis
+  const counters = () => opened.store.counters
+  const unavailable = (work: Promise<unknown>) => expect(work).rejects.toSatisfy(DependencyUnavailable.matches)
+
+  beforeEach(async () => {
+    proxy = await startProxy(inject('redisUrl'))
+    opened = await openInRedis({ url: proxy.url, timeoutMs: 300 }, { url: inject('redisUrl') })
+  })
+  afterEach(async () => {
+    await opened.store.close()
+    await opened.cleanUp()
+    await proxy.close()
+  })
+
+  test('cut: fails, and goes on when the way is there again', async () => {
+    await counters().take('acme', one)
+    await proxy.close()
+    await unavailable(counters().take('acme', one))
+    await unavailable(opened.store.get('acme', 'key'))
+    await proxy.open()
+    await vi.waitFor(() => counters().take('acme', one), EVENTUALLY)
+    await vi.waitFor(() => opened.store.get('acme', 'key'), EVENTUALLY)
+  })
+
+  test('silent: fails in time, then at once; messages are heard again with a gap', async () => {
+    const gaps: number[] = []
+    const heard: string[] = []
+    await opened.store.subscribe(
+      'news',
+      (message) => void heard.push(message),
+      () => void gaps.push(1),
+    )
+    await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
+    await counters().take('acme', one)
+    proxy.silence()
+    const outcomes = await Promise.allSettled([
+      ...Array.from({ length: 100 }, () => counters().take('acme', one)),
+      opened.store.get('acme', 'key'),
+      counters().readAll('acme'),
+    ])
+    for (const outcome of outcomes) {
+      expect(outcome.status === 'rejected' && DependencyUnavailable.matches(outcome.reason)).toBe(true)
+    }
+    await unavailable(opened.store.ping())
+    await proxy.close()
+    await proxy.open()
+    await vi.waitFor(() => counters().take('acme', one), EVENTUALLY)
+    await vi.waitFor(() => expect(gaps.length).toBeGreaterThan(1), EVENTUALLY)
+    await opened.store.publish('news', 'again')
+    await vi.waitFor(() => expect(heard).toEqual(['again']), EVENTUALLY)
+    expect((await counters().read('acme', 'calls')).today).toBe(2)
+  })
+
+  test('slow: an answer that is later than is waited for is none, and nothing is counted twice', async () => {
+    await counters().take('acme', one)
+    proxy.slow(700)
+    await unavailable(counters().take('acme', one))
+    await unavailable(counters().take('acme', one))
+    proxy.slow(0)
+    await vi.waitFor(() => counters().take('globex', one), EVENTUALLY)
+    const { today } = await counters().read('acme', 'calls')
+    expect(today).toBeGreaterThanOrEqual(1)
+    expect(today).toBeLessThanOrEqual(2)
+  })
+
+  test('away at the start: opening it does not fail, each call does, and it is found when it comes', async () => {
+    await proxy.close()
+    const store = redisStore({ url: proxy.url, keyPrefix: opened.prefix, timeoutMs: 300 }).open({
+      log: createLogger({ level: 'silent' }),
+    })
+    const heard: string[] = []
+    const listening = store.subscribe(
+      'news',
+      (message) => void heard.push(message),
+      () => void heard.push('a gap'),
+    )
+    await unavailable(store.get('acme', 'key'))
+    await unavailable(store.counters.take('acme', one))
+    await listening
+    await proxy.open()
+    await vi.waitFor(() => store.set('acme', 'key', 'value'), EVENTUALLY)
+    await vi.waitFor(() => expect(heard).toEqual(['a gap']), EVENTUALLY)
+    await store.publish('news', 'here')
+    await vi.waitFor(() => expect(heard).toEqual(['a gap', 'here']), EVENTUALLY)
+    await store.close()
+    await unavailable(store.get('acme', 'key'))
+  })
+
+  test('goes into the log once, however long it lasts, and so does its end', async () => {
+    const lines: string[] = []
+    const logged = await openInRedis(
+      { url: proxy.url, timeoutMs: 300, log: createLogger({ write: (line) => void lines.push(line) }) },
+      { url: inject('redisUrl') },
+    )
+    await logged.store.ping()
+    await proxy.close()
+    for (let n = 0; n < 20; n++) await unavailable(logged.store.ping())
+    await proxy.open()
+    await vi.waitFor(() => logged.store.ping(), EVENTUALLY)
+    await vi.waitFor(() => expect(lines.filter((line) => line.includes('reached again'))).toHaveLength(1), EVENTUALLY)
+    expect(lines.filter((line) => line.includes('cannot be reached'))).toHaveLength(1)
+    await logged.store.close()
+    await logged.cleanUp()
+  })
+})
+
+describe('the store redis and a clock that differs from its own', () => {
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  test.each([
+    ['days behind', -3 * 86_400_000],
+    ['hours behind', -13 * 3_600_000],
+    ['hours ahead', 13 * 3_600_000],
+    ['days ahead', 40 * 86_400_000],
+  ])("this process' is %s: it counts into the server's day all the same", async (_, skewMs) => {
+    const url = inject('redisUrl')
+    const opened = await openInRedis({ url })
+    const { counters } = opened.store
+    const serverMs = (await counters.take('acme', one)).nowMs
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + skewMs })
+    const skewed = redisStore({ url, keyPrefix: opened.prefix }).open({ log: createLogger({ level: 'silent' }) })
+    const taken = await skewed.counters.take('acme', one)
+    expect(taken.usages).toEqual([2])
+    expect(Math.abs(taken.nowMs - serverMs)).toBeLessThan(60_000)
+    expect((await skewed.counters.read('acme', 'calls')).today).toBe(2)
+    expect((await skewed.counters.readAll('acme')).today).toEqual(new Map([['calls', 2]]))
+    await skewed.counters.clear('acme')
+    expect((await counters.read('acme', 'calls')).today).toBeNull()
+    await skewed.close()
+    await opened.store.close()
+    await opened.cleanUp()
+  })
+})

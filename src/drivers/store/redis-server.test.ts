@@ -1,0 +1,182 @@
+/** What needs a server of one's own: one that is killed, that sleeps, that forgets; and a cluster. */
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { type RedisCluster, startRedisCluster } from '../../testing/redis-cluster.ts'
+import { type RedisServer, startRedisServer } from '../../testing/redis-server.ts'
+import { storeSuite } from '../../testing/store-suite.ts'
+import { type OpenedInRedis, openInRedis } from './redis.fixture.ts'
+
+const one = [{ name: 'calls', amount: 1, limit: null }]
+const EVENTUALLY = { timeout: 15_000, interval: 20 }
+
+await storeSuite('redis, as a cluster of three', async () => {
+  const cluster = await startRedisCluster()
+  const opened = await openInRedis({ nodes: cluster.urls })
+  return {
+    ...opened,
+    async cleanUp() {
+      await opened.cleanUp()
+      await cluster.stop()
+    },
+  }
+})
+
+describe('the store redis and a server that', () => {
+  let server: RedisServer
+  let opened: OpenedInRedis
+  const counters = () => opened.store.counters
+
+  beforeAll(async () => {
+    server = await startRedisServer()
+    opened = await openInRedis({ url: server.url, timeoutMs: 400 })
+    opened.admin.on('error', () => undefined)
+  })
+  afterAll(async () => {
+    await opened.store.close()
+    await opened.cleanUp()
+    await server.stop()
+  })
+
+  test('forgets its scripts in the middle of traffic, is told them again: nothing is lost, nothing counted twice', async () => {
+    let isOver = false
+    const forgetting = async () => {
+      while (!isOver) await opened.admin.script('FLUSH')
+    }
+    const forgotten = forgetting()
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => inTurns(100, () => counters().take('acme', one))),
+    )
+    isOver = true
+    await forgotten
+    expect(answers.flat()).toHaveLength(2_000)
+    expect((await counters().read('acme', 'calls')).today).toBe(2_000)
+    expect(await opened.store.increment('acme', 'plain', 2)).toBe(2)
+  })
+
+  test('is killed: calls fail at once, and go on by themselves when it is back', async () => {
+    const gaps: number[] = []
+    const heard: string[] = []
+    await opened.store.subscribe(
+      'news',
+      (message) => void heard.push(message),
+      () => void gaps.push(1),
+    )
+    const before = gaps.length
+    await server.kill()
+    await vi.waitFor(
+      () => expect(counters().take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches),
+      EVENTUALLY,
+    )
+    for (const call of everyMethod()) await expect(call()).rejects.toSatisfy(DependencyUnavailable.matches)
+    await server.start()
+    await vi.waitFor(() => counters().take('globex', one), EVENTUALLY)
+    await vi.waitFor(() => expect(gaps.length).toBeGreaterThan(before), EVENTUALLY)
+    await opened.store.publish('news', 'back again')
+    await vi.waitFor(() => expect(heard).toEqual(['back again']), EVENTUALLY)
+    for (const call of everyMethod()) await call()
+  })
+
+  test('has no memory left, refuses what is new, which is no fault of the caller', async () => {
+    await opened.admin.config('SET', 'maxmemory', '1')
+    await expect(counters().take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
+    await expect(opened.store.set('acme', 'key', 'value')).rejects.toSatisfy(DependencyUnavailable.matches)
+    await opened.admin.config('SET', 'maxmemory', '0')
+    await counters().take('acme', one)
+  })
+
+  test('is a replica for a while', async () => {
+    await opened.admin.call('REPLICAOF', '127.0.0.1', '1')
+    await expect(counters().take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
+    await opened.admin.call('REPLICAOF', 'NO', 'ONE')
+    await vi.waitFor(() => counters().take('acme', one), EVENTUALLY)
+  })
+
+  test('stands still: calls fail in time, the next ones at once, and they go on when it does', async () => {
+    process.kill(server.pid, 'SIGSTOP')
+    try {
+      const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => counters().take('initech', one)))
+      expect(outcomes.every(({ status }) => status === 'rejected')).toBe(true)
+      for (const call of everyMethod()) await expect(call()).rejects.toSatisfy(DependencyUnavailable.matches)
+    } finally {
+      process.kill(server.pid, 'SIGCONT')
+    }
+    await vi.waitFor(() => counters().take('initech', one), EVENTUALLY)
+    expect((await counters().read('initech', 'calls')).today).toBeLessThanOrEqual(51)
+    await vi.waitFor(() => opened.store.ping(), EVENTUALLY)
+  })
+
+  test('ends the connections: what was under way fails or is counted, and never twice', async () => {
+    const taking = Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        inTurns(50, () => counters().take('umbrella', [{ name: `calls${n}`, amount: 1, limit: null }])),
+      ),
+    )
+    for (let n = 0; n < 5; n++) await opened.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    const answers = await taking
+    await vi.waitFor(() => counters().read('umbrella', 'calls0'), EVENTUALLY)
+    for (const [n, told] of answers.entries()) {
+      const { today } = await counters().read('umbrella', `calls${n}`)
+      expect(today ?? 0).toBeGreaterThanOrEqual(told.filter((answer) => !(answer instanceof Error)).length)
+      expect(today ?? 0).toBeLessThanOrEqual(50)
+    }
+  })
+
+  function everyMethod(): (() => Promise<unknown>)[] {
+    const { store } = opened
+    return [
+      () => store.get('acme', 'key'),
+      () => store.set('acme', 'key', 'value'),
+      () => store.setIfAbsent('acme', 'key', 'value'),
+      () => store.take('acme', 'key'),
+      () => store.delete('acme', 'key'),
+      () => store.increment('acme', 'number', 1),
+      () => store.list('key'),
+      () => store.publish('other-news', 'x'),
+      () => store.purge('acme'),
+      () => store.ping(),
+      () => counters().take('acme', one),
+      () => counters().read('acme', 'calls'),
+      () => counters().readAll('acme'),
+      () => counters().put('acme', 'calls', 1),
+      () => counters().clear('acme'),
+    ]
+  }
+})
+
+describe('the store redis and a cluster', () => {
+  let cluster: RedisCluster
+  let opened: OpenedInRedis
+
+  beforeAll(async () => {
+    cluster = await startRedisCluster()
+    opened = await openInRedis({ nodes: cluster.urls, timeoutMs: 500 })
+    opened.admin.on('error', () => undefined)
+  })
+  afterAll(async () => {
+    await opened.store.close()
+    opened.admin.disconnect()
+    await cluster.stop()
+  })
+
+  test('one of its nodes is killed: tenants of the others are served, and those of this one when it is back', async () => {
+    const { counters } = opened.store
+    const tenants = Array.from({ length: 30 }, (_, n) => `tenant-${n}`)
+    for (const tenant of tenants) await counters.take(tenant, one)
+    const last = cluster.servers[2] as RedisServer
+    await last.kill()
+    const outcomes = await Promise.allSettled(tenants.map((tenant) => counters.take(tenant, one)))
+    const failed = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
+    expect(failed.length).toBeGreaterThan(0)
+    expect(failed.length).toBeLessThan(tenants.length)
+    expect(failed.every(DependencyUnavailable.matches)).toBe(true)
+    await last.start()
+    await vi.waitFor(() => Promise.all(tenants.map((tenant) => counters.take(tenant, one))), EVENTUALLY)
+  })
+})
+
+/** What each call answered or threw. */
+async function inTurns<T>(times: number, call: () => Promise<T>): Promise<(T | Error)[]> {
+  const answers: (T | Error)[] = []
+  for (let n = 0; n < times; n++) answers.push(await call().catch((error: Error) => error))
+  return answers
+}

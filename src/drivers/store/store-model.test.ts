@@ -1,0 +1,118 @@
+/** Whatever is done to counters in whatever order, each store has what a few lines of arithmetic say it has. */
+import { randomUUID } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { DAY_MS, dayOf, type Take } from '../../kernel/counters.ts'
+import { fakeClock } from '../../testing/clock.ts'
+import type { OpenedStore } from '../../testing/store-suite.ts'
+import { memoryStore } from './memory.ts'
+import { openInPostgres } from './postgres.fixture.ts'
+import { openInRedis } from './redis.fixture.ts'
+
+const names = ['calls', 'bytes', 'seats'] as const
+const name = fc.constantFrom(...names)
+const amount = fc.oneof(fc.integer({ min: 0, max: 6 }), fc.constantFrom(2 ** 52, Number.MAX_SAFE_INTEGER))
+const limit = fc.oneof(fc.constantFrom(null, 0, 2.5), fc.integer({ min: 0, max: 20 }))
+const take = fc.record({ name, amount, limit })
+const takes = fc.uniqueArray(take, { minLength: 1, maxLength: 3, selector: (one) => one.name })
+
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('take' as const),
+      calls: fc.array(takes, { minLength: 1, maxLength: 6 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('put' as const),
+      name,
+      value: fc.double({ min: 0, max: 1e6, noNaN: true }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('clear' as const), name: fc.option(name, { nil: undefined }) }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('pass' as const), days: fc.integer({ min: 1, max: 4 }) }) },
+)
+
+const openings: Record<string, () => Promise<OpenedStore>> = {
+  memory: async () => {
+    const clock = fakeClock()
+    return { store: memoryStore().open({ clock }), advance: clock.advance }
+  },
+  postgres: openInPostgres,
+  redis: () => openInRedis({ url: inject('redisUrl') }),
+}
+
+describe.each(Object.keys(openings))('of %s, the counters', (driver) => {
+  let opened: OpenedStore
+  beforeAll(async () => {
+    opened = await (openings[driver] as () => Promise<OpenedStore>)()
+  })
+  afterAll(async () => {
+    await opened.store.close()
+    await opened.cleanUp?.()
+  })
+
+  test('are what the model says, whatever is done', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
+        const { counters } = opened.store
+        const tenant = randomUUID()
+        const today = new Map<string, number>()
+        const standing = new Map<string, number>()
+        for (const one of steps) {
+          if (one.kind === 'take') {
+            // Sent together, so that they may be carried out together; they are decided in the order in which they were asked.
+            const told = await Promise.allSettled(one.calls.map((call) => counters.take(tenant, call)))
+            for (const [index, call] of one.calls.entries()) {
+              const answer = told[index] as (typeof told)[number]
+              expect(answer.status === 'fulfilled' ? answer.value : 'too far').toEqual(expected(today, call))
+            }
+          } else if (one.kind === 'put') {
+            await counters.put(tenant, one.name, one.value)
+            standing.set(one.name, one.value)
+          } else if (one.kind === 'clear') {
+            await counters.clear(tenant, one.name)
+            for (const cleared of one.name ? [one.name] : names) {
+              today.delete(cleared)
+              standing.delete(cleared)
+            }
+          } else {
+            const { nowMs } = await counters.read(tenant, 'calls')
+            await opened.advance(one.days * DAY_MS)
+            expect(dayOf((await counters.read(tenant, 'calls')).nowMs)).toBe(dayOf(nowMs) + one.days)
+            today.clear()
+          }
+          expect(await counters.readAll(tenant)).toEqual({ today, standing, nowMs: expect.any(Number) })
+          for (const each of names) {
+            expect(await counters.read(tenant, each)).toEqual({
+              today: today.get(each) ?? null,
+              standing: standing.get(each) ?? null,
+              nowMs: expect.any(Number),
+            })
+          }
+        }
+      }),
+      { numRuns: 150, interruptAfterTimeLimit: 20_000 },
+    )
+  })
+})
+
+/** What a call answers that finds these counts, which it changes. */
+function expected(today: Map<string, number>, call: readonly Take[]): unknown {
+  const before = call.map((one) => today.get(one.name) ?? 0)
+  const sum = (index: number) => BigInt(before[index] as number) + BigInt(call[index]?.amount ?? 0)
+  for (const [index, one] of call.entries()) {
+    if (one.amount > 0 && one.limit !== null && Number(sum(index)) > one.limit) {
+      return { isAllowed: false, usages: before, nowMs: expect.any(Number) }
+    }
+  }
+  if (call.some((_, index) => sum(index) > BigInt(Number.MAX_SAFE_INTEGER))) return 'too far'
+  for (const [index, one] of call.entries()) if (one.amount > 0) today.set(one.name, Number(sum(index)))
+  return { isAllowed: true, usages: call.map((_, index) => Number(sum(index))), nowMs: expect.any(Number) }
+}

@@ -1,0 +1,63 @@
+/** Counters are exact over any number of processes. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { systemClock } from '../../kernel/clock.ts'
+import { Database } from '../../kernel/database.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { migrate } from '../../kernel/migrations.ts'
+import type { Store } from '../../kernel/store.ts'
+import { type Child, startChild } from '../../testing/child.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { postgresStore } from './postgres.ts'
+import { redisStore } from './redis.ts'
+
+const PROCESSES = 4
+const CALLS = 5_000
+const LIMIT = 1_000
+const PROGRAM = new URL('./store-process.fixture.ts', import.meta.url)
+
+describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
+  const log = createLogger({ level: 'silent' })
+  let testDatabase: TestDatabase
+  let database: Database
+  let store: Store
+  let children: Child[]
+
+  beforeAll(async () => {
+    testDatabase = await createTestDatabase(inject('postgresUrl'))
+    database = new Database({ url: testDatabase.url, max: 2 }, log)
+    const place = { url: inject('redisUrl'), keyPrefix: `test-${randomUUID()}:` }
+    const driver = name === 'redis' ? redisStore(place) : postgresStore()
+    await migrate(database, [{ part: 'store', migrations: postgresStore().tables ?? [] }])
+    store = driver.open({ database, clock: systemClock, log })
+    const options = {
+      postgresUrl: testDatabase.url,
+      ...(name === 'redis' ? { redisUrl: place.url, keyPrefix: place.keyPrefix } : {}),
+    }
+    children = await Promise.all(Array.from({ length: PROCESSES }, () => startChild(PROGRAM, options)))
+  })
+  afterAll(async () => {
+    await Promise.all(children.map((child) => child.kill('SIGKILL')))
+    for (const tenant of ['acme', 'spread-0', 'spread-1', 'spread-2']) await store.purge(tenant)
+    await store.close()
+    await database.close()
+    await testDatabase.drop()
+  })
+
+  const takenBy = async (tenants: readonly string[]): Promise<number> => {
+    const question = { calls: CALLS / PROCESSES, tenants, limit: LIMIT }
+    const admitted: number[] = await Promise.all(children.map((child) => child.ask(question)))
+    return admitted.reduce((sum, count) => sum + count, 0)
+  }
+
+  test(`take ${CALLS} at once from one counter: ${LIMIT} are admitted, and ${LIMIT} are stored`, async () => {
+    expect(await takenBy(['acme'])).toBe(LIMIT)
+    expect((await store.counters.read('acme', 'calls')).today).toBe(LIMIT)
+  })
+
+  test('take from several counters, each under its limit', async () => {
+    const tenants = ['spread-0', 'spread-1', 'spread-2']
+    expect(await takenBy(tenants)).toBe(LIMIT * tenants.length)
+    for (const tenant of tenants) expect((await store.counters.read(tenant, 'calls')).today).toBe(LIMIT)
+  })
+})

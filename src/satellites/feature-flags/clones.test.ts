@@ -1,0 +1,38 @@
+/** A clone has the flags of the tenant that it was made from, as flags of its own. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { openWorld, type World } from '../../testing/two-servers.ts'
+import featureFlags from './index.ts'
+
+let world: World<[ReturnType<typeof featureFlags>]>
+beforeAll(async () => {
+  world = await openWorld(inject('postgresUrl'), { satellites: [featureFlags()] })
+})
+afterAll(() => world?.end())
+
+test('a clone has the flags of its origin, and keeps them whatever becomes of those', async () => {
+  const { featureFlags: flags } = world.tenancy
+  await world.tenant('acme')
+  await flags.set('acme', 'on', { enabled: true })
+  await flags.set('acme', 'half', { enabled: true, rolloutPercent: 50, bucketKey: 'userId' })
+  expect(await flags.isEnabled('on', { tenantId: 'copy' })).toBe(false)
+  await world.done(await world.transfers.clone('acme', { id: 'copy', name: 'A copy' }))
+  expect(await flags.isEnabled('on', { tenantId: 'copy' })).toBe(true)
+  const settingsOf = async (id: string) =>
+    (await flags.list(id)).data.map(({ key, enabled, rolloutPercent, bucketKey }) => ({
+      key,
+      enabled,
+      rolloutPercent,
+      bucketKey,
+    }))
+  expect(await settingsOf('copy')).toEqual(await settingsOf('acme'))
+  const [one, other] = [await flags.list('acme'), await flags.list('copy')]
+  expect(other.data.map(({ id }) => id)).not.toEqual(one.data.map(({ id }) => id))
+  await flags.delete('acme', 'on')
+  expect(await flags.isEnabled('on', { tenantId: 'copy' })).toBe(true)
+})
+
+test('a clone of a tenant without flags has none', async () => {
+  await world.tenant('plain')
+  await world.done(await world.transfers.clone('plain', { id: 'plain-copy', name: 'A copy' }))
+  expect((await world.tenancy.featureFlags.list('plain-copy')).data).toEqual([])
+})

@@ -1,0 +1,81 @@
+/** The commands of this satellite, as the program has them. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type Program, programWith } from '../../cli/program.fixture.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+
+let directory: string
+let database: TestDatabase
+let tenantry: Program
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-flags-'))
+  database = await createTestDatabase(inject('postgresUrl'))
+  tenantry = programWith({
+    DATABASE_URL: database.url,
+    TENANTRY_APP_KEY: TEST_APP_KEY,
+    TENANTRY_DATA_DIR: join(directory, 'data'),
+  })
+  await tenantry.run('tenant:create', 'Acme', '--id', 'acme')
+}, 60_000)
+
+afterAll(async () => {
+  await tenantry?.killAll()
+  await database?.drop()
+  await rm(directory, { recursive: true, force: true })
+})
+
+async function json(...line: string[]): Promise<any> {
+  const { code, stdout, stderr } = await tenantry.run(...line, '--json')
+  expect({ code, stderr }, stderr).toEqual({ code: 0, stderr: '' })
+  return JSON.parse(stdout)
+}
+const set = (...options: string[]) => json('tenant:flags:set', 'acme', 'new-checkout', ...options)
+
+test('a flag is set part by part, explained, listed and deleted', async () => {
+  expect(await set('--rollout', '25')).toMatchObject({ enabled: false, rolloutPercent: 25, bucketKey: null })
+  expect(await set('--enabled', '--bucket-key', 'userId')).toMatchObject({
+    enabled: true,
+    rolloutPercent: 25,
+    bucketKey: 'userId',
+  })
+  const explain = ['tenant:flags:explain', 'acme', 'new-checkout', '--bucket-key', 'bob']
+  expect(await json(...explain, '--attribute', 'plan=pro', '--attribute', 'userId=user-1')).toEqual({
+    key: 'new-checkout',
+    enabled: true,
+    reason: 'SPLIT',
+    bucket: 414,
+    rolloutPercent: 25,
+    value: 'user-1',
+    valueFrom: 'userId',
+    why: '"user-1" (userId) falls into bucket 414; 25 % are those below 2500, so it is on',
+  })
+  expect(await set('--rollout', 'none', '--bucket-key', '')).toMatchObject({ rolloutPercent: null, bucketKey: null })
+  expect(await json(...explain)).toMatchObject({ reason: 'STATIC', why: 'it is switched on, for everybody' })
+  expect(await json('tenant:flags:list', 'acme')).toMatchObject([{ key: 'new-checkout', tenantId: 'acme' }])
+
+  const refused = await tenantry.run('tenant:flags:delete', 'acme', 'new-checkout')
+  expect(refused.code).not.toBe(0)
+  expect(await json('tenant:flags:delete', 'acme', 'new-checkout', '--yes')).toMatchObject({ deleted: true })
+  expect(await json(...explain)).toMatchObject({ enabled: false, reason: 'FLAG_NOT_FOUND' })
+}, 120_000)
+
+test.each([
+  [['tenant:flags:set', 'acme', 'one', '--rollout', '101'], 2],
+  [['tenant:flags:set', 'acme', 'one', '--rollout', '5.5'], 2],
+  [['tenant:flags:set', 'acme', 'one', '--enabled', '--disabled'], 2],
+  [['tenant:flags:set', 'acme', 'a/b', '--enabled'], 2],
+  [['tenant:flags:explain', 'acme', 'one', '--attribute', 'plan'], 2],
+  [['tenant:flags:set', 'nobody', 'one', '--enabled'], 3],
+  [['tenant:flags:list', 'nobody'], 3],
+  [['tenant:flags:delete', 'acme', 'none', '--yes'], 3],
+])(
+  '%j ends with %i',
+  async (line, code) => {
+    expect((await tenantry.run(...line)).code).toBe(code)
+  },
+  60_000,
+)

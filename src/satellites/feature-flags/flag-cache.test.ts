@@ -1,0 +1,269 @@
+/** What a process knows of flags, for how long, and how it hears that it knows too little. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { startProxy } from '../../testing/proxy.ts'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
+import type { FlagRequest, featureFlags } from './index.ts'
+
+const CACHE_TTL_MS = 60_000
+
+let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
+let here: FlagsTenancy
+/** As in another process, which reaches the backoffice by a way that can be closed. */
+let there: FlagsTenancy
+let proxy: Awaited<ReturnType<typeof startProxy>>
+let id: string
+const heard = new Set<string>()
+
+beforeAll(async () => {
+  opened = await openFlags(inject('postgresUrl'))
+  here = opened.tenancy
+  proxy = await startProxy(opened.url)
+  there = await opened.open({ database: { url: proxy.url } })
+  await there.kernel.database.listen(
+    'the end',
+    (word) => heard.add(word),
+    () => undefined,
+  )
+  // Both hear, once what either does reaches the other.
+  await eventually(async () => {
+    const ghost = `ghost-${randomUUID().slice(0, 8)}`
+    await here.tenants.create({ id: ghost, name: 'Ghost' })
+    for (const one of [here, there]) await one.featureFlags.isEnabled('flag', { tenantId: ghost })
+    await here.featureFlags.set(ghost, 'flag', { enabled: true })
+    await allIsHeard()
+    expect(await there.featureFlags.isEnabled('flag', { tenantId: ghost })).toBe(true)
+  })
+  vi.useFakeTimers({ toFake: ['performance'] }) // time stands still: what is known does not grow old by itself
+})
+afterAll(async () => {
+  vi.useRealTimers()
+  await opened.end()
+  await proxy.close()
+})
+beforeEach(async () => {
+  id = `tenant-${randomUUID()}`
+  await here.tenants.create({ id, name: 'Acme' })
+})
+
+const sql = (text: string, values: readonly unknown[] = []) => here.kernel.database.sql(text, values)
+/** A change that nobody is told of: who answers from what it knows does not see it. */
+const setInSecret = (key: string, enabled: boolean) =>
+  sql(
+    `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
+     values (gen_random_uuid(), $1, $2, $3, now(), now())
+     on conflict (tenant_id, key) do update set enabled = excluded.enabled`,
+    [id, key, enabled],
+  )
+const set = (key: string, request: FlagRequest) => here.featureFlags.set(id, key, request)
+const isOn = (key: string, tenantId = id) => there.featureFlags.isEnabled(key, { tenantId })
+
+/** Waits until the other process has heard all there was to hear: PostgreSQL delivers in the order of commits. */
+async function allIsHeard(): Promise<void> {
+  const word = randomUUID()
+  await here.kernel.database.notify('the end', word)
+  await eventually(() => expect(heard.has(word)).toBe(true))
+}
+
+/** Statements that were sent while `work` was done. */
+async function queriesOf(work: () => Promise<unknown>): Promise<number> {
+  const queries = vi.spyOn(there.kernel.database, 'sql')
+  try {
+    await work()
+    return queries.mock.calls.length
+  } finally {
+    queries.mockRestore()
+  }
+}
+
+/** Somebody's question, whose read is done, but whose answer is on its way back until it is let go. */
+async function slowRead(): Promise<{ before: Promise<boolean>; letGo: () => void }> {
+  const { database } = there.kernel
+  const original = database.sql.bind(database)
+  const [read, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  vi.spyOn(database, 'sql').mockImplementationOnce(async (...given) => {
+    const answer = await original(...given)
+    read.resolve()
+    await held.promise
+    return answer
+  })
+  const before = isOn('one')
+  await read.promise
+  return { before, letGo: held.resolve }
+}
+
+describe('what is known', () => {
+  test('is asked of nobody, also that there is no such flag', async () => {
+    await set('one', { enabled: true })
+    await allIsHeard()
+    expect(await queriesOf(async () => expect([await isOn('one'), await isOn('none')]).toEqual([true, false]))).toBe(2)
+    await setInSecret('one', false)
+    await setInSecret('none', true)
+    expect(await queriesOf(async () => expect([await isOn('one'), await isOn('none')]).toEqual([true, false]))).toBe(0)
+  })
+
+  test('is the flag, and not what came out for somebody', async () => {
+    await set('half', { enabled: true, rolloutPercent: 50, bucketKey: 'plan' })
+    await allIsHeard()
+    const answers = new Set<boolean>()
+    const ask = async (plan: string) => {
+      const context = { tenantId: id, attributes: { plan } }
+      const { enabled } = await there.featureFlags.explain('half', context)
+      expect(await there.featureFlags.isEnabled('half', context)).toBe(enabled)
+      answers.add(enabled)
+    }
+    await ask('first')
+    const queries = await queriesOf(async () => {
+      for (let n = 0; n < 50; n++) await ask(`plan-${n}`)
+    })
+    expect([queries, answers]).toEqual([0, new Set([true, false])])
+  })
+
+  test('is loaded by one query, whoever asks for it', async () => {
+    for (const key of ['a', 'b', 'c']) await set(key, { enabled: true })
+    await allIsHeard()
+    const queries = await queriesOf(async () => {
+      const asked = Array.from({ length: 300 }, (_, n) => isOn(['a', 'b', 'c', 'd'][n % 4] as string))
+      const other = isOn('a', `other-${id.slice(0, 20)}`)
+      expect((await Promise.all(asked)).filter(Boolean)).toHaveLength(225)
+      expect(await other).toBe(false)
+    })
+    expect(queries).toBe(1)
+  })
+
+  test('is loaded again beside, by one query, when its time is over', async () => {
+    await set('one', { enabled: true })
+    await allIsHeard()
+    await isOn('one')
+    await setInSecret('one', false)
+    vi.advanceTimersByTime(CACHE_TTL_MS - 1)
+    expect(await isOn('one')).toBe(true)
+    vi.advanceTimersByTime(1)
+    const queries = await queriesOf(async () => {
+      const asked = await Promise.all(Array.from({ length: 500 }, () => isOn('one')))
+      expect(asked).toEqual(asked.map(() => true)) // nobody waits
+      await eventually(async () => expect(await isOn('one')).toBe(false))
+    })
+    expect(queries).toBe(1)
+  })
+
+  test('of one tenant drives out none of another, however many flags are made up', async () => {
+    await set('one', { enabled: true })
+    await allIsHeard()
+    await isOn('one')
+    await setInSecret('one', false)
+    const other = `other-${id.slice(0, 20)}`
+    for (let batch = 0; batch < 6; batch++) {
+      await Promise.all(Array.from({ length: 1_000 }, (_, n) => isOn(`made-up-${batch}-${n}`, other)))
+    }
+    expect(await isOn('one')).toBe(true)
+    expect(await queriesOf(() => isOn('made-up-5-999', other))).toBe(0)
+    expect(await queriesOf(() => isOn('made-up-0-0', other))).toBe(1)
+  })
+})
+
+describe('a change', () => {
+  test('is seen at once where it was made, and soon everywhere', async () => {
+    for (const settings of [{ enabled: true }, { enabled: false }, { enabled: true, rolloutPercent: 0 }]) {
+      await set('one', settings)
+      const expected = settings.enabled && settings.rolloutPercent !== 0
+      expect(await here.featureFlags.isEnabled('one', { tenantId: id })).toBe(expected)
+      await allIsHeard()
+      expect(await isOn('one')).toBe(expected)
+    }
+    await here.featureFlags.delete(id, 'one')
+    expect(await here.featureFlags.explain('one', { tenantId: id })).toMatchObject({ reason: 'FLAG_NOT_FOUND' })
+    await allIsHeard()
+    expect(await there.featureFlags.explain('one', { tenantId: id })).toMatchObject({ reason: 'FLAG_NOT_FOUND' })
+  })
+
+  test('is waited for by whoever asks after it was heard, and leaves no room for what was read before', async () => {
+    await set('one', { enabled: false })
+    await allIsHeard()
+    const { letGo, before } = await slowRead()
+    await set('one', { enabled: true })
+    await allIsHeard()
+    expect(await isOn('one')).toBe(true)
+    letGo()
+    expect(await before).toBe(false)
+    expect(await isOn('one')).toBe(true)
+  })
+
+  test('that is heard while a flag is read has it read again', async () => {
+    await set('one', { enabled: false })
+    await allIsHeard()
+    const { letGo, before } = await slowRead()
+    await set('one', { enabled: true })
+    await allIsHeard()
+    letGo()
+    expect(await before).toBe(false)
+    expect(await isOn('one')).toBe(true)
+  })
+
+  test('in a transaction is seen there, and nowhere else until it is committed', async () => {
+    await set('one', { enabled: false })
+    const ask = () => here.featureFlags.isEnabled('one', { tenantId: id })
+    expect(await ask()).toBe(false)
+    const written = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<void>()
+    const writing = here.transaction(async () => {
+      await set('one', { enabled: true })
+      expect(await ask()).toBe(true)
+      expect(await here.featureFlags.explainAll({ tenantId: id })).toMatchObject([{ key: 'one', enabled: true }])
+      written.resolve()
+      await asked.promise
+    })
+    await written.promise
+    expect(await ask()).toBe(false)
+    asked.resolve()
+    await writing
+    expect(await ask()).toBe(true)
+  })
+
+  test('is told to whoever wants to know, with its tenant', async () => {
+    const told: (string | undefined)[] = []
+    const stop = there.featureFlags.onChange((tenantId) => void told.push(tenantId))
+    await set('one', { enabled: true })
+    await allIsHeard()
+    stop()
+    await set('one', { enabled: false })
+    await allIsHeard()
+    expect(told).toEqual([id])
+  })
+})
+
+describe('while nothing is heard', () => {
+  const deafen = async () => {
+    await proxy.close()
+    await eventually(() => expect(there.kernel.database.isListening).toBe(false))
+    await proxy.open()
+  }
+  afterEach(() => eventually(() => expect(there.kernel.database.isListening).toBe(true)))
+
+  test('what is known is believed for 5 seconds, and then asked for anew', async () => {
+    await set('one', { enabled: true })
+    await allIsHeard()
+    await isOn('one')
+    await proxy.close()
+    await eventually(() => expect(there.kernel.database.isListening).toBe(false))
+    vi.advanceTimersByTime(4_999)
+    expect((await there.featureFlags.explain('one', { tenantId: id })).reason).toBe('STATIC')
+    vi.advanceTimersByTime(2)
+    expect((await there.featureFlags.explain('one', { tenantId: id })).reason).toBe('STALE')
+    await proxy.open()
+    await eventually(async () =>
+      expect((await there.featureFlags.explain('one', { tenantId: id })).reason).toBe('STATIC'),
+    )
+  })
+
+  test('what may have been missed is doubted when it is over', async () => {
+    await set('one', { enabled: true })
+    await allIsHeard()
+    await isOn('one')
+    await deafen()
+    await setInSecret('one', false)
+    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+    expect(await isOn('one')).toBe(false)
+  })
+})

@@ -1,0 +1,48 @@
+/** A tenancy with flags and its admin API, for the tests of this folder. */
+import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { featureFlags } from './index.ts'
+
+export const TOKEN = 'a-token-for-the-tests'
+
+export type FlagsTenancy = Tenancy<[ReturnType<typeof featureFlags>]>
+
+export interface Api {
+  /** @param path below the prefix. Answers status and body. */
+  call(method: string, path: string, body?: unknown): Promise<[status: number, body: any]>
+  send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
+  /** What is there at a path of the host. */
+  text(path: string): Promise<string>
+}
+
+export const openFlags = (
+  postgresUrl: string,
+  options: Partial<TenancyConfig<[ReturnType<typeof featureFlags>]>> = {},
+): Promise<TestTenancy<[ReturnType<typeof featureFlags>]>> =>
+  testTenancy<[ReturnType<typeof featureFlags>]>(postgresUrl, {
+    satellites: [featureFlags()],
+    role: 'api',
+    ...options,
+  })
+
+export function apiOf(tenancy: FlagsTenancy): Api {
+  const http = createHttp(tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] })
+  const send: Api['send'] = (method, path, body, headers = {}) =>
+    http.fetch(
+      new Request(`http://localhost${DEFAULT_PREFIX}${path}`, {
+        method,
+        headers: { 'x-admin-token': TOKEN, 'content-type': 'application/json', ...headers },
+        body: body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body),
+      }),
+    )
+  return {
+    send,
+    async call(method, path, body) {
+      const response = await send(method, path, body)
+      const text = await response.text()
+      return [response.status, text === '' ? undefined : JSON.parse(text)]
+    },
+    text: async (path) => (await http.fetch(new Request(`http://localhost${path}`))).text(),
+  }
+}

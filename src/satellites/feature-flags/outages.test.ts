@@ -1,0 +1,189 @@
+/** What flags answer while the database is away, by each policy, and that they come back by themselves. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import type { EventOf } from '../../kernel/events.ts'
+import { DependencyDegraded } from '../../kernel/resilience.ts'
+import { startProxy } from '../../testing/proxy.ts'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { type Api, apiOf, type FlagsTenancy, openFlags } from './flags.fixture.ts'
+import type { featureFlags } from './index.ts'
+
+const DEAF_TTL_MS = 5_001
+const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
+
+let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
+let here: FlagsTenancy
+let proxy: Awaited<ReturnType<typeof startProxy>>
+/** They reach the database by a way that can be closed. */
+let open: FlagsTenancy
+let closed: FlagsTenancy
+let openApi: Api
+let closedApi: Api
+let id: string
+const degraded: EventOf<typeof DependencyDegraded>[] = []
+
+beforeAll(async () => {
+  opened = await openFlags(inject('postgresUrl'))
+  here = opened.tenancy
+  proxy = await startProxy(opened.url)
+  const database = { url: proxy.url }
+  open = await opened.open({ database })
+  closed = await opened.open({ database, resilience: { database: { flags: 'fail-closed' }, retryAfterSeconds: 7 } })
+  ;[openApi, closedApi] = [apiOf(open), apiOf(closed)]
+  for (const one of [open, closed]) one.on(DependencyDegraded, (event) => void degraded.push(event))
+  vi.useFakeTimers({ toFake: ['performance'] })
+})
+afterAll(async () => {
+  vi.useRealTimers()
+  await opened.end()
+  await proxy.close()
+})
+
+const both = () => [open, closed]
+const explain = (tenancy: FlagsTenancy, key: string) =>
+  tenancy.featureFlags.explain(key, { tenantId: id, bucketKey: 'ann' })
+
+beforeEach(async () => {
+  id = `tenant-${randomUUID()}`
+  await here.tenants.create({ id, name: 'Acme' })
+  await here.featureFlags.set(id, 'on', { enabled: true })
+  await here.featureFlags.set(id, 'half', { enabled: true, rolloutPercent: 50 })
+  await eventually(async () => {
+    for (const tenancy of both()) {
+      expect((await explain(tenancy, 'on')).reason).toBe('STATIC')
+      expect((await explain(tenancy, 'half')).reason).toBe('SPLIT')
+      expect((await explain(tenancy, 'none')).reason).toBe('FLAG_NOT_FOUND')
+    }
+  })
+})
+
+let isAway = false
+/** The listener has noticed, too, and what was known is no longer believed. */
+async function takeAway(how: 'cut' | 'silent'): Promise<void> {
+  isAway = true
+  if (how === 'cut') await proxy.close()
+  else proxy.silence()
+  for (const { kernel } of both()) await eventually(() => expect(kernel.database.isListening).toBe(false))
+  vi.advanceTimersByTime(DEAF_TTL_MS)
+  degraded.splice(0)
+}
+async function bringBack(how: 'cut' | 'silent' = 'cut'): Promise<void> {
+  if (!isAway) return
+  isAway = false
+  if (how === 'silent') await proxy.close()
+  await proxy.open()
+  for (const { kernel } of both()) await eventually(() => expect(kernel.database.isListening).toBe(true))
+}
+afterEach(() => bringBack())
+
+describe.each(['cut', 'silent'] as const)('while the way to the database is %s', (how) => {
+  test('what is known holds, what is not is off, and it is over when it is over', async () => {
+    const { enabled, bucket } = await explain(open, 'half')
+    await takeAway(how)
+    const { featureFlags: flags } = open
+    for (let time = 0; time < 2; time++) {
+      expect(await explain(open, 'on')).toMatchObject({ enabled: true, reason: 'STALE' })
+      expect(await explain(open, 'half')).toMatchObject({ enabled, bucket, reason: 'STALE' })
+      expect(await explain(open, 'none')).toMatchObject({ enabled: false, reason: 'STALE' })
+      expect(await explain(open, 'never-asked')).toMatchObject({ enabled: false, reason: 'ERROR' })
+      expect(await flags.isEnabled('on', { tenantId: id })).toBe(true)
+      expect(await flags.isEnabled('never-asked', { tenantId: id })).toBe(false)
+      expect(await flags.isEnabled('a/b', { tenantId: id })).toBe(false)
+      expect(await flags.explainAll({ tenantId: id })).toMatchObject([
+        { key: 'half', reason: 'STALE' },
+        { key: 'on', reason: 'STALE' },
+      ])
+      vi.advanceTimersByTime(3_600_000) // however long it lasts
+    }
+    await here.featureFlags.set(id, 'on', { enabled: false })
+    await bringBack(how)
+    await eventually(async () =>
+      expect(await explain(open, 'on')).toMatchObject({ enabled: false, reason: 'DISABLED' }),
+    )
+    expect(await explain(open, 'never-asked')).toMatchObject({ reason: 'FLAG_NOT_FOUND' })
+  })
+
+  test('whoever closes on failure is told so, known or not, until it is over', async () => {
+    await takeAway(how)
+    for (const key of ['on', 'never-asked', 'on']) {
+      await expect(closed.featureFlags.isEnabled(key, { tenantId: id })).rejects.toMatchObject({
+        ...UNAVAILABLE,
+        retryAfterSeconds: 7,
+      })
+    }
+    await expect(closed.featureFlags.explainAll({ tenantId: id })).rejects.toMatchObject(UNAVAILABLE)
+    await bringBack(how)
+    await eventually(async () => expect(await explain(closed, 'on')).toMatchObject({ reason: 'STATIC' }))
+  })
+})
+
+describe('while the database is away', () => {
+  test('one asks it again each second, and nobody else waits for it', async () => {
+    await takeAway('cut')
+    await explain(open, 'on')
+    const reads = vi.spyOn(open.kernel.database, 'sql')
+    const ask = () => Promise.all(['on', 'half', 'never-asked', 'nor-this'].map((key) => explain(open, key)))
+    for (let round = 0; round < 50; round++) await ask()
+    expect(reads).toHaveBeenCalledTimes(0)
+    vi.advanceTimersByTime(1_001)
+    for (let round = 0; round < 50; round++) await ask()
+    await eventually(() => expect(reads).toHaveBeenCalledTimes(1))
+    for (let round = 0; round < 50; round++) await ask()
+    expect(reads).toHaveBeenCalledTimes(1)
+    reads.mockRestore()
+  })
+
+  test('it is told once a second when flags go on, and each time when they are refused', async () => {
+    await takeAway('cut')
+    for (let round = 0; round < 50; round++) await explain(open, 'on')
+    const told = (policy: string) => ({
+      dependency: 'database',
+      operation: 'flags.evaluate',
+      tenantId: id,
+      policy,
+      errorCode: 'E_DEPENDENCY_UNAVAILABLE',
+    })
+    await eventually(() => expect(degraded).toMatchObject([told('fail-open')]))
+    vi.advanceTimersByTime(1_001)
+    for (let round = 0; round < 50; round++) await explain(open, 'on')
+    await eventually(() => expect(degraded).toMatchObject([told('fail-open'), told('fail-open')]))
+    degraded.splice(0)
+    for (let round = 0; round < 3; round++) await expect(explain(closed, 'on')).rejects.toMatchObject(UNAVAILABLE)
+    await eventually(() => expect(degraded).toMatchObject([1, 2, 3].map(() => told('fail-closed'))))
+  })
+
+  test('evaluations are answered over HTTP, unless a policy refuses them; what an admin does is not', async () => {
+    await takeAway('cut')
+    const context = { context: { tenantId: id, targetingKey: 'ann' } }
+    const native = (api: Api, key: string) => api.call('POST', `/tenants/${id}/feature-flags/${key}/evaluate`)
+    const ofrep = (api: Api, key = '') => api.call('POST', `/ofrep/v1/evaluate/flags${key}`, context)
+    expect(await native(openApi, 'on')).toMatchObject([200, { enabled: true, reason: 'STALE' }])
+    expect(await native(openApi, 'never-asked')).toMatchObject([200, { enabled: false, reason: 'ERROR' }])
+    expect(await ofrep(openApi, '/on')).toMatchObject([200, { key: 'on', value: true, reason: 'STALE' }])
+    expect(await ofrep(openApi, '/never-asked')).toMatchObject([200, { value: false, reason: 'ERROR' }])
+    expect(await ofrep(openApi)).toMatchObject([200, { flags: [{ key: 'half' }, { key: 'on' }] }])
+    for (const refused of [native(closedApi, 'on'), ofrep(closedApi, '/on'), ofrep(closedApi)]) {
+      expect(await refused).toMatchObject([503, { code: UNAVAILABLE.code }])
+    }
+    expect((await ofrep(closedApi, '/on'))[1]).toMatchObject({ key: 'on', errorCode: 'GENERAL' })
+    for (const [method, path, body] of [
+      ['GET', '', undefined],
+      ['PUT', '/on', { enabled: false }],
+      ['DELETE', '/on', undefined],
+    ] as const) {
+      const answer = await openApi.call(method, `/tenants/${id}/feature-flags${path}`, body)
+      expect(answer).toMatchObject([503, { code: UNAVAILABLE.code }])
+    }
+  })
+
+  test('a transaction that has lost it is answered by what is known outside of it', async () => {
+    const reasons: string[] = []
+    const transaction = open.transaction(async () => {
+      expect((await explain(open, 'on')).reason).toBe('STATIC')
+      await takeAway('cut')
+      for (const key of ['on', 'never-asked']) reasons.push((await explain(open, key)).reason)
+    })
+    await expect(transaction).rejects.toThrow()
+    expect(reasons).toEqual(['STALE', 'ERROR'])
+  })
+})
