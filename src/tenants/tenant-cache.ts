@@ -20,6 +20,7 @@ import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import { inTime } from '../kernel/in-time.ts'
 import type { Kernel } from '../kernel/kernel.ts'
+import { Outage } from '../kernel/outage.ts'
 import { Absences } from './absences.ts'
 import { frozen } from './frozen.ts'
 import type { Place } from './isolation.ts'
@@ -29,7 +30,7 @@ const CACHED_TENANTS = 10_000
 const DEAF_TTL_MS = 5_000
 /** A connection that has gone silent fails a read only after minutes. */
 const LOAD_TIMEOUT_MS = 5_000
-const RETRY_MS = 1_000
+const TOLD_EVERY_MS = 1_000
 
 /** A tenant with the place of its storage. */
 export interface Located {
@@ -77,7 +78,7 @@ export class TenantCache {
   #generation = 0
   #readsBegun = 0
   #period: Period = { endedAt: Number.POSITIVE_INFINITY }
-  #outage: { readonly retryAt: number; isTrying: boolean } | undefined
+  readonly #outage = new Outage()
   #toldAt = Number.NEGATIVE_INFINITY
 
   constructor(kernel: Kernel, reads: TenantReads, staleForMs: number) {
@@ -127,7 +128,7 @@ export class TenantCache {
    */
   async refresh(id: string): Promise<Located | undefined> {
     if (this.#kernel.database.inTransaction) return this.#reads.byId(id)
-    if (!this.#mayTry()) throw unavailable()
+    if (!this.#outage.mayTry) throw unavailable()
     return this.#load({ ...this.#loadOf(id), before: () => undefined })
   }
 
@@ -146,7 +147,7 @@ export class TenantCache {
     this.#generation++
     this.#period.endedAt = this.#kernel.database.lostListeningAt
     this.#period = { endedAt: Number.POSITIVE_INFINITY }
-    this.#outage = undefined
+    this.#outage.answered()
     this.#absentIds.forgetAll()
     this.#absentDomains.forgetAll()
     this.#loadingIds.clear()
@@ -177,9 +178,9 @@ export class TenantCache {
 
   /** What is known of old, while the database is away; asks again in the background when it is time to. */
   #stale(entry: Entry): Entry | undefined {
-    if (!this.#outage || !this.#isServable(entry)) return undefined
+    if (!this.#outage.isOn || !this.#isServable(entry)) return undefined
     const { id } = entry.located.tenant
-    if (this.#mayTry()) {
+    if (this.#outage.mayTry) {
       this.#ask(this.#loadingIds, id, this.#loadOf(id)).catch((error) =>
         this.#kernel.log.warn({ err: error, tenantId: id }, 'a tenant could not be read again'),
       )
@@ -193,10 +194,6 @@ export class TenantCache {
     const now = performance.now()
     const confirmedAt = Math.max(at, Math.min(period.endedAt, isListening ? now : lostListeningAt))
     return now - confirmedAt <= this.#staleForMs
-  }
-
-  #mayTry(): boolean {
-    return !this.#outage || (!this.#outage.isTrying && performance.now() >= this.#outage.retryAt)
   }
 
   #loadOf(id: string): Load {
@@ -231,7 +228,7 @@ export class TenantCache {
   ): Promise<Located | undefined> {
     const running = loading.get(key)
     if (running) return running
-    if (!this.#mayTry()) throw unavailable()
+    if (!this.#outage.mayTry) throw unavailable()
     const started = this.#load(load)
     loading.set(key, started)
     try {
@@ -244,21 +241,20 @@ export class TenantCache {
   async #load({ read, keep, before }: Load): Promise<Located | undefined> {
     const generation = this.#generation
     const begun = ++this.#readsBegun
-    if (this.#outage) this.#outage.isTrying = true
+    this.#outage.trying()
     try {
       const located = frozen(
         await inTime(read(), LOAD_TIMEOUT_MS, () => unavailable(new Error('the read took too long'))),
       ) // many requests share it
-      this.#outage = undefined
+      this.#outage.answered()
       if (generation === this.#generation) keep(located, begun)
       return located
     } catch (error) {
       if (!isDatabaseUnavailable(error) && !DependencyUnavailable.matches(error)) {
-        this.#outage = undefined
+        this.#outage.answered()
         throw error
       }
-      if (!this.#outage) this.#kernel.log.warn({ err: error }, 'tenants cannot be read; who is known is served')
-      this.#outage = { retryAt: performance.now() + RETRY_MS, isTrying: false }
+      if (this.#outage.failed()) this.#kernel.log.warn({ err: error }, 'tenants cannot be read; who is known is served')
       const entry = before()
       if (!entry || !this.#isServable(entry)) throw unavailable(error)
       this.#tell(entry.located.tenant.id)
@@ -269,7 +265,7 @@ export class TenantCache {
   /** Once a second, not on every request. */
   #tell(tenantId: string): void {
     const now = performance.now()
-    if (now - this.#toldAt < RETRY_MS) return
+    if (now - this.#toldAt < TOLD_EVERY_MS) return
     this.#toldAt = now
     this.#kernel.resilience.tell({
       dependency: 'database',
