@@ -42,7 +42,7 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
   'node:sqlite': /^(drivers\/isolation\/sqlite-.*|service\/data-directory)\.ts$/,
   '@aws-sdk/client-s3': /^drivers\/archives\/s3(-upload)?\.ts$/,
   'pg-boss': /^drivers\/jobs\/pg-boss\.ts$/,
-  ioredis: /^drivers\/store\/redis-(connection|counters|subscriber)\.ts$/,
+  ioredis: /^(drivers\/store\/redis-(connection|subscriber)|testing\/redis-cluster)\.ts$/,
   express: /^http\/hosts\/express\.ts$/,
   fastify: /^http\/hosts\/fastify\.ts$/,
   hono: /^http\/.*\.ts$/,

@@ -180,6 +180,46 @@ describe('examples/own-satellite', () => {
   })
 })
 
+describe('examples/quotas', () => {
+  let database: TestDatabase
+  let host: Host
+
+  beforeAll(async () => {
+    database = await createTestDatabase(inject('postgresUrl'))
+    host = await start('quotas', database.url)
+    for (const id of ['acme', 'globex']) await host.admin('POST', '/tenants', { id, name: id })
+  })
+
+  afterAll(async () => {
+    host?.child.kill('SIGKILL')
+    await database?.drop()
+  })
+
+  const report = async (tenant: string) => {
+    const response = await fetch(`${host.url}/reports`, { method: 'POST', headers: { 'x-tenant': tenant } })
+    return { status: response.status, body: await response.json() }
+  }
+
+  test('lets through what the plan of a tenant allows, and more with another plan', async () => {
+    const answers = await Promise.all(Array.from({ length: 8 }, () => report('acme')))
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 429, 429, 429, 429, 429])
+    expect(await report('acme')).toMatchObject({ status: 429, body: { code: 'E_TENANT_QUOTA_EXCEEDED', plan: 'free' } })
+    expect((await report('globex')).status).toBe(201)
+    await vi.waitUntil(() => host.output().includes('acme has used 100 % of its reports'), { timeout: 10_000 })
+
+    expect((await host.admin('PUT', '/tenants/acme/plans/pro')).status).toBe(200)
+    expect(await report('acme')).toEqual({ status: 201, body: { report: 'made for acme' } })
+    const left = await fetch(`${host.url}/reports/left`, { headers: { 'x-tenant': 'acme' } })
+    expect(await left.json()).toMatchObject({ usage: 4, limit: 300, remaining: 296 })
+  })
+
+  test('ends by itself on SIGTERM', async () => {
+    host.child.kill('SIGTERM')
+    if (host.child.exitCode === null) await once(host.child, 'exit')
+    expect(host.child).toMatchObject({ exitCode: 0, signalCode: null })
+  })
+})
+
 /** Resolves when the program has printed where it serves. */
 async function start(name: string, databaseUrl: string): Promise<Host> {
   const child = spawn(process.execPath, ['--conditions=tenantry-source', join(EXAMPLES, name, 'host.ts')], {

@@ -27,8 +27,12 @@ const DOCS = join(ROOT, 'docs')
 const AROUND = `import type { Tenancy } from 'tenantry'
 import type { auditLogs } from 'tenantry/satellites/audit-logs'
 import type { branding } from 'tenantry/satellites/branding'
+import type { featureFlags } from 'tenantry/satellites/feature-flags'
+import type { quotas } from 'tenantry/satellites/quotas'
 declare global {
-  const tenancy: Tenancy<[ReturnType<typeof auditLogs>, ReturnType<typeof branding>]>
+  const tenancy: Tenancy<
+    [ReturnType<typeof auditLogs>, ReturnType<typeof branding>, ReturnType<typeof featureFlags>, ReturnType<typeof quotas>]
+  >
 }`
 
 interface Block {
@@ -59,7 +63,18 @@ async function blocksOf(guide: string): Promise<Block[]> {
 test('their TypeScript is that of the package', async () => {
   const modules = blocks.filter(({ language }) => language === 'ts')
   expect(new Set(modules.map(({ name }) => name.replace(/-\d+$/, '')))).toEqual(
-    new Set(['backups', 'embedding', 'isolation', 'migrations', 'operating', 'pgbouncer', 'protection']),
+    new Set([
+      'backups',
+      'embedding',
+      'flags',
+      'isolation',
+      'migrations',
+      'operating',
+      'outages',
+      'pgbouncer',
+      'protection',
+      'quotas',
+    ]),
   )
   const packages = join(directory, 'node_modules')
   await mkdir(packages)
@@ -129,7 +144,7 @@ describe('the tables that docs/migrations.md shows', () => {
 })
 
 /** In a shell, one after the other, as a reader types them; on a database of their own. */
-test.each(['backups', 'moving'])(
+test.each(['backups', 'flags', 'moving', 'quotas'])(
   'the commands of docs/%s.md do what they say',
   async (guide) => {
     const commands = blocks.filter(({ name, language }) => name.startsWith(`${guide}-`) && language === 'sh')

@@ -6,7 +6,7 @@ import { VERSION } from '../version.ts'
 export interface Ready {
   readonly config: ServiceConfig
   readonly url: string
-  /** Path and fragment of the link that signs a browser in; absent when there is no API. */
+  /** Path of the page that signs a browser in, by its fragment where it has one; absent when there is no API. */
   readonly signInLink?: string | undefined
   /** The token, when it was made here; absent when it was given. */
   readonly madeToken?: string | undefined
@@ -32,7 +32,11 @@ export function readyText(ready: Ready): string {
   const { adminApi, signIn, probes, metrics } = readyRecord(ready)
   const lines = [
     ['Admin API', adminApi],
-    ['API page', signIn && `${signIn}   (signs you in once, within 10 minutes)`],
+    [
+      'API page',
+      signIn &&
+        `${signIn}   (${ready.signInLink?.includes('#') ? 'signs you in once, within 10 minutes' : 'asks for the token'})`,
+    ],
     ['Probes', probes],
     ['Metrics', metrics],
     [

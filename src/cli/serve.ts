@@ -3,6 +3,7 @@
  * that nothing caught leaves unknown state behind, so it drains too, and is failure.
  */
 import { flushCompileCache } from 'node:module'
+import { DependencyUnavailable } from '../kernel/errors.ts'
 import type { ServiceConfig } from '../service/config.ts'
 import type { Service } from '../service/main.ts'
 import { VERSION } from '../version.ts'
@@ -39,9 +40,15 @@ async function readiness(config: ServiceConfig, { url, http, adminTokens }: Serv
   return {
     config,
     url,
-    signInLink: config.role === 'worker' ? undefined : await http.signInLink(),
+    signInLink: config.role === 'worker' ? undefined : await http.signInLink().catch(orWithoutCode(config)),
     madeToken: config.adminTokens.length === 0 ? adminTokens[0]?.token : undefined,
   }
+}
+
+/** A code is kept in the store; while that is away, the page asks for the token. */
+const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
+  if (!DependencyUnavailable.matches(error)) throw error
+  return `${config.prefix}/sign-in`
 }
 
 /** Resolves when somebody ends the service, rejects with the fault it cannot go on with. */

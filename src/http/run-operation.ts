@@ -169,10 +169,11 @@ const send = ({ status, headers, body }: KeptAnswer, more: Readonly<Record<strin
 function asProtocolSays(error: TenancyError, { bound, params }: Pick<Running, 'bound' | 'params'>): TenancyError {
   const { problemMembers } = bound.what
   if (!problemMembers) return error
-  const { message, extras, retryAfterSeconds, cause } = error
+  const { message, extras, retryAfterSeconds, headers, cause } = error
   return new TenancyError(error, message, {
     extras: { ...problemMembers(error, params), ...extras },
     retryAfterSeconds,
+    headers,
     cause,
   })
 }

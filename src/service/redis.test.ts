@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { programWith } from '../cli/program.fixture.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
 import { startProxy } from '../testing/proxy.ts'
 import { dropWithRoles } from '../testing/roles.ts'
@@ -89,3 +90,21 @@ test('it starts while Redis is away, says so, and uses it when it is there', asy
   await service.stop()
   await way.close()
 })
+
+test('started at a terminal while Redis is away, it says that the sign-in page asks for the token', async () => {
+  const way = await startProxy(inject('redisUrl'))
+  await way.close()
+  const tenantry = programWith({
+    DATABASE_URL: database.url,
+    REDIS_URL: way.url,
+    TENANTRY_ADMIN_TOKEN: TOKEN,
+    TENANTRY_APP_KEY: TEST_APP_KEY,
+    TENANTRY_DATA_DIR: join(directory, 'data'),
+    PORT: '0',
+    LOG_LEVEL: 'error',
+  })
+  const child = tenantry.start(['serve'], { cwd: directory, env: {}, stdin: '' })
+  const [block] = await child.says(/Tenantry[\s\S]*Stop with Ctrl-C\./)
+  expect(block).toMatch(/API page +http:\S+\/sign-in {3}\(asks for the token\)\n/)
+  await tenantry.killAll()
+}, 60_000)

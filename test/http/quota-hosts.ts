@@ -2,12 +2,12 @@
  * Each framework with quotas on routes of the host's own, as its reader would put them there: the guard, then `enforceQuota`, then
  * the route. What fails and is not Tenantry's is answered as "host: ..", by the framework's own error handling.
  */
-import { createServer, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { createAdaptorServer } from '@hono/node-server'
-import express, { type NextFunction, type Request, type Response } from 'express'
+import express, { type NextFunction, type Request, type RequestHandler, type Response } from 'express'
 import { fastify } from 'fastify'
-import { Hono } from 'hono'
+import { Hono, type MiddlewareHandler } from 'hono'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
@@ -22,6 +22,8 @@ export type HeaderOf = (name: string) => string | undefined
 export interface CountedRoute {
   readonly quota: string
   readonly options?: QuotaOptions<HeaderOf>
+  /** Another quota, after it. */
+  readonly also?: string
   readonly answer: (body: string) => object
 }
 
@@ -46,7 +48,9 @@ export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<H
       outgoing.statusCode = status
       outgoing.setHeader('content-type', type).end(body)
     }
-    const listeners = Object.entries(routes).map(([path, { quota, options, answer }]) => {
+    const listeners = Object.entries(routes).map(([path, { quota, options, also, answer }]) => {
+      const handler = async (incoming: IncomingMessage, outgoing: ServerResponse) =>
+        answered(outgoing, 200, 'application/json', JSON.stringify(answer(await text(incoming))))
       const listener = onNode.enforceQuota(
         quotas,
         quota,
@@ -56,8 +60,7 @@ export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<H
             (name) =>
               headers[name]?.toString(),
         ),
-        async (incoming, outgoing) =>
-          answered(outgoing, 200, 'application/json', JSON.stringify(answer(await text(incoming)))),
+        also ? onNode.enforceQuota(quotas, also, {}, handler) : handler,
       )
       const guarded = guard
         ? onNode.guard(guard, listener)
@@ -77,9 +80,11 @@ export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<H
   express({ quotas, guard, routes }) {
     const app = express()
     if (guard) app.use(onExpress.guard(guard))
-    for (const [path, { quota, options, answer }] of Object.entries(routes)) {
+    for (const [path, { quota, options, also, answer }] of Object.entries(routes)) {
       const counted = optionsFor<Request>(options, (request) => (name) => request.get(name))
-      app.post(path, onExpress.enforceQuota(quotas, quota, counted), async (request, response) => {
+      const first = onExpress.enforceQuota(quotas, quota, counted)
+      const none: RequestHandler = (_request, _response, next) => next()
+      app.post(path, first, also ? onExpress.enforceQuota(quotas, also) : none, async (request, response) => {
         response.json(answer(await text(request)))
       })
     }
@@ -94,16 +99,16 @@ export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<H
     app.setErrorHandler((error: Error, _request, reply) => reply.code(500).send(`host: ${error.message}`))
     app.addContentTypeParser('*', { parseAs: 'string' }, async (_request: unknown, body: string) => body)
     if (guard) await app.register(onFastify.guard(guard))
-    for (const [path, { quota, options, answer }] of Object.entries(routes)) {
+    for (const [path, { quota, options, also, answer }] of Object.entries(routes)) {
       const counted = optionsFor<Parameters<ReturnType<typeof onFastify.enforceQuota>>[0]>(
         options,
         ({ headers }) =>
           (name) =>
             headers[name]?.toString(),
       )
-      app.post(path, { onRequest: onFastify.enforceQuota(quotas, quota, counted) }, async ({ body }) =>
-        answer(String(body ?? '')),
-      )
+      const first = onFastify.enforceQuota(quotas, quota, counted)
+      const onRequest = also ? [first, onFastify.enforceQuota(quotas, also)] : first
+      app.post(path, { onRequest }, async ({ body }) => answer(String(body ?? '')))
     }
     const origin = await app.listen({ port: 0, host: '127.0.0.1' })
     return { origin, close: () => app.close() }
@@ -112,14 +117,16 @@ export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<H
   hono({ quotas, guard, routes }) {
     const app = new Hono<onHono.GuardedEnv>()
     if (guard) app.use(onHono.guard(guard))
-    for (const [path, { quota, options, answer }] of Object.entries(routes)) {
+    for (const [path, { quota, options, also, answer }] of Object.entries(routes)) {
       const counted = optionsFor<Parameters<ReturnType<typeof onHono.enforceQuota>>[0]>(
         options,
         ({ req }) =>
           (name) =>
             req.header(name),
       )
-      app.post(path, onHono.enforceQuota(quotas, quota, counted), async (context) =>
+      const none: MiddlewareHandler = (_, next) => next()
+      const second = also ? onHono.enforceQuota(quotas, also) : none
+      app.post(path, onHono.enforceQuota(quotas, quota, counted), second, async (context) =>
         context.json(answer(await context.req.text())),
       )
     }

@@ -106,6 +106,7 @@ const routes: Readonly<Record<string, CountedRoute>> = {
       throw new Error('mine')
     },
   }),
+  '/two': { ...route('bytes', { amount: 10 }), also: 'exports' },
   '/central/exports': route('exports'),
   '/health': route('exports'),
 }
@@ -299,6 +300,20 @@ describe.each(Object.entries(stores))('on the store %s', (_, timed) => {
       expect(await used(id)).toBe(25)
       const left = passed.map(({ headers }) => Number(/r=(\d+)/.exec(String(headers.ratelimit))?.[1]))
       expect(left.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 25 }, (_, n) => n))
+    })
+
+    test('two quotas on one route are counted one after the other, and both say what is left', async () => {
+      await serve()
+      const id = await customer(tenancy)
+      const { status, headers } = await post('/two', id)
+      expect(status).toBe(200)
+      expect(headers['ratelimit-policy']).toBe('"bytes";q=1000;w=86400, "exports";q=3;w=86400')
+      expect(headers.ratelimit).toMatch(/^"bytes";r=990;t=\d+, "exports";r=2;t=\d+$/)
+      await tenancy.quotas.consume(id, 'exports', 2)
+      const refused = await post('/two', id)
+      expect([...codeOf(refused), refused.json.quota]).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED', 'exports'])
+      expect(refused.headers.ratelimit).toContain('"exports";r=0;')
+      expect([await used(id), await used(id, 'bytes')]).toEqual([3, 20])
     })
 
     test('each tenant has its own', async () => {
@@ -563,7 +578,7 @@ describe('in a framework’s own way', () => {
     host = await listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
     const { status, body, headers } = await postJson('/own', {})
     expect([status, body]).toEqual([202, 'own'])
-    expect(headers).toMatchObject({ 'ratelimit-policy': '"exports";q=3;w=86400' })
+    expect(headers).toMatchObject({ 'ratelimit-policy': '"exports";q=3;w=86400', 'x-request-id': expect.any(String) })
     expect(headers.ratelimit).toMatch(/^"exports";r=2;/)
   })
 

@@ -3,7 +3,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Http } from '../app.ts'
-import { loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
+import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
 import { answer, pathnameOf } from './listener.ts'
 
 declare global {
@@ -75,7 +75,9 @@ export function enforceQuota(
   return (request, response, next) => {
     passed(checkpoint, request, request.tenant).then(
       (headers) => {
-        response.set(headers)
+        for (const [name, value] of Object.entries(headers)) {
+          response.set(name, listed(response.getHeader(name), value))
+        }
         next()
       },
       (error) => {

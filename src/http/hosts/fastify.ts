@@ -3,7 +3,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Http } from '../app.ts'
-import { loggedAnswer, NodeRequest, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
+import { listed, loggedAnswer, NodeRequest, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
 import { answer } from './listener.ts'
 
 declare module 'fastify' {
@@ -90,7 +90,8 @@ export function enforceQuota(
   const checkpoint = quotas.enforcement(quota, options)
   return async (request, reply) => {
     try {
-      reply.headers({ ...(await passed(checkpoint, request, request.tenant)) })
+      const headers = await passed(checkpoint, request, request.tenant)
+      for (const [name, value] of Object.entries(headers)) reply.header(name, listed(reply.getHeader(name), value))
       return undefined
     } catch (error) {
       const problem = problemAnswer(error)

@@ -118,6 +118,9 @@ function inRequest<T>(request: GuardedRequest, work: () => T): T {
   return runInContext({ ...context, requestId: requestIdOf(request.header('x-request-id')) }, work)
 }
 
+/** Of a header that is a list: what is set after what was set before. */
+export const listed = (before: unknown, value: string): string => (before === undefined ? value : `${before}, ${value}`)
+
 /** Headers that were set before stay, but for ours. */
 export function writeProblem(outgoing: ServerResponse, { status, headers, body }: ProblemAnswer): void {
   outgoing.statusCode = status

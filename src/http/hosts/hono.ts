@@ -52,7 +52,10 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
         admitted({ tenant }, requestId) {
           context.set('tenant', tenant)
           if (requestId !== null) context.header('x-request-id', requestId)
-          next().then(() => resolve(undefined), reject)
+          next().then(() => {
+            if (requestId !== null) appendMissing(context, { 'x-request-id': requestId })
+            resolve(undefined)
+          }, reject)
         },
         refused(error) {
           const problem = problemAnswer(error)
@@ -85,17 +88,17 @@ export function enforceQuota(
       if (problem) return responseOf(problem)
       throw error
     }
-    for (const [name, value] of Object.entries(headers)) context.header(name, value)
+    for (const [name, value] of Object.entries(headers)) context.header(name, value, { append: true })
     await next()
-    setMissing(context, headers)
+    appendMissing(context, headers)
     return undefined
   }
 }
 
 /** A Response that the handler has made by itself knows nothing of what was set on the context before. */
-function setMissing(context: Context, headers: Readonly<Record<string, string>>): void {
+function appendMissing(context: Context, headers: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(headers)) {
-    if (!context.res.headers.has(name)) context.header(name, value)
+    if (!context.res.headers.get(name)?.includes(value)) context.header(name, value, { append: true })
   }
 }
 

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
-import { loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
+import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
 
 export type GuardedListener<T> = (
   incoming: IncomingMessage,
@@ -67,7 +67,9 @@ export function enforceQuota<T>(
       writeProblem(outgoing, problem)
       return undefined
     }
-    for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value)
+    for (const [name, value] of Object.entries(headers)) {
+      outgoing.setHeader(name, listed(outgoing.getHeader(name), value))
+    }
     return listener(incoming, outgoing, tenant)
   }
 }

@@ -1,0 +1,144 @@
+/** PostgreSQL is away, Redis is there: what docs/outages.md says of the backoffice where the store is apart from it. */
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { redisStore } from '../src/drivers/store/redis.ts'
+import { createHttp, type Http } from '../src/http/app.ts'
+import { isDatabaseUnavailable } from '../src/kernel/database.ts'
+import { uuidv7 } from '../src/kernel/ids.ts'
+import { QuotaThresholdReached, quotas } from '../src/satellites/quotas/index.ts'
+import type { Tenancy } from '../src/tenancy.ts'
+import { fromHeader } from '../src/tenants/resolution.ts'
+import { type Proxy as Line, startProxy } from '../src/testing/proxy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/tenancy.ts'
+
+const TOKEN = 'a-token-for-the-outage'
+const PLANS = { defaultPlan: 'free', definitions: { free: { limits: { exports: 10, seats: 3 } } } }
+const CHANNEL = 'backoffice_outage_test'
+const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
+
+let line: Line
+let made: TestTenancy<[ReturnType<typeof quotas>]>
+let tenancy: Tenancy<[ReturnType<typeof quotas>]>
+let http: Http
+let ids = 0
+
+beforeAll(async () => {
+  const keyPrefix = `${uuidv7()}:`
+  made = await testTenancy(inject('postgresUrl'), {
+    store: redisStore({ url: inject('redisUrl'), keyPrefix }),
+    plans: PLANS,
+    satellites: [quotas()],
+  })
+  line = await startProxy(made.url)
+  tenancy = await made.open({ database: { url: line.url }, role: 'api' })
+  http = createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TOKEN }] })
+})
+afterAll(async () => {
+  await made?.end()
+  await line?.close()
+})
+
+let isAway = false
+async function takeAway(): Promise<void> {
+  isAway = true
+  await line.close()
+}
+async function bringBack(): Promise<void> {
+  if (!isAway) return
+  isAway = false
+  await line.open()
+  await eventually(() => expect(tenancy.kernel.database.isListening).toBe(true))
+}
+afterEach(bringBack)
+
+/** A tenant that this process knows, and has heard everything of. */
+async function known(): Promise<string> {
+  const { id } = await installed(made.tenancy, { id: `tenant-${++ids}`, name: 'Acme' })
+  const last = Promise.withResolvers<void>()
+  const listening = await tenancy.kernel.database.listen(
+    CHANNEL,
+    () => last.resolve(),
+    () => undefined,
+  )
+  await made.tenancy.kernel.database.notify(CHANNEL, id)
+  await last.promise
+  await listening.close()
+  await tenancy.tenant(id)
+  return id
+}
+const admitted = (id: string) =>
+  tenancy
+    .guard({ resolve: fromHeader() })
+    .admit({ raw: undefined, method: 'GET', path: '/', host: undefined, header: () => id })
+
+async function api(at: string, body?: unknown, headers: Record<string, string> = { 'x-admin-token': TOKEN }) {
+  const [method = '', path] = at.split(' ')
+  const response = await http.fetch(
+    new Request(`http://tenantry.test/admin/multitenancy${path}`, {
+      method,
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+    }),
+  )
+  const text = await response.text()
+  return { status: response.status, json: text === '' ? undefined : JSON.parse(text), headers: response.headers }
+}
+
+test('who is known is let through, and whoever is not is 503', async () => {
+  const id = await known()
+  const { id: unknown } = await installed(made.tenancy, { id: 'never-asked-for', name: 'Unknown' })
+  await takeAway()
+  expect(await admitted(id)).toMatchObject({ scope: 'tenant' })
+  await expect(admitted(unknown)).rejects.toMatchObject({ ...UNAVAILABLE, retryAfterSeconds: 5 })
+  await bringBack()
+  await eventually(async () => expect(await admitted(unknown)).toMatchObject({ scope: 'tenant' }))
+})
+
+test('quotas of who is known are counted, refused, read and set; what is recorded is 503', async () => {
+  const id = await known()
+  const { quotas: service } = tenancy
+  await takeAway()
+  expect(await service.consume(id, 'exports', 4)).toBe(4)
+  expect(await service.decide(id, 'exports', 7)).toMatchObject({ allowed: false, usage: 4, degraded: false })
+  await service.setUsage(id, 'seats', 2)
+  expect((await service.snapshot(id)).usage).toEqual({ exports: 4, seats: 2 })
+  await expect(service.reset(id)).rejects.toSatisfy(isDatabaseUnavailable)
+  const refused = await api(`PUT /tenants/${id}/quotas/usage`, { quota: 'seats', value: 3 })
+  expect([refused.status, refused.json.code]).toEqual([503, UNAVAILABLE.code])
+  await bringBack()
+  expect((await made.tenancy.quotas.snapshot(id)).usage).toEqual({ exports: 4, seats: 2 })
+})
+
+test('a threshold that is reached meanwhile is told by a later call', async () => {
+  const id = await known()
+  const told: string[] = []
+  const end = tenancy.on(
+    QuotaThresholdReached,
+    (event) => void (event.tenantId === id && told.push(`${event.threshold} %`)),
+  )
+  await takeAway()
+  await tenancy.quotas.consume(id, 'exports', 8)
+  await tenancy.quotas.alerts.stop()
+  expect(told).toEqual([])
+  await bringBack()
+  await eventually(async () => {
+    await tenancy.quotas.track(id, 'exports')
+    await tenancy.quotas.alerts.stop()
+    expect(told).toContain('80 %')
+  })
+  end()
+})
+
+test('the admin API is 503, whoever asks; a session is known all the same', async () => {
+  const id = await known()
+  const opened = await api('POST /session', { token: TOKEN }, { origin: 'http://tenantry.test' })
+  const cookie = { cookie: String(opened.headers.get('set-cookie')).split(';')[0] ?? '' }
+  await takeAway()
+  for (const headers of [cookie, { 'x-admin-token': TOKEN }]) {
+    const refused = await api(`GET /tenants/${id}`, undefined, headers)
+    expect([refused.status, refused.json.code]).toEqual([503, UNAVAILABLE.code])
+    expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+  }
+  expect((await api('GET /openapi.json', undefined, cookie)).status).toBe(200)
+  await bringBack()
+  expect((await api(`GET /tenants/${id}`, undefined, cookie)).status).toBe(200)
+})

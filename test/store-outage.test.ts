@@ -1,0 +1,167 @@
+/**
+ * Redis alone is away, PostgreSQL is there: what docs/outages.md says of the store, for whoever calls. Quotas and flags have their own
+ * (satellites/quotas/outages.test.ts, http/quotas.test.ts).
+ */
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { redisStore } from '../src/drivers/store/redis.ts'
+import { createHttp, type Http } from '../src/http/app.ts'
+import { ChangeRecorded } from '../src/kernel/changes.ts'
+import { uuidv7 } from '../src/kernel/ids.ts'
+import { quotas } from '../src/satellites/quotas/index.ts'
+import type { Tenancy } from '../src/tenancy.ts'
+import { fromHeader } from '../src/tenants/resolution.ts'
+import { fakeClock } from '../src/testing/clock.ts'
+import { type Proxy as Line, startProxy } from '../src/testing/proxy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/tenancy.ts'
+
+const TOKEN = 'a-token-for-the-outage'
+const DAY_MS = 86_400_000
+const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (body text)' }
+const PLANS = { defaultPlan: 'free', definitions: { free: { limits: { seats: 3 } } } }
+
+const clock = fakeClock()
+let line: Line
+let made: TestTenancy<[ReturnType<typeof quotas>]>
+let tenancy: Tenancy<[ReturnType<typeof quotas>]>
+let http: Http
+
+beforeAll(async () => {
+  line = await startProxy(inject('redisUrl'))
+  made = await testTenancy(inject('postgresUrl'), {
+    clock,
+    store: redisStore({ url: line.url, keyPrefix: `${uuidv7()}:`, timeoutMs: 300 }),
+    migrations: [NOTES],
+    plans: PLANS,
+    satellites: [quotas()],
+    resilience: { retryAfterSeconds: 7 },
+  })
+  tenancy = made.tenancy
+  tenancy.health.register('backoffice', () => tenancy.kernel.database.ping())
+  tenancy.health.register('store', () => tenancy.kernel.store.ping())
+  http = createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TOKEN }] })
+  await installed(tenancy, { id: 'acme', name: 'Acme' })
+})
+afterAll(async () => {
+  await made?.end()
+  await line?.close()
+})
+
+let isAway = false
+async function takeAway(): Promise<void> {
+  isAway = true
+  await line.close()
+}
+async function bringBack(): Promise<void> {
+  if (!isAway) return
+  isAway = false
+  await line.open()
+  await eventually(() => tenancy.kernel.store.ping())
+}
+afterEach(bringBack)
+
+interface Wish {
+  readonly body?: unknown
+  /** Absent: the admin token. */
+  readonly headers?: Record<string, string>
+}
+
+async function call(at: string, { body, headers = { 'x-admin-token': TOKEN } }: Wish = {}) {
+  const [method = '', path] = at.split(' ')
+  const response = await http.fetch(
+    new Request(`http://tenantry.test${path}`, {
+      method,
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+    }),
+  )
+  const text = await response.text()
+  const json = text === '' ? undefined : JSON.parse(text)
+  return { status: response.status, json, headers: response.headers }
+}
+const api = (at: string, body?: unknown) => call(at.replace(' ', ' /admin/multitenancy'), { body })
+const UNAVAILABLE = [503, 'E_DEPENDENCY_UNAVAILABLE']
+const refused = ({ status, json }: Awaited<ReturnType<typeof call>>) => [status, json?.code]
+
+test('requests, lookups and queries of tenants notice nothing', async () => {
+  await takeAway()
+  const request = { raw: undefined, method: 'GET', path: '/', host: undefined, header: () => 'acme' }
+  expect(await tenancy.guard({ resolve: fromHeader() }).admit(request)).toMatchObject({ scope: 'tenant' })
+  const { pool } = await tenancy.tenant('acme')
+  await pool.query(`insert into notes values ('while the store is away')`)
+  expect((await pool.query('select * from notes')).rows).toEqual([{ body: 'while the store is away' }])
+})
+
+test('a token opens the admin API, also to write; jobs are worked on', async () => {
+  await takeAway()
+  expect((await api('PATCH /tenants/acme', { name: 'Acme Corp' })).json).toMatchObject({ name: 'Acme Corp' })
+  expect((await installed(tenancy, { name: 'Made meanwhile' })).status).toBe('active')
+  expect((await api('PUT /tenants/acme/suspend')).status).toBe(200)
+  expect((await api('PUT /tenants/acme/activate')).status).toBe(200)
+})
+
+test('a session is 503, and neither signed out nor let in; it is there again afterwards', async () => {
+  const origin = { origin: 'http://tenantry.test' }
+  const session = 'POST /admin/multitenancy/session'
+  const opened = await call(session, { body: { token: TOKEN }, headers: origin })
+  const cookie = { cookie: String(opened.headers.get('set-cookie')).split(';')[0] ?? '' }
+  const read = () => call('GET /admin/multitenancy/tenants/acme', { headers: cookie })
+  expect((await read()).status).toBe(200)
+  await takeAway()
+  const answer = await read()
+  expect(refused(answer)).toEqual(UNAVAILABLE)
+  expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+  expect(refused(await call(session, { body: { token: TOKEN }, headers: origin }))).toEqual(UNAVAILABLE)
+  await expect(http.signInLink()).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
+  await bringBack()
+  expect((await read()).status).toBe(200)
+})
+
+test('what an admin does to usage is 503, whatever the policy, and is not recorded', async () => {
+  await api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 2 })
+  const recorded: string[] = []
+  const end = tenancy.on(ChangeRecorded, ({ action }) => void recorded.push(action))
+  await takeAway()
+  for (const attempt of [
+    api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 3 }),
+    api('POST /tenants/acme/quotas/reset'),
+    api('GET /tenants/acme/quotas'),
+  ]) {
+    const answer = await attempt
+    expect(refused(answer)).toEqual(UNAVAILABLE)
+    expect(answer.headers.get('retry-after')).toBe('7')
+  }
+  await bringBack()
+  expect(recorded).toEqual([])
+  await api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 1 })
+  expect(recorded).toEqual(['quotas.setUsage'])
+  end()
+  expect((await api('GET /tenants/acme/quotas')).json.usage).toEqual({ seats: 1 })
+})
+
+test('a purge waits, and the tenant is purged when the store is back', async () => {
+  await installed(tenancy, { id: 'leaving', name: 'Leaving' })
+  await tenancy.quotas.setUsage('leaving', 'seats', 2)
+  await tenancy.tenants.delete('leaving')
+  clock.advance(31 * DAY_MS)
+  await takeAway()
+  await expect(tenancy.tenants.installation.purge('leaving')).rejects.toMatchObject({ code: UNAVAILABLE[1] })
+  expect((await tenancy.tenants.get('leaving')).name).toBe('Leaving')
+  await bringBack()
+  expect(await tenancy.tenants.installation.purge('leaving')).toBe(true)
+  const { standing } = await tenancy.kernel.store.counters.readAll('leaving')
+  expect(standing.size).toBe(0)
+})
+
+test('the check of the store fails, and the process stays in service', async () => {
+  await takeAway()
+  const { status, json } = await call('GET /readyz')
+  expect([status, json.checks.store.status, json.checks.backoffice.status]).toEqual([200, 'fail', 'pass'])
+})
+
+test('a process can be started, and uses the store once it is there', async () => {
+  await takeAway()
+  const late = await made.open()
+  expect(await late.quotas.consume('acme', 'pages')).toBe(0)
+  await bringBack()
+  await eventually(async () => expect(await late.quotas.consume('acme', 'pages')).toBeGreaterThan(0))
+})
