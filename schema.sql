@@ -47,7 +47,12 @@ create function take_counters(
   -- One each for what a caller wants of a counter; those of a caller stand together. A limit of -1 is none.
   callers int[], wanted int[], amounts bigint[], limits bigint[],
   out now_ms float8, out counts_before text, out verdicts text
-) language plpgsql as $function$
+)
+language plpgsql
+-- A plan is kept for long, and the table may have been small when it was made.
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $function$
 declare
   max_count constant bigint := 9007199254740991;
   moment constant timestamptz := clock_timestamp() + offset_ms * interval '1 millisecond';
@@ -81,10 +86,11 @@ begin
     return;
   end if;
 
-  select array_agg(case when after > 0 then after - total else coalesce(kept.count, 0) end order by place) into before
-  from unnest(owners, names, totals, added) with ordinality as asked (tenant_id, name, total, after, place)
-  left join multitenancy.store_counters as kept
-    on kept.day = today and kept.tenant_id = asked.tenant_id and kept.name = asked.name;
+  select array_agg(case when after > 0 then after - total else coalesce((
+    select kept.count from multitenancy.store_counters as kept
+    where kept.day = today and kept.tenant_id = asked.tenant_id and kept.name = asked.name), 0) end order by place)
+  into before
+  from unnest(owners, names, totals, added) with ordinality as asked (tenant_id, name, total, after, place);
   counts_before := array_to_string(before, ',');
 
   counts := before;
@@ -110,10 +116,12 @@ begin
   end loop;
   verdicts := array_to_string(said, ',');
 
-  update multitenancy.store_counters as kept set count = decided.count
-  from unnest(owners, names, added, before, counts) as decided (tenant_id, name, added, before, count)
-  where coalesce(decided.added, 0) = 0 and decided.count > decided.before
-    and kept.day = today and kept.tenant_id = decided.tenant_id and kept.name = decided.name;
+  for place in 1..array_length(owners, 1) loop
+    if coalesce(added[place], 0) = 0 and counts[place] > before[place] then
+      update multitenancy.store_counters set count = counts[place]
+      where day = today and tenant_id = owners[place] and name = names[place];
+    end if;
+  end loop;
 end
 $function$;
 

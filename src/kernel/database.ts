@@ -34,7 +34,8 @@ export interface DatabaseOptions {
 
 /** A statement of every request. Name its columns: what `*` means may not change while a connection has it prepared. */
 export interface Prepared {
-  readonly name: string
+  /** Absent: no connection keeps it prepared. */
+  readonly name?: string
   readonly text: string
   /** When it is given up outside of a transaction, with the connection: one that has gone silent would keep its place for minutes. */
   readonly timeoutMs?: number

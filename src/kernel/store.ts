@@ -47,7 +47,10 @@ export interface Store {
   list(key: string): Promise<readonly Kept[]>
   /** Tells every process that is subscribed, this one included. What is sent while nobody listens is lost. 7,000 bytes at most. */
   publish(channel: string, message: string): Promise<void>
-  /** `onGap` is called after each (re)connection: what was sent before it may have been missed. */
+  /**
+   * `onGap` is called after each (re)connection: what was sent before it may have been missed. While the store is away, this throws,
+   * or hears as soon as it is there (redis).
+   */
   subscribe(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening>
   /** Removes every key and every counter of a tenant. It may read the whole store. */
   purge(tenantId: string): Promise<void>

@@ -12,16 +12,18 @@ export interface RedisCluster {
   stop(): Promise<void>
 }
 
-export async function startRedisCluster(): Promise<RedisCluster> {
+/** @param password that clients have to give, if any */
+export async function startRedisCluster(password = ''): Promise<RedisCluster> {
   const { Redis } = await import('ioredis')
   const servers = await Promise.all(
     Array.from({ length: MASTERS }, async () => {
       const busPort = await freePort()
       const settings = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-port', String(busPort)]
-      return { busPort, server: await startRedisServer(settings) }
+      return { busPort, server: await startRedisServer(password ? [...settings, '--requirepass', password] : settings) }
     }),
   )
-  const clients = servers.map(({ server }) => new Redis(server.url))
+  const urlOf = ({ url }: RedisServer) => (password ? url.replace('//', `//:${password}@`) : url)
+  const clients = servers.map(({ server }) => new Redis(urlOf(server)))
   try {
     for (const [index, client] of clients.entries()) {
       const first = Math.ceil((SLOTS * index) / MASTERS)
@@ -43,7 +45,7 @@ export async function startRedisCluster(): Promise<RedisCluster> {
     for (const client of clients) client.disconnect()
   }
   return {
-    urls: servers.map(({ server }) => server.url),
+    urls: servers.map(({ server }) => urlOf(server)),
     servers: servers.map(({ server }) => server),
     async stop() {
       await Promise.all(servers.map(({ server }) => server.stop()))

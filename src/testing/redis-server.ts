@@ -93,7 +93,7 @@ async function isAnswering(port: number): Promise<boolean> {
     await once(socket, 'connect')
     socket.write('PING\r\n')
     const [answer] = await once(socket, 'data')
-    return String(answer).startsWith('+PONG')
+    return /^(\+PONG|-NOAUTH)/.test(String(answer))
   } catch {
     return false
   } finally {

@@ -5,7 +5,12 @@ import { delimiter, join } from 'node:path'
 const OPTIONAL = [
   { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.test.ts'] },
   { name: 'psql', program: 'psql', files: ['test/archives.test.ts'] },
-  { name: 'redis', program: 'redis-server', files: ['src/drivers/store/redis-server.test.ts'] },
+  {
+    name: 'redis',
+    program: 'redis-server',
+    files: ['src/drivers/store/redis-server.test.ts', 'src/drivers/store/redis-tls.test.ts'],
+  },
+  { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.test.ts'] },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
 ]
 

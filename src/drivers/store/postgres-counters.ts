@@ -5,7 +5,8 @@
  * Its rows are passed in one order everywhere, by tenant and name, so that no two statements ever wait for one another.
  *
  * A call that is not answered in time has failed for its caller, and is not sent any more if it was still waiting; what was sent
- * may be counted all the same.
+ * may be counted all the same. When nothing at all is answered for so long, others do not wait for the same (kernel/outage.ts): a
+ * server that is only slow to some is still asked.
  */
 import {
   COUNTER_TTL_SECONDS,
@@ -18,24 +19,34 @@ import {
   type Take,
   type Taken,
 } from '../../kernel/counters.ts'
-import { type Database, isDatabaseUnavailable, type Prepared, SCHEMA } from '../../kernel/database.ts'
+import { type Database, isDatabaseUnavailable, type Prepared, SCHEMA, sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { inTime } from '../../kernel/in-time.ts'
+import { Outage } from '../../kernel/outage.ts'
 import { batchOf, type Call } from './postgres-batch.ts'
 import { type LaneClient, Lanes } from './postgres-lanes.ts'
 
 const SESSIONS = 2
 const CALLS_PER_STATEMENT = 500
+const LOCK_NOT_AVAILABLE = '55P03'
 const STATEMENTS_PER_SWEEP = 100
 const DAYS_KEPT = (COUNTER_TTL_SECONDS * 1_000) / DAY_MS
 
 const NOW = `(clock_timestamp() + $1::float8 * interval '1 millisecond')`
 const NOW_MS = `extract(epoch from ${NOW})::float8 * 1000`
-const TODAY = `(${NOW} at time zone 'UTC')::date`
+/** Selected, so that it is one value for the whole statement: what may differ from row to row cannot be looked up in an index. */
+const TODAY = `(select (${NOW} at time zone 'UTC')::date)`
 
+/**
+ * The last parameter ends its waiting for a lock when nobody waits for its answer any more: given up here alone, sessions that wait
+ * would pile up at the server. The function asks for the setting's row, so that it is set first.
+ */
 const TAKE: Prepared = {
   name: 'tenantry take_counters',
-  text: `select now_ms, counts_before, verdicts from ${SCHEMA}.take_counters($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+  text: `
+    with patience as materialized (select set_config('lock_timeout', $10, true) as ms)
+    select now_ms, counts_before, verdicts from patience cross join lateral
+      ${SCHEMA}.take_counters(case when ms <> '' then $1::float8 end, $2, $3, $4, $5, $6, $7, $8, $9)`,
 }
 
 const READ: Prepared = {
@@ -84,6 +95,8 @@ export interface PostgresCountersOptions {
 export class PostgresCounters implements Counters {
   readonly #lanes: Lanes
   readonly #options: PostgresCountersOptions
+  readonly #outage = new Outage()
+  #answeredAt = Number.NEGATIVE_INFINITY
   #calls: Call[] = []
   #statements = 0
 
@@ -96,12 +109,13 @@ export class PostgresCounters implements Counters {
     checkCounterOwner(tenantId)
     checkTakes(takes)
     let call: Call | undefined
-    const answer = new Promise<Taken>((resolve, reject) => {
-      call = { tenantId, takes, resolve, reject, isLate: false }
-      this.#calls.push(call)
-      if (this.#calls.length === 1) this.#sendLater()
-    })
-    return this.#inTime(answer, () => {
+    const ask = () =>
+      new Promise<Taken>((resolve, reject) => {
+        call = { tenantId, takes, resolve, reject, isLate: false }
+        this.#calls.push(call)
+        if (this.#calls.length === 1) this.#sendLater()
+      })
+    return this.#inTime(ask, () => {
       if (call) call.isLate = true
     })
   }
@@ -143,29 +157,40 @@ export class PostgresCounters implements Counters {
     return this.#lanes.close()
   }
 
-  #inTime<T>(answer: Promise<T>, late: () => void): Promise<T> {
+  async #inTime<T>(ask: () => Promise<T>, late: () => void): Promise<T> {
+    if (!this.#outage.mayTry) throw DependencyUnavailable('the store does not answer')
+    const isTrial = this.#outage.isOn
+    this.#outage.trying()
     const { timeoutMs } = this.#options
-    return inTime(answer, timeoutMs, () => {
-      late()
-      return DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`)
-    })
+    try {
+      return await inTime(ask(), timeoutMs, () => {
+        late()
+        if (performance.now() - this.#answeredAt >= timeoutMs) this.#outage.failed()
+        return DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`)
+      })
+    } catch (error) {
+      const isAway = DependencyUnavailable.matches(error) && isDatabaseUnavailable(error.cause)
+      if (isAway || (isTrial && this.#outage.isOn)) this.#outage.failed()
+      throw error
+    }
   }
 
   #run(statement: string | Prepared, values: readonly unknown[]): Promise<readonly unknown[]> {
     let isLate = false
-    const answer = new Promise<readonly unknown[]>((resolve, reject) => {
-      const fail = (error: unknown) => reject(failureOf(error))
-      this.#lanes.add({
-        run: async (client) => {
-          if (isLate) return
-          const rows = this.#query(client, statement, values)
-          await rows.then(resolve, fail)
-          await rows
-        },
-        fail,
+    const ask = () =>
+      new Promise<readonly unknown[]>((resolve, reject) => {
+        const fail = (error: unknown) => reject(failureOf(error))
+        this.#lanes.add({
+          run: async (client) => {
+            if (isLate) return
+            const rows = this.#query(client, statement, values)
+            await rows.then(resolve, fail)
+            await rows
+          },
+          fail,
+        })
       })
-    })
-    return this.#inTime(answer, () => {
+    return this.#inTime(ask, () => {
       isLate = true
     })
   }
@@ -173,7 +198,18 @@ export class PostgresCounters implements Counters {
   async #query(client: LaneClient, statement: string | Prepared, values: readonly unknown[]): Promise<any[]> {
     const query = typeof statement === 'string' ? { text: statement } : statement
     const limited = { ...query, values: values as unknown[], query_timeout: this.#options.timeoutMs }
-    return (await client.query(limited)).rows
+    const answered = () => {
+      this.#answeredAt = performance.now()
+      this.#outage.answered()
+    }
+    try {
+      const { rows } = await client.query(limited)
+      answered()
+      return rows
+    } catch (error) {
+      if (!isDatabaseUnavailable(error)) answered() // a refusal is an answer
+      throw error
+    }
   }
 
   #sendLater(): void {
@@ -207,10 +243,16 @@ export class PostgresCounters implements Counters {
 
   async #send(client: LaneClient, calls: readonly Call[]): Promise<void> {
     const batch = batchOf(calls)
-    const [answer] = await this.#query(client, TAKE, [this.#options.clockOffsetMs(), ...batch.values])
+    const [answer] = await this.#query(client, TAKE, [
+      this.#options.clockOffsetMs(),
+      ...batch.values,
+      String(this.#options.timeoutMs),
+    ])
     batch.settle(answer)
   }
 }
 
-const failureOf = (error: unknown): unknown =>
-  isDatabaseUnavailable(error) ? DependencyUnavailable('the store cannot be reached', { cause: error }) : error
+export const failureOf = (error: unknown): unknown =>
+  isDatabaseUnavailable(error) || sqlState(error) === LOCK_NOT_AVAILABLE
+    ? DependencyUnavailable('the store cannot be reached', { cause: error })
+    : error

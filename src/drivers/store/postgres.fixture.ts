@@ -25,6 +25,8 @@ export async function openInPostgres(options: PostgresStoreOptions = {}): Promis
   const byProxy = new Database({ url: proxy.url, max: 2 }, log)
   let offsetMs = 0
   const driver = postgresStore({ clockOffsetMs: () => offsetMs, ...options })
+  // As most servers are: they do not look whether somebody still waits for the answer.
+  await database.sql(`alter database ${new URL(url).pathname.slice(1)} set client_connection_check_interval = 0`)
   await migrate(database, [{ part: 'store', migrations: driver.tables ?? [] }])
   return {
     database,

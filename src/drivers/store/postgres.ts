@@ -8,10 +8,10 @@
  * server's. An expired row is invisible at once and is removed by later writes: every hundredth removes up to a thousand.
  * That needs no timer and no job that must run somewhere, and garbage goes ten times faster than writes can make it.
  */
-import { type Database, isDatabaseUnavailable, SCHEMA, type SqlResult, sqlState } from '../../kernel/database.ts'
-import { DependencyUnavailable, InvalidRequest } from '../../kernel/errors.ts'
+import { type Database, type Prepared, SCHEMA, type SqlResult, sqlState } from '../../kernel/database.ts'
+import { InvalidRequest } from '../../kernel/errors.ts'
 import { checkEntry, checkMessage, type Owner, type Store, type StoreDriver } from '../../kernel/store.ts'
-import { PostgresCounters } from './postgres-counters.ts'
+import { failureOf, PostgresCounters } from './postgres-counters.ts'
 import { storeTables } from './postgres-tables.ts'
 
 const MAX_CONNECTIONS = 5
@@ -27,7 +27,7 @@ export interface PostgresStoreOptions {
   readonly max?: number
   /** Added to the server's clock, so that a test can travel. */
   readonly clockOffsetMs?: () => number
-  /** How long a counter is waited for; default 1000. */
+  /** How long an answer is waited for; default 1000. Not for what reads the whole store. */
   readonly timeoutMs?: number
 }
 
@@ -85,14 +85,15 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
   const counters = new PostgresCounters(base, { clockOffsetMs, timeoutMs })
   let writes = 0
 
-  const run = async (statement: string, values: readonly unknown[] = []): Promise<SqlResult> => {
+  const run = async (statement: string | Prepared, values: readonly unknown[] = []): Promise<SqlResult> => {
     try {
       return await database.sql(statement, values)
     } catch (error) {
-      throw unreachable(error)
+      throw failureOf(error)
     }
   }
-  const runAtTime = (statement: string, ...values: unknown[]) => run(statement, [clockOffsetMs(), ...values])
+  const runInTime = (text: string, values: readonly unknown[] = []) => run({ text, timeoutMs }, values)
+  const runAtTime = (statement: string, ...values: unknown[]) => runInTime(statement, [clockOffsetMs(), ...values])
   const sweepSometimes = async () => {
     writes += 1
     if (writes % WRITES_PER_SWEEP !== 0) return
@@ -130,7 +131,7 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
     },
     async delete(owner, key) {
       checkEntry({ owner, key })
-      await run(`delete from ${TABLE} where owner = $1 and key = $2`, [ownerColumn(owner), key])
+      await runInTime(`delete from ${TABLE} where owner = $1 and key = $2`, [ownerColumn(owner), key])
     },
     async increment(owner, key, amount, ttlSeconds) {
       checkEntry({ owner, key, amount, ttlSeconds })
@@ -142,7 +143,7 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
     },
     async list(key) {
       checkEntry({ owner: null, key })
-      return (await runAtTime(LIST, key)).rows
+      return (await run(LIST, [clockOffsetMs(), key])).rows
     },
     async publish(channel, message) {
       checkMessage({ channel, message })
@@ -153,7 +154,7 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
       try {
         return await base.listen(CHANNEL_PREFIX + channel, onMessage, onGap)
       } catch (error) {
-        throw unreachable(error)
+        throw failureOf(error)
       }
     },
     async purge(tenantId) {
@@ -162,16 +163,13 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
       await run(`delete from ${TABLE} where owner = $1`, [tenantId])
     },
     async ping() {
-      await run('select 1')
+      await runInTime('select 1')
     },
     async close() {
       await Promise.all([database.close(), counters.close()])
     },
   }
 }
-
-export const unreachable = (error: unknown): unknown =>
-  isDatabaseUnavailable(error) ? DependencyUnavailable('the store cannot be reached', { cause: error }) : error
 
 const ownerColumn = (owner: Owner): string => owner ?? ''
 

@@ -8,6 +8,7 @@
  * refuses without having done it (a script that it does not know, a slot that is elsewhere) may be sent again.
  */
 import { createRequire } from 'node:module'
+import type { ConnectionOptions } from 'node:tls'
 import type { Cluster, Redis, RedisOptions } from 'ioredis'
 import { DependencyUnavailable, InvalidRequest, TenancyError } from '../../kernel/errors.ts'
 import { inTime } from '../../kernel/in-time.ts'
@@ -28,6 +29,7 @@ export interface RedisPlace {
   /** Some nodes of a cluster, as URLs; the others are found by them. */
   readonly nodes?: readonly string[]
   readonly timeoutMs: number
+  readonly tls?: ConnectionOptions
 }
 
 const NOT_KEPT_AS_A_NUMBER = /value is not an integer or out of range|would overflow|WRONGTYPE/
@@ -159,7 +161,8 @@ export function loadIoredis(): Ioredis {
   }
 }
 
-export const optionsOf = ({ timeoutMs }: RedisPlace): RedisOptions => ({
+export const optionsOf = ({ timeoutMs, tls }: RedisPlace): RedisOptions => ({
+  ...(tls ? { tls } : {}),
   connectTimeout: timeoutMs,
   commandTimeout: timeoutMs,
   socketTimeout: timeoutMs,
@@ -185,7 +188,7 @@ function clusterBy(ioredis: Ioredis, place: RedisPlace, nodes: readonly string[]
       ...redisOptions,
       ...(username ? { username: decodeURIComponent(username) } : {}),
       ...(password ? { password: decodeURIComponent(password) } : {}),
-      ...(protocol === 'rediss:' ? { tls: {} } : {}),
+      ...(protocol === 'rediss:' ? { tls: place.tls ?? {} } : {}),
     },
     enableOfflineQueue: false,
     enableAutoPipelining: true,

@@ -143,12 +143,37 @@ describe('the store redis and a server that', () => {
   }
 })
 
+describe('the store redis and a password', () => {
+  test('is let in with it, and not without', async () => {
+    const server = await startRedisServer(['--requirepass', 'open sesame'])
+    const url = (password: string) => server.url.replace('//', `//:${encodeURIComponent(password)}@`)
+    const opened = await openInRedis({ url: url('open sesame') })
+    const heard: string[] = []
+    await opened.store.subscribe(
+      'news',
+      (message) => void heard.push(message),
+      () => undefined,
+    )
+    await opened.store.publish('news', 'for who is in')
+    await vi.waitFor(() => expect(heard).toEqual(['for who is in']), EVENTUALLY)
+    for (const wrong of [url('wrong'), server.url]) {
+      const outside = await openInRedis({ url: wrong }, { url: url('open sesame') })
+      await expect(outside.store.counters.take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
+      await outside.store.close()
+      await outside.cleanUp()
+    }
+    await opened.store.close()
+    await opened.cleanUp()
+    await server.stop()
+  })
+})
+
 describe('the store redis and a cluster', () => {
   let cluster: RedisCluster
   let opened: OpenedInRedis
 
   beforeAll(async () => {
-    cluster = await startRedisCluster()
+    cluster = await startRedisCluster('secret')
     opened = await openInRedis({ nodes: cluster.urls, timeoutMs: 500 })
     opened.admin.on('error', () => undefined)
   })
@@ -169,8 +194,50 @@ describe('the store redis and a cluster', () => {
     expect(failed.length).toBeGreaterThan(0)
     expect(failed.length).toBeLessThan(tenants.length)
     expect(failed.every(DependencyUnavailable.matches)).toBe(true)
+    // A part of the keys is out of reach, so that nothing can be said of all.
+    for (const call of [() => opened.store.list('key'), () => opened.store.purge('tenant-1')]) {
+      await expect(call()).rejects.toSatisfy(DependencyUnavailable.matches)
+    }
     await last.start()
     await vi.waitFor(() => Promise.all(tenants.map((tenant) => counters.take(tenant, one))), EVENTUALLY)
+    for (const tenant of tenants) await vi.waitFor(() => opened.store.purge(tenant), EVENTUALLY)
+    for (const tenant of tenants) expect((await counters.readAll(tenant)).today).toEqual(new Map())
+  })
+
+  test('its nodes stand still for a while: what had no answer is not sent a second time', async () => {
+    const { counters } = opened.store
+    const tenants = Array.from({ length: 12 }, (_, n) => `standing-${n}`)
+    const takeAll = () => Promise.allSettled(tenants.map((tenant) => counters.take(tenant, one)))
+    for (const tenant of tenants) await vi.waitFor(() => counters.read(tenant, 'calls'), EVENTUALLY)
+    for (const { pid } of cluster.servers) process.kill(pid, 'SIGSTOP')
+    try {
+      expect((await takeAll()).filter(({ status }) => status === 'fulfilled')).toEqual([])
+    } finally {
+      for (const { pid } of cluster.servers) process.kill(pid, 'SIGCONT')
+    }
+    for (const tenant of tenants) {
+      await vi.waitFor(() => counters.read(tenant, 'calls'), EVENTUALLY)
+      expect((await counters.read(tenant, 'calls')).today ?? 0).toBeLessThanOrEqual(1)
+    }
+  })
+
+  test('messages are heard again when the node that told them is gone', async () => {
+    const gaps: string[] = []
+    const heard: string[] = []
+    await opened.store.subscribe(
+      'news',
+      (message) => void heard.push(message),
+      () => void gaps.push('gap'),
+    )
+    await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
+    const first = cluster.servers[0] as RedisServer
+    await first.kill()
+    await vi.waitFor(() => expect(gaps).toHaveLength(2), EVENTUALLY)
+    await first.start()
+    await vi.waitFor(async () => {
+      await opened.store.publish('news', 'again')
+      expect(heard).toContain('again')
+    }, EVENTUALLY)
   })
 })
 

@@ -1,5 +1,6 @@
 /** A store in Redis that has keys of its own on a server which others use too, and whose time can be moved. */
 import { randomUUID } from 'node:crypto'
+import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis } from 'ioredis'
 import { createLogger, type Logger } from '../../kernel/logger.ts'
 import type { OpenedStore } from '../../testing/store-suite.ts'
@@ -10,6 +11,7 @@ export interface RedisPlace {
   readonly nodes?: readonly string[]
   readonly timeoutMs?: number
   readonly log?: Logger
+  readonly tls?: ConnectionOptions
 }
 
 export interface OpenedInRedis extends OpenedStore {

@@ -4,6 +4,7 @@
  *
  * An expiry is the server's own. `ioredis` is asked for when a store is opened.
  */
+import type { ConnectionOptions } from 'node:tls'
 import type { Logger } from '../../kernel/logger.ts'
 import { checkEntry, checkMessage, type Store } from '../../kernel/store.ts'
 import { RedisConnection, type RedisPlace } from './redis-connection.ts'
@@ -20,6 +21,8 @@ export interface RedisStoreOptions {
   readonly url?: string
   /** In the place of `url`: some nodes of a cluster, as URLs. */
   readonly nodes?: readonly string[]
+  /** Of TLS, beside what `rediss:` says: a certificate authority of one's own, as `node:tls` takes it. */
+  readonly tls?: ConnectionOptions
   /** Before each key and channel, so that others can use the same server. */
   readonly keyPrefix?: string
   /** How long an answer is waited for; default 1000. */
@@ -33,9 +36,15 @@ export interface RedisStoreDriver {
   open(base: { readonly log: Logger }): Store
 }
 
-export function redisStore({ url, nodes, timeoutMs = TIMEOUT_MS, ...options }: RedisStoreOptions): RedisStoreDriver {
+export function redisStore({
+  url,
+  nodes,
+  tls,
+  timeoutMs = TIMEOUT_MS,
+  ...options
+}: RedisStoreOptions): RedisStoreDriver {
   if ((url === undefined) === (nodes === undefined)) throw new TypeError('the store redis needs either a url or nodes')
-  const place = { url, nodes, timeoutMs }
+  const place = { url, nodes, tls, timeoutMs }
   return { open: ({ log }) => storeAt(place, log, options) }
 }
 

@@ -5,7 +5,7 @@ import { systemClock } from '../../kernel/clock.ts'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { migrate } from '../../kernel/migrations.ts'
-import type { Store } from '../../kernel/store.ts'
+import type { Store, StoreDriver } from '../../kernel/store.ts'
 import { type Child, startChild } from '../../testing/child.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
 import { postgresStore } from './postgres.ts'
@@ -27,7 +27,7 @@ describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
     testDatabase = await createTestDatabase(inject('postgresUrl'))
     database = new Database({ url: testDatabase.url, max: 2 }, log)
     const place = { url: inject('redisUrl'), keyPrefix: `test-${randomUUID()}:` }
-    const driver = name === 'redis' ? redisStore(place) : postgresStore()
+    const driver: StoreDriver = name === 'redis' ? redisStore(place) : postgresStore()
     await migrate(database, [{ part: 'store', migrations: postgresStore().tables ?? [] }])
     store = driver.open({ database, clock: systemClock, log })
     const options = {

@@ -1,71 +1,40 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../kernel/clock.ts'
 import { Database, isDatabaseUnavailable } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { createLogger } from '../../kernel/logger.ts'
-import { migrate } from '../../kernel/migrations.ts'
 import type { Store } from '../../kernel/store.ts'
 import { fakeClock } from '../../testing/clock.ts'
-import { createTestDatabase } from '../../testing/database.ts'
 import { storeSuite } from '../../testing/store-suite.ts'
 import { memoryStore } from './memory.ts'
-import { type PostgresStoreOptions, postgresStore } from './postgres.ts'
+import { type OpenedInPostgres, openInPostgres } from './postgres.fixture.ts'
+import { postgresStore } from './postgres.ts'
 
 const log = createLogger({ level: 'silent' })
-
-interface StoreInPostgres {
-  readonly database: Database
-  readonly store: Store
-  close(): Promise<void>
-}
-
-async function openInPostgres(options: PostgresStoreOptions): Promise<StoreInPostgres> {
-  const { url, drop } = await createTestDatabase(inject('postgresUrl'))
-  const database = new Database({ url, max: 2 }, log)
-  const driver = postgresStore(options)
-  await migrate(database, [{ part: 'store', migrations: driver.tables ?? [] }])
-  const store = driver.open({ database, clock: systemClock, log })
-  return {
-    database,
-    store,
-    async close() {
-      await database.close()
-      await drop()
-    },
-  }
-}
+const EVENTUALLY = { timeout: 15_000, interval: 20 }
+const one = (name: string) => [{ name, amount: 1, limit: null }]
+const ignored = () => undefined
 
 await storeSuite('memory', async () => {
   const clock = fakeClock()
   return { store: memoryStore().open({ clock }), advance: clock.advance }
 })
 
-await storeSuite('postgres', async () => {
-  let offsetMs = 0
-  const { store, close } = await openInPostgres({ clockOffsetMs: () => offsetMs })
-  return {
-    store,
-    advance: (ms) => {
-      offsetMs += ms
-    },
-    cleanUp: close,
-  }
-})
+await storeSuite('postgres', openInPostgres)
 
 describe('the store postgres, beside what all do', () => {
-  let opened: StoreInPostgres
+  let opened: OpenedInPostgres
   let database: Database
   let store: Store
-  let offsetMs = 0
 
   beforeAll(async () => {
-    opened = await openInPostgres({ max: 2, clockOffsetMs: () => offsetMs })
+    opened = await openInPostgres({ max: 2, timeoutMs: 500 })
     database = opened.database
     store = opened.store
   })
   afterAll(async () => {
     await store.close()
-    await opened.close()
+    await opened.cleanUp()
   })
 
   const rowsOf = async (owner: string): Promise<number> =>
@@ -88,7 +57,7 @@ describe('the store postgres, beside what all do', () => {
 
   test('removes what has expired, a hundred writes later at most', async () => {
     for (let n = 0; n < 30; n++) await store.set('globex', `session ${n}`, 'x', 60)
-    offsetMs += 61_000
+    await opened.advance(61_000)
     for (let n = 0; n < 100; n++) await store.set('initech', 'key', String(n))
     expect(await rowsOf('globex')).toBe(0)
     expect(await store.get('initech', 'key')).toBe('99')
@@ -108,7 +77,104 @@ describe('the store postgres, beside what all do', () => {
     expect(DependencyUnavailable.matches(failure)).toBe(true)
     expect(isDatabaseUnavailable((failure as Error).cause)).toBe(true)
     await expect(nobodyListens.get('acme', 'key')).rejects.toSatisfy(DependencyUnavailable.matches)
+    const { counters } = nobodyListens
+    for (const asked of [
+      counters.take('acme', one('calls')),
+      counters.read('acme', 'calls'),
+      counters.put('acme', 'calls', 1),
+      nobodyListens.publish('news', 'x'),
+      nobodyListens.subscribe('news', ignored, ignored),
+      nobodyListens.setIfAbsent('acme', 'key', 'x'),
+    ]) {
+      await expect(asked).rejects.toSatisfy(DependencyUnavailable.matches)
+    }
     await nobodyListens.close()
     await nowhere.close()
+  })
+
+  test('counters take no part in a transaction of the caller either, and wait for none', async () => {
+    await database.transaction(async () => {
+      await database.sql('lock table multitenancy.store in access exclusive mode')
+      await store.counters.take('acme', one('in-a-transaction'))
+    })
+    expect((await store.counters.read('acme', 'in-a-transaction')).today).toBe(1)
+  })
+
+  const waiting = async (): Promise<number> =>
+    (
+      await database.sql(
+        `select count(*) as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+    ).rows[0].count
+
+  test('a counter that waits for an answer too long fails, and so do those behind it; then it goes on', async () => {
+    await store.counters.take('acme', one('slow'))
+    await database.transaction(async () => {
+      await database.sql('lock table multitenancy.store_counters in access exclusive mode')
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 50 }, () => store.counters.take('acme', one('slow'))),
+      )
+      expect(outcomes.every((one) => one.status === 'rejected' && DependencyUnavailable.matches(one.reason))).toBe(true)
+      await vi.waitFor(async () => expect(await waiting()).toBe(0), EVENTUALLY)
+    })
+    await vi.waitFor(() => store.counters.take('acme', one('slow')), EVENTUALLY)
+  })
+
+  test('a way that falls silent does not stop the counters for longer than it is silent', async () => {
+    await store.counters.take('acme', one('silent'))
+    opened.proxy.silence()
+    const outcomes = await Promise.allSettled([
+      store.counters.take('acme', one('silent')),
+      store.counters.read('acme', 'silent'),
+      store.counters.clear('acme'),
+    ])
+    expect(outcomes.every((one) => one.status === 'rejected' && DependencyUnavailable.matches(one.reason))).toBe(true)
+    await opened.proxy.close()
+    await opened.proxy.open()
+    await vi.waitFor(() => store.counters.take('acme', one('silent')), EVENTUALLY)
+  })
+
+  test('sessions of the counters that are ended are replaced', async () => {
+    await vi.waitFor(() => store.counters.take('acme', one('ended')), EVENTUALLY)
+    await database.sql(
+      'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
+    )
+    await vi.waitFor(() => store.counters.take('acme', one('ended')), EVENTUALLY)
+  })
+
+  test('days that nobody can count into any more are removed by later ones', async () => {
+    const days = async () =>
+      (await database.sql('select count(distinct day) as count from multitenancy.store_counters')).rows[0].count
+    for (let day = 0; day < 6; day++) {
+      await store.counters.take('acme', one('calls'))
+      await opened.advance(86_400_000)
+    }
+    expect(await days()).toBeGreaterThanOrEqual(6)
+    for (let n = 0; n < 100; n++) await store.counters.take('acme', one('calls'))
+    expect(await days()).toBe(3)
+  })
+
+  test('nothing that is done to the same counters in different orders waits for one another for ever', async () => {
+    const drivers = Array.from({ length: 4 }, () =>
+      postgresStore({ timeoutMs: 20_000 }).open({ database, clock: systemClock, log }),
+    )
+    const names = ['a', 'b', 'c', 'd', 'e']
+    const work = drivers.flatMap(({ counters, purge }, index) =>
+      Array.from({ length: 4 }, async (_, lane) => {
+        for (let n = 0; n < 100; n++) {
+          const rotated = names.map((_, at) => names[(at + n + index + lane) % names.length] as string)
+          const tenant = `tenant-${(n + lane) % 2}`
+          const limit = n % 2 === 0 ? 20 : null
+          await counters.take(
+            tenant,
+            rotated.map((name) => ({ name, amount: 1, limit })),
+          )
+          if (n % 20 === 19) await counters.clear(tenant)
+          if (n % 50 === 49) await purge(tenant)
+        }
+      }),
+    )
+    expect((await Promise.allSettled(work)).filter(({ status }) => status === 'rejected')).toEqual([])
+    await Promise.all(drivers.map((driver) => driver.close()))
   })
 })
