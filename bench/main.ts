@@ -11,6 +11,7 @@ import { adminApi } from './cases/admin-api.ts'
 import { backups } from './cases/backups.ts'
 import { churn } from './cases/churn.ts'
 import { coldTenants } from './cases/cold-tenants.ts'
+import { flags } from './cases/flags.ts'
 import { guardAlone } from './cases/guard.ts'
 import { guardedReads } from './cases/guarded-reads.ts'
 import { migrating } from './cases/migrating.ts'
@@ -18,6 +19,7 @@ import { paging } from './cases/paging.ts'
 import { provisioning } from './cases/provisioning.ts'
 import { quotaConsume } from './cases/quota-consume.ts'
 import { quotaRoute } from './cases/quota-route.ts'
+import { quotaStores } from './cases/quota-stores.ts'
 import { scopedReads } from './cases/scoped-reads.ts'
 import { scrape } from './cases/scrape.ts'
 import { start } from './cases/start.ts'
@@ -30,12 +32,14 @@ const cases: readonly Case[] = [
   guardedReads,
   scopedReads,
   guardAlone,
+  flags,
   coldTenants,
   churn,
   provisioning,
   migrating,
   quotaConsume,
   quotaRoute,
+  quotaStores,
   backups,
   paging,
   scrape,

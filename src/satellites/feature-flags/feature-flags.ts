@@ -14,7 +14,15 @@ import { FlagCache, type Found } from './flag-cache.ts'
 import { type ChangeListener, FlagChanges } from './flag-changes.ts'
 import { FlagReads } from './flag-reads.ts'
 import { FlagRecords, type FlagWritten, type PageWish } from './flag-records.ts'
-import { type Evaluation, type EvaluationContext, evaluate, isInRollout, REASONS, sourceOf } from './rollout.ts'
+import {
+  type Evaluation,
+  type EvaluationContext,
+  evaluate,
+  isInRollout,
+  prepared,
+  REASONS,
+  sourceOf,
+} from './rollout.ts'
 import { SharedFlags } from './shared-flags.ts'
 
 const ON = Promise.resolve(true)
@@ -156,7 +164,8 @@ export class FeatureFlags {
     this.#changes.listen()
     if (!this.#kernel.database.inTransaction) return this.#decided(tenantId, await this.#cache.find(tenantId, flagKey))
     try {
-      return { rule: await this.#reads.one(tenantId, flagKey), isKnown: true }
+      const rule = await this.#reads.one(tenantId, flagKey)
+      return { rule: rule && prepared(rule), isKnown: true }
     } catch (error) {
       const failure = DependencyUnavailable('Flags cannot be read at the moment.', { cause: error })
       return this.#decided(tenantId, this.#cache.lastKnown(tenantId, flagKey, failure))
@@ -165,7 +174,7 @@ export class FeatureFlags {
 
   async #findAll(tenantId: string): Promise<readonly Found[]> {
     if (this.#kernel.database.inTransaction) {
-      return (await this.#reads.all(tenantId)).map((rule) => ({ rule, isKnown: true }))
+      return (await this.#reads.all(tenantId)).map((rule) => ({ rule: prepared(rule), isKnown: true }))
     }
     const { found, failure } = await this.#cache.all(tenantId)
     if (failure) this.#degrade(tenantId, failure)

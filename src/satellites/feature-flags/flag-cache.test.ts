@@ -1,4 +1,5 @@
 /** What a process knows of flags, for how long, and how it hears that it knows too little. */
+import { AsyncResource } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { startProxy } from '../../testing/proxy.ts'
@@ -69,9 +70,10 @@ async function allIsHeard(): Promise<void> {
 /** Statements that were sent while `work` was done. */
 async function queriesOf(work: () => Promise<unknown>): Promise<number> {
   const queries = vi.spyOn(there.kernel.database, 'sql')
+  const before = queries.mock.calls.length
   try {
     await work()
-    return queries.mock.calls.length
+    return queries.mock.calls.length - before
   } finally {
     queries.mockRestore()
   }
@@ -132,6 +134,18 @@ describe('what is known', () => {
     expect(queries).toBe(1)
   })
 
+  test('is waited for by whoever asks while it is read', async () => {
+    await set('one', { enabled: true })
+    await allIsHeard()
+    const { before, letGo } = await slowRead()
+    const queries = await queriesOf(async () => {
+      const asked = Array.from({ length: 10 }, () => isOn('one'))
+      letGo()
+      expect(await Promise.all([before, ...asked])).not.toContain(false)
+    })
+    expect(queries).toBe(0)
+  })
+
   test('is loaded again beside, by one query, when its time is over', async () => {
     await set('one', { enabled: true })
     await allIsHeard()
@@ -141,9 +155,11 @@ describe('what is known', () => {
     expect(await isOn('one')).toBe(true)
     vi.advanceTimersByTime(1)
     const queries = await queriesOf(async () => {
-      const asked = await Promise.all(Array.from({ length: 500 }, () => isOn('one')))
-      expect(asked).toEqual(asked.map(() => true)) // nobody waits
-      await eventually(async () => expect(await isOn('one')).toBe(false))
+      await eventually(async () => {
+        const asked = await Promise.all(Array.from({ length: 500 }, () => isOn('one')))
+        expect(new Set(asked).size).toBe(1) // nobody waits
+        expect(asked[0]).toBe(false)
+      })
     })
     expect(queries).toBe(1)
   })
@@ -187,7 +203,7 @@ describe('a change', () => {
     expect(await isOn('one')).toBe(true)
     letGo()
     expect(await before).toBe(false)
-    expect(await isOn('one')).toBe(true)
+    expect(await queriesOf(async () => expect(await isOn('one')).toBe(true))).toBe(0)
   })
 
   test('that is heard while a flag is read has it read again', async () => {
@@ -203,22 +219,21 @@ describe('a change', () => {
 
   test('in a transaction is seen there, and nowhere else until it is committed', async () => {
     await set('one', { enabled: false })
-    const ask = () => here.featureFlags.isEnabled('one', { tenantId: id })
-    expect(await ask()).toBe(false)
-    const written = Promise.withResolvers<void>()
-    const asked = Promise.withResolvers<void>()
-    const writing = here.transaction(async () => {
-      await set('one', { enabled: true })
-      expect(await ask()).toBe(true)
-      expect(await here.featureFlags.explainAll({ tenantId: id })).toMatchObject([{ key: 'one', enabled: true }])
-      written.resolve()
-      await asked.promise
+    await allIsHeard()
+    expect(await isOn('one')).toBe(false)
+    const outside = AsyncResource.bind((key: string) => isOn(key))
+    await there.transaction(async () => {
+      for (const key of ['one', 'two']) await there.featureFlags.set(id, key, { enabled: true })
+      const asked = Promise.all([outside('one'), isOn('one'), outside('two'), isOn('two')]) // in one tick
+      expect(await asked).toEqual([false, true, false, true])
+      const all = await there.featureFlags.explainAll({ tenantId: id })
+      expect(all).toMatchObject([
+        { key: 'one', enabled: true },
+        { key: 'two', enabled: true },
+      ])
+      expect(await outside('one')).toBe(false)
     })
-    await written.promise
-    expect(await ask()).toBe(false)
-    asked.resolve()
-    await writing
-    expect(await ask()).toBe(true)
+    expect([await isOn('one'), await isOn('two')]).toEqual([true, true])
   })
 
   test('is told to whoever wants to know, with its tenant', async () => {
@@ -265,5 +280,18 @@ describe('while nothing is heard', () => {
     await setInSecret('one', false)
     await eventually(() => expect(there.kernel.database.isListening).toBe(true))
     expect(await isOn('one')).toBe(false)
+  })
+
+  test('nobody who asks when it is over waits for a read that began before', async () => {
+    await set('one', { enabled: false })
+    await allIsHeard()
+    const { before, letGo } = await slowRead()
+    await deafen()
+    await setInSecret('one', true)
+    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
+    expect(await isOn('one')).toBe(true)
+    letGo()
+    await before
+    expect(await isOn('one')).toBe(true)
   })
 })

@@ -15,13 +15,14 @@
  * 5. A failed load is the last one for a second: until then nobody waits, and then one tries for all.
  * 6. What was known is never thrown away but for room: an outage may last longer than any TTL.
  */
-import { LRUCache } from 'lru-cache'
 import { DependencyUnavailable, type TenancyError } from '../../kernel/errors.ts'
 import { inTime } from '../../kernel/in-time.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { Outage } from '../../kernel/outage.ts'
 import type { FlagChanges } from './flag-changes.ts'
 import { type FlagReads, READ_TIMEOUT_MS } from './flag-reads.ts'
-import type { FlagRule } from './rollout.ts'
+import { KnownTenants } from './known-tenants.ts'
+import { type FlagRule, type PreparedRule, prepared } from './rollout.ts'
 import type { SharedFlags } from './shared-flags.ts'
 
 const KNOWN_TENANTS = 10_000
@@ -30,10 +31,12 @@ const KNOWN_FLAGS = 200_000
 const KNOWN_FLAGS_OF_TENANT = 5_000
 const DEAF_TTL_MS = 5_000
 const RETRY_MS = 1_000
+/** How exactly a TTL is kept. */
+const TICK_MS = 100
 
 /** What is said of a flag. */
 export interface Found {
-  readonly rule: FlagRule | undefined
+  readonly rule: PreparedRule | undefined
   /** Why the database could not be asked; then `rule` is the last known one. */
   readonly failure?: TenancyError
   /** False when nothing was known either. */
@@ -56,6 +59,7 @@ interface TenantFlags {
   readonly loading: Map<string, Promise<Found>>
   /** Rises with every change that is heard of. */
   generation: number
+  wasAsked: boolean
 }
 
 export interface FlagCacheParts {
@@ -70,10 +74,14 @@ export interface FlagCacheParts {
 export class FlagCache {
   readonly #parts: FlagCacheParts
   readonly #ttlMs: number
-  readonly #tenants = new LRUCache<string, TenantFlags>({ max: KNOWN_TENANTS, maxSize: KNOWN_FLAGS })
+  readonly #tenants = new KnownTenants<TenantFlags>({ tenants: KNOWN_TENANTS, flags: KNOWN_FLAGS })
   #period = 0
   #loads = 0
-  #outage: { readonly failure: TenancyError; readonly retryAt: number; isTrying: boolean } | undefined
+  /** What time it is, roughly; negative when that is to be asked anew. */
+  #now = -1
+  readonly #outage = new Outage()
+  /** Of the load that failed last. */
+  #failure = unavailable()
 
   constructor(parts: FlagCacheParts) {
     this.#parts = parts
@@ -86,9 +94,9 @@ export class FlagCache {
     if (flags === undefined) return undefined
     const entry = flags.entries.get(key)
     if (entry === undefined || entry.isDoubtful || entry.period !== this.#period) return undefined
-    const now = performance.now()
-    if (!this.#parts.changes.isHearing) return now - entry.at < Math.min(DEAF_TTL_MS, this.#ttlMs) ? entry : undefined
-    if (now >= entry.dueAt) this.#renew(tenantId, key, flags, entry, now)
+    if (!this.#parts.changes.isHearing) return this.#isRecent(entry) ? entry : undefined
+    if (this.#now < 0) this.#tick()
+    if (this.#now >= entry.dueAt) this.#renew(tenantId, key, flags, entry)
     return entry
   }
 
@@ -96,15 +104,14 @@ export class FlagCache {
   async find(tenantId: string, key: string): Promise<Found> {
     const flags = this.#flagsOf(tenantId)
     const entry = flags.entries.get(key)
-    if (!entry || !this.#outage) return this.#load(tenantId, key, flags)
-    const { failure } = this.#outage
-    if (this.#mayTry()) this.#loadBeside(tenantId, key, flags)
-    return lastKnown(entry, failure)
+    if (!entry || !this.#outage.isOn) return this.#load(tenantId, key, flags)
+    if (this.#outage.mayTry) this.#loadBeside(tenantId, key, flags)
+    return lastKnown(entry, this.#failure)
   }
 
   /** What there is to say while the database is away. */
   lastKnown(tenantId: string, key: string, failure: TenancyError): Found {
-    return lastKnown(this.#tenants.peek(tenantId)?.entries.get(key), failure)
+    return lastKnown(this.#tenants.get(tenantId)?.entries.get(key), failure)
   }
 
   /** All flags of a tenant, asked anew; those that are known when the database is away. */
@@ -113,12 +120,11 @@ export class FlagCache {
     const known = (failure: TenancyError) => {
       return { found: [...flags.entries.values()].map((entry) => lastKnown(entry, failure)), failure }
     }
-    if (this.#outage && !this.#mayTry()) return known(this.#outage.failure)
+    if (!this.#outage.mayTry) return known(this.#failure)
     const begun = this.#begin(flags)
     try {
       const rules = await this.#read(this.#parts.reads.all(tenantId))
-      for (const rule of rules) this.#keep(tenantId, flags, rule.key, rule, begun)
-      return { found: rules.map((rule) => ({ rule, isKnown: true })) }
+      return { found: rules.map((rule) => this.#keep(tenantId, flags, rule.key, rule, begun)) }
     } catch (error) {
       return known(this.#failed(error))
     }
@@ -126,7 +132,7 @@ export class FlagCache {
 
   /** Flags of a tenant have changed. */
   doubt(tenantId: string): void {
-    const flags = this.#tenants.peek(tenantId)
+    const flags = this.#tenants.get(tenantId)
     if (!flags) return
     flags.generation++
     flags.loading.clear()
@@ -136,31 +142,39 @@ export class FlagCache {
   /** Changes can be heard (again), and some may have been missed. */
   doubtAll(): void {
     this.#period++
-    this.#outage = undefined
-    for (const { loading } of this.#tenants.values()) loading.clear()
+    this.#outage.answered()
+    for (const { loading } of this.#tenants.all()) loading.clear()
+  }
+
+  #isRecent({ at }: Entry): boolean {
+    return performance.now() - at < Math.min(DEAF_TTL_MS, this.#ttlMs)
+  }
+
+  /** Asking for the time costs a fifth of an evaluation; so it is asked for ten times a second, while somebody asks for flags. */
+  #tick(): void {
+    this.#now = performance.now()
+    setTimeout(() => {
+      this.#now = -1
+    }, TICK_MS).unref()
   }
 
   #flagsOf(tenantId: string): TenantFlags {
     const known = this.#tenants.get(tenantId)
     if (known) return known
-    const flags: TenantFlags = { entries: new Map(), loading: new Map(), generation: 0 }
-    this.#tenants.set(tenantId, flags, { size: 1 })
+    const flags: TenantFlags = { entries: new Map(), loading: new Map(), generation: 0, wasAsked: true }
+    this.#tenants.add(tenantId, flags)
     return flags
   }
 
-  #renew(tenantId: string, key: string, flags: TenantFlags, entry: Entry, now: number): void {
-    entry.dueAt = now + RETRY_MS // whoever asks meanwhile does not begin another
-    if (this.#mayTry()) this.#loadBeside(tenantId, key, flags)
+  #renew(tenantId: string, key: string, flags: TenantFlags, entry: Entry): void {
+    entry.dueAt = this.#now + RETRY_MS // whoever asks meanwhile does not begin another
+    if (this.#outage.mayTry) this.#loadBeside(tenantId, key, flags)
   }
 
   #loadBeside(tenantId: string, key: string, flags: TenantFlags): void {
     this.#load(tenantId, key, flags).catch((error) =>
       this.#parts.kernel.log.debug({ err: error, tenantId, key }, 'a flag could not be loaded again'),
     )
-  }
-
-  #mayTry(): boolean {
-    return !this.#outage || (!this.#outage.isTrying && performance.now() >= this.#outage.retryAt)
   }
 
   #load(tenantId: string, key: string, flags: TenantFlags): Promise<Found> {
@@ -181,7 +195,7 @@ export class FlagCache {
       const kept = await shared.get(tenantId, key)
       if (kept) return this.#keep(tenantId, flags, key, kept.rule, begun)
     }
-    if (this.#outage && !this.#mayTry()) return lastKnown(entry, this.#outage.failure)
+    if (!this.#outage.mayTry) return lastKnown(entry, this.#failure)
     try {
       const rule = await this.#read(reads.one(tenantId, key))
       const kept = this.#keep(tenantId, flags, key, rule, begun)
@@ -201,33 +215,40 @@ export class FlagCache {
   }
 
   async #read<T>(answer: Promise<T>): Promise<T> {
-    if (this.#outage) this.#outage.isTrying = true
+    this.#outage.trying()
     const read = await inTime(answer, READ_TIMEOUT_MS, () => unavailable(new Error('the read took too long')))
-    this.#outage = undefined
+    this.#outage.answered()
     return read
   }
 
   #failed(error: unknown): TenancyError {
-    const failure = DependencyUnavailable.matches(error) ? error : unavailable(error)
-    if (!this.#outage) this.#parts.kernel.log.warn({ err: error }, 'flags cannot be read; what is known is served')
-    this.#outage = { failure, retryAt: performance.now() + RETRY_MS, isTrying: false }
-    return failure
+    if (this.#outage.failed()) {
+      this.#parts.kernel.log.warn({ err: error }, 'flags cannot be read; what is known is served')
+    }
+    this.#failure = DependencyUnavailable.matches(error) ? error : unavailable(error)
+    return this.#failure
   }
 
   /** What was read, for whoever waits for it; it is kept unless a later load was quicker. */
   #keep(tenantId: string, flags: TenantFlags, key: string, rule: FlagRule | undefined, begun: Begun): Entry {
     const { load, at, generation, period } = begun
     const isDoubtful = generation !== flags.generation || period !== this.#period
-    const entry: Entry = { rule, isKnown: true, load, at, period, dueAt: at + this.#ttlMs, isDoubtful }
+    const entry: Entry = {
+      rule: rule && prepared(rule),
+      isKnown: true,
+      load,
+      at,
+      period,
+      dueAt: at + this.#ttlMs,
+      isDoubtful,
+    }
     const { entries } = flags
     const before = entries.get(key)
     if (before && before.load > load) return entry
-    if (!before && entries.size >= KNOWN_FLAGS_OF_TENANT) entries.delete(entries.keys().next().value ?? '')
     entries.set(key, entry)
-    if (!before && this.#tenants.peek(tenantId) === flags) {
-      this.#tenants.delete(tenantId) // what is set again as it is keeps its size
-      this.#tenants.set(tenantId, flags, { size: entries.size })
-    }
+    if (before) return entry
+    if (entries.size > KNOWN_FLAGS_OF_TENANT) entries.delete(entries.keys().next().value ?? '')
+    else this.#tenants.grown(tenantId, flags)
     return entry
   }
 }
@@ -245,4 +266,6 @@ const lastKnown = (entry: Entry | undefined, failure: TenancyError): Found => ({
   failure,
 })
 
-const unavailable = (cause?: unknown) => DependencyUnavailable('Flags cannot be read at the moment.', { cause })
+function unavailable(cause?: unknown): TenancyError {
+  return DependencyUnavailable('Flags cannot be read at the moment.', { cause })
+}

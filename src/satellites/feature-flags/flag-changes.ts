@@ -48,7 +48,10 @@ export class FlagChanges {
     database.afterCommit(async () => {
       this.#heard(tenantId)
       await settle()
-      if (store.isCache) await store.publish(CHANNEL, tenantId)
+      if (!store.isCache) return
+      await store.publish(CHANNEL, tenantId).catch((error) => {
+        this.#kernel.log.warn({ err: error, tenantId }, 'that flags have changed was not told by way of the store')
+      })
     })
   }
 
@@ -69,13 +72,14 @@ export class FlagChanges {
     const { database, store } = this.#kernel
     const heard = (tenantId: string) => this.#heard(tenantId)
     const ears = [await database.listen(CHANNEL, heard, () => this.#heard(undefined))]
+    this.#isListening = true
+    this.#heard(undefined)
+    if (!store.isCache) return ears
     try {
-      if (store.isCache) ears.push(await store.subscribe(CHANNEL, heard, () => undefined))
+      ears.push(await store.subscribe(CHANNEL, heard, () => undefined))
     } catch (error) {
       this.#kernel.log.warn({ err: error }, 'changes of flags are not heard by way of the store')
     }
-    this.#isListening = true
-    this.#heard(undefined)
     return ears
   }
 

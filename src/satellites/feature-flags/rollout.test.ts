@@ -1,7 +1,16 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { BUCKETS, bucketOf, type EvaluationContext, evaluate, type FlagRule, isInRollout, sourceOf } from './rollout.ts'
+import {
+  BUCKETS,
+  bucketOf,
+  type EvaluationContext,
+  evaluate,
+  type FlagRule,
+  isInRollout,
+  prepared,
+  sourceOf,
+} from './rollout.ts'
 
 const VECTORS: readonly { key: string; value: string; bucket: number }[] = JSON.parse(
   readFileSync(new URL('../../../docs/flag-vectors.json', import.meta.url), 'utf8'),
@@ -133,7 +142,7 @@ describe('a flag', () => {
         const of = { ...acme, bucketKey }
         const { enabled, bucket } = evaluate(flag({ rolloutPercent }), of)
         expect(enabled).toBe((bucket ?? 0) < rolloutPercent * 100)
-        expect(isInRollout(flag(), rolloutPercent, of)).toBe(enabled)
+        expect(isInRollout(prepared(flag()), rolloutPercent, of)).toBe(enabled)
       }),
     )
   })

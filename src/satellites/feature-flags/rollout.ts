@@ -35,6 +35,14 @@ export interface FlagRule {
   readonly bucketKey: string | null
 }
 
+/** A rule with what need not be made again for each evaluation. */
+export interface PreparedRule extends FlagRule {
+  /** The key and the colon. */
+  readonly prefix: string
+}
+
+export const prepared = (rule: FlagRule): PreparedRule => ({ ...rule, prefix: `${rule.key}:` })
+
 export interface EvaluationContext {
   readonly tenantId: string
   /** Who or what stays on one side of a rollout, say a user's id. */
@@ -62,8 +70,8 @@ export function evaluate(flag: FlagRule | undefined, context: EvaluationContext)
 }
 
 /** The part of `evaluate` that is left when it is known that the percentage decides; it makes nothing but the bucket. */
-export const isInRollout = (flag: FlagRule, rolloutPercent: number, context: EvaluationContext): boolean =>
-  isWithin(bucketOf(flag.key, hashedOf(flag, context)), rolloutPercent)
+export const isInRollout = (flag: PreparedRule, rolloutPercent: number, context: EvaluationContext): boolean =>
+  isWithin(modulo(h64(flag.prefix + hashedOf(flag, context))), rolloutPercent)
 
 /** @param value what stays in one bucket */
 export const bucketOf = (key: string, value: string): number => modulo(h64(`${key}:${value}`))
@@ -96,17 +104,19 @@ function asValue(value: unknown): string | undefined {
   return typeof value === 'number' ? String(value) : undefined
 }
 
-const isWithin = (bucket: number, rolloutPercent: number): boolean => bucket < rolloutPercent * (BUCKETS / 100)
+const isWithin = (bucket: number, rolloutPercent: number): boolean => bucket < rolloutPercent * 100
 
 const hash = new BigUint64Array(1)
 const halves = new Uint32Array(hash.buffer)
-const [LOW, HIGH] = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1 ? [0, 1] : [1, 0]
-/** 2^32 mod 10000 */
-const HIGH_UNIT = 7_296
+hash[0] = 1n
+const LOW = halves[0] === 1 ? 0 : 1
+const HIGH = 1 - LOW
 
-/** By halves: dividing a bigint makes another one, which costs a quarter of the hash. */
+/**
+ * By halves, 2^32 mod 10000 being 7296: dividing a bigint makes another one, which costs a third of the hash. The numbers stand
+ * here as they are because only those are known to the compiler.
+ */
 function modulo(hashed: bigint): number {
   hash[0] = hashed
-  const [low, high] = [halves[LOW] as number, halves[HIGH] as number]
-  return ((high % BUCKETS) * HIGH_UNIT + (low % BUCKETS)) % BUCKETS
+  return (((halves[HIGH] as number) % 10_000) * 7_296 + ((halves[LOW] as number) % 10_000)) % 10_000
 }

@@ -1,5 +1,6 @@
 /** Flags by way of Redis: what is shared, what is overwritten and does not come back, and what its absence costs. */
 import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { redisStore } from '../../drivers/store/redis.ts'
 import type { EventOf } from '../../kernel/events.ts'
@@ -22,10 +23,12 @@ let proxy: Awaited<ReturnType<typeof startProxy>>
 let open: FlagsTenancy
 let closed: FlagsTenancy
 let id: string
+let redis: Redis
 const degraded: EventOf<typeof DependencyDegraded>[] = []
 
 beforeAll(async () => {
   const url = inject('redisUrl')
+  redis = new Redis(url)
   opened = await openFlags(inject('postgresUrl'), { store: redisStore({ url, keyPrefix }) })
   here = opened.tenancy
   there = await opened.open()
@@ -37,6 +40,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await opened.end()
+  redis.disconnect()
   await proxy.close()
 })
 beforeEach(async () => {
@@ -48,6 +52,8 @@ afterEach(() => vi.useRealTimers())
 const set = (key: string, request: FlagRequest, tenancy = here) => tenancy.featureFlags.set(id, key, request)
 const isOn = (tenancy: FlagsTenancy, key = 'one') => tenancy.featureFlags.isEnabled(key, { tenantId: id })
 const kept = (key = 'one') => here.kernel.store.get(id, `feature-flags/${key}`)
+/** For how long. */
+const leftMs = () => redis.pttl(`${keyPrefix}tenants/${id}/feature-flags/one`)
 const forgetInStore = (key = 'one') => here.kernel.store.delete(id, `feature-flags/${key}`)
 const sql = (text: string, values: readonly unknown[]) => here.kernel.database.sql(text, values)
 /** A row that is there without a tombstone: as if it had been there long ago. */
@@ -86,6 +92,15 @@ describe('in Redis', () => {
     expect(await isOn(here)).toBe(true)
     await eventually(async () => expect(await isOn(there)).toBe(true))
     expect(await kept()).toBe(TOMBSTONE)
+    await eventually(async () => expect(await leftMs()).toBeLessThanOrEqual(10_000))
+  })
+
+  test('a change is heard by way of it alone, too', async () => {
+    await setLongAgo('one', false)
+    expect(await isOn(there)).toBe(false)
+    await setLongAgo('one', true) // whose notification was never sent
+    await here.kernel.store.publish('multitenancy_feature_flags', id)
+    await eventually(async () => expect(await isOn(there)).toBe(true))
   })
 
   test('the tombstone is there before the commit, for the writer may die after it', async () => {
@@ -95,6 +110,7 @@ describe('in Redis', () => {
     const failing = here.transaction(async () => {
       await set('one', { enabled: true })
       expect(await kept()).toBe(TOMBSTONE)
+      expect(await leftMs()).toBeGreaterThan(60_000) // longer than what is old could be kept
       throw new Error('the writer died')
     })
     await expect(failing).rejects.toThrow('the writer died')

@@ -1,0 +1,30 @@
+/** Another process that evaluates a flag, for bench/cases/flags.ts: says when it first saw what it is told to wait for. */
+import { createTenancy, schemaPg } from 'tenantry'
+import { featureFlags } from 'tenantry/satellites/feature-flags'
+import { createLogger } from '../src/kernel/logger.ts'
+import { serveParent } from '../src/testing/child.ts'
+import { APP_KEY } from './tenancy.ts'
+
+await serveParent(async ({ url }: { url: string }) => {
+  const tenancy = await createTenancy({
+    database: { url },
+    appKey: APP_KEY,
+    isolation: [schemaPg()],
+    satellites: [featureFlags()],
+    role: 'api',
+    logger: createLogger({ level: 'error' }),
+  })
+  const { featureFlags: flags } = tenancy
+  let changed = Promise.withResolvers<void>()
+  flags.onChange(() => {
+    changed.resolve()
+    changed = Promise.withResolvers()
+  })
+  return async ({ tenantId, key, isOn }: { tenantId: string; key: string; isOn: boolean }) => {
+    for (;;) {
+      const { promise } = changed
+      if ((await flags.isEnabled(key, { tenantId })) === isOn) return Number(process.hrtime.bigint())
+      await promise
+    }
+  }
+})
