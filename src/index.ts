@@ -21,6 +21,7 @@ export { type Actor, type Context, currentContext, runInContext } from './kernel
 export type { Counters, Reading, Readings, Take, Taken } from './kernel/counters.ts'
 export {
   DependencyUnavailable,
+  DependencyUnavailable as DependencyUnavailableException,
   defineError,
   type ErrorType,
   InvalidRequest,

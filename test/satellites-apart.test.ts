@@ -8,7 +8,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { catalogueOf } from '../src/service/catalogue.ts'
@@ -77,13 +77,26 @@ async function edit(file: string, change: (text: string) => string): Promise<voi
   await writeFile(join(copy, file), change(text))
 }
 
+/** Without the programs that name the satellite, and those that name these. */
 async function configurationWithout(folder: string): Promise<string> {
   const outside = files.filter((file) => /^(test|examples|bench)\/.*\.ts$/.test(file))
-  const texts = await Promise.all(
-    outside.map(async (file) => [file, await readFile(join(copy, file), 'utf8')] as const),
+  const named = new Map(await Promise.all(outside.map(async (file) => [file, await namedBy(file)] as const)))
+  const gone = new Set<string>()
+  const isGone = (name: string) =>
+    gone.has(name) || name.includes(`satellites/${folder}/`) || name.endsWith(`satellites/${folder}`)
+  for (let before = -1; before < gone.size; ) {
+    before = gone.size
+    for (const [file, names] of named) if (names.some(isGone)) gone.add(file)
+  }
+  return JSON.stringify({ extends: './tsconfig.json', exclude: [...gone] })
+}
+
+/** What a file imports; relative ones from the root of the project. */
+async function namedBy(file: string): Promise<string[]> {
+  const text = await readFile(join(copy, file), 'utf8')
+  return [...text.matchAll(/(?:from|import\() ?'([^']+)'/g)].map(([, name = '']) =>
+    name.startsWith('.') ? join(dirname(file), name) : name,
   )
-  const exclude = texts.filter(([, text]) => text.includes(`tenantry/satellites/${folder}'`)).map(([file]) => file)
-  return JSON.stringify({ extends: './tsconfig.json', exclude })
 }
 
 async function operationsOf(project: string): Promise<string[]> {

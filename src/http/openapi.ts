@@ -124,6 +124,7 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
           ...(status === 201 || own === 202 ? LOCATION : {}),
           ...(operation.settled ? APPLIED : {}),
           ...(operation.method === 'POST' ? REPLAYED : {}),
+          ...headersOf(operation.replyHeaders),
         },
         ...(isEmpty || status === 304
           ? {}
@@ -141,18 +142,21 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   // Also where none is wanted: what comes nevertheless is read before it is refused.
   if (HAS_BODY.has(operation.method)) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)
   if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress)
-  const byStatus = new Map<number, Set<string>>()
-  for (const { status, code } of errors) byStatus.set(status, new Set([...(byStatus.get(status) ?? []), code]))
+  const byStatus = Map.groupBy(new Set(errors), ({ status }) => status)
   const problem = { [PROBLEM_TYPE]: { schema: Problem } }
   // What its handler throws is kept; what refuses a request before that is not.
   const ownStatuses = new Set(operation.errors?.map(({ status }) => status))
   const isReplayed = (status: number) => operation.method === 'POST' && status < 500 && ownStatuses.has(status)
-  const declared = [...byStatus].map(([status, codes]) => [
+  const declared = [...byStatus].map(([status, types]) => [
     String(status),
     {
-      description: [...codes].map((code) => `\`${code}\``).join(', '),
-      headers: { ...REQUEST_ID, ...(isReplayed(status) ? REPLAYED : {}) },
-      content: problem,
+      description: types.map(({ code }) => `\`${code}\``).join(', '),
+      headers: {
+        ...REQUEST_ID,
+        ...(isReplayed(status) ? REPLAYED : {}),
+        ...Object.assign({}, ...types.map(({ headers }) => headersOf(headers))),
+      },
+      content: contentOf(types) ?? problem,
     },
   ])
   const unavailable = {
@@ -162,5 +166,21 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   }
   return Object.fromEntries([...declared, ...(operation.alsoStatus?.includes(503) ? [] : [['503', unavailable]])])
 }
+
+/** Of one error that says more than others do; several of one status have in common what all have. */
+function contentOf([type, ...more]: readonly ErrorType[]) {
+  if (!type?.members || more.length > 0) return undefined
+  const schema = problems.get(type) ?? Problem.extend(type.members).meta({ id: `Problem_${type.code}` })
+  problems.set(type, schema)
+  return { [PROBLEM_TYPE]: { schema } }
+}
+
+/** One of each, whichever operations have it. */
+const problems = new WeakMap<ErrorType, z.ZodType>()
+
+const headersOf = (headers: Readonly<Record<string, string>> = {}) =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: 'string' as const } }]),
+  )
 
 const tagOf = ({ name }: AnyOperation): string => name.split('.')[0] ?? name

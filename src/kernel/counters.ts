@@ -55,8 +55,8 @@ export interface Counters {
   read(tenantId: string, name: string): Promise<Reading>
   /** Whatever is counted of a tenant today, and whatever stands. */
   readAll(tenantId: string): Promise<Readings>
-  /** Puts a standing value: any number of 0 or more. */
-  put(tenantId: string, name: string, value: number): Promise<void>
+  /** Puts a standing value, any number of 0 or more. Answers the store's time in ms. */
+  put(tenantId: string, name: string, value: number): Promise<number>
   /** Removes today's counter and the standing value; of one name, or of all. */
   clear(tenantId: string, name?: string): Promise<void>
 }

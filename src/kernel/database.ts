@@ -115,6 +115,11 @@ export class Database {
     return this.#frames.getStore() !== undefined
   }
 
+  /** Runs `work` as if no transaction were in progress: what it does stays, whatever becomes of that. */
+  outside<T>(work: () => T): T {
+    return this.#frames.run(undefined, work)
+  }
+
   async transaction<T>(work: () => Promise<T>): Promise<T> {
     const outer = this.#frames.getStore()
     return outer ? this.#savepoint(outer, work) : this.#begin(work)

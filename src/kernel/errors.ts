@@ -3,6 +3,7 @@
  * One place turns these into responses (http/problem.ts), one into exit codes (cli/exit-codes.ts). Anything else that is
  * thrown is a fault of ours: it is logged in full and answered as 500 without its text.
  */
+import type { z } from 'zod'
 
 /** What a problem answer may carry besides the standard members, e.g. `{ quota, limit, usage }`. */
 export type ErrorExtras = Readonly<Record<string, unknown>>
@@ -39,7 +40,7 @@ export class TenancyError extends Error {
 }
 
 /** A kind of error: call it to make one (`throw TenantNotFound('…')`), ask it with `matches`. */
-export interface ErrorType {
+export interface ErrorType extends ErrorAnswer {
   (detail: string, options?: ErrorOptions): TenancyError
   readonly code: string
   readonly status: number
@@ -47,11 +48,19 @@ export interface ErrorType {
   readonly matches: (error: unknown) => error is TenancyError
 }
 
-export function defineError(code: string, status: number, title: string): ErrorType {
+/** What its problems have beside the standard members and headers, for whoever describes the API. */
+export interface ErrorAnswer {
+  /** As schemas, by name. */
+  readonly members?: z.ZodRawShape
+  /** Descriptions, by name. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export function defineError(code: string, status: number, title: string, answer: ErrorAnswer = {}): ErrorType {
   const type = { code, status, title }
   const make = (detail: string, options?: ErrorOptions) => new TenancyError(type, detail, options)
   const matches = (error: unknown): error is TenancyError => error instanceof TenancyError && error.code === code
-  return Object.assign(make, { ...type, matches })
+  return Object.assign(make, { ...type, ...answer, matches })
 }
 
 export const InvalidRequest = defineError('E_INVALID_REQUEST', 400, 'The request is not valid')

@@ -89,6 +89,11 @@ export class Events {
     return (this.#handlers.after.get(name)?.length ?? 0) > 0 || (this.#handlers.within.get(name)?.length ?? 0) > 0
   }
 
+  /** Says what has happened whatever becomes of the transaction in progress. */
+  announce<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
+    return this.#database.outside(() => this.publish(type, payload))
+  }
+
   async publish<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
     const now = this.#clock.now()
     const published = type.schema.parse({

@@ -75,6 +75,8 @@ export interface Operation<
   /** Other media types it can stream, by `Accept`. */
   readonly streams?: readonly string[]
   readonly errors?: readonly ErrorType[]
+  /** Headers of its successful answers, with their descriptions. */
+  readonly replyHeaders?: Readonly<Record<string, string>>
   /** What its problems say beside the standard members, where a protocol has errors of its own. @param params as they came */
   readonly problemMembers?: (error: TenancyError, params: Readonly<Record<string, string>>) => ErrorExtras
   /** `runtime` lets the hosts' own tokens call it; everything else needs `admin`, or `read` for a GET. */

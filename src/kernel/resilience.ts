@@ -50,10 +50,14 @@ export const ResilienceSettings = z.strictObject({
 })
 
 export type ResilienceConfig = z.input<typeof ResilienceSettings>
-type Settings = z.output<typeof ResilienceSettings>
 
 /** What a dependency is used for, as the configuration names it. */
-export type Use = { [D in 'redis' | 'database']: `${D}.${keyof Settings[D] & string}` }['redis' | 'database']
+export type Use = 'redis.quota' | 'redis.cache' | 'database.flags'
+export type Dependency = 'redis' | 'database'
+
+const WORDS: Readonly<Record<Dependency, string>> = { redis: 'store', database: 'database' }
+
+const dependencyOf = (use: Use): Dependency => (use.startsWith('redis.') ? 'redis' : 'database')
 
 export interface Degradation {
   readonly dependency: string
@@ -70,27 +74,22 @@ export interface ResilienceParts {
 }
 
 export class Resilience {
-  readonly #settings: Settings
+  readonly retryAfterSeconds: number
+  readonly #policies: Readonly<Record<Use, Policy>>
   readonly #parts: ResilienceParts
   readonly #counts = new Map<string, { readonly labels: { dependency: string; policy: string }; value: number }>()
   readonly #loggedAt = new Map<string, number>()
 
   constructor(config: ResilienceConfig, parts: ResilienceParts) {
-    this.#settings = ResilienceSettings.parse(config)
+    const { redis, database, retryAfterSeconds } = ResilienceSettings.parse(config)
+    this.retryAfterSeconds = retryAfterSeconds
+    this.#policies = { 'redis.quota': redis.quota, 'redis.cache': redis.cache, 'database.flags': database.flags }
     this.#parts = parts
-    const { redis, database } = this.#settings
-    for (const [dependency, policies] of Object.entries({ redis, database })) {
-      for (const policy of Object.values(policies)) this.#count(dependency, policy, 0)
-    }
-  }
-
-  get retryAfterSeconds(): number {
-    return this.#settings.retryAfterSeconds
+    for (const [use, policy] of Object.entries(this.#policies)) this.#count(dependencyOf(use as Use), policy, 0)
   }
 
   policyOf(use: Use): Policy {
-    const [dependency, purpose] = use.split('.') as ['redis', 'quota']
-    return this.#settings[dependency][purpose]
+    return this.#policies[use]
   }
 
   /**
@@ -100,15 +99,15 @@ export class Resilience {
   degrade(use: Use, operation: string, tenantId: string | null, error: unknown): void {
     if (!DependencyUnavailable.matches(error)) throw error
     const policy = this.policyOf(use)
-    const [dependency = use] = use.split('.')
+    const dependency = dependencyOf(use)
     this.tell({ dependency, operation, tenantId, policy, errorCode: error.code }, error)
     if (policy === 'fail-open') return
-    throw this.refusal(error)
+    throw this.refusal(dependency, error)
   }
 
   /** What a use answers that goes by no policy, because it must not be lost: a write. */
-  refusal(cause: unknown): TenancyError {
-    return DependencyUnavailable('What this depends on cannot be reached at the moment. Try again.', {
+  refusal(dependency: Dependency, cause: unknown): TenancyError {
+    return DependencyUnavailable(`The ${WORDS[dependency]} cannot be reached at the moment. Try again.`, {
       retryAfterSeconds: this.retryAfterSeconds,
       cause,
     })
@@ -128,7 +127,7 @@ export class Resilience {
     this.#count(dependency, policy)
     this.#log(degradation, error)
     events
-      .publish(DependencyDegraded, degradation)
+      .announce(DependencyDegraded, degradation)
       .catch((failure) => log.error({ err: failure }, 'that a dependency is degraded could not be said'))
   }
 

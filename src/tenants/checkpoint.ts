@@ -31,7 +31,7 @@ export async function passed<Raw>(
 ): Promise<Readonly<Record<string, string>>> {
   if (!tenant) {
     throw TenantNotIdentified(
-      'This route has a quota, and the request has no tenant: guard() comes first, and the path is neither central nor ignored.',
+      'This route has a quota, and the request has no tenant. (guard() comes before enforceQuota(), and its path is not central or ignored; on a universal path the request has to name a tenant.)',
     )
   }
   return checkpoint.pass(request, tenant.record)

@@ -11,6 +11,7 @@ import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import { type CircuitRule, keptSeconds } from '../kernel/circuit.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
+import { inTime } from '../kernel/in-time.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { Listening } from '../kernel/notifications.ts'
 import { codeOf } from '../kernel/resilience.ts'
@@ -131,7 +132,11 @@ export class CircuitRecords {
       opening ? store.set(...at(key), JSON.stringify(opening), keptSeconds(this.#rule)) : store.delete(...at(key)),
     )
     try {
-      await within(STORE_TIMEOUT_MS, database.notify(CHANNEL, JSON.stringify({ from: this.#id, ...key, opening })))
+      await inTime(
+        database.notify(CHANNEL, JSON.stringify({ from: this.#id, ...key, opening })),
+        STORE_TIMEOUT_MS,
+        late,
+      )
     } catch (error) {
       log.warn({ err: error, circuit: key.name }, 'other processes could not be told of a circuit')
     }
@@ -150,7 +155,7 @@ export class CircuitRecords {
 
   async #ask<T>(question: () => Promise<T>): Promise<T | undefined> {
     try {
-      const answer = await within(STORE_TIMEOUT_MS, question())
+      const answer = await inTime(question(), STORE_TIMEOUT_MS, late)
       this.#isAway = false
       this.#pausedUntilMs = 0
       return answer
@@ -182,14 +187,4 @@ const at = ({ kind, name }: CircuitKey): [Owner, string] =>
 const leaseAt = ({ kind, name }: CircuitKey): [Owner, string] =>
   kind === 'tenant' ? [name, 'circuit-probe'] : [null, `circuit-probe:${name}`]
 
-async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(DependencyUnavailable('no answer in time')), timeoutMs)
-  })
-  try {
-    return await Promise.race([work, deadline])
-  } finally {
-    clearTimeout(timer)
-  }
-}
+const late = () => DependencyUnavailable('no answer in time')

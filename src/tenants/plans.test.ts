@@ -22,7 +22,10 @@ const openWith = async (plans: Partial<PlansConfig>) => {
 
 test('a plan is named in metadata, and nothing else is taken for one', async () => {
   const { id, tenants, planOf } = await openWith({})
-  expect(await tenants.plans.resolve(await tenants.get(id))).toEqual({ plan: 'free', limits: new Map([['exports', 1]]) })
+  expect(await tenants.plans.resolve(await tenants.get(id))).toEqual({
+    plan: 'free',
+    limits: new Map([['exports', 1]]),
+  })
   expect((await tenants.setPlan(id, 'pro')).metadata).toEqual({ plan: 'pro' })
   expect(await planOf()).toBe('pro')
   await expect(tenants.setPlan(id, 'gold')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND', status: 404 })

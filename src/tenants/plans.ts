@@ -5,15 +5,23 @@
  */
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
+import { COUNTER_NAME } from '../kernel/counters.ts'
 import { invalid } from '../kernel/errors.ts'
+import { inTime } from '../kernel/in-time.ts'
 import type { Kernel } from '../kernel/kernel.ts'
+import { parsed } from '../kernel/parsed.ts'
 import type { Tenant } from './tenant.ts'
 
 const RESOLVER_TIMEOUT_MS = 1_000
 const REMEMBERED_PLANS = 10_000
 
-export const PlanDefinition = z.object({
-  limits: z.record(z.string(), z.number().min(0)),
+export const PlanDefinition = z.strictObject({
+  limits: z.record(
+    z
+      .string()
+      .regex(COUNTER_NAME, 'a quota is letters, digits, ".", "_" and "-"; at most 64; starts with a letter or digit'),
+    z.number().min(0),
+  ),
   backups: z
     .object({
       keep: z.number().int().min(1).optional(),
@@ -57,7 +65,9 @@ export class Plans {
   readonly #default: ResolvedPlan
   readonly #lastKnown = new LRUCache<string, string>({ max: REMEMBERED_PLANS })
 
+  /** Throws `E_INVALID_REQUEST` when the definitions are not valid: that is the host's to mend, and not its tenants'. */
   constructor(config: PlansConfig, kernel: Kernel) {
+    parsed(z.record(z.string(), PlanDefinition), config.definitions, 'plans.definitions')
     this.#config = config
     this.#kernel = kernel
     for (const [plan, { limits, backups }] of Object.entries(config.definitions)) {
@@ -108,12 +118,9 @@ export class Plans {
   }
 
   async #ask(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
-    let timer: NodeJS.Timeout | undefined
     try {
-      const deadline = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(new Error('getPlan took too long')), RESOLVER_TIMEOUT_MS)
-      })
-      const plan = await Promise.race([Promise.resolve(tenant).then(getPlan), deadline])
+      const answer = Promise.resolve(tenant).then(getPlan)
+      const plan = await inTime(answer, RESOLVER_TIMEOUT_MS, () => new Error('getPlan took too long'))
       this.#lastKnown.set(tenant.id, plan)
       return plan
     } catch (error) {
@@ -128,8 +135,6 @@ export class Plans {
         error,
       )
       return this.#lastKnown.get(tenant.id)
-    } finally {
-      clearTimeout(timer)
     }
   }
 }

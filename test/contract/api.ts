@@ -73,7 +73,10 @@ export interface Opened extends Api {
 
 /** @param postgresUrl of the server where the database is made, as `inject('postgresUrl')` has it */
 export async function openApi(postgresUrl: string, options: Partial<TenancyConfig> = {}): Promise<Opened> {
-  const plans = { defaultPlan: 'free', definitions: { free: { limits: { exports: 10 } }, pro: { limits: { exports: 100 } } } }
+  const plans = {
+    defaultPlan: 'free',
+    definitions: { free: { limits: { exports: 10 } }, pro: { limits: { exports: 100 } } },
+  }
   const path = await mkdtemp(join(tmpdir(), 'tenantry-contract-'))
   const isolation = () => [schemaPg(), databasePg()] // a driver serves one tenancy
   const { tenancy, url, open, end } = await testTenancy<readonly Satellite[]>(postgresUrl, {

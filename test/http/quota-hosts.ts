@@ -54,13 +54,13 @@ export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<H
       const listener = onNode.enforceQuota(
         quotas,
         quota,
+        also ? onNode.enforceQuota(quotas, also, handler) : handler,
         optionsFor(
           options,
           ({ headers }) =>
             (name) =>
               headers[name]?.toString(),
         ),
-        also ? onNode.enforceQuota(quotas, also, {}, handler) : handler,
       )
       const guarded = guard
         ? onNode.guard(guard, listener)

@@ -592,7 +592,7 @@ describe('in a framework’s own way', () => {
         expect.objectContaining({ code: 'E_INVALID_REQUEST' }),
       )
     }
-    expect(() => onNode.enforceQuota(tenancy.quotas, quota, { amount }, () => undefined)).toThrow(
+    expect(() => onNode.enforceQuota(tenancy.quotas, quota, () => undefined, { amount })).toThrow(
       expect.objectContaining({ code: 'E_INVALID_REQUEST' }),
     )
   })

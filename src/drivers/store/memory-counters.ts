@@ -62,6 +62,7 @@ export class MemoryCounters implements Counters {
     checkCounterOwner(tenantId)
     checkStanding(name, value)
     childOf(this.#standing, tenantId).set(name, value)
+    return this.#nowMs()
   }
 
   async clear(tenantId: string, name?: string) {

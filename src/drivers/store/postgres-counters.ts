@@ -28,7 +28,6 @@ import { type LaneClient, Lanes } from './postgres-lanes.ts'
 
 const SESSIONS = 2
 const CALLS_PER_STATEMENT = 500
-const LOCK_NOT_AVAILABLE = '55P03'
 const STATEMENTS_PER_SWEEP = 100
 const DAYS_KEPT = (COUNTER_TTL_SECONDS * 1_000) / DAY_MS
 
@@ -67,8 +66,9 @@ const READ_ALL: Prepared = {
 }
 
 const PUT = `
-  insert into ${SCHEMA}.store_standing (tenant_id, name, value) values ($1, $2, $3)
-  on conflict (tenant_id, name) do update set value = excluded.value`
+  insert into ${SCHEMA}.store_standing (tenant_id, name, value) values ($2, $3, $4)
+  on conflict (tenant_id, name) do update set value = excluded.value
+  returning ${NOW_MS} as "nowMs"`
 
 const CLEAR = `
   with standing as (delete from ${SCHEMA}.store_standing where tenant_id = $2 and ($3::text is null or name = $3))
@@ -137,10 +137,11 @@ export class PostgresCounters implements Counters {
     }
   }
 
-  async put(tenantId: string, name: string, value: number): Promise<void> {
+  async put(tenantId: string, name: string, value: number): Promise<number> {
     checkCounterOwner(tenantId)
     checkStanding(name, value)
-    await this.#run(PUT, [tenantId, name, value])
+    const [row] = (await this.#run(PUT, [this.#options.clockOffsetMs(), tenantId, name, value])) as [{ nowMs: number }]
+    return row.nowMs
   }
 
   async clear(tenantId: string, name?: string): Promise<void> {
@@ -252,7 +253,10 @@ export class PostgresCounters implements Counters {
   }
 }
 
+/** A server that is there and says that it cannot: read-only, full, out of memory, told to give up. */
+const UNABLE = /^(25006|53...|55P03|57014)$/
+
 export const failureOf = (error: unknown): unknown =>
-  isDatabaseUnavailable(error) || sqlState(error) === LOCK_NOT_AVAILABLE
+  isDatabaseUnavailable(error) || UNABLE.test(sqlState(error) ?? '')
     ? DependencyUnavailable('the store cannot be reached', { cause: error })
     : error

@@ -89,11 +89,12 @@ export class RedisCounters implements Counters {
     return { today, standing, nowMs }
   }
 
-  async put(tenantId: string, name: string, value: number): Promise<void> {
+  async put(tenantId: string, name: string, value: number): Promise<number> {
     checkCounterOwner(tenantId)
     checkStanding(name, value)
     const base = this.#keys.counting(tenantId)
-    await this.#connection.script(PUT, [`${base}snap:${name}`, `${base}names`], [value, name])
+    const keys = [`${base}snap:${name}`, `${base}names`]
+    return this.#connection.script(PUT, keys, [this.#today(), this.#clockOffsetMs(), value, name])
   }
 
   async clear(tenantId: string, name?: string): Promise<void> {

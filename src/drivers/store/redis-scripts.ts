@@ -92,12 +92,12 @@ end
 return answer
 `)
 
-/** KEYS: the standing value, the names. ARGV: the value, the name. */
-export const PUT = script(`
-redis.call('SET', KEYS[1], ARGV[1])
-redis.call('ZADD', KEYS[2], '+inf', ARGV[2])
+/** KEYS: the standing value, the names. ARGV[3] and ARGV[4]: the value, the name. Whichever day it is: it answers the time. */
+export const PUT = script(`${CLOCK}
+redis.call('SET', KEYS[1], ARGV[3])
+redis.call('ZADD', KEYS[2], '+inf', ARGV[4])
 redis.call('PERSIST', KEYS[2])
-return true
+return now
 `)
 
 /** KEYS: the names. ARGV[3] and ARGV[4] as of READ_ALL; ARGV[5]: one name, or empty for all. */

@@ -64,7 +64,7 @@ export function guard(by: Guard): RequestHandler {
  * answers of what is left are the headers `RateLimit` and `RateLimit-Policy`.
  *
  *   app.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (req, res) => ...)
- *   app.post('/upload', enforceQuota(tenancy.quotas, 'bytes', { amount: (req) => Number(req.get('content-length')) }), ...)
+ *   app.post('/mails', express.json(), enforceQuota(tenancy.quotas, 'mails', { amount: (req) => req.body.to.length }), ...)
  */
 export function enforceQuota(
   quotas: QuotaEnforcing,
@@ -73,19 +73,19 @@ export function enforceQuota(
 ): RequestHandler<any, any, any, any> {
   const checkpoint = quotas.enforcement(quota, options)
   return (request, response, next) => {
-    passed(checkpoint, request, request.tenant).then(
-      (headers) => {
-        for (const [name, value] of Object.entries(headers)) {
-          response.set(name, listed(response.getHeader(name), value))
-        }
-        next()
-      },
-      (error) => {
-        const problem = problemAnswer(error)
-        if (problem) writeProblem(response, problem)
-        else next(error)
-      },
-    )
+    const admitted = (headers: Readonly<Record<string, string>>) => {
+      if (response.headersSent) return // a time-out of yours has answered
+      for (const [name, value] of Object.entries(headers)) {
+        response.set(name, listed(response.getHeader(name), value))
+      }
+      next()
+    }
+    const refused = (error: unknown) => {
+      const problem = problemAnswer(error)
+      if (!problem) return next(error)
+      if (!response.headersSent) writeProblem(response, problem)
+    }
+    passed(checkpoint, request, request.tenant).then(admitted, refused).catch(next)
   }
 }
 

@@ -91,12 +91,13 @@ export function enforceQuota(
   return async (request, reply) => {
     try {
       const headers = await passed(checkpoint, request, request.tenant)
+      if (reply.sent) return reply // a time-out of yours has answered
       for (const [name, value] of Object.entries(headers)) reply.header(name, listed(reply.getHeader(name), value))
       return undefined
     } catch (error) {
       const problem = problemAnswer(error)
-      if (problem) return send(reply, problem)
-      throw error
+      if (!problem) throw error
+      return reply.sent ? reply : send(reply, problem)
     }
   }
 }

@@ -37,7 +37,8 @@ export function pass(guard: Guard, request: GuardedRequest, ip: string | undefin
     refused(error)
     return
   }
-  if (admission instanceof Promise) admission.then(admitted, refused)
+  // What the host's own code throws on the way is its to handle, too.
+  if (admission instanceof Promise) admission.then(admitted).catch(refused)
   else admitted(admission)
 }
 

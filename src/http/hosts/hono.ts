@@ -71,7 +71,7 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
  * answers of what is left are the headers `RateLimit` and `RateLimit-Policy`.
  *
  *   app.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (c) => ...)
- *   app.post('/upload', enforceQuota(tenancy.quotas, 'bytes', { amount: (c) => Number(c.req.header('content-length')) }), ...)
+ *   app.post('/mails', enforceQuota(tenancy.quotas, 'mails', { amount: async (c) => (await c.req.json()).to.length }), ...)
  */
 export function enforceQuota(
   quotas: QuotaEnforcing,

@@ -48,13 +48,13 @@ export function guard<T>(
  * A listener for `guard` that calls yours when there is enough left of a quota, and answers 429 when there is not. What it answers
  * of what is left are the headers `RateLimit` and `RateLimit-Policy`.
  *
- *   const guarded = guard(tenancy.guard({ resolve: fromHeader() }), enforceQuota(tenancy.quotas, 'exports', {}, exports))
+ *   const guarded = guard(tenancy.guard({ resolve: fromHeader() }), enforceQuota(tenancy.quotas, 'exports', exports))
  */
 export function enforceQuota<T>(
   quotas: QuotaEnforcing,
   quota: string,
-  options: QuotaOptions<IncomingMessage>,
   listener: GuardedListener<T | Promise<T>>,
+  options?: QuotaOptions<IncomingMessage>,
 ): GuardedListener<Promise<T | undefined>> {
   const checkpoint = quotas.enforcement(quota, options)
   return async (incoming, outgoing, tenant) => {
@@ -64,9 +64,10 @@ export function enforceQuota<T>(
     } catch (error) {
       const problem = problemAnswer(error)
       if (!problem) throw error
-      writeProblem(outgoing, problem)
+      if (!outgoing.headersSent) writeProblem(outgoing, problem)
       return undefined
     }
+    if (outgoing.headersSent) return undefined // a time-out of yours has answered
     for (const [name, value] of Object.entries(headers)) {
       outgoing.setHeader(name, listed(outgoing.getHeader(name), value))
     }

@@ -10,10 +10,11 @@ import type { Sample, Series } from '../../kernel/metrics.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { TENANT_ID } from '../../tenants/tenant.ts'
 import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './flag.ts'
-import { FlagCache, type Found } from './flag-cache.ts'
+import { FlagCache } from './flag-cache.ts'
 import { type ChangeListener, FlagChanges } from './flag-changes.ts'
 import { FlagReads } from './flag-reads.ts'
 import { FlagRecords, type FlagWritten, type PageWish } from './flag-records.ts'
+import type { Found } from './known-flags.ts'
 import {
   type Evaluation,
   type EvaluationContext,
@@ -79,7 +80,7 @@ export class FeatureFlags {
     return this.#explained(flagKey, known ?? (await this.#find(flagKey, context)), context)
   }
 
-  /** Every flag that a tenant has, by key, as `explain` answers it; asked anew. */
+  /** Every flag that a tenant has, by key, as `explain` answers it. */
   async explainAll(context: EvaluationContext): Promise<Explanation[]> {
     const { tenantId } = context
     this.#changes.listen()

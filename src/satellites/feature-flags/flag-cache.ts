@@ -13,7 +13,8 @@
  * 3. Of loads of one flag, the one that began last is kept.
  * 4. Of callers who ask for the same there is one load. All loads of a tick are one query (flag-reads.ts).
  * 5. A failed load is the last one for a second: until then nobody waits, and then one tries for all.
- * 6. What was known is never thrown away but for room: an outage may last longer than any TTL.
+ * 6. All flags of a tenant are known together for as long as nothing of them has changed, and for a TTL at most.
+ * 7. What was known is never thrown away but for room: an outage may last longer than any TTL.
  */
 import { DependencyUnavailable, type TenancyError } from '../../kernel/errors.ts'
 import { inTime } from '../../kernel/in-time.ts'
@@ -21,8 +22,17 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { Outage } from '../../kernel/outage.ts'
 import type { FlagChanges } from './flag-changes.ts'
 import { type FlagReads, READ_TIMEOUT_MS } from './flag-reads.ts'
+import {
+  type Begun,
+  type Entry,
+  type Found,
+  type KnownWhole,
+  lastKnown,
+  type TenantFlags,
+  type Whole,
+} from './known-flags.ts'
 import { KnownTenants } from './known-tenants.ts'
-import { type FlagRule, type PreparedRule, prepared } from './rollout.ts'
+import { type FlagRule, prepared } from './rollout.ts'
 import type { SharedFlags } from './shared-flags.ts'
 
 const KNOWN_TENANTS = 10_000
@@ -33,34 +43,6 @@ const DEAF_TTL_MS = 5_000
 const RETRY_MS = 1_000
 /** How exactly a TTL is kept. */
 const TICK_MS = 100
-
-/** What is said of a flag. */
-export interface Found {
-  readonly rule: PreparedRule | undefined
-  /** Why the database could not be asked; then `rule` is the last known one. */
-  readonly failure?: TenancyError
-  /** False when nothing was known either. */
-  readonly isKnown: boolean
-}
-
-interface Entry extends Found {
-  /** Which load it is from, in the order in which they began. */
-  readonly load: number
-  readonly at: number
-  /** The time without a gap in what is heard that it was loaded in. */
-  readonly period: number
-  /** From when on it is loaded again while it is served. */
-  dueAt: number
-  isDoubtful: boolean
-}
-
-interface TenantFlags {
-  readonly entries: Map<string, Entry>
-  readonly loading: Map<string, Promise<Found>>
-  /** Rises with every change that is heard of. */
-  generation: number
-  wasAsked: boolean
-}
 
 export interface FlagCacheParts {
   readonly kernel: Kernel
@@ -114,20 +96,14 @@ export class FlagCache {
     return lastKnown(this.#tenants.get(tenantId)?.entries.get(key), failure)
   }
 
-  /** All flags of a tenant, asked anew; those that are known when the database is away. */
-  async all(tenantId: string): Promise<{ found: readonly Found[]; failure?: TenancyError }> {
+  /** All flags of a tenant; those that are known when the database is away. */
+  async all(tenantId: string): Promise<Whole> {
     const flags = this.#flagsOf(tenantId)
-    const known = (failure: TenancyError) => {
-      return { found: [...flags.entries.values()].map((entry) => lastKnown(entry, failure)), failure }
-    }
-    if (!this.#outage.mayTry) return known(this.#failure)
-    const begun = this.#begin(flags)
-    try {
-      const rules = await this.#read(this.#parts.reads.all(tenantId))
-      return { found: rules.map((rule) => this.#keep(tenantId, flags, rule.key, rule, begun)) }
-    } catch (error) {
-      return known(this.#failed(error))
-    }
+    if (flags.whole && this.#isCurrent(flags.whole, flags)) return flags.whole
+    if (!this.#outage.mayTry) return this.#lastKnownWhole(flags, this.#failure)
+    const loading = flags.loadingWhole ?? this.#loadWhole(tenantId, flags)
+    flags.loadingWhole = loading
+    return loading
   }
 
   /** Flags of a tenant have changed. */
@@ -136,6 +112,7 @@ export class FlagCache {
     if (!flags) return
     flags.generation++
     flags.loading.clear()
+    flags.loadingWhole = undefined
     for (const entry of flags.entries.values()) entry.isDoubtful = true
   }
 
@@ -143,7 +120,10 @@ export class FlagCache {
   doubtAll(): void {
     this.#period++
     this.#outage.answered()
-    for (const { loading } of this.#tenants.all()) loading.clear()
+    for (const flags of this.#tenants.all()) {
+      flags.loading.clear()
+      flags.loadingWhole = undefined
+    }
   }
 
   #isRecent({ at }: Entry): boolean {
@@ -206,6 +186,30 @@ export class FlagCache {
     }
   }
 
+  async #loadWhole(tenantId: string, flags: TenantFlags): Promise<Whole> {
+    const begun = this.#begin(flags)
+    try {
+      const rules = await this.#read(this.#parts.reads.all(tenantId))
+      const found = rules.map((rule) => this.#keep(tenantId, flags, rule.key, rule, begun))
+      if (!flags.whole || flags.whole.begun.load < begun.load) flags.whole = { found, begun }
+      return { found }
+    } catch (error) {
+      return this.#lastKnownWhole(flags, this.#failed(error))
+    } finally {
+      if (begun.generation === flags.generation && begun.period === this.#period) flags.loadingWhole = undefined
+    }
+  }
+
+  #lastKnownWhole({ entries }: TenantFlags, failure: TenancyError): Whole {
+    return { found: [...entries.values()].map((entry) => lastKnown(entry, failure)), failure }
+  }
+
+  #isCurrent({ begun }: KnownWhole, { generation }: TenantFlags): boolean {
+    if (begun.generation !== generation || begun.period !== this.#period) return false
+    const heldMs = this.#parts.changes.isHearing ? this.#ttlMs : Math.min(DEAF_TTL_MS, this.#ttlMs)
+    return performance.now() - begun.at < heldMs
+  }
+
   #isUndoubted({ isDoubtful, period }: Entry): boolean {
     return !isDoubtful && period === this.#period && this.#parts.changes.isHearing
   }
@@ -252,19 +256,6 @@ export class FlagCache {
     return entry
   }
 }
-
-interface Begun {
-  readonly load: number
-  readonly at: number
-  readonly generation: number
-  readonly period: number
-}
-
-const lastKnown = (entry: Entry | undefined, failure: TenancyError): Found => ({
-  rule: entry?.rule,
-  isKnown: entry !== undefined,
-  failure,
-})
 
 function unavailable(cause?: unknown): TenancyError {
   return DependencyUnavailable('Flags cannot be read at the moment.', { cause })

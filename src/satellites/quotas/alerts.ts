@@ -3,24 +3,28 @@
  * written in the transaction of the event, so that what hangs on the event (webhook deliveries) is there as soon as the row is, and
  * of any number of processes one says it.
  *
- * Nobody waits for it. Whoever finds a counter past a threshold that this process does not know to have been told of tries again: an
- * alert that was lost with a process, or while the database was away, is made up for by the next call.
+ * Nobody waits for it, and one is told after the other: a database that is silent keeps one connection from others, and no more.
+ * Whoever finds a counter past a threshold that this process does not know to have been told of tries again: an alert that was lost
+ * with a process, or while the database was away, is made up for by a later call.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
 import { currentContext, runInContext } from '../../kernel/context.ts'
 import { dateOf, dayOf } from '../../kernel/counters.ts'
-import { SCHEMA } from '../../kernel/database.ts'
+import { isDatabaseUnavailable, SCHEMA } from '../../kernel/database.ts'
 import type { EventType } from '../../kernel/events.ts'
+import { inTime } from '../../kernel/in-time.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { Outage } from '../../kernel/outage.ts'
 import { resetAtOf } from './decision.ts'
 import { QuotaThresholdReached, TenantQuotaExceeded } from './events.ts'
 import { type Outcome, refusedOf, type Wish } from './outcome.ts'
 import type { QuotaTables } from './tables.ts'
 
 const REMEMBERED = 100_000
-const RETRY_MS = 1_000
+/** Beyond this, what is to be told is left to later calls. */
+const WAITING = 10_000
+const STOP_TIMEOUT_MS = 2_000
 const DAYS_KEPT = 2
 /** Percent of a limit. */
 const THRESHOLDS = [80, 100] as const
@@ -41,10 +45,9 @@ interface Alert<Type extends EventType> {
 export class Alerts {
   readonly #kernel: Pick<Kernel, 'database' | 'events' | 'log'>
   readonly #told = new LRUCache<string, true>({ max: REMEMBERED })
-  readonly #telling = new Map<string, Promise<void>>()
-  /** Alerts are rows of their own transactions, whatever transaction the call is in that reached a threshold. */
-  readonly #outside = AsyncLocalStorage.snapshot()
-  #retryAtMs = 0
+  readonly #waiting = new Map<string, () => Promise<void>>()
+  readonly #outage = new Outage()
+  #telling: Promise<void> | undefined
 
   constructor(kernel: Pick<Kernel, 'database' | 'events' | 'log'>) {
     this.#kernel = kernel
@@ -78,24 +81,43 @@ export class Alerts {
       .execute()
   }
 
-  /** Waits for what is being told. */
+  /** Resolves when everything is told, or cannot be now. */
+  async settled(): Promise<void> {
+    await this.#telling
+  }
+
+  /** What cannot be told in time is left to later calls of other processes. */
   async stop(): Promise<void> {
-    await Promise.all(this.#telling.values())
+    await inTime(this.settled(), STOP_TIMEOUT_MS, () => new Error('alerts are still being told')).catch((error) =>
+      this.#kernel.log.warn({ err: error }, 'what quotas have come to could not be told in time'),
+    )
   }
 
   #raise<Type extends EventType>(alert: Alert<Type>): void {
     const { payload, kind, nowMs } = alert
     const key = keyOf(payload.tenantId, payload.quota, kind, nowMs)
-    if (this.#told.has(key) || this.#telling.has(key) || performance.now() < this.#retryAtMs) return
+    if (this.#told.has(key) || this.#waiting.has(key) || this.#waiting.size >= WAITING || !this.#outage.mayTry) return
     const context = currentContext()
-    const telling = this.#outside(() => runInContext(context, () => this.#tell(alert)))
-      .then(() => void this.#told.set(key, true))
-      .catch((error) => {
-        this.#retryAtMs = performance.now() + RETRY_MS
-        this.#kernel.log.warn({ err: error, tenantId: payload.tenantId }, 'what a quota has come to could not be told')
-      })
-      .finally(() => this.#telling.delete(key))
-    this.#telling.set(key, telling)
+    this.#waiting.set(key, () => runInContext(context, () => this.#tell(alert)))
+    this.#telling ??= this.#kernel.database.outside(() => this.#tellAll())
+  }
+
+  async #tellAll(): Promise<void> {
+    for (const [key, tell] of this.#waiting) {
+      try {
+        await tell()
+        this.#told.set(key, true)
+        this.#outage.answered()
+      } catch (error) {
+        this.#kernel.log.warn({ err: error, alert: key }, 'what a quota has come to could not be told')
+        if (isDatabaseUnavailable(error)) {
+          this.#outage.failed()
+          this.#waiting.clear()
+        }
+      }
+      this.#waiting.delete(key)
+    }
+    this.#telling = undefined
   }
 
   async #tell<Type extends EventType>({ type, kind, nowMs, payload }: Alert<Type>): Promise<void> {

@@ -22,7 +22,7 @@ export const commands = [
     summary: 'Set a value that stands until it is set again: seats, gigabytes',
     arguments: [id, { ...quota, required: true }, { name: 'value', summary: 'a number of 0 or more', required: true }],
     run: async (quotas, { args, terminal }) => {
-      const { quota, value } = parsed(Usage, { quota: args.quota, value: Number(args.value) })
+      const { quota, value } = parsed(Usage, { quota: args.quota, value: decimal(args.value ?? '') })
       await quotas.correct(args.id ?? '', quota, value)
       const snapshot = await quotas.snapshot(args.id ?? '')
       terminal.table(rowsOf(snapshot), snapshot)
@@ -42,6 +42,9 @@ export const commands = [
     },
   }),
 ]
+
+/** `Number` would take blanks, `0x10` and `1e1`, too. */
+const decimal = (text: string): number => (/^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN)
 
 const rowsOf = ({ limits, usage }: QuotaSnapshot) =>
   Object.entries(usage).map(([quota, used]) => {

@@ -1,4 +1,4 @@
-/** What is decided of a quota, and what follows from it for whoever asked. Pure. */
+/** What is decided of a quota, and what follows from it for whoever asked: functions of what they are given. */
 import { z } from 'zod'
 import { DAY_MS, dayOf } from '../../kernel/counters.ts'
 

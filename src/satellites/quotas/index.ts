@@ -8,7 +8,7 @@ import { Quotas, type QuotasOptions } from './quotas.ts'
 import { tables } from './tables.ts'
 
 export type { Decision } from './decision.ts'
-export { QuotaExceeded, QuotaNotFound } from './errors.ts'
+export { QuotaExceeded, QuotaExceeded as QuotaExceededException, QuotaNotFound } from './errors.ts'
 export { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 export type { QuotaAmount, QuotaSnapshot, QuotasOptions } from './quotas.ts'
 

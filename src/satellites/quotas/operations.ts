@@ -4,7 +4,7 @@ import { type Input, operation, Reply } from '../../kernel/operation.ts'
 import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantId } from '../../tenants/tenant.ts'
 import { Decision } from './decision.ts'
-import { QuotaExceeded, QuotaNotFound } from './errors.ts'
+import { QuotaExceeded, QuotaNotFound, RATE_LIMIT } from './errors.ts'
 import type { Quotas } from './quotas.ts'
 
 export const QuotaName = z
@@ -101,9 +101,10 @@ export const operations = [
     reply: z.object({ data: z.array(Decision.extend({ quota: z.string() }).meta({ id: 'QuotaDecisionOfOne' })) }),
     scope: 'runtime',
     errors: [TenantNotFound, QuotaExceeded],
+    replyHeaders: RATE_LIMIT,
     handle: async (quotas: Quotas, { params, body }) => {
-      const { decisions } = await quotas.answer(params.id, 'consume', body.quotas)
-      return { data: [...decisions] }
+      const { decisions, headers } = await quotas.answer(params.id, 'consume', body.quotas)
+      return new Reply(200, { data: [...decisions] }, headers)
     },
   }),
   operation({
@@ -118,6 +119,7 @@ export const operations = [
     reply: Decision,
     scope: 'runtime',
     errors: [TenantNotFound, QuotaExceeded],
+    replyHeaders: RATE_LIMIT,
     handle: one('consume'),
   }),
   operation({
@@ -131,6 +133,7 @@ export const operations = [
     reply: Decision,
     scope: 'runtime',
     errors: [TenantNotFound],
+    replyHeaders: RATE_LIMIT,
     handle: one('track'),
   }),
   operation({

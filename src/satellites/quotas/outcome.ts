@@ -52,16 +52,23 @@ export function refusalOf(outcome: Outcome, hasHeaders: boolean): TenancyError {
   const { plan, taken } = outcome
   const { wish, usage } = refusedOf(outcome)
   const { quota, limit, amount: requested } = wish
-  return QuotaExceeded(`The plan "${plan.plan}" allows ${limit} of "${quota}" a day, and ${usage} are used.`, {
+  const why = limit !== null && requested > limit ? ': it takes another plan.' : ` (used: ${usage}).`
+  return QuotaExceeded(`The plan "${plan.plan}" allows ${limit} of "${quota}" a day${why}`, {
     extras: { quota, limit, usage, requested, resetAt: resetAtOf(taken.nowMs), plan: plan.plan },
     retryAfterSeconds: secondsToReset(taken.nowMs),
-    headers: hasHeaders ? headersOf(outcome, wish, usage) : {},
+    headers: hasHeaders ? headersOf(outcome) : {},
   })
 }
 
-/** `RateLimit` and its policy, of the first quota unless another is named. */
-export function headersOf({ wishes, taken, isDegraded }: Outcome, wish = wishes[0], usage = taken.usages[0] ?? 0) {
-  if (!wish) return {}
-  const { quota, limit } = wish
-  return rateLimitHeaders(quota, { limit, remaining: remainingOf(usage, limit), degraded: isDegraded }, taken.nowMs)
+/** `RateLimit` and its policy, of each quota that has a limit. */
+export function headersOf({ wishes, taken, isDegraded }: Outcome): Record<string, string> {
+  const each = wishes.map(({ quota, limit }, index) => {
+    const remaining = remainingOf(taken.usages[index] ?? 0, limit)
+    return rateLimitHeaders(quota, { limit, remaining, degraded: isDegraded }, taken.nowMs)
+  })
+  if (each.length === 1) return each[0] ?? {}
+  const names = new Set(each.flatMap((headers) => Object.keys(headers)))
+  return Object.fromEntries(
+    [...names].map((name) => [name, each.flatMap((headers) => headers[name] ?? []).join(', ')] as const),
+  )
 }

@@ -11,13 +11,11 @@
  * `DependencyDegraded`; closed, it is 503, never 429. What writes (`setUsage`, `reset`) goes by no policy: it is 503. So is
  * `snapshot`, which would show numbers that nobody has counted.
  */
-import { recordChange } from '../../kernel/changes.ts'
-import { checkTakes, type Take, type Taken } from '../../kernel/counters.ts'
+import { checkCounterName, checkTakes, type Take, type Taken } from '../../kernel/counters.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Checkpoint, QuotaOptions } from '../../tenants/checkpoint.ts'
 import { TenantNotFound } from '../../tenants/errors.ts'
-import { lockTenant } from '../../tenants/existing.ts'
 import type { Tenants } from '../../tenants/index.ts'
 import type { ResolvedPlan } from '../../tenants/plans.ts'
 import type { Tenant } from '../../tenants/tenant.ts'
@@ -26,6 +24,7 @@ import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
 import { QuotaNotFound } from './errors.ts'
 import { QuotaTracked } from './events.ts'
 import { decisionOf, headersOf, type Outcome, refusalOf, type Wish } from './outcome.ts'
+import { recorded } from './recorded.ts'
 import { DecisionCounts } from './series.ts'
 
 export interface QuotaAmount {
@@ -124,9 +123,9 @@ export class Quotas {
   async setUsage(tenantId: string, quota: string, value: number): Promise<void> {
     const tenant = await this.#usable(tenantId)
     const plan = await this.#tenants.plans.resolve(tenant)
-    await this.#written(this.#kernel.store.counters.put(tenantId, quota, value))
+    const nowMs = await this.#written(this.#kernel.store.counters.put(tenantId, quota, value))
     const wish = { quota, amount: value, limit: plan.limits.get(quota) ?? null }
-    this.alerts.ofUse(tenantId, plan.plan, wish, value, this.#kernel.clock.now().getTime())
+    this.alerts.ofUse(tenantId, plan.plan, wish, value, nowMs)
   }
 
   /** Plan, limits, and what is used of each; what is used and not limited too. In one round trip. */
@@ -141,21 +140,17 @@ export class Quotas {
   /** Sets a counter and the value that stands to nothing; those of all quotas when none is named. */
   async reset(tenantId: string, quota?: string): Promise<void> {
     const { counters } = this.#kernel.store
-    const recorded = quota === undefined ? {} : { quota }
-    await this.#recorded('quotas.reset', tenantId, recorded, async () => {
-      if (quota !== undefined && !this.#tenants.plans.limitsAnywhere(quota)) {
-        const { today, standing } = await counters.read(tenantId, quota)
-        if (today === null && standing === null) {
-          throw QuotaNotFound(`No plan limits "${quota}", and nothing has been counted of it.`)
-        }
-      }
-      await counters.clear(tenantId, quota)
-    })
+    if (quota !== undefined) await this.#assertQuota(tenantId, quota)
+    const after = quota === undefined ? {} : { quota }
+    await recorded(this.#kernel, { action: 'quotas.reset', tenantId, after }, () =>
+      this.#written(counters.clear(tenantId, quota)),
+    )
   }
 
   /** What an admin puts in the place of what the host has counted: `setUsage`, and it is in the audit log. */
   async correct(tenantId: string, quota: string, value: number): Promise<void> {
-    await this.#recorded('quotas.setUsage', tenantId, { quota, value }, () => this.setUsage(tenantId, quota, value))
+    const change = { action: 'quotas.setUsage', tenantId, after: { quota, value } }
+    await recorded(this.#kernel, change, () => this.setUsage(tenantId, quota, value))
   }
 
   /** `track` and `consume` as HTTP answers them. */
@@ -238,7 +233,7 @@ export class Quotas {
       this.alerts.ofUse(tenantId, plan.plan, wish, usage, taken.nowMs)
       if (!isHeard) continue
       try {
-        await events.publish(QuotaTracked, { tenantId, quota: wish.quota, amount: wish.amount, usage })
+        await events.announce(QuotaTracked, { tenantId, quota: wish.quota, amount: wish.amount, usage })
       } catch (error) {
         log.error({ err: error, tenantId, quota: wish.quota }, 'what was counted could not be told') // it is counted
       }
@@ -259,23 +254,19 @@ export class Quotas {
     try {
       return await work
     } catch (error) {
-      throw DependencyUnavailable.matches(error) ? this.#kernel.resilience.refusal(error) : error
+      throw DependencyUnavailable.matches(error) ? this.#kernel.resilience.refusal('redis', error) : error
     }
   }
 
-  /** The store is no part of the transaction: it is written last, so that what is recorded has been done. */
-  async #recorded(
-    action: string,
-    tenantId: string,
-    after: Record<string, unknown>,
-    write: () => Promise<void>,
-  ): Promise<void> {
-    const { database, events } = this.#kernel
-    await database.transaction(async () => {
-      await lockTenant(database, tenantId)
-      await recordChange(events, { action, tenantId, target: `quotas:${tenantId}`, after })
-      await this.#written(write())
-    })
+  /** Refuses a name that nobody has used and no plan has, which is a slip. */
+  async #assertQuota(tenantId: string, quota: string): Promise<void> {
+    checkCounterName(quota)
+    await this.#known(tenantId)
+    if (this.#tenants.plans.limitsAnywhere(quota)) return
+    const { today, standing } = await this.#written(this.#kernel.store.counters.read(tenantId, quota))
+    if (today === null && standing === null) {
+      throw QuotaNotFound(`No plan limits "${quota}", and nothing has been counted of it.`)
+    }
   }
 
   /** A deleted one too, until it is purged. */
