@@ -116,24 +116,30 @@ test('a session is 503, and neither signed out nor let in; it is there again aft
   expect((await read()).status).toBe(200)
 })
 
-test('what an admin does to usage is 503, whatever the policy, and is not recorded', async () => {
+test('what an admin does to usage is 503, whatever the policy, and its entry is followed by one that it failed', async () => {
   await api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 2 })
   const recorded: string[] = []
-  const end = tenancy.on(ChangeRecorded, ({ action }) => void recorded.push(action))
+  const end = tenancy.on(ChangeRecorded, ({ action, outcome }) => void recorded.push(`${action} ${outcome}`))
   await takeAway()
   for (const attempt of [
-    api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 3 }),
-    api('POST /tenants/acme/quotas/reset'),
-    api('GET /tenants/acme/quotas'),
+    () => api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 3 }),
+    () => api('POST /tenants/acme/quotas/reset'),
+    () => api('GET /tenants/acme/quotas'),
   ]) {
-    const answer = await attempt
+    const answer = await attempt()
     expect(refused(answer)).toEqual(UNAVAILABLE)
     expect(answer.headers.get('retry-after')).toBe('7')
   }
   await bringBack()
-  expect(recorded).toEqual([])
+  expect(recorded).toEqual([
+    'quotas.setUsage success',
+    'quotas.setUsage failure',
+    'quotas.reset success',
+    'quotas.reset failure',
+  ])
+  recorded.length = 0
   await api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 1 })
-  expect(recorded).toEqual(['quotas.setUsage'])
+  expect(recorded).toEqual(['quotas.setUsage success'])
   end()
   expect((await api('GET /tenants/acme/quotas')).json.usage).toEqual({ seats: 1 })
 })

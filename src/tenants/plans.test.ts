@@ -100,3 +100,17 @@ test('a host that does not answer is waited for a second, then the plan last kno
 test('a default that is not defined stops the start', async () => {
   await expect(openWith({ defaultPlan: 'gold' })).rejects.toThrow('"gold" is not among plans.definitions')
 })
+
+test.each([
+  ['a quota with a blank', { free: { limits: { 'api calls': 1 } } }],
+  ['a limit that is none', { free: { limits: { exports: Number.NaN } } }],
+  ['a negative limit', { free: { limits: { exports: -1 } } }],
+  ['a limit without end', { free: { limits: { exports: Number.POSITIVE_INFINITY } } }],
+  ['a member that nobody knows', { free: { limits: {}, limts: {} } }],
+])('%s is refused at the start, and not at the first request', async (_, definitions) => {
+  const opening = opened.open({ plans: { defaultPlan: 'free', definitions } })
+  await expect(opening).rejects.toMatchObject({
+    code: 'E_INVALID_REQUEST',
+    message: expect.stringContaining('plans.definitions.free'),
+  })
+})

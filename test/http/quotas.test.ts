@@ -582,6 +582,50 @@ describe('in a framework’s own way', () => {
     expect(headers.ratelimit).toMatch(/^"exports";r=2;/)
   })
 
+  test.each(['fits', 'is refused'])(
+    'Express: a request that %s after a time-out of yours has answered',
+    async (how) => {
+      const app = express()
+      app.use(onExpress.guard(guardOf(tenancy)))
+      let wasRun = false
+      app.post(
+        '/slow',
+        (_, response, next) => {
+          next()
+          response.status(504).send('too late')
+        },
+        onExpress.enforceQuota(tenancy.quotas, 'exports', { amount: how === 'fits' ? 1 : 1_000_000 }),
+        () => {
+          wasRun = true
+        },
+      )
+      host = await listening(createServer(app))
+      expect(await postJson('/slow', {})).toMatchObject({ status: 504, body: 'too late' })
+      await tenancy.quotas.alerts.settled()
+      expect(wasRun).toBe(false)
+    },
+  )
+
+  test('Node: a listener is not called after a time-out of yours has answered', async () => {
+    let wasRun = false
+    const guarded = onNode.guard(
+      guardOf(tenancy),
+      onNode.enforceQuota(tenancy.quotas, 'exports', () => {
+        wasRun = true
+      }),
+    )
+    const ended = Promise.withResolvers<unknown>()
+    host = await listening(
+      createServer((incoming, outgoing) => {
+        guarded(incoming, outgoing).then(ended.resolve, ended.reject)
+        outgoing.writeHead(504).end('too late')
+      }),
+    )
+    expect((await postJson('/slow', {})).status).toBe(504)
+    expect(await ended.promise).toBeUndefined()
+    expect(wasRun).toBe(false)
+  })
+
   test.each([
     ['a name that is none', 'no such name!', 1],
     ['a negative amount', 'exports', -1],

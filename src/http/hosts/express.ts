@@ -46,14 +46,15 @@ export function guard(by: Guard): RequestHandler {
     const guarded = nodeRequest(request)
     pass(by, guarded, request.ip, {
       admitted({ tenant }, requestId) {
+        if (response.headersSent) return // a time-out of yours has answered
         if (tenant) request.tenant = tenant
         if (requestId !== null) response.setHeader('x-request-id', requestId)
         next()
       },
       refused(error) {
         const problem = problemAnswer(error)
-        if (problem) writeProblem(response, problem)
-        else next(error)
+        if (!problem) next(error)
+        else if (!response.headersSent) writeProblem(response, problem)
       },
     })
   }

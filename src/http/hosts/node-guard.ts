@@ -31,13 +31,14 @@ export function guard<T>(
     new Promise((resolve, reject) => {
       pass(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
         admitted({ tenant }, requestId) {
+          if (outgoing.headersSent) return resolve(undefined) // a time-out of yours has answered
           if (requestId !== null) outgoing.setHeader('x-request-id', requestId)
           handle(incoming, outgoing, tenant).then(resolve, reject)
         },
         refused(error) {
           const problem = problemAnswer(error)
           if (!problem) return reject(error)
-          writeProblem(outgoing, problem)
+          if (!outgoing.headersSent) writeProblem(outgoing, problem)
           resolve(undefined)
         },
       })

@@ -31,12 +31,13 @@ const FAULTS = {
 const STORES = {
   redis: {
     url: () => inject('redisUrl'),
-    open: (url: string): StoreDriver => redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs: TIMEOUT_MS }),
+    open: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver =>
+      redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs }),
   },
   postgres: {
     url: () => inject('postgresUrl'),
-    open: (url: string): StoreDriver => {
-      const driver = postgresStore({ timeoutMs: TIMEOUT_MS })
+    open: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver => {
+      const driver = postgresStore({ timeoutMs })
       const viaProxy = (database: Database) => {
         const way = new URL(database.url)
         way.host = new URL(url).host
@@ -70,15 +71,16 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
     acme = await all.tenant()
     degraded.length = 0
   })
-  afterEach(async () => {
-    // What was closed is opened again; what was slow or silent is closed first.
+  /** What was closed is opened again; what was slow or silent is closed first. */
+  const comeBack = async () => {
     way.slow(0)
     await way.close().catch(() => undefined)
     await way.open()
     for (const { quotas } of [all.opened.tenancy, closed]) {
       await eventually(async () => expect(await quotas.decide(acme, 'probe')).toMatchObject({ degraded: false }))
     }
-  })
+  }
+  afterEach(comeBack)
   afterAll(async () => {
     await all.opened.end()
     await way.close()
@@ -92,7 +94,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   }
 
   describe.each(Object.entries(FAULTS))('%s', (_, happen) => {
-    test('fail-open: everything is allowed, each time told, and what was counted counts again', async () => {
+    test('fail-open: everything is allowed, each time told; afterwards what was counted before counts again', async () => {
       const { quotas } = all.opened.tenancy
       await quotas.consume(acme, 'exports', 10)
       await expect(quotas.consume(acme, 'exports')).rejects.toMatchObject({ status: 429 })
@@ -118,6 +120,27 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       expect([answered.status, answered.body]).toMatchObject([200, { allowed: true, degraded: true }])
       expect(answered.headers.get('ratelimit')).toBeNull()
       await expect(within(quotas.consume(acme, 'exports', -1))).rejects.toMatchObject({ status: 400 })
+      await comeBack()
+      await expect(quotas.consume(acme, 'exports')).rejects.toMatchObject({ status: 429 })
+      // What had no answer may have been counted: by a store that was slow, up to all of what was tracked.
+      const counted = await quotas.getUsage(acme, 'exports')
+      expect(counted).toBeGreaterThanOrEqual(10)
+      expect(counted).toBeLessThanOrEqual(11)
+    })
+
+    test('it is the time-out that ends the wait', async () => {
+      const patient = await all.opened.open({ store: STORES[store].open(way.url, 60_000) })
+      await patient.quotas.consume(acme, 'exports')
+      await happen(way)
+      if (happen === FAULTS['is cut off']) {
+        expect(await within(patient.quotas.decide(acme, 'exports'))).toMatchObject({ degraded: true })
+      } else {
+        const answer = patient.quotas.decide(acme, 'exports').then(() => 'answered')
+        const patience = new Promise((resolve) => setTimeout(resolve, 3 * TIMEOUT_MS, 'still waiting'))
+        expect(await Promise.race([answer, patience])).toBe('still waiting')
+      }
+      await comeBack()
+      await patient.stop()
     })
 
     test('fail-closed: 503 with Retry-After, never 429', async () => {

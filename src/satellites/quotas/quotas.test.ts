@@ -255,7 +255,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       await quotas.reset(acme)
       await quotas.consume(acme, 'exports', 10)
       await quotas.decide(acme, 'exports', 2)
-      await quotas.alerts.stop()
+      await quotas.alerts.settled()
       end()
       expect(events.toSorted()).toEqual(
         [
@@ -297,7 +297,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
         Array.from({ length: 20 }, () => one.decide(acme, 'none', 1)),
       )
       await Promise.all(refusals)
-      await Promise.all([quotas.alerts.stop(), other.quotas.alerts.stop()])
+      await Promise.all([quotas.alerts.settled(), other.quotas.alerts.settled()])
       await eventually(() => expect(told.map(({ quota }) => quota)).toEqual(['none']))
       await other.stop()
     })
@@ -308,7 +308,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       await quotas.check(acme, 'seats', 100)
       await quotas.snapshot(acme)
       await quotas.consume(acme, 'exports', 0)
-      await quotas.alerts.stop()
+      await quotas.alerts.settled()
       end()
       expect(events).toEqual([])
     })

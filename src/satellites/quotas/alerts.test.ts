@@ -1,0 +1,175 @@
+/** What is said once a day: whatever becomes of the call that reached it, of its transaction, and of the database. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { DependencyDegraded } from '../../kernel/resilience.ts'
+import type { Tenancy } from '../../tenancy.ts'
+import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
+import type { quotas as satellite } from './index.ts'
+import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
+
+type QuotasTenancy = Tenancy<[ReturnType<typeof satellite>]>
+
+let all: QuotasOpened
+let tenancy: QuotasTenancy
+let acme: string
+
+beforeAll(async () => {
+  all = await openQuotas('postgres')
+  tenancy = all.opened.tenancy
+})
+beforeEach(async () => {
+  acme = await all.tenant()
+})
+afterAll(() => all.opened.end())
+
+const rowsOf = async (tenantId: string): Promise<string[]> => {
+  const { rows } = await tenancy.kernel.database.sql(
+    'select kind from multitenancy.quota_alerts where tenant_id = $1 order by kind',
+    [tenantId],
+  )
+  return rows.map(({ kind }) => kind)
+}
+
+describe('an alert', () => {
+  test('is told and kept although the transaction of the call is rolled back; so is what was counted', async () => {
+    const told: string[] = []
+    const ends = [
+      tenancy.on(QuotaThresholdReached, ({ tenantId, threshold }) => {
+        if (tenantId === acme) told.push(`${threshold} %`)
+      }),
+      tenancy.on(QuotaTracked, ({ tenantId, usage }) => {
+        if (tenantId === acme) told.push(`tracked ${usage}`)
+      }),
+    ]
+    const refused = tenancy.transaction(async () => {
+      await tenancy.quotas.consume(acme, 'exports', 9)
+      throw new Error('no')
+    })
+    await expect(refused).rejects.toThrow('no')
+    await eventually(() => expect(told.toSorted()).toEqual(['80 %', 'tracked 9']))
+    expect(await rowsOf(acme)).toEqual(['80'])
+    for (const end of ends) end()
+  })
+
+  test('has the id of the request that it is of', async () => {
+    const ids: (string | null)[] = []
+    const end = tenancy.on(TenantQuotaExceeded, ({ tenantId, requestId }) => {
+      if (tenantId === acme) ids.push(requestId)
+    })
+    const { headers } = await all.call('POST', `/tenants/${acme}/quotas/none/consume`, {})
+    await eventually(() => expect(ids).toEqual([headers.get('x-request-id')]))
+    end()
+  })
+
+  test('does not fail the call whose listener fails', async () => {
+    const { events } = tenancy.kernel
+    const end = events.subscribe(QuotaTracked, 'within', ({ tenantId }) => {
+      if (tenantId === acme) throw new Error('the usage report is full')
+    })
+    expect(await tenancy.quotas.consume(acme, 'exports', 3)).toBe(3)
+    end()
+    expect(await tenancy.quotas.getUsage(acme, 'exports')).toBe(3)
+  })
+
+  test('is forgotten with its tenant, and two days later at the next alert', async () => {
+    const { database } = tenancy.kernel
+    await tenancy.quotas.track(acme, 'exports', 10)
+    await tenancy.quotas.alerts.settled()
+    expect(await rowsOf(acme)).toEqual(['100', '80'])
+    await database.sql(`update multitenancy.quota_alerts set day = day - 3 where tenant_id = $1`, [acme])
+    const other = await all.tenant()
+    await tenancy.quotas.track(other, 'exports', 8)
+    await tenancy.quotas.alerts.settled()
+    expect([await rowsOf(acme), await rowsOf(other)]).toEqual([[], ['80']])
+    await tenancy.tenants.delete(other)
+    await database.sql(`update multitenancy.tenants set purge_at = now() - interval '1 day' where id = $1`, [other])
+    await tenancy.tenants.installation.purge(other)
+    expect(await rowsOf(other)).toEqual([])
+  })
+
+  test("is of the store's day, of a value that stands too", async () => {
+    await tenancy.quotas.setUsage(acme, 'seats', 3)
+    await tenancy.quotas.alerts.settled()
+    all.toTomorrow()
+    await tenancy.quotas.setUsage(acme, 'seats', 3)
+    await tenancy.quotas.alerts.settled()
+    const { rows } = await tenancy.kernel.database.sql(
+      `select count(distinct day) as days, count(*) as alerts from multitenancy.quota_alerts where tenant_id = $1`,
+      [acme],
+    )
+    expect(rows).toEqual([{ days: 2, alerts: 4 }])
+  })
+})
+
+describe('while the database is silent', () => {
+  let way: Way
+  let apart: QuotasTenancy
+
+  beforeAll(async () => {
+    way = await startProxy(all.opened.url)
+    // Quotas in memory: only what alerts need is away.
+    const memory = await import('../../drivers/store/memory.ts')
+    apart = await all.opened.open({ database: { url: way.url, max: 4 }, store: memory.memoryStore() })
+    await apart.kernel.database.listen(
+      'the end',
+      (word) => heard.add(word),
+      () => undefined,
+    )
+  })
+
+  const heard = new Set<string>()
+  /** Whatever was told of tenants before has been heard. */
+  const allIsHeard = () =>
+    eventually(async () => {
+      const word = randomUUID()
+      await tenancy.kernel.database.notify('the end', word)
+      await eventually(() => expect(heard.has(word)).toBe(true), 1_000)
+    })
+  afterAll(() => way.close())
+
+  test('alerts keep one connection from others, and what was not told is told by a later call', async () => {
+    const tenants = await Promise.all(Array.from({ length: 12 }, () => all.tenant()))
+    await allIsHeard()
+    for (const id of tenants) await apart.quotas.consume(id, 'exports', 1)
+    const told = new Set<string>()
+    apart.on(QuotaThresholdReached, ({ tenantId }) => void told.add(tenantId))
+    await Promise.all(Array.from({ length: 4 }, () => apart.kernel.database.ping())) // all connections are open
+    way.silence()
+    for (const id of tenants) expect(await apart.quotas.consume(id, 'exports', 7)).toBe(8)
+    expect(told.size).toBe(0)
+    // What was silent is cut, as a network is that gives up, and new connections are made.
+    await way.close()
+    await way.open()
+    await eventually(() => apart.kernel.database.ping())
+    await eventually(async () => {
+      for (const id of tenants) await apart.quotas.consume(id, 'exports', 0)
+      for (const id of tenants) await apart.quotas.track(id, 'exports')
+      expect(told.size).toBe(tenants.length)
+    })
+  })
+
+  test('a stop does not wait for it', async () => {
+    await allIsHeard()
+    await apart.quotas.consume(acme, 'exports', 1)
+    way.silence()
+    await apart.quotas.track(acme, 'exports', 9)
+    await apart.quotas.alerts.stop()
+    await way.close()
+    await way.open()
+  })
+})
+
+test('that a dependency is degraded is told although the transaction is rolled back', async () => {
+  const { resilience } = tenancy.kernel
+  const told: string[] = []
+  const end = tenancy.on(DependencyDegraded, ({ operation }) => void told.push(operation))
+  const refused = tenancy.transaction(async () => {
+    resilience.tell({ dependency: 'redis', operation: 'a test', tenantId: null, policy: 'fail-open', errorCode: 'E' })
+    throw new Error('no')
+  })
+  await expect(refused).rejects.toThrow('no')
+  await eventually(() => expect(told).toEqual(['a test']))
+  end()
+})
