@@ -142,6 +142,24 @@ describe('the store postgres, beside what all do', () => {
     await vi.waitFor(() => store.counters.take('acme', one('ended')), EVENTUALLY)
   })
 
+  test('a server that only reads, as one that is full may, counts as away', async () => {
+    const name = new URL(database.url).pathname.slice(1)
+    const readOnly = async (isOn: boolean) => {
+      await database.sql(`begin read write; alter database ${name} set default_transaction_read_only = ${isOn}; commit`)
+      await database.sql(
+        'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+      )
+    }
+    const away = expect.objectContaining({ code: DependencyUnavailable.code })
+    await readOnly(true)
+    await vi.waitFor(() => expect(store.set('acme', 'key', 'x')).rejects.toEqual(away), EVENTUALLY)
+    await vi.waitFor(() => expect(store.counters.take('acme', one('full'))).rejects.toEqual(away), EVENTUALLY)
+    expect((await store.counters.read('acme', 'full')).today).toBeNull()
+    await readOnly(false)
+    await vi.waitFor(() => store.set('acme', 'key', 'x'), EVENTUALLY)
+    await vi.waitFor(() => store.counters.take('acme', one('full')), EVENTUALLY)
+  })
+
   test('days that nobody can count into any more are removed by later ones', async () => {
     const days = async () =>
       (await database.sql('select count(distinct day) as count from multitenancy.store_counters')).rows[0].count
