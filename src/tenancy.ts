@@ -28,6 +28,7 @@ import { once } from './kernel/once.ts'
 import { Cursors } from './kernel/page.ts'
 import { Resilience, type ResilienceConfig } from './kernel/resilience.ts'
 import type { StoreDriver } from './kernel/store.ts'
+import { storeDiagnosis } from './kernel/store-diagnosis.ts'
 import { TenantLabels } from './kernel/tenant-labels.ts'
 import { openTracing } from './kernel/tracing.ts'
 import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
@@ -218,6 +219,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     ]
     const health = createHealth(config.health?.critical)
     const doctor = new Doctor(log)
+    doctor.register(storeDiagnosis, store)
     const metrics = new Metrics()
     for (const { satellite, service } of parts) {
       for (const { type, when, handle } of satellite.listeners ?? []) {

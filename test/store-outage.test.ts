@@ -164,6 +164,15 @@ test('the check of the store fails, and the process stays in service', async () 
   expect([status, json.checks.store.status, json.checks.backoffice.status]).toEqual([200, 'fail', 'pass'])
 })
 
+test('the doctor says so, and has nothing to say of it afterwards', async () => {
+  const found = async () =>
+    (await tenancy.doctor.examine()).checks.filter(({ name }) => name === 'store').map(({ code }) => code)
+  await takeAway()
+  expect(await found()).toEqual(['store.away'])
+  await bringBack()
+  expect(await found()).toEqual([])
+})
+
 test('a process can be started, and uses the store once it is there', async () => {
   await takeAway()
   const late = await made.open()

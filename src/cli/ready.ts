@@ -44,6 +44,7 @@ export function readyText(ready: Ready): string {
       adminApi && (madeToken ? `${madeToken}   (kept in ${near(config.dataDirectory)}/admin-token)` : 'as configured'),
     ],
     ['Data', dataOf(config)],
+    ['Store', config.redisUrl && `Redis at ${new URL(config.redisUrl).host}`],
   ]
     .filter(([, value]) => value)
     .map(([name = '', value]) => `  ${String(name).padEnd(11)} ${value}\n`)

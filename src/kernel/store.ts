@@ -54,6 +54,8 @@ export interface Store {
   subscribe(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening>
   /** Removes every key and every counter of a tenant. It may read the whole store. */
   purge(tenantId: string): Promise<void>
+  /** By which policy the server may drop keys when its memory is full; undefined when it does not. */
+  evictionPolicy?(): Promise<string | undefined>
   ping(): Promise<void>
   close(): Promise<void>
 }

@@ -1,4 +1,5 @@
 import { command } from '../../kernel/commands.ts'
+import { invalid } from '../../kernel/errors.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { QuotaName, Usage } from './operations.ts'
 import type { QuotaSnapshot, Quotas } from './quotas.ts'
@@ -44,7 +45,10 @@ export const commands = [
 ]
 
 /** `Number` would take blanks, `0x10` and `1e1`, too. */
-const decimal = (text: string): number => (/^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN)
+function decimal(text: string): number {
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text)
+  throw invalid([{ path: 'value', message: `"${text}" is not a number of 0 or more` }])
+}
 
 const rowsOf = ({ limits, usage }: QuotaSnapshot) =>
   Object.entries(usage).map(([quota, used]) => {
