@@ -259,6 +259,21 @@ export function countersSuite(
       expect(await counters().read(`${tenant}-2`, 'seats')).toMatchObject({ standing: 1 })
     })
 
+    test('apart from whatever is kept under keys that look like theirs', async () => {
+      const { nowMs } = await take('calls', 1)
+      const keys = ['quota', 'quota:names', 'quota:snap:seats', `quota:${dateOf(dayOf(nowMs))}:calls`, 'calls', 'names']
+      for (const key of keys) await opened().store.set(tenant, key, `of ${key}`)
+      await counters().put(tenant, 'seats', 4)
+      expect(await take('calls', 1)).toMatchObject({ usages: [2] })
+      expect(await counters().readAll(tenant)).toMatchObject({
+        today: new Map([['calls', 2]]),
+        standing: new Map([['seats', 4]]),
+      })
+      for (const key of keys) expect(await opened().store.get(tenant, key)).toBe(`of ${key}`)
+      await counters().clear(tenant)
+      for (const key of keys) expect(await opened().store.take(tenant, key)).toBe(`of ${key}`)
+    })
+
     test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])('refuses an amount of %d', async (amount) => {
       await expect(take('calls', amount)).rejects.toEqual(refusal)
       expect(await todayOf('calls')).toBeNull()

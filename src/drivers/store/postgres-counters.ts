@@ -31,21 +31,15 @@ const CALLS_PER_STATEMENT = 500
 const STATEMENTS_PER_SWEEP = 100
 const DAYS_KEPT = (COUNTER_TTL_SECONDS * 1_000) / DAY_MS
 
-const NOW = `(clock_timestamp() + $1::float8 * interval '1 millisecond')`
+/** Of statements that have the clock's offset as their first parameter. */
+export const NOW = `(clock_timestamp() + $1::float8 * interval '1 millisecond')`
 const NOW_MS = `extract(epoch from ${NOW})::float8 * 1000`
 /** Selected, so that it is one value for the whole statement: what may differ from row to row cannot be looked up in an index. */
 const TODAY = `(select (${NOW} at time zone 'UTC')::date)`
 
-/**
- * The last parameter ends its waiting for a lock when nobody waits for its answer any more: given up here alone, sessions that wait
- * would pile up at the server. The function asks for the setting's row, so that it is set first.
- */
 const TAKE: Prepared = {
   name: 'tenantry take_counters',
-  text: `
-    with patience as materialized (select set_config('lock_timeout', $10, true) as ms)
-    select now_ms, counts_before, verdicts from patience cross join lateral
-      ${SCHEMA}.take_counters(case when ms <> '' then $1::float8 end, $2, $3, $4, $5, $6, $7, $8, $9)`,
+  text: `select now_ms, counts_before, verdicts from ${SCHEMA}.take_counters($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 }
 
 const READ: Prepared = {
@@ -101,7 +95,7 @@ export class PostgresCounters implements Counters {
   #statements = 0
 
   constructor(database: Database, options: PostgresCountersOptions) {
-    this.#lanes = new Lanes(database.apart(SESSIONS), SESSIONS)
+    this.#lanes = new Lanes(database.apart(SESSIONS), SESSIONS, options.timeoutMs)
     this.#options = options
   }
 
@@ -129,12 +123,9 @@ export class PostgresCounters implements Counters {
 
   async readAll(tenantId: string) {
     checkCounterOwner(tenantId)
-    const [{ today, standing, nowMs }] = (await this.#run(READ_ALL, [this.#options.clockOffsetMs(), tenantId])) as any
-    return {
-      today: new Map<string, number>(Object.entries(today)),
-      standing: new Map<string, number>(Object.entries(standing)),
-      nowMs: nowMs as number,
-    }
+    const [row] = await this.#run(READ_ALL, [this.#options.clockOffsetMs(), tenantId])
+    const { today, standing, nowMs } = row as Record<'today' | 'standing', Record<string, number>> & { nowMs: number }
+    return { today: new Map(Object.entries(today)), standing: new Map(Object.entries(standing)), nowMs }
   }
 
   async put(tenantId: string, name: string, value: number): Promise<number> {
@@ -197,14 +188,12 @@ export class PostgresCounters implements Counters {
   }
 
   async #query(client: LaneClient, statement: string | Prepared, values: readonly unknown[]): Promise<any[]> {
-    const query = typeof statement === 'string' ? { text: statement } : statement
-    const limited = { ...query, values: values as unknown[], query_timeout: this.#options.timeoutMs }
     const answered = () => {
       this.#answeredAt = performance.now()
       this.#outage.answered()
     }
     try {
-      const { rows } = await client.query(limited)
+      const { rows } = await this.#lanes.query(client, statement, values)
       answered()
       return rows
     } catch (error) {
@@ -244,11 +233,7 @@ export class PostgresCounters implements Counters {
 
   async #send(client: LaneClient, calls: readonly Call[]): Promise<void> {
     const batch = batchOf(calls)
-    const [answer] = await this.#query(client, TAKE, [
-      this.#options.clockOffsetMs(),
-      ...batch.values,
-      String(this.#options.timeoutMs),
-    ])
+    const [answer] = await this.#query(client, TAKE, [this.#options.clockOffsetMs(), ...batch.values])
     batch.settle(answer)
   }
 }

@@ -3,9 +3,10 @@
  * them busy waits, and what it waits with may be joined by more, which is what makes batches.
  *
  * A session is opened when there is work and none is idle, and closed when it was idle for a while, when its connection broke,
- * or when a statement was not answered in time: a server that has gone silent says no more on it.
+ * or when a statement was not answered in time: a server that has gone silent says no more on it. By then the server has given up
+ * the statement too; else it would go on waiting for a lock, and do later what has failed for whoever asked.
  */
-import { type Database, isDatabaseUnavailable } from '../../kernel/database.ts'
+import { type Database, isDatabaseUnavailable, type Prepared, type SqlResult } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 
 const IDLE_MS = 10_000
@@ -21,15 +22,17 @@ interface Work {
 export class Lanes {
   readonly #database: Database
   readonly #count: number
+  readonly #timeoutMs: number
   readonly #waiting: Work[] = []
   readonly #idle = new Set<() => void>()
   #open = 0
   #closed = false
 
-  /** @param database is closed with this. */
-  constructor(database: Database, count: number) {
+  /** @param database is closed with this. @param timeoutMs of each statement */
+  constructor(database: Database, count: number, timeoutMs: number) {
     this.#database = database
     this.#count = count
+    this.#timeoutMs = timeoutMs
   }
 
   /** `run` fails of itself whom it concerns; what it throws ends its session. */
@@ -38,6 +41,12 @@ export class Lanes {
     const [wake] = this.#idle
     if (wake) wake()
     else if (this.#open < this.#count) void this.#openOne()
+  }
+
+  query(client: LaneClient, statement: string | Prepared, values: readonly unknown[] = []): Promise<SqlResult> {
+    const query = typeof statement === 'string' ? { text: statement } : statement
+    const inTime = { ...query, values: values as unknown[], query_timeout: this.#timeoutMs }
+    return client.query(inTime)
   }
 
   async close(): Promise<void> {
@@ -50,7 +59,10 @@ export class Lanes {
   async #openOne(): Promise<void> {
     this.#open += 1
     try {
-      await this.#database.session((client) => this.#workWith(client))
+      await this.#database.session(async (client) => {
+        await this.query(client, `set statement_timeout = ${Math.ceil(this.#timeoutMs)}`)
+        await this.#workWith(client)
+      })
     } catch (error) {
       // What cannot be begun here may still be begun by another session that is open.
       if (this.#open === 1) for (const work of this.#waiting.splice(0)) work.fail(error)

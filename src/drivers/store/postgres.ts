@@ -11,7 +11,7 @@
 import { type Database, type Prepared, SCHEMA, type SqlResult, sqlState } from '../../kernel/database.ts'
 import { InvalidRequest } from '../../kernel/errors.ts'
 import { checkEntry, checkMessage, type Owner, type Store, type StoreDriver } from '../../kernel/store.ts'
-import { failureOf, PostgresCounters } from './postgres-counters.ts'
+import { failureOf, NOW, PostgresCounters } from './postgres-counters.ts'
 import { storeTables } from './postgres-tables.ts'
 
 const MAX_CONNECTIONS = 5
@@ -32,8 +32,6 @@ export interface PostgresStoreOptions {
 }
 
 const TABLE = `${SCHEMA}.store`
-/** Statements that ask the time have the clock's offset as their first parameter. */
-const NOW = `(clock_timestamp() + $1::float8 * interval '1 millisecond')`
 const EXPIRY = `${NOW} + $5::float8 * interval '1 second'`
 
 const GET = `select value from ${TABLE} where owner = $2 and key = $3 and (expires_at is null or expires_at > ${NOW})`

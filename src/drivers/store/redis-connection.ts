@@ -26,7 +26,7 @@ const MAX_REDIRECTIONS = 4
 export interface RedisPlace {
   /** `redis://user:password@host:port/database`, or `rediss:` for TLS. */
   readonly url?: string
-  /** Some nodes of a cluster, as URLs; the others are found by them. */
+  /** Some nodes of a cluster, as URLs; the others are found by them. Who asks, and whether by TLS, is what the first says. */
   readonly nodes?: readonly string[]
   readonly timeoutMs: number
   readonly tls?: ConnectionOptions
@@ -48,9 +48,7 @@ export class RedisConnection {
     const ioredis = loadIoredis()
     this.#Command = ioredis.Command
     this.#timeoutMs = place.timeoutMs
-    this.#client = place.nodes
-      ? clusterBy(ioredis, place, place.nodes)
-      : new ioredis.Redis(place.url ?? '', optionsOf(place))
+    this.#client = place.nodes ? clusterBy(ioredis, place) : new ioredis.Redis(place.url ?? '', optionsOf(place))
     this.#connecting = new Promise((resolve) => {
       this.#client.once('ready', resolve).once('close', resolve)
     })
@@ -83,25 +81,29 @@ export class RedisConnection {
     }
   }
 
-  script(script: Script, keys: readonly string[], values: readonly (string | number)[]): Promise<any> {
+  script<Answer>(
+    script: Script<Answer>,
+    keys: readonly string[],
+    values: readonly (string | number)[],
+  ): Promise<Answer> {
     return this.run(async (client) => {
       try {
-        return await client.evalsha(script.hash, keys.length, ...keys, ...values)
+        return (await client.evalsha(script.hash, keys.length, ...keys, ...values)) as Answer
       } catch (error) {
         if (!isUnknownScript(error)) throw error
-        return await client.eval(script.text, keys.length, ...keys, ...values)
+        return (await client.eval(script.text, keys.length, ...keys, ...values)) as Answer
       }
     })
   }
 
   /** The same, sent at once and alone: for what is a batch of its own. */
-  scriptNow(script: Script, args: readonly (string | number)[]): Promise<any> {
+  scriptNow<Answer>(script: Script<Answer>, args: readonly (string | number)[]): Promise<Answer> {
     return this.run(async (client) => {
       try {
-        return await this.#sendNow(client, 'evalsha', [script.hash, ...args])
+        return (await this.#sendNow(client, 'evalsha', [script.hash, ...args])) as Answer
       } catch (error) {
         if (!isUnknownScript(error)) throw error
-        return await this.#sendNow(client, 'eval', [script.text, ...args])
+        return (await this.#sendNow(client, 'eval', [script.text, ...args])) as Answer
       }
     })
   }
@@ -161,8 +163,13 @@ export function loadIoredis(): Ioredis {
   }
 }
 
-export const optionsOf = ({ timeoutMs, tls }: RedisPlace): RedisOptions => ({
+/** Where to begin: the server, or the nodes of a cluster that are known before the others are found. */
+export const addressesOf = ({ url = '', nodes }: RedisPlace): readonly string[] =>
+  nodes?.map((node) => `redis://${new URL(node).host}`) ?? [url]
+
+export const optionsOf = ({ nodes, timeoutMs, tls }: RedisPlace): RedisOptions => ({
   ...(tls ? { tls } : {}),
+  ...(nodes ? accessBy(nodes, tls) : {}),
   connectTimeout: timeoutMs,
   commandTimeout: timeoutMs,
   socketTimeout: timeoutMs,
@@ -179,17 +186,20 @@ export const optionsOf = ({ timeoutMs, tls }: RedisPlace): RedisOptions => ({
 export const delayMsOf = (attempt: number): number =>
   Math.min(FIRST_DELAY_MS * 2 ** Math.min(attempt - 1, 10), LONGEST_DELAY_MS)
 
-/** What is not in the addresses of the nodes that are found later: who asks, and whether by TLS. */
-function clusterBy(ioredis: Ioredis, place: RedisPlace, nodes: readonly string[]): Cluster {
+/** The addresses of the nodes that are found later do not say it, so what the first says holds for all. */
+function accessBy(nodes: readonly string[], tls?: ConnectionOptions): RedisOptions {
   const { username, password, protocol } = new URL(nodes[0] ?? '')
+  return {
+    ...(username ? { username: decodeURIComponent(username) } : {}),
+    ...(password ? { password: decodeURIComponent(password) } : {}),
+    ...(protocol === 'rediss:' ? { tls: tls ?? {} } : {}),
+  }
+}
+
+function clusterBy(ioredis: Ioredis, place: RedisPlace): Cluster {
   const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = optionsOf(place)
-  return new ioredis.Cluster([...nodes], {
-    redisOptions: {
-      ...redisOptions,
-      ...(username ? { username: decodeURIComponent(username) } : {}),
-      ...(password ? { password: decodeURIComponent(password) } : {}),
-      ...(protocol === 'rediss:' ? { tls: place.tls ?? {} } : {}),
-    },
+  return new ioredis.Cluster([...addressesOf(place)], {
+    redisOptions,
     enableOfflineQueue: false,
     enableAutoPipelining: true,
     maxRedirections: MAX_REDIRECTIONS,
@@ -198,7 +208,7 @@ function clusterBy(ioredis: Ioredis, place: RedisPlace, nodes: readonly string[]
     slotsRefreshTimeout: place.timeoutMs,
     clusterRetryStrategy: delayMsOf,
     // Names in certificates are of hosts.
-    ...(protocol === 'rediss:' ? { dnsLookup: (host, done) => done(null, host) } : {}),
+    ...(redisOptions.tls ? { dnsLookup: (host, done) => done(null, host) } : {}),
   })
 }
 
@@ -217,12 +227,16 @@ const unavailable = (cause?: unknown) => DependencyUnavailable('the store cannot
 
 const isUnknownScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT')
 
-/** Of what a server answers, most is a fault of ours; whatever else fails with it is its absence. */
+/** Whatever fails that is no answer is the absence of the server. */
 function failureOf(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TenancyError || error instanceof TypeError) return error
-  if (NOT_KEPT_AS_A_NUMBER.test(error.message)) {
-    return InvalidRequest('what is kept under this key is not a counter', { cause: error })
+  return error.name === 'ReplyError' ? refusalOf(error) : unavailable(error)
+}
+
+/** Of what a server answers, most is a fault of ours. */
+export function refusalOf(answer: Error): Error {
+  if (NOT_KEPT_AS_A_NUMBER.test(answer.message)) {
+    return InvalidRequest('what is kept under this key is not a counter', { cause: answer })
   }
-  if (error.name === 'ReplyError' && !UNABLE.test(error.message)) return error
-  return unavailable(error)
+  return UNABLE.test(answer.message) ? unavailable(answer) : answer
 }

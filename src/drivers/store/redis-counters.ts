@@ -20,9 +20,9 @@ import {
   tooFar,
 } from '../../kernel/counters.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
-import type { RedisConnection } from './redis-connection.ts'
+import { type RedisConnection, refusalOf } from './redis-connection.ts'
 import type { RedisKeys } from './redis-keys.ts'
-import { CLEAR, PUT, READ, READ_ALL, type Script, TAKE } from './redis-scripts.ts'
+import { CLEAR, PUT, READ, READ_ALL, type Script, TAKE, type Timed } from './redis-scripts.ts'
 
 /** Few enough that nobody else at the server waits long for them, many enough that the way costs little. */
 const CALLS_PER_SCRIPT = 32
@@ -83,8 +83,8 @@ export class RedisCounters implements Counters {
     const standing = new Map<string, number>()
     for (let index = 0; index < found.length; index += 3) {
       const [name, count, value] = found.slice(index, index + 3)
-      if (count !== null) today.set(name, Number(count))
-      if (value !== null) standing.set(name, Number(value))
+      if (count) today.set(name as string, Number(count))
+      if (value) standing.set(name as string, Number(value))
     }
     return { today, standing, nowMs }
   }
@@ -113,13 +113,13 @@ export class RedisCounters implements Counters {
   }
 
   /** A script that answers its time, and nothing else when it was given another day than its own. */
-  async #onDay(
+  async #onDay<Rest>(
     ask: (date: string) => {
-      script: Script
+      script: Script<Timed<Rest>>
       keys: readonly string[]
       values?: readonly (string | number)[]
     },
-  ): Promise<readonly any[]> {
+  ): Promise<Timed<Rest>> {
     for (let guess = 0; guess < GUESSES; guess++) {
       const day = this.#today()
       const { script, keys, values = [] } = ask(dateOf(day))
@@ -129,8 +129,7 @@ export class RedisCounters implements Counters {
     throw dayless()
   }
 
-  #isOf(day: number, answer: readonly number[]): boolean {
-    const nowMs = answer[0] as number
+  #isOf(day: number, [nowMs]: Timed<unknown>): boolean {
     this.#aheadMs = nowMs - Date.now()
     return dayOf(nowMs) === day
   }
@@ -187,13 +186,18 @@ function portions(calls: readonly Call[]): (readonly Call[])[] {
   )
 }
 
-/** @param answer the time, then a count for each counter of each call; -1 - count where the call was refused. */
-function settle(calls: readonly Call[], answer: readonly (number | string)[]): void {
-  const nowMs = answer[0] as number
+/** @param answer as TAKE says: the time, then of each counter of each call its count, -1 - count, or a failure. */
+function settle(calls: readonly Call[], answer: Timed<number | string>): void {
+  const [nowMs] = answer
   let place = 1
   for (const { takes, resolve, reject } of calls) {
     const said = answer.slice(place, place + takes.length).map(Number)
+    const failure = answer[place]
     place += takes.length
+    if (Number.isNaN(said[0])) {
+      reject(refusalOf(new Error(String(failure))))
+      continue
+    }
     if ((said[0] as number) >= 0) {
       resolve({ isAllowed: true, usages: said, nowMs })
       continue
@@ -212,7 +216,7 @@ function settle(calls: readonly Call[], answer: readonly (number | string)[]): v
   }
 }
 
-const numberOf = (kept: string | null): number | null => (kept === null ? null : Number(kept))
+const numberOf = (kept: string | null | undefined): number | null => (kept ? Number(kept) : null)
 
 /** Whoever sees the day change at each of several attempts has a clock that cannot be counted by. */
 const dayless = () => DependencyUnavailable('the clock of the store does not stay on one day')

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
-import { describe, expect, inject, test } from 'vitest'
+import type { Cluster, Redis } from 'ioredis'
+import { describe, expect, inject, test, vi } from 'vitest'
 import { dateOf, dayOf } from '../../kernel/counters.ts'
 import { type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 import { redisStore } from './redis.ts'
@@ -8,13 +9,19 @@ import { RedisKeys } from './redis-keys.ts'
 const signs = fc.constantFrom('a', 'b', ':', '/', '{', '}', '%', '*', '7B', 'tenants', 'quota', '\\', '🔑')
 const text = fc.array(signs, { minLength: 1, maxLength: 6 }).map((parts) => parts.join(''))
 const owner = fc.option(text, { nil: null })
+const EVENTUALLY = { timeout: 15_000, interval: 20 }
+
+/** One of each; 0 of what is only looked at. */
+const takes = (...names: string[]) => names.map((name) => ({ name, amount: name === 'looked' ? 0 : 1, limit: null }))
 
 describe('keys in Redis', () => {
   const keys = new RedisKeys('app:')
 
   test.each([
     ['acme', 'circuit', 'app:circuit:{acme}'],
-    ['acme', 'quota:x', 'app:quota:{acme}:x'],
+    ['acme', 'quota:x', 'app:%71uota:{acme}:x'],
+    ['acme', '%71uota:x', 'app:%2571uota:{acme}:x'],
+    ['acme', 'quotas:x', 'app:quotas:{acme}:x'],
     [null, 'session:4711', 'app:session:{}:4711'],
     ['acme', 'feature-flags/new-ui', 'app:tenants/acme/feature-flags/new-ui'],
     ['acme', 'page:a/b', 'app:page:{acme}:a/b'],
@@ -30,6 +37,8 @@ describe('keys in Redis', () => {
         const isSame = firstOwner === secondOwner && firstKey === secondKey
         expect(first === keys.of(secondOwner, secondKey)).toBe(isSame)
         expect(keys.ownerOf(first)).toBe(firstOwner)
+        expect(first.startsWith(keys.counting(secondOwner ?? 'acme'))).toBe(false)
+        expect(keys.ownerOf(`${keys.counting(secondKey)}names`)).toBe(secondKey)
       }),
       { numRuns: 2_000 },
     )
@@ -47,16 +56,16 @@ describe('keys in Redis', () => {
 })
 
 describe('counters in Redis', () => {
-  const opening = async (work: (opened: OpenedInRedis, redis: any) => Promise<void>) => {
+  const opening = async (work: (opened: OpenedInRedis) => Promise<void>) => {
     const opened = await openInRedis({ url: inject('redisUrl') })
     try {
-      await work(opened, opened.admin)
+      await work(opened)
     } finally {
       await opened.store.close()
       await opened.cleanUp()
     }
   }
-  const kept = async (redis: any, prefix: string): Promise<string[]> =>
+  const kept = async (redis: Redis | Cluster, prefix: string): Promise<string[]> =>
     (await redis.keys(`${prefix}*`)).map((key: string) => key.slice(prefix.length)).toSorted()
 
   test('stand where the documentation says, for 48 h after their last write', () =>
@@ -90,6 +99,76 @@ describe('counters in Redis', () => {
       await store.counters.put('acme', 'seats', 1)
       await store.counters.clear('acme')
       expect(await kept(admin, prefix)).toEqual([])
+    }))
+
+  test('are found again with their next write, when the set of their names was dropped', () =>
+    opening(async ({ store: { counters }, prefix, admin }) => {
+      const { nowMs } = await counters.take('acme', takes('calls', 'bytes'))
+      await counters.put('acme', 'seats', 3)
+      await admin.del(`${prefix}quota:{acme}:names`)
+      expect(await counters.readAll('acme')).toMatchObject({ today: new Map(), standing: new Map() })
+      await counters.take('acme', takes('calls', 'bytes'))
+      await counters.put('acme', 'seats', 4)
+      expect(await counters.readAll('acme')).toMatchObject({
+        today: new Map([
+          ['bytes', 2],
+          ['calls', 2],
+        ]),
+        standing: new Map([['seats', 4]]),
+      })
+      await admin.del(`${prefix}quota:{acme}:names`)
+      await counters.take('acme', takes('calls'))
+      expect(await admin.ttl(`${prefix}quota:{acme}:names`)).toBeGreaterThan(172_790)
+      await counters.clear('acme')
+      expect(await kept(admin, prefix)).toEqual([
+        `quota:{acme}:${dateOf(dayOf(nowMs))}:bytes`,
+        'quota:{acme}:snap:seats',
+      ])
+    }))
+
+  test('are found again also where many are counted at the same time', () =>
+    opening(async ({ store: { counters }, prefix, admin }) => {
+      const tenants = Array.from({ length: 50 }, (_, n) => `tenant-${n}`)
+      const takeAll = () => Promise.all(tenants.map((tenant) => counters.take(tenant, takes('calls'))))
+      await takeAll()
+      await Promise.all(tenants.map((tenant) => admin.del(`${prefix}quota:{${tenant}}:names`)))
+      await vi.waitFor(async () => {
+        // Whose turn comes first in a script is another one each time.
+        tenants.push(tenants.shift() as string)
+        await takeAll()
+        for (const tenant of tenants) expect((await counters.readAll(tenant)).today.size).toBe(1)
+      }, EVENTUALLY)
+    }))
+
+  test('that stand on what is none fail alone, and nothing of their call is counted', () =>
+    opening(async ({ store: { counters }, prefix, admin }) => {
+      const { nowMs } = await counters.take('sound', takes('calls'))
+      const key = (tenant: string, name: string) => `${prefix}quota:{${tenant}}:${dateOf(dayOf(nowMs))}:${name}`
+      const foreign = ['a list', 'a word', 'a fraction', 'its names'] as const
+      await admin.lpush(key('a list', 'bytes'), 'x')
+      await admin.set(key('a word', 'bytes'), 'forty')
+      await admin.set(key('a fraction', 'bytes'), '1.5')
+      await admin.set(`${prefix}quota:{its names}:names`, 'x')
+      const asked = [...foreign, ...foreign.toReversed()].flatMap((tenant) => ['sound', tenant, 'sound'])
+      const outcomes = await Promise.allSettled(
+        asked.map((tenant) => counters.take(tenant, takes('looked', 'calls', 'bytes'))),
+      )
+      for (const [index, tenant] of asked.entries()) {
+        const outcome = outcomes[index] as PromiseSettledResult<unknown>
+        if (tenant === 'sound') expect(outcome).toMatchObject({ status: 'fulfilled', value: { isAllowed: true } })
+        else expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'E_INVALID_REQUEST' } })
+      }
+      expect((await counters.read('sound', 'calls')).today).toBe(17)
+      expect((await counters.read('sound', 'bytes')).today).toBe(16)
+      for (const tenant of foreign) expect((await counters.read(tenant, 'calls')).today).toBeNull()
+      expect(await admin.get(key('a word', 'bytes'))).toBe('forty')
+    }))
+
+  test('whose names cannot be noted: what stands is not put either', () =>
+    opening(async ({ store: { counters }, prefix, admin }) => {
+      await admin.set(`${prefix}quota:{acme}:names`, 'x')
+      await expect(counters.put('acme', 'seats', 1)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+      expect((await counters.read('acme', 'seats')).standing).toBeNull()
     }))
 
   test('are refused together with a key that is no counter, as the failure that it is', () =>

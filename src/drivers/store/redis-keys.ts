@@ -7,11 +7,13 @@
  *   `feature-flags/new-ui` of acme  tenants/acme/feature-flags/new-ui
  *
  * What separates is percent-encoded in front of it, so that no two keys meet: a key with a slash before any colon takes the last form.
+ * `quota:{…}:` is of the counters alone: `quota:x` of acme is `%71uota:{acme}:x`.
  */
 import type { Owner } from '../../kernel/store.ts'
 
 /** The service's own is empty: no tenant is. */
 const OWNED = /^([^:/]*):\{([^{}]*)\}/
+const COUNTING = 'quota'
 const OF_TENANT = /^tenants\/([^/]*)\//
 
 export class RedisKeys {
@@ -26,14 +28,14 @@ export class RedisKeys {
   of(owner: Owner, key: string): string {
     const { head, rest } = parts(key)
     if (head === undefined) return `${this.prefix}tenants/${encoded(owner ?? '')}/${key}`
-    return `${this.prefix}${encoded(head)}:{${encoded(owner ?? '')}}${rest}`
+    return `${this.prefix}${ordinary(head)}:{${encoded(owner ?? '')}}${rest}`
   }
 
   /** Matches the key of any owner, and maybe more. */
   patternOf(key: string): string {
     const { head, rest } = parts(key)
     if (head === undefined) return `${literal(this.prefix)}tenants/*/${literal(key)}`
-    return `${literal(this.prefix)}${literal(encoded(head))}:{*}${literal(rest)}`
+    return `${literal(this.prefix)}${literal(ordinary(head))}:{*}${literal(rest)}`
   }
 
   /** Matches what a tenant has, and maybe more. */
@@ -54,7 +56,7 @@ export class RedisKeys {
 
   /** Of what is counted: one tenant's, all in one slot. */
   counting(tenantId: string): string {
-    return `${this.prefix}quota:{${encoded(tenantId)}}:`
+    return `${this.prefix}${COUNTING}:{${encoded(tenantId)}}:`
   }
 }
 
@@ -64,6 +66,8 @@ function parts(key: string): { readonly head: string | undefined; readonly rest:
   if (end >= 0 && key[end] === '/') return { head: undefined, rest: key }
   return end < 0 ? { head: key, rest: '' } : { head: key.slice(0, end), rest: key.slice(end) }
 }
+
+const ordinary = (head: string): string => (head === COUNTING ? '%71uota' : encoded(head))
 
 const encoded = (part: string): string =>
   part.replace(/[%{}/]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -9,12 +9,20 @@
  */
 import { createHash } from 'node:crypto'
 
-export interface Script {
+export interface Script<Answer> {
   readonly text: string
   readonly hash: string
+  /** Never there: it says what is answered. */
+  readonly answer?: Answer
 }
 
-const script = (text: string): Script => ({ text, hash: createHash('sha1').update(text).digest('hex') })
+/** The time first; alone, where the script was given another day than its own. */
+export type Timed<Rest> = readonly [nowMs: number, ...Rest[]]
+
+const script = <Answer>(text: string): Script<Answer> => ({
+  text,
+  hash: createHash('sha1').update(text).digest('hex'),
+})
 
 /** ARGV: the day as days since 1970, milliseconds to be added to the server's clock. */
 const CLOCK = `
@@ -29,11 +37,17 @@ if day ~= tonumber(ARGV[1]) then return { now } end
 /**
  * Any number of calls, one after the other. KEYS, for each call: the names of its tenant, then its counters. ARGV, after day and
  * offset: the seconds that a counter is kept; for each call how many counters, and of each the amount and the limit (-1: none).
- * Answers the time, and for each counter its count; where its call was refused, -1 - count.
+ * Answers the time, and for each counter its count; where its call was refused, -1 - count; where it failed, with what.
  *
- * The name of a counter is noted when its first is counted; the set of names lives as long as what it names.
+ * A call whose keys hold something else fails alone, before it has counted anything. Unheard (`call`), a failure would end the
+ * script for all who come after, and undo nothing of what was done before. A SET may be unheard: it replaces whatever is there, and
+ * a server that has no memory, or may not write, says so before a script has changed anything.
+ *
+ * The name of a counter is noted with its first count. A server may drop the set of names alone, so the first call of each script
+ * looks whether its names are still there, and notes them again; for every call, it would cost nearly as much as counting does.
+ * The set lives as long as what it names.
  */
-export const TAKE = script(`${CLOCK}${SAME_DAY}
+export const TAKE = script<Timed<number | string>>(`${CLOCK}${SAME_DAY}
 local kept = ARGV[3]
 local ends = (day + 1) * 86400000
 local answer = { now }
@@ -43,32 +57,44 @@ local function exactly(count)
   if count < 4503599627370496 and count > -4503599627370496 then return count end
   return string.format('%.0f', count)
 end
+local function failureToNote(names, counter, isNew)
+  local name = string.match(counter, '[^:]*$')
+  if not isNew and redis.pcall('ZSCORE', names, name) then return false end
+  local noted = redis.pcall('ZADD', names, 'GT', ends, name)
+  if type(noted) == 'table' then return noted.err end
+  if redis.call('ZCOUNT', names, '+inf', '+inf') == 0 then redis.call('EXPIRE', names, kept) end
+  return false
+end
 while key <= keys do
   local wanted = tonumber(ARGV[argument])
-  local isAllowed = true
+  local isAllowed, failure, isToNote = true, false, key == 1
   for n = 1, wanted do
     local amount, limit = tonumber(ARGV[argument + n * 2 - 1]), tonumber(ARGV[argument + n * 2])
-    local kept_count = redis.call('GET', KEYS[key + n])
-    before[n] = kept_count and tonumber(kept_count) or false
-    after[n] = (before[n] or 0) + amount
+    local found = redis.pcall('GET', KEYS[key + n])
+    local count = found and tonumber(found)
+    if not found then
+      isToNote = true
+    elseif not count or count % 1 ~= 0 then
+      failure, count = type(found) == 'table' and found.err or 'WRONGTYPE not a count', false
+    end
+    before[n] = count
+    after[n] = (count or 0) + amount
     if (amount > 0 and limit >= 0 and after[n] > limit) or after[n] > 9007199254740991 then isAllowed = false end
   end
-  for n = 1, wanted do
-    said = said + 1
-    if not isAllowed then
-      answer[said] = exactly(-1 - (before[n] or 0))
-    else
-      answer[said] = exactly(after[n])
+  if isToNote and isAllowed and not failure then
+    for n = 1, wanted do
       if after[n] ~= (before[n] or 0) then
-        redis.call('SET', KEYS[key + n], string.format('%.0f', after[n]), 'EX', kept)
-        if not before[n] then
-          local names = KEYS[key]
-          redis.call('ZADD', names, 'GT', ends, string.match(KEYS[key + n], '[^:]*$'))
-          if redis.call('ZCOUNT', names, '+inf', '+inf') == 0 then redis.call('EXPIRE', names, kept) end
-        end
+        failure = failure or failureToNote(KEYS[key], KEYS[key + n], not before[n])
       end
     end
   end
+  for n = 1, wanted do
+    if isAllowed and not failure and after[n] ~= (before[n] or 0) then
+      redis.call('SET', KEYS[key + n], string.format('%.0f', after[n]), 'EX', kept)
+    end
+    answer[said + n] = failure or exactly(isAllowed and after[n] or -1 - (before[n] or 0))
+  end
+  said = said + wanted
   key = key + wanted + 1
   argument = argument + wanted * 2 + 1
 end
@@ -76,12 +102,12 @@ return answer
 `)
 
 /** KEYS: the counter, the standing value. */
-export const READ = script(`${CLOCK}${SAME_DAY}
+export const READ = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
 return { now, redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2]) }
 `)
 
 /** KEYS: the names. ARGV[3]: what a counter's key has before its name; ARGV[4]: the same of a standing value, in the same slot. */
-export const READ_ALL = script(`${CLOCK}${SAME_DAY}
+export const READ_ALL = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local answer = { now }
 for _, name in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
@@ -93,15 +119,15 @@ return answer
 `)
 
 /** KEYS: the standing value, the names. ARGV[3] and ARGV[4]: the value, the name. Whichever day it is: it answers the time. */
-export const PUT = script(`${CLOCK}
-redis.call('SET', KEYS[1], ARGV[3])
+export const PUT = script<number>(`${CLOCK}
 redis.call('ZADD', KEYS[2], '+inf', ARGV[4])
 redis.call('PERSIST', KEYS[2])
+redis.call('SET', KEYS[1], ARGV[3])
 return now
 `)
 
 /** KEYS: the names. ARGV[3] and ARGV[4] as of READ_ALL; ARGV[5]: one name, or empty for all. */
-export const CLEAR = script(`${CLOCK}${SAME_DAY}
+export const CLEAR = script<Timed<number>>(`${CLOCK}${SAME_DAY}
 local names = ARGV[5] == '' and redis.call('ZRANGE', KEYS[1], 0, -1) or { ARGV[5] }
 for _, name in ipairs(names) do
   redis.call('DEL', ARGV[3] .. name, ARGV[4] .. name)
@@ -111,7 +137,7 @@ return { now, 0 }
 `)
 
 /** KEYS: the key. ARGV: the amount, milliseconds until it expires (0: never). */
-export const INCREMENT = script(`
+export const INCREMENT = script<string>(`
 local after = redis.call('INCRBY', KEYS[1], ARGV[1])
 if ARGV[2] == '0' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return redis.call('GET', KEYS[1])

@@ -1,6 +1,8 @@
 /** What needs a server of one's own: one that is killed, that sleeps, that forgets; and a cluster. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { storeDiagnosis } from '../../kernel/store-diagnosis.ts'
 import { type RedisCluster, startRedisCluster } from '../../testing/redis-cluster.ts'
 import { type RedisServer, startRedisServer } from '../../testing/redis-server.ts'
 import { storeSuite } from '../../testing/store-suite.ts'
@@ -19,6 +21,22 @@ await storeSuite('redis, as a cluster of three', async () => {
       await cluster.stop()
     },
   }
+})
+
+test.each([
+  ['may drop any key', ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'], ['store.evicts']],
+  ['refuses to keep more', ['--maxmemory', '100mb', '--maxmemory-policy', 'noeviction'], []],
+  ['has no bound', ['--maxmemory-policy', 'allkeys-lru'], []],
+])('the doctor of a server that %s', async (_, settings, codes) => {
+  const server = await startRedisServer(settings)
+  const { store, cleanUp } = await openInRedis({ url: server.url })
+  const found: string[] = []
+  const examination = { prove: false, signal: new AbortController().signal, log: createLogger({ level: 'silent' }) }
+  for await (const { code } of storeDiagnosis.examine(store, examination)) found.push(code)
+  expect(found).toEqual(codes)
+  await store.close()
+  await cleanUp?.()
+  await server.stop()
 })
 
 describe('the store redis and a server that', () => {
@@ -106,19 +124,42 @@ describe('the store redis and a server that', () => {
   })
 
   test('ends the connections: what was under way fails or is counted, and never twice', async () => {
-    const taking = Promise.all(
-      Array.from({ length: 20 }, (_, n) =>
-        inTurns(50, () => counters().take('umbrella', [{ name: `calls${n}`, amount: 1, limit: null }])),
-      ),
-    )
-    for (let n = 0; n < 5; n++) await opened.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-    const answers = await taking
-    await vi.waitFor(() => counters().read('umbrella', 'calls0'), EVENTUALLY)
-    for (const [n, told] of answers.entries()) {
-      const { today } = await counters().read('umbrella', `calls${n}`)
-      expect(today ?? 0).toBeGreaterThanOrEqual(told.filter((answer) => !(answer instanceof Error)).length)
-      expect(today ?? 0).toBeLessThanOrEqual(50)
+    const told = new Map<string, 'answered' | 'failed'>()
+    const answered = () => [...told.values()].filter((what) => what === 'answered').length
+    let isOver = false
+    const taking = Array.from({ length: 20 }, async (_, lane) => {
+      for (let turn = 0; !isOver; turn++) {
+        const name = `calls-${lane}-${turn}`
+        const call = counters().take('umbrella', [{ name, amount: 1, limit: null }])
+        told.set(
+          name,
+          await call.then(
+            () => 'answered' as const,
+            () => 'failed' as const,
+          ),
+        )
+        // While it is away, calls are not even sent.
+        if (told.get(name) === 'failed') await vi.waitFor(() => opened.store.ping(), EVENTUALLY)
+      }
+    })
+    for (let kills = 0; kills < 10; kills++) {
+      const before = answered()
+      await vi.waitFor(() => expect(answered()).toBeGreaterThan(before), EVENTUALLY)
+      // What is sent meanwhile is done in the same moment in which its connection ends, so that it is done without an answer.
+      process.kill(server.pid, 'SIGSTOP')
+      const killing = opened.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      process.kill(server.pid, 'SIGCONT')
+      await killing
     }
+    isOver = true
+    await Promise.all(taking)
+    const { today } = await counters().readAll('umbrella')
+    for (const [name, what] of told) {
+      const count = today.get(name) ?? 0
+      if (what === 'answered') expect(count).toBe(1)
+      else expect(count).toBeLessThanOrEqual(1)
+    }
+    expect(new Set(told.values())).toEqual(new Set(['answered', 'failed']))
   })
 
   function everyMethod(): (() => Promise<unknown>)[] {
@@ -174,7 +215,10 @@ describe('the store redis and a cluster', () => {
 
   beforeAll(async () => {
     cluster = await startRedisCluster('secret')
-    opened = await openInRedis({ nodes: cluster.urls, timeoutMs: 500 })
+    const [first, ...others] = cluster.servers.map(({ url }) => url)
+    // Who asks is what the first says, for all.
+    const nodes = [first?.replace('//', '//:secret@') ?? '', ...others]
+    opened = await openInRedis({ nodes, timeoutMs: 500 })
     opened.admin.on('error', () => undefined)
   })
   afterAll(async () => {

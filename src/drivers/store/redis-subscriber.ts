@@ -6,7 +6,7 @@
 import type { Redis } from 'ioredis'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Listening } from '../../kernel/notifications.ts'
-import { delayMsOf, loadIoredis, optionsOf, type RedisPlace } from './redis-connection.ts'
+import { addressesOf, delayMsOf, loadIoredis, optionsOf, type RedisPlace } from './redis-connection.ts'
 
 const HEARTBEAT_MS = 1_000
 
@@ -56,9 +56,8 @@ export class RedisSubscriber {
   /** Resolves when it hears, or when this attempt has come to nothing. */
   #connect(): Promise<void> {
     const { Redis } = loadIoredis()
-    const { url, nodes = [url ?? ''] } = this.#place
-    const node = nodes[this.#attempts % nodes.length] as string
-    const client = new Redis(node, {
+    const addresses = addressesOf(this.#place)
+    const client = new Redis(addresses[this.#attempts % addresses.length] as string, {
       ...optionsOf(this.#place),
       // The ping below says whether it is silent; between two messages nothing has to arrive.
       socketTimeout: undefined,

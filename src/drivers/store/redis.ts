@@ -19,7 +19,7 @@ const KEYS_PER_SCAN = '1000'
 export interface RedisStoreOptions {
   /** `redis://user:password@host:port/database`; `rediss:` for TLS. */
   readonly url?: string
-  /** In the place of `url`: some nodes of a cluster, as URLs. */
+  /** In the place of `url`: some nodes of a cluster, as URLs. Who asks, and whether by TLS, is what the first says, for all. */
   readonly nodes?: readonly string[]
   /** Of TLS, beside what `rediss:` says: a certificate authority of one's own, as `node:tls` takes it. */
   readonly tls?: ConnectionOptions
@@ -141,6 +141,11 @@ function storeAt(
         await Promise.all(own.map((key) => connection.run((client) => client.unlink(key))))
       }
     },
+    async evictionPolicy() {
+      const masters = await connection.masters()
+      const told = await Promise.all(masters.map((master) => connection.run(() => master.info('memory'))))
+      return told.map(evictingPolicyIn).find((policy) => policy !== undefined)
+    },
     async ping() {
       await connection.run((client) => client.ping())
     },
@@ -149,6 +154,12 @@ function storeAt(
       await connection.close()
     },
   }
+}
+
+/** @param info what a server says of its memory; without a bound it drops nothing */
+function evictingPolicyIn(info: string): string | undefined {
+  const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1]
+  return /^maxmemory:0\b/m.test(info) || policy === 'noeviction' ? undefined : policy
 }
 
 const ttlMsOf = (ttlSeconds: number): number => Math.ceil(ttlSeconds * 1_000)

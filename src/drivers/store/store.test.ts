@@ -120,6 +120,27 @@ describe('the store postgres, beside what all do', () => {
     await vi.waitFor(() => store.counters.take('acme', one('slow')), EVENTUALLY)
   })
 
+  test.each<[string, () => Promise<unknown>]>([
+    ['put', () => store.counters.put('acme', 'held', 2)],
+    ['clear', () => store.counters.clear('acme')],
+    ['clear of one name', () => store.counters.clear('acme', 'held')],
+    ['purge', () => store.purge('acme')],
+  ])('%s that waits too long for a lock gives it up at the server too, and takes no effect later', async (_, call) => {
+    await vi.waitFor(() => store.counters.put('acme', 'held', 1), EVENTUALLY)
+    await store.counters.clear('acme')
+    await store.counters.put('acme', 'held', 1)
+    await store.counters.take('acme', one('held'))
+    await database.transaction(async () => {
+      await database.sql('select from multitenancy.store_counters for update')
+      await database.sql('select from multitenancy.store_standing for update')
+      await expect(call()).rejects.toSatisfy(DependencyUnavailable.matches)
+      await vi.waitFor(async () => expect(await waiting()).toBe(0), EVENTUALLY)
+    })
+    await vi.waitFor(async () => {
+      expect(await store.counters.read('acme', 'held')).toMatchObject({ today: 1, standing: 1 })
+    }, EVENTUALLY)
+  })
+
   test('a way that falls silent does not stop the counters for longer than it is silent', async () => {
     await store.counters.take('acme', one('silent'))
     opened.proxy.silence()
