@@ -1,16 +1,23 @@
 /** Another process that evaluates a flag, for bench/cases/flags.ts: says when it first saw what it is told to wait for. */
 import { createTenancy, schemaPg } from 'tenantry'
 import { featureFlags } from 'tenantry/satellites/feature-flags'
+import { type RedisStoreOptions, redisStore } from '../src/drivers/store/redis.ts'
 import { createLogger } from '../src/kernel/logger.ts'
 import { serveParent } from '../src/testing/child.ts'
 import { APP_KEY } from './tenancy.ts'
 
-await serveParent(async ({ url }: { url: string }) => {
+interface Options {
+  readonly url: string
+  readonly redis?: RedisStoreOptions
+}
+
+await serveParent(async ({ url, redis }: Options) => {
   const tenancy = await createTenancy({
     database: { url },
     appKey: APP_KEY,
     isolation: [schemaPg()],
     satellites: [featureFlags()],
+    ...(redis && { store: redisStore(redis) }),
     role: 'api',
     logger: createLogger({ level: 'error' }),
   })

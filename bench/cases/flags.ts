@@ -1,17 +1,20 @@
 /**
  * A flag at 50 %, evaluated for a thousand users with everything known: against the clients of other makers, all of which hash in
- * this process too, and against the hash alone. Then how long a change takes to another process.
+ * this process too, and against the hash alone. Then how long a change takes to another process, without Redis and with it.
  */
+import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GrowthBookClient } from '@growthbook/growthbook'
 import { InMemoryProvider, OpenFeature } from '@openfeature/server-sdk'
 import { type FeatureFlags, featureFlags } from 'tenantry/satellites/feature-flags'
 import { InMemStorageProvider, Unleash } from 'unleash-client'
 import xxhash from 'xxhash-wasm'
+import { redisStore } from '../../src/drivers/store/redis.ts'
 import { tenantryProvider } from '../../src/satellites/feature-flags/openfeature.ts'
 import { startChild } from '../../src/testing/child.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
 import { alternate, type Bench, type Result, RUNS } from '../measure.ts'
+import { openRedis } from '../redis.ts'
 import { fillRegistry, withTenancy } from '../tenancy.ts'
 
 const KEY = 'new-checkout'
@@ -22,28 +25,55 @@ const PERCENT = 50
 
 export const flags = {
   name: 'flags',
-  run: ({ postgresUrl, quick }: Bench): Promise<Result[]> =>
-    withTenancy(
-      postgresUrl,
-      async (tenancy, url) => {
-        const service = (tenancy as unknown as { featureFlags: FeatureFlags }).featureFlags
-        await fillRegistry(tenancy, 1)
-        const { data } = await tenancy.tenants.list({ limit: 1 })
-        const tenantId = data[0]?.id ?? ''
-        await service.set(tenantId, KEY, { enabled: true, rolloutPercent: PERCENT })
-        await eventually(async () => {
-          if ((await service.explain(KEY, { tenantId })).reason !== 'SPLIT') throw new Error('not seen yet')
-        })
-        return [
-          ...(await evaluations(service, tenantId, quick ? CALLS.quick : CALLS.full)),
-          ...(await propagation(service, tenantId, url, quick ? 50 : 500)),
-        ]
-      },
-      { satellites: [featureFlags()] },
-    ),
+  async run({ postgresUrl, quick, say }: Bench): Promise<Result[]> {
+    const changes = quick ? 50 : 500
+    const results = await withFlags(postgresUrl, undefined, async (flagged) => [
+      ...(await evaluations(flagged, quick ? CALLS.quick : CALLS.full)),
+      await propagation(flagged, changes),
+    ])
+    const redis = await openRedis(say)
+    if (!redis) return results
+    try {
+      return [...results, await withFlags(postgresUrl, redis.url, (flagged) => propagation(flagged, changes))]
+    } finally {
+      await redis.stop()
+    }
+  },
 }
 
-async function evaluations(service: FeatureFlags, tenantId: string, calls: number): Promise<Result[]> {
+/** A tenancy with one tenant, which has a flag. */
+interface Flagged {
+  readonly service: FeatureFlags
+  readonly tenantId: string
+  readonly url: string
+  /** Absent: the store is in PostgreSQL. */
+  readonly redis: { readonly url: string; readonly keyPrefix: string } | undefined
+}
+
+function withFlags<T>(
+  postgresUrl: string,
+  redisUrl: string | undefined,
+  work: (flagged: Flagged) => Promise<T>,
+): Promise<T> {
+  const redis = redisUrl === undefined ? undefined : { url: redisUrl, keyPrefix: `bench-${randomUUID()}:` }
+  return withTenancy(
+    postgresUrl,
+    async (tenancy, url) => {
+      const service = (tenancy as unknown as { featureFlags: FeatureFlags }).featureFlags
+      await fillRegistry(tenancy, 1)
+      const { data } = await tenancy.tenants.list({ limit: 1 })
+      const tenantId = data[0]?.id ?? ''
+      await service.set(tenantId, KEY, { enabled: true, rolloutPercent: PERCENT })
+      await eventually(async () => {
+        if ((await service.explain(KEY, { tenantId })).reason !== 'SPLIT') throw new Error('not seen yet')
+      })
+      return work({ service, tenantId, url, redis })
+    },
+    { satellites: [featureFlags()], ...(redis && { store: redisStore(redis) }) },
+  )
+}
+
+async function evaluations({ service, tenantId }: Flagged, calls: number): Promise<Result[]> {
   const { h64 } = await xxhash()
   const texts = USERS.map((user) => `${KEY}:${user}`)
   const unleash = await startUnleash()
@@ -157,10 +187,10 @@ const inMemory = () =>
   })
 
 /** From the call of the write to the first evaluation there that has another answer. */
-async function propagation(service: FeatureFlags, tenantId: string, url: string, changes: number): Promise<Result[]> {
+async function propagation({ service, tenantId, url, redis }: Flagged, changes: number): Promise<Result> {
   const key = 'on-and-off'
   await service.set(tenantId, key, { enabled: false })
-  const child = await startChild(new URL('../flags-process.ts', import.meta.url), { url })
+  const child = await startChild(new URL('../flags-process.ts', import.meta.url), { url, redis })
   const times: number[] = []
   try {
     await child.ask({ tenantId, key, isOn: false })
@@ -177,11 +207,9 @@ async function propagation(service: FeatureFlags, tenantId: string, url: string,
   }
   const sorted = times.toSorted((a, b) => a - b)
   const at = (share: number) => `${(sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN).toFixed(1)} ms`
-  return [
-    {
-      name: 'a flag that is set, until another process answers so',
-      value: `p50 ${at(0.5)}, p99 ${at(0.99)}`,
-      goal: 'p99 under 100 ms',
-    },
-  ]
+  return {
+    name: `a flag that is set, until another process answers so${redis ? ', with Redis' : ''}`,
+    value: `p50 ${at(0.5)}, p99 ${at(0.99)}`,
+    goal: 'p99 under 100 ms',
+  }
 }

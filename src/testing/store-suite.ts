@@ -10,6 +10,7 @@ import { absenceSuite } from './store-suite-absence.ts'
 import { countersSuite } from './store-suite-counters.ts'
 import { messagesSuite } from './store-suite-messages.ts'
 import { refusalsSuite } from './store-suite-refusals.ts'
+import { standingSuite } from './store-suite-standing.ts'
 
 export interface OpenedStore {
   /** Closed by the suite. */
@@ -262,6 +263,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
 
     refusalsSuite(vitest, () => opened)
     countersSuite(vitest, () => opened)
+    standingSuite(vitest, () => opened)
     messagesSuite(vitest, () => opened)
 
     test('answers a ping', async () => {

@@ -4,7 +4,7 @@
  * What is known is answered without a promise of its own, a query or anything that has to be collected later. Asked in a
  * transaction, a flag is what that transaction sees, and nothing of it is kept.
  */
-import { DependencyUnavailable, type TenancyError } from '../../kernel/errors.ts'
+import type { TenancyError } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Sample, Series } from '../../kernel/metrics.ts'
 import type { PageOf } from '../../kernel/page.ts'
@@ -12,9 +12,9 @@ import { TENANT_ID } from '../../tenants/tenant.ts'
 import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './flag.ts'
 import { FlagCache } from './flag-cache.ts'
 import { type ChangeListener, FlagChanges } from './flag-changes.ts'
-import { FlagReads } from './flag-reads.ts'
+import { FlagReads, unreadable } from './flag-reads.ts'
 import { FlagRecords, type FlagWritten, type PageWish } from './flag-records.ts'
-import type { Found } from './known-flags.ts'
+import type { Found, Whole } from './known-flags.ts'
 import {
   type Evaluation,
   type EvaluationContext,
@@ -57,7 +57,9 @@ export class FeatureFlags {
     this.#reads = new FlagReads(kernel.database)
     this.#records = new FlagRecords(kernel, changes, shared)
     this.#cache = new FlagCache({ kernel, reads: this.#reads, shared, ttlSeconds, changes })
-    changes.subscribe((tenantId) => (tenantId === undefined ? this.#cache.doubtAll() : this.#cache.doubt(tenantId)))
+    changes.subscribe((tenantId, keys) =>
+      tenantId === undefined ? this.#cache.doubtAll() : this.#cache.doubt(tenantId, keys),
+    )
     changes.listen()
   }
 
@@ -80,7 +82,10 @@ export class FeatureFlags {
     return this.#explained(flagKey, known ?? (await this.#find(flagKey, context)), context)
   }
 
-  /** Every flag that a tenant has, by key, as `explain` answers it. */
+  /**
+   * Every flag that a tenant has, by key, as `explain` answers it; `E_DEPENDENCY_UNAVAILABLE` where not all are known while the
+   * database is away, whatever the policy: some would pass for all.
+   */
   async explainAll(context: EvaluationContext): Promise<Explanation[]> {
     const { tenantId } = context
     this.#changes.listen()
@@ -168,18 +173,25 @@ export class FeatureFlags {
       const rule = await this.#reads.one(tenantId, flagKey)
       return { rule: rule && prepared(rule), isKnown: true }
     } catch (error) {
-      const failure = DependencyUnavailable('Flags cannot be read at the moment.', { cause: error })
-      return this.#decided(tenantId, this.#cache.lastKnown(tenantId, flagKey, failure))
+      return this.#decided(tenantId, this.#cache.lastKnown(tenantId, flagKey, unreadable(error)))
     }
   }
 
   async #findAll(tenantId: string): Promise<readonly Found[]> {
-    if (this.#kernel.database.inTransaction) {
-      return (await this.#reads.all(tenantId)).map((rule) => ({ rule: prepared(rule), isKnown: true }))
-    }
-    const { found, failure } = await this.#cache.all(tenantId)
+    const { inTransaction } = this.#kernel.database
+    const { found, failure } = await (inTransaction ? this.#seenWhole(tenantId) : this.#cache.all(tenantId))
     if (failure) this.#degrade(tenantId, failure)
+    if (!found) throw this.#kernel.resilience.refusal('database', failure)
     return found
+  }
+
+  async #seenWhole(tenantId: string): Promise<Whole> {
+    try {
+      const rules = await this.#reads.all(tenantId)
+      return { found: rules.map((rule) => ({ rule: prepared(rule), isKnown: true })) }
+    } catch (error) {
+      return this.#cache.lastKnownWhole(tenantId, unreadable(error))
+    }
   }
 
   #decided(tenantId: string, found: Found): Found {

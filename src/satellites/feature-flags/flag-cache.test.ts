@@ -177,6 +177,17 @@ describe('what is known', () => {
     expect(await queriesOf(() => isOn('made-up-5-999', other))).toBe(0)
     expect(await queriesOf(() => isOn('made-up-0-0', other))).toBe(1)
   })
+
+  test('of flags that are there is not driven out by those that are made up', async () => {
+    await set('one', { enabled: true })
+    await allIsHeard()
+    await isOn('one')
+    await setInSecret('one', false)
+    for (let batch = 0; batch < 6; batch++) {
+      await Promise.all(Array.from({ length: 1_000 }, (_, n) => isOn(`made-up-${batch}-${n}`)))
+    }
+    expect(await queriesOf(async () => expect(await isOn('one')).toBe(true))).toBe(0)
+  })
 })
 
 describe('a change', () => {
@@ -236,15 +247,56 @@ describe('a change', () => {
     expect([await isOn('one'), await isOn('two')]).toEqual([true, true])
   })
 
-  test('is told to whoever wants to know, with its tenant', async () => {
-    const told: (string | undefined)[] = []
-    const stop = there.featureFlags.onChange((tenantId) => void told.push(tenantId))
+  test('leaves what is known of other flags', async () => {
+    await set('one', { enabled: false })
+    await allIsHeard()
+    expect([await isOn('one'), await isOn('other')]).toEqual([false, false])
+    await setInSecret('other', true)
+    await set('one', { enabled: true })
+    await allIsHeard()
+    expect(await queriesOf(async () => expect(await isOn('other')).toBe(false))).toBe(0)
+    expect(await isOn('one')).toBe(true)
+    expect(await there.featureFlags.explainAll({ tenantId: id })).toMatchObject([{ key: 'one' }, { key: 'other' }])
+  })
+
+  test('of more flags than a message has room for is one of all', async () => {
+    const source = `source-${id.slice(0, 20)}`
+    await here.tenants.create({ id: source, name: 'Source' })
+    await sql(
+      `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
+       select gen_random_uuid(), $1, repeat('k', 100) || n, true, now(), now() from generate_series(1, 100) as n`,
+      [source],
+    )
+    const key = `${'k'.repeat(100)}1`
+    expect(await isOn(key)).toBe(false)
+    const told: unknown[] = []
+    const stop = there.featureFlags.onChange((...change) => void told.push(change))
+    await here.transaction(() => here.featureFlags.copy(source, id))
+    await allIsHeard()
+    stop()
+    expect(told).toEqual([[id, undefined]])
+    expect(await isOn(key)).toBe(true)
+  })
+
+  test('that says nothing to be understood is one of anything', async () => {
+    await set('one', { enabled: true })
+    await allIsHeard()
+    expect(await isOn('one')).toBe(true)
+    await setInSecret('one', false)
+    await here.kernel.database.notify('multitenancy_feature_flags', id)
+    await allIsHeard()
+    expect(await isOn('one')).toBe(false)
+  })
+
+  test('is told to whoever wants to know, with its tenant and key', async () => {
+    const told: unknown[] = []
+    const stop = there.featureFlags.onChange((...change) => void told.push(change))
     await set('one', { enabled: true })
     await allIsHeard()
     stop()
     await set('one', { enabled: false })
     await allIsHeard()
-    expect(told).toEqual([id])
+    expect(told).toEqual([[id, ['one']]])
   })
 })
 

@@ -10,39 +10,34 @@
  *
  * 1. What is doubtful is loaded before it is served, from the database and not from the store.
  * 2. A load that began before a change was heard leaves what is doubtful doubtful, and nobody who asks after it waits for it.
- * 3. Of loads of one flag, the one that began last is kept.
- * 4. Of callers who ask for the same there is one load. All loads of a tick are one query (flag-reads.ts).
- * 5. A failed load is the last one for a second: until then nobody waits, and then one tries for all.
- * 6. All flags of a tenant are known together for as long as nothing of them has changed, and for a TTL at most.
- * 7. What was known is never thrown away but for room: an outage may last longer than any TTL.
+ * 3. Of callers who ask for the same there is one load. All loads of a tick are one query (flag-reads.ts).
+ * 4. A failed load is the last one for a second: until then nobody waits, and then one tries for all. Whatever should have been
+ *    loaded again by then is stale.
+ * 5. All flags of a tenant are known together for as long as nothing of them has changed, and for a TTL at most.
+ * 6. What was known is never thrown away but for room: an outage may last longer than any TTL.
+ * 7. The store is believed for as long as it cannot be wrong, else for 5 s or not at all (shared-flags.ts). While the database
+ *    is away, what it has is better than nothing.
  */
-import { DependencyUnavailable, type TenancyError } from '../../kernel/errors.ts'
-import { inTime } from '../../kernel/in-time.ts'
+import type { TenancyError } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { Outage } from '../../kernel/outage.ts'
 import type { FlagChanges } from './flag-changes.ts'
-import { type FlagReads, READ_TIMEOUT_MS } from './flag-reads.ts'
-import {
-  type Begun,
-  type Entry,
-  type Found,
-  type KnownWhole,
-  lastKnown,
-  type TenantFlags,
-  type Whole,
-} from './known-flags.ts'
+import { type FlagReads, unreadable } from './flag-reads.ts'
+import { type Begun, type Entry, type Found, lastKnown, TenantFlags, type Whole } from './known-flags.ts'
 import { KnownTenants } from './known-tenants.ts'
+import { RecentChanges } from './recent-changes.ts'
 import { type FlagRule, prepared } from './rollout.ts'
-import type { SharedFlags } from './shared-flags.ts'
+import type { Shared, SharedFlags } from './shared-flags.ts'
 
 const KNOWN_TENANTS = 10_000
 const KNOWN_FLAGS = 200_000
 /** So that one tenant does not drive out all others by asking for flags that are not there. */
 const KNOWN_FLAGS_OF_TENANT = 5_000
 const DEAF_TTL_MS = 5_000
-const RETRY_MS = 1_000
 /** How exactly a TTL is kept. */
 const TICK_MS = 100
+/** For what is known of no load: any other is better. */
+const NEVER: Begun = { load: 0, at: Number.NEGATIVE_INFINITY, generation: -1, period: -1 }
 
 export interface FlagCacheParts {
   readonly kernel: Kernel
@@ -57,13 +52,15 @@ export class FlagCache {
   readonly #parts: FlagCacheParts
   readonly #ttlMs: number
   readonly #tenants = new KnownTenants<TenantFlags>({ tenants: KNOWN_TENANTS, flags: KNOWN_FLAGS })
+  readonly #changed = new RecentChanges()
   #period = 0
+  #hearingSince = Number.POSITIVE_INFINITY
   #loads = 0
   /** What time it is, roughly; negative when that is to be asked anew. */
   #now = -1
   readonly #outage = new Outage()
   /** Of the load that failed last. */
-  #failure = unavailable()
+  #failure = unreadable()
 
   constructor(parts: FlagCacheParts) {
     this.#parts = parts
@@ -78,7 +75,9 @@ export class FlagCache {
     if (entry === undefined || entry.isDoubtful || entry.period !== this.#period) return undefined
     if (!this.#parts.changes.isHearing) return this.#isRecent(entry) ? entry : undefined
     if (this.#now < 0) this.#tick()
-    if (this.#now >= entry.dueAt) this.#renew(tenantId, key, flags, entry)
+    if (this.#now < entry.dueAt) return entry
+    if (this.#outage.isOn) return undefined
+    this.#loadBeside(tenantId, key, flags)
     return entry
   }
 
@@ -99,31 +98,30 @@ export class FlagCache {
   /** All flags of a tenant; those that are known when the database is away. */
   async all(tenantId: string): Promise<Whole> {
     const flags = this.#flagsOf(tenantId)
-    if (flags.whole && this.#isCurrent(flags.whole, flags)) return flags.whole
-    if (!this.#outage.mayTry) return this.#lastKnownWhole(flags, this.#failure)
+    if (flags.whole && this.#isCurrent(flags.whole, flags)) return { found: flags.present() }
+    if (!this.#outage.mayTry) return lastKnownWhole(flags, this.#failure)
     const loading = flags.loadingWhole ?? this.#loadWhole(tenantId, flags)
     flags.loadingWhole = loading
     return loading
   }
 
-  /** Flags of a tenant have changed. */
-  doubt(tenantId: string): void {
-    const flags = this.#tenants.get(tenantId)
-    if (!flags) return
-    flags.generation++
-    flags.loading.clear()
-    flags.loadingWhole = undefined
-    for (const entry of flags.entries.values()) entry.isDoubtful = true
+  /** What there is to say of all while the database is away. */
+  lastKnownWhole(tenantId: string, failure: TenancyError): Whole {
+    return lastKnownWhole(this.#tenants.get(tenantId), failure)
+  }
+
+  /** Flags of a tenant have changed: these, or any. */
+  doubt(tenantId: string, keys?: readonly string[]): void {
+    this.#changed.heard(tenantId)
+    this.#tenants.get(tenantId)?.doubt(keys)
   }
 
   /** Changes can be heard (again), and some may have been missed. */
   doubtAll(): void {
     this.#period++
+    this.#hearingSince = performance.now()
     this.#outage.answered()
-    for (const flags of this.#tenants.all()) {
-      flags.loading.clear()
-      flags.loadingWhole = undefined
-    }
+    for (const flags of this.#tenants.all()) flags.forgetLoads()
   }
 
   #isRecent({ at }: Entry): boolean {
@@ -141,17 +139,14 @@ export class FlagCache {
   #flagsOf(tenantId: string): TenantFlags {
     const known = this.#tenants.get(tenantId)
     if (known) return known
-    const flags: TenantFlags = { entries: new Map(), loading: new Map(), generation: 0, wasAsked: true }
+    const flags = new TenantFlags(KNOWN_FLAGS_OF_TENANT)
     this.#tenants.add(tenantId, flags)
     return flags
   }
 
-  #renew(tenantId: string, key: string, flags: TenantFlags, entry: Entry): void {
-    entry.dueAt = this.#now + RETRY_MS // whoever asks meanwhile does not begin another
-    if (this.#outage.mayTry) this.#loadBeside(tenantId, key, flags)
-  }
-
+  /** Whoever asks meanwhile does not begin another. */
   #loadBeside(tenantId: string, key: string, flags: TenantFlags): void {
+    if (flags.loading.has(key)) return
     this.#load(tenantId, key, flags).catch((error) =>
       this.#parts.kernel.log.debug({ err: error, tenantId, key }, 'a flag could not be loaded again'),
     )
@@ -170,48 +165,72 @@ export class FlagCache {
   async #loaded(tenantId: string, key: string, flags: TenantFlags): Promise<Found> {
     const { reads, shared } = this.#parts
     const begun = this.#begin(flags)
-    const entry = flags.entries.get(key)
-    if (shared && (!entry || this.#isUndoubted(entry))) {
-      const kept = await shared.get(tenantId, key)
-      if (kept) return this.#keep(tenantId, flags, key, kept.rule, begun)
-    }
-    if (!this.#outage.mayTry) return lastKnown(entry, this.#failure)
+    const before = flags.entries.get(key)
+    const believedMs = this.#believedMs(tenantId, before)
+    const kept = believedMs > 0 ? await this.#askShared(tenantId, key, before) : undefined
+    if (kept) return this.#keep(tenantId, flags, key, this.#entryOf(kept.rule, begun, flags, believedMs))
+    if (!this.#outage.mayTry) return this.#better(tenantId, key, flags, this.#failure)
     try {
       const rule = await this.#read(reads.one(tenantId, key))
-      const kept = this.#keep(tenantId, flags, key, rule, begun)
-      if (shared && !kept.isDoubtful) void shared.fill(tenantId, key, rule, begun.at)
-      return kept
+      const entry = this.#keep(tenantId, flags, key, this.#entryOf(rule, begun, flags))
+      if (shared && !entry.isDoubtful) void shared.fill(tenantId, key, rule, begun.at)
+      return entry
     } catch (error) {
-      return lastKnown(flags.entries.get(key), this.#failed(error))
+      return this.#better(tenantId, key, flags, this.#failed(error))
     }
+  }
+
+  /** For how long what the store has of a flag may be believed; 0: it is not worth asking. */
+  #believedMs(tenantId: string, entry: Entry | undefined): number {
+    const { shared, changes } = this.#parts
+    if (!shared || !changes.isHearing || (entry && !this.#isUndoubted(entry))) return 0
+    const outdatedAt = performance.now() - shared.outdatedMs
+    if (this.#changed.at(tenantId) > outdatedAt) return 0
+    if (this.#hearingSince <= outdatedAt) return this.#ttlMs
+    return entry ? 0 : Math.min(DEAF_TTL_MS, this.#ttlMs)
+  }
+
+  /** That the store is away is nothing to a flag that is known already. */
+  async #askShared(tenantId: string, key: string, entry: Entry | undefined): Promise<Shared | undefined> {
+    try {
+      return await this.#parts.shared?.get(tenantId, key)
+    } catch (error) {
+      if (!entry) throw error
+      return undefined
+    }
+  }
+
+  /** While the database is away: what is known here, else in the store, else nothing. */
+  async #better(tenantId: string, key: string, flags: TenantFlags, failure: TenancyError): Promise<Found> {
+    const known = flags.entries.get(key)
+    const kept = known ? undefined : await this.#parts.shared?.get(tenantId, key)
+    if (!kept) return lastKnown(known, failure)
+    return lastKnown(this.#keep(tenantId, flags, key, this.#entryOf(kept.rule, NEVER, flags)), failure)
   }
 
   async #loadWhole(tenantId: string, flags: TenantFlags): Promise<Whole> {
     const begun = this.#begin(flags)
     try {
       const rules = await this.#read(this.#parts.reads.all(tenantId))
-      const found = rules.map((rule) => this.#keep(tenantId, flags, rule.key, rule, begun))
-      if (!flags.whole || flags.whole.begun.load < begun.load) flags.whole = { found, begun }
-      return { found }
+      const entryOf = (rule?: FlagRule) => this.#entryOf(rule, begun, flags)
+      const found = rules.map((rule) => [rule.key, entryOf(rule)] as const)
+      this.#tenants.grown(tenantId, flags, flags.putAll(begun, found, entryOf))
+      return { found: found.map(([, entry]) => entry) }
     } catch (error) {
-      return this.#lastKnownWhole(flags, this.#failed(error))
+      return lastKnownWhole(flags, this.#failed(error))
     } finally {
       if (begun.generation === flags.generation && begun.period === this.#period) flags.loadingWhole = undefined
     }
   }
 
-  #lastKnownWhole({ entries }: TenantFlags, failure: TenancyError): Whole {
-    return { found: [...entries.values()].map((entry) => lastKnown(entry, failure)), failure }
-  }
-
-  #isCurrent({ begun }: KnownWhole, { generation }: TenantFlags): boolean {
-    if (begun.generation !== generation || begun.period !== this.#period) return false
+  #isCurrent({ at, generation, period }: Begun, flags: TenantFlags): boolean {
+    if (generation !== flags.generation || period !== this.#period) return false
     const heldMs = this.#parts.changes.isHearing ? this.#ttlMs : Math.min(DEAF_TTL_MS, this.#ttlMs)
-    return performance.now() - begun.at < heldMs
+    return performance.now() - at < heldMs
   }
 
   #isUndoubted({ isDoubtful, period }: Entry): boolean {
-    return !isDoubtful && period === this.#period && this.#parts.changes.isHearing
+    return !isDoubtful && period === this.#period
   }
 
   #begin({ generation }: TenantFlags): Begun {
@@ -220,7 +239,7 @@ export class FlagCache {
 
   async #read<T>(answer: Promise<T>): Promise<T> {
     this.#outage.trying()
-    const read = await inTime(answer, READ_TIMEOUT_MS, () => unavailable(new Error('the read took too long')))
+    const read = await answer
     this.#outage.answered()
     return read
   }
@@ -229,34 +248,27 @@ export class FlagCache {
     if (this.#outage.failed()) {
       this.#parts.kernel.log.warn({ err: error }, 'flags cannot be read; what is known is served')
     }
-    this.#failure = DependencyUnavailable.matches(error) ? error : unavailable(error)
+    this.#failure = unreadable(error)
     return this.#failure
   }
 
-  /** What was read, for whoever waits for it; it is kept unless a later load was quicker. */
-  #keep(tenantId: string, flags: TenantFlags, key: string, rule: FlagRule | undefined, begun: Begun): Entry {
-    const { load, at, generation, period } = begun
+  #entryOf(
+    rule: FlagRule | undefined,
+    { load, at, generation, period }: Begun,
+    flags: TenantFlags,
+    believedMs = this.#ttlMs,
+  ): Entry {
     const isDoubtful = generation !== flags.generation || period !== this.#period
-    const entry: Entry = {
-      rule: rule && prepared(rule),
-      isKnown: true,
-      load,
-      at,
-      period,
-      dueAt: at + this.#ttlMs,
-      isDoubtful,
-    }
-    const { entries } = flags
-    const before = entries.get(key)
-    if (before && before.load > load) return entry
-    entries.set(key, entry)
-    if (before) return entry
-    if (entries.size > KNOWN_FLAGS_OF_TENANT) entries.delete(entries.keys().next().value ?? '')
-    else this.#tenants.grown(tenantId, flags)
+    return { rule: rule && prepared(rule), isKnown: true, load, at, period, dueAt: at + believedMs, isDoubtful }
+  }
+
+  /** For whoever waits for it, also when a later load was quicker. */
+  #keep(tenantId: string, flags: TenantFlags, key: string, entry: Entry): Entry {
+    this.#tenants.grown(tenantId, flags, flags.put(key, entry))
     return entry
   }
 }
 
-function unavailable(cause?: unknown): TenancyError {
-  return DependencyUnavailable('Flags cannot be read at the moment.', { cause })
+function lastKnownWhole(flags: TenantFlags | undefined, failure: TenancyError): Whole {
+  return { found: flags?.whole && flags.present().map((entry) => lastKnown(entry, failure)), failure }
 }

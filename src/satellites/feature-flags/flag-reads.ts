@@ -1,13 +1,17 @@
 /**
  * Flags read from the database. All that are asked for in one tick, whoever they are of, are one query.
  *
- * A read gives up after a second, and its connection with it: flags are asked on every request, and would else hold all
- * connections of a pool whose server has gone silent.
+ * A read is waited for a second, and then its connection is given up with it: flags are asked on every request, and would else
+ * hold all connections of a pool whose server has gone silent. In a transaction the connection is the transaction's, and stays.
+ *
+ * Whatever goes wrong is thrown as `E_DEPENDENCY_UNAVAILABLE`.
  */
 import type { Database, Prepared } from '../../kernel/database.ts'
+import { DependencyUnavailable, type TenancyError } from '../../kernel/errors.ts'
+import { inTime } from '../../kernel/in-time.ts'
 import type { FlagRule } from './rollout.ts'
 
-export const READ_TIMEOUT_MS = 1_000
+const READ_TIMEOUT_MS = 1_000
 
 const COLUMNS = 'f.tenant_id as tenant, f.key, f.enabled, f.rollout_percent as percent, f.bucket_key as bucket'
 
@@ -51,13 +55,11 @@ export class FlagReads {
   }
 
   async all(tenantId: string): Promise<FlagRule[]> {
-    const { rows } = await this.#database.sql(ALL, [tenantId])
-    return rows.map(ruleOf)
+    return (await this.#rows(ALL, [tenantId])).map(ruleOf)
   }
 
   async #alone(tenantId: string, key: string): Promise<FlagRule | undefined> {
-    const { rows } = await this.#database.sql(SOME, [[tenantId], [key]])
-    return rows.map(ruleOf)[0]
+    return (await this.#rows(SOME, [[tenantId], [key]])).map(ruleOf)[0]
   }
 
   async #read(): Promise<void> {
@@ -65,14 +67,28 @@ export class FlagReads {
     this.#asked = undefined
     const all = [...asked.values()]
     try {
-      const { rows } = await this.#database.sql(SOME, [all.map(({ tenantId }) => tenantId), all.map(({ key }) => key)])
+      const rows = await this.#rows(SOME, [all.map(({ tenantId }) => tenantId), all.map(({ key }) => key)])
       const found = new Map(rows.map((row) => [nameOf(row.tenant, row.key), ruleOf(row)]))
       for (const [name, { rule }] of asked) rule.resolve(found.get(name))
     } catch (error) {
       for (const { rule } of all) rule.reject(error)
     }
   }
+
+  async #rows(statement: Prepared, values: readonly unknown[]): Promise<any[]> {
+    try {
+      const late = () => new Error('reading flags took too long')
+      return (await inTime(this.#database.sql(statement, values), READ_TIMEOUT_MS, late)).rows
+    } catch (error) {
+      throw unreadable(error)
+    }
+  }
 }
+
+export const unreadable = (error?: unknown): TenancyError =>
+  DependencyUnavailable.matches(error)
+    ? error
+    : DependencyUnavailable('Flags cannot be read at the moment.', { cause: error })
 
 /** Neither part holds a slash. */
 const nameOf = (tenantId: string, key: string): string => `${tenantId}/${key}`

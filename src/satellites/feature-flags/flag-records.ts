@@ -95,7 +95,7 @@ export class FlagRecords {
   /** What the store has goes with the tenant, or by its expiry. */
   async forget(tenantId: string): Promise<void> {
     await this.#remove(tenantId).execute()
-    await this.#announce(tenantId, [])
+    await this.#changes.tell(tenantId, undefined)
   }
 
   async #write(
@@ -135,7 +135,7 @@ export class FlagRecords {
 
   async #announce(tenantId: string, keys: readonly string[]): Promise<void> {
     await this.#shared?.announce(tenantId, keys)
-    await this.#changes.tell(tenantId, async () => this.#shared?.settle(tenantId, keys))
+    await this.#changes.tell(tenantId, keys, async () => this.#shared?.settle(tenantId, keys))
   }
 
   async #put({ id, tenantId, key, createdAt, ...settings }: FlagRow): Promise<void> {

@@ -30,7 +30,7 @@ test('there is never more than the bound, and whoever came last is known', () =>
         for (let n = 0; n < flags; n++) {
           const before = known.entries.size
           known.entries.add(before % 20)
-          if (known.entries.size > before) tenants.grown(`${id}`, known)
+          if (known.entries.size > before) tenants.grown(`${id}`, known, 1)
         }
         if (asked) tenants.get(`${id}`)
         const all = [...tenants.all()]

@@ -36,10 +36,10 @@ export class KnownTenants<One extends Known> {
     this.#makeRoom(known)
   }
 
-  /** One entry has been added to what is known of a tenant, if it is still known. */
-  grown(tenantId: string, known: One): void {
-    if (this.#tenants.get(tenantId) !== known) return
-    this.#flags++
+  /** So many entries have been added to what is known of a tenant, if it is still known. */
+  grown(tenantId: string, known: One, by: number): void {
+    if (by === 0 || this.#tenants.get(tenantId) !== known) return
+    this.#flags += by
     this.#makeRoom(known)
   }
 

@@ -3,11 +3,18 @@
  * context, `targetingKey` is what else is called `bucketKey`, and the other members are attributes.
  *
  * Errors are problems as everywhere, with the protocol's own members (`key`, `errorCode`, `errorDetails`) beside the others. A
- * targeting key is never missing: without one, the tenant is who a rollout chooses by.
+ * targeting key is never missing: without one, the tenant is who a rollout chooses by. What is not known is an error, so that the
+ * client's own default counts, and never a value or a list that would pass for the truth.
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { type ErrorExtras, type InputFault, InvalidRequest, type TenancyError } from '../../kernel/errors.ts'
+import {
+  DependencyUnavailable,
+  type ErrorExtras,
+  type InputFault,
+  InvalidRequest,
+  type TenancyError,
+} from '../../kernel/errors.ts'
 import { operation, Reply } from '../../kernel/operation.ts'
 import { TENANT_ID } from '../../tenants/tenant.ts'
 import { FlagNotFound } from './errors.ts'
@@ -56,6 +63,7 @@ export const ofrepOperations = [
     handle: async (flags: FeatureFlags, { params, body }) => {
       const explanation = await flags.explain(params.key, contextOf(body.context))
       if (explanation.reason === 'FLAG_NOT_FOUND') throw FlagNotFound('This tenant has no such flag.')
+      if (explanation.reason === 'ERROR') throw DependencyUnavailable('Flags cannot be read at the moment.')
       return evaluationOf(explanation)
     },
   }),

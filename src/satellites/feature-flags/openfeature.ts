@@ -30,8 +30,11 @@ const REASON_OF: Readonly<Record<Exclude<Reason, 'FLAG_NOT_FOUND' | 'ERROR'>, st
 
 export function tenantryProvider(flags: Pick<FeatureFlags, 'explain' | 'onChange'>): Provider {
   const events = new OpenFeatureEventEmitter()
-  const stopListening = flags.onChange((tenantId) =>
-    events.emit(ServerProviderEvents.ConfigurationChanged, tenantId === undefined ? {} : { metadata: { tenantId } }),
+  const stopListening = flags.onChange((tenantId, keys) =>
+    events.emit(ServerProviderEvents.ConfigurationChanged, {
+      ...(tenantId === undefined ? {} : { metadata: { tenantId } }),
+      ...(keys === undefined ? {} : { flagsChanged: [...keys] }),
+    }),
   )
   return {
     metadata: { name: 'tenantry' },

@@ -9,6 +9,9 @@ import { type Api, apiOf, type FlagsTenancy, openFlags } from './flags.fixture.t
 import type { featureFlags } from './index.ts'
 
 const DEAF_TTL_MS = 5_001
+const CACHE_TTL_MS = 60_000
+/** By the clock that the attempts move on themselves. */
+const PATIENCE_MS = 3_600_000
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
@@ -42,6 +45,12 @@ afterAll(async () => {
 const both = () => [open, closed]
 const explain = (tenancy: FlagsTenancy, key: string) =>
   tenancy.featureFlags.explain(key, { tenantId: id, bucketKey: 'ann' })
+const explainAll = (tenancy: FlagsTenancy) => tenancy.featureFlags.explainAll({ tenantId: id })
+/** In the outage that follows, all flags are known. */
+const knowAll = (...keys: string[]) =>
+  eventually(async () => {
+    for (const tenancy of both()) expect((await explainAll(tenancy)).map(({ key }) => key)).toEqual(keys)
+  })
 
 beforeEach(async () => {
   id = `tenant-${randomUUID()}`
@@ -57,27 +66,28 @@ beforeEach(async () => {
   })
 })
 
-let isAway = false
+let away: 'cut' | 'silent' | undefined
 /** The listener has noticed, too, and what was known is no longer believed. */
 async function takeAway(how: 'cut' | 'silent'): Promise<void> {
-  isAway = true
+  away = how
   if (how === 'cut') await proxy.close()
   else proxy.silence()
   for (const { kernel } of both()) await eventually(() => expect(kernel.database.isListening).toBe(false))
   vi.advanceTimersByTime(DEAF_TTL_MS)
   degraded.splice(0)
 }
-async function bringBack(how: 'cut' | 'silent' = 'cut'): Promise<void> {
-  if (!isAway) return
-  isAway = false
-  if (how === 'silent') await proxy.close()
+async function bringBack(): Promise<void> {
+  if (!away) return
+  if (away === 'silent') await proxy.close()
+  away = undefined
   await proxy.open()
   for (const { kernel } of both()) await eventually(() => expect(kernel.database.isListening).toBe(true))
 }
-afterEach(() => bringBack())
+afterEach(bringBack)
 
 describe.each(['cut', 'silent'] as const)('while the way to the database is %s', (how) => {
   test('what is known holds, what is not is off, and it is over when it is over', async () => {
+    await knowAll('half', 'on')
     const { enabled, bucket } = await explain(open, 'half')
     await takeAway(how)
     const { featureFlags: flags } = open
@@ -89,14 +99,14 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
       expect(await flags.isEnabled('on', { tenantId: id })).toBe(true)
       expect(await flags.isEnabled('never-asked', { tenantId: id })).toBe(false)
       expect(await flags.isEnabled('a/b', { tenantId: id })).toBe(false)
-      expect(await flags.explainAll({ tenantId: id })).toMatchObject([
+      expect(await explainAll(open)).toMatchObject([
         { key: 'half', reason: 'STALE' },
         { key: 'on', reason: 'STALE' },
       ])
       vi.advanceTimersByTime(3_600_000) // however long it lasts
     }
     await here.featureFlags.set(id, 'on', { enabled: false })
-    await bringBack(how)
+    await bringBack()
     await eventually(async () =>
       expect(await explain(open, 'on')).toMatchObject({ enabled: false, reason: 'DISABLED' }),
     )
@@ -111,9 +121,24 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
         retryAfterSeconds: 7,
       })
     }
-    await expect(closed.featureFlags.explainAll({ tenantId: id })).rejects.toMatchObject(UNAVAILABLE)
-    await bringBack(how)
+    await expect(explainAll(closed)).rejects.toMatchObject(UNAVAILABLE)
+    await bringBack()
     await eventually(async () => expect(await explain(closed, 'on')).toMatchObject({ reason: 'STATIC' }))
+  })
+
+  test('a transaction that has lost it is answered by what is known outside of it', async () => {
+    await knowAll('half', 'on')
+    const reasons: string[] = []
+    const transaction = open.transaction(async () => {
+      expect((await explain(open, 'on')).reason).toBe('STATIC')
+      expect(await explainAll(open)).toHaveLength(2)
+      await takeAway(how)
+      for (const key of ['on', 'never-asked']) reasons.push((await explain(open, key)).reason)
+      for (const { reason } of await explainAll(open)) reasons.push(reason)
+      await bringBack()
+    })
+    await expect(transaction).rejects.toThrow()
+    expect(reasons).toEqual(['STALE', 'ERROR', 'STALE', 'STALE'])
   })
 })
 
@@ -153,6 +178,7 @@ describe('while the database is away', () => {
   })
 
   test('evaluations are answered over HTTP, unless a policy refuses them; what an admin does is not', async () => {
+    await knowAll('half', 'on')
     await takeAway('cut')
     const context = { context: { tenantId: id, targetingKey: 'ann' } }
     const native = (api: Api, key: string) => api.call('POST', `/tenants/${id}/feature-flags/${key}/evaluate`)
@@ -160,7 +186,10 @@ describe('while the database is away', () => {
     expect(await native(openApi, 'on')).toMatchObject([200, { enabled: true, reason: 'STALE' }])
     expect(await native(openApi, 'never-asked')).toMatchObject([200, { enabled: false, reason: 'ERROR' }])
     expect(await ofrep(openApi, '/on')).toMatchObject([200, { key: 'on', value: true, reason: 'STALE' }])
-    expect(await ofrep(openApi, '/never-asked')).toMatchObject([200, { value: false, reason: 'ERROR' }])
+    expect(await ofrep(openApi, '/never-asked')).toMatchObject([
+      503,
+      { key: 'never-asked', code: UNAVAILABLE.code, errorCode: 'GENERAL' },
+    ])
     expect(await ofrep(openApi)).toMatchObject([200, { flags: [{ key: 'half' }, { key: 'on' }] }])
     for (const refused of [native(closedApi, 'on'), ofrep(closedApi, '/on'), ofrep(closedApi)]) {
       expect(await refused).toMatchObject([503, { code: UNAVAILABLE.code }])
@@ -176,14 +205,48 @@ describe('while the database is away', () => {
     }
   })
 
-  test('a transaction that has lost it is answered by what is known outside of it', async () => {
-    const reasons: string[] = []
-    const transaction = open.transaction(async () => {
+  test('a flag that was seen to be gone stays so', async () => {
+    await here.featureFlags.set(id, 'gone', { enabled: true })
+    await knowAll('gone', 'half', 'on')
+    await here.featureFlags.delete(id, 'gone')
+    await knowAll('half', 'on')
+    await takeAway('cut')
+    expect(await explain(open, 'gone')).toMatchObject({ enabled: false, reason: 'STALE' })
+    expect(await explainAll(open)).toMatchObject([
+      { key: 'half', reason: 'STALE' },
+      { key: 'on', reason: 'STALE' },
+    ])
+  })
+
+  test('all flags are not what happens to be known of them', async () => {
+    await takeAway('cut')
+    expect(await explain(open, 'on')).toMatchObject({ reason: 'STALE' })
+    for (const tenancy of both()) await expect(explainAll(tenancy)).rejects.toMatchObject(UNAVAILABLE)
+    const answer = await openApi.call('POST', '/ofrep/v1/evaluate/flags', { context: { tenantId: id } })
+    expect(answer).toMatchObject([503, { code: UNAVAILABLE.code, errorCode: 'GENERAL' }])
+    await expect(open.transaction(() => explainAll(open))).rejects.toThrow()
+  })
+})
+
+describe('while it cannot be read, although changes are heard', () => {
+  test('what is known is stale once its time is over, or refused, until it can be read', async () => {
+    await knowAll('half', 'on')
+    await here.kernel.database.session(async (locking) => {
+      await locking.query('begin; lock table multitenancy.feature_flags in access exclusive mode')
       expect((await explain(open, 'on')).reason).toBe('STATIC')
-      await takeAway('cut')
-      for (const key of ['on', 'never-asked']) reasons.push((await explain(open, key)).reason)
+      vi.advanceTimersByTime(CACHE_TTL_MS)
+      await eventually(async () => {
+        expect(await explain(open, 'on')).toMatchObject({ enabled: true, reason: 'STALE' })
+        expect(await explainAll(open)).toMatchObject([{ reason: 'STALE' }, { reason: 'STALE' }])
+        await expect(closed.featureFlags.isEnabled('on', { tenantId: id })).rejects.toMatchObject(UNAVAILABLE)
+      })
+      for (const { kernel } of both()) expect(kernel.database.isListening).toBe(true)
+      vi.advanceTimersByTime(3_600_000)
+      expect((await explain(open, 'on')).reason).toBe('STALE')
     })
-    await expect(transaction).rejects.toThrow()
-    expect(reasons).toEqual(['STALE', 'ERROR'])
+    await eventually(async () => {
+      vi.advanceTimersByTime(1_001)
+      for (const tenancy of both()) expect((await explain(tenancy, 'on')).reason).toBe('STATIC')
+    }, PATIENCE_MS)
   })
 })

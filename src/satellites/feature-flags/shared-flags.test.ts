@@ -11,14 +11,21 @@ import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
 import type { FlagRequest, featureFlags } from './index.ts'
 import { SharedFlags } from './shared-flags.ts'
 
+const CACHE_TTL_MS = 60_000
+/** After a change: as long as something older could stand in Redis. */
+const SHARED_TTL_MS = CACHE_TTL_MS + 10_000
+const CHANNEL = 'multitenancy_feature_flags'
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
 const TOMBSTONE = '-'
+/** By the clock that the attempts move on themselves. */
+const PATIENCE_MS = 3_600_000
 
 const keyPrefix = `test-${randomUUID()}:`
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
 let here: FlagsTenancy
 let there: FlagsTenancy
 let proxy: Awaited<ReturnType<typeof startProxy>>
+let database: Awaited<ReturnType<typeof startProxy>>
 /** They reach Redis by a way that can be closed. */
 let open: FlagsTenancy
 let closed: FlagsTenancy
@@ -33,6 +40,7 @@ beforeAll(async () => {
   here = opened.tenancy
   there = await opened.open()
   proxy = await startProxy(url)
+  database = await startProxy(opened.url)
   const store = redisStore({ url: proxy.url, keyPrefix })
   open = await opened.open({ store })
   closed = await opened.open({ store, resilience: { redis: { cache: 'fail-closed' } } })
@@ -41,7 +49,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await opened.end()
   redis.disconnect()
-  await proxy.close()
+  await Promise.all([proxy.close(), database.close()])
 })
 beforeEach(async () => {
   id = `tenant-${randomUUID()}`
@@ -99,7 +107,7 @@ describe('in Redis', () => {
     await setLongAgo('one', false)
     expect(await isOn(there)).toBe(false)
     await setLongAgo('one', true) // whose notification was never sent
-    await here.kernel.store.publish('multitenancy_feature_flags', id)
+    await here.kernel.store.publish(CHANNEL, `${randomUUID()} ${id} one`)
     await eventually(async () => expect(await isOn(there)).toBe(true))
   })
 
@@ -154,6 +162,117 @@ describe('in Redis', () => {
   })
 })
 
+describe('a change that Redis does not know of', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+
+  /** Redis has what is old, and goes on having it. */
+  const changeInSecret = async () => {
+    await setLongAgo('one', true)
+    await here.kernel.store.set(id, 'feature-flags/one', ruleOf(true), 60)
+    await setLongAgo('one', false)
+  }
+  const ruleOf = (enabled: boolean) => JSON.stringify({ key: 'one', enabled, rolloutPercent: null, bucketKey: null })
+  const queriesOf = async (tenancy: FlagsTenancy, work: () => Promise<unknown>) => {
+    const queries = vi.spyOn(tenancy.kernel.database, 'sql')
+    await work()
+    const { length } = queries.mock.calls
+    queries.mockRestore()
+    return length
+  }
+
+  test('is seen by whoever hears of it, also of a flag that was never asked for', async () => {
+    await setLongAgo('one', true)
+    expect(await isOn(here)).toBe(true)
+    await eventually(async () => expect(await kept()).not.toBeNull())
+    const heard = Promise.withResolvers<void>()
+    there.featureFlags.onChange((tenantId) => tenantId === id && heard.resolve())
+    await proxy.close()
+    vi.advanceTimersByTime(2_000)
+    await set('one', { enabled: false }, open)
+    await heard.promise
+    await proxy.open()
+    expect(JSON.parse((await kept()) ?? '')).toMatchObject({ enabled: true })
+    expect(await isOn(there)).toBe(false)
+    vi.advanceTimersByTime(SHARED_TTL_MS - 1)
+    expect(await isOn(there)).toBe(false)
+  })
+
+  test('is seen within 5 seconds by a process that has only just begun to hear', async () => {
+    await changeInSecret()
+    const young = await opened.open()
+    expect(await isOn(young)).toBe(true)
+    vi.advanceTimersByTime(5_000)
+    await eventually(async () => expect(await isOn(young)).toBe(false))
+    expect(JSON.parse((await kept()) ?? '')).toMatchObject({ enabled: true })
+  })
+
+  test('is not there when nothing was heard for as long as Redis keeps anything: then Redis is believed', async () => {
+    const old = await opened.open()
+    await isOn(old, 'any')
+    await eventually(() => expect(old.kernel.database.isListening).toBe(true))
+    vi.advanceTimersByTime(SHARED_TTL_MS)
+    await changeInSecret()
+    expect(await queriesOf(old, () => isOn(old))).toBe(0)
+    vi.advanceTimersByTime(CACHE_TTL_MS - 1)
+    expect(await queriesOf(old, async () => expect(await isOn(old)).toBe(true))).toBe(0)
+  })
+
+  test('is seen by a process that hears nothing', async () => {
+    const mute = await startProxy(opened.url, (sent) =>
+      Buffer.from(sent.toString('latin1').replace(`listen "${CHANNEL}"`, `list.. "${CHANNEL}"`), 'latin1'),
+    )
+    const deaf = await opened.open({ database: { url: mute.url } })
+    await changeInSecret()
+    expect(await isOn(deaf)).toBe(false)
+    await deaf.stop()
+    await mute.close()
+  })
+
+  test('may be older than what holds while the database is away, where the process knows nothing itself', async () => {
+    const cut = await opened.open({ database: { url: database.url } })
+    const explain = (key: string) => cut.featureFlags.explain(key, { tenantId: id })
+    await explain('any')
+    await changeInSecret()
+    await database.close()
+    await eventually(() => expect(cut.kernel.database.isListening).toBe(false))
+    for (let time = 0; time < 2; time++) {
+      expect(await explain('one')).toMatchObject({ enabled: true, reason: 'STALE' })
+      expect(await explain('none')).toMatchObject({ enabled: false, reason: 'ERROR' })
+    }
+    await database.open()
+    await eventually(async () => {
+      vi.advanceTimersByTime(1_001)
+      expect(await explain('one')).toMatchObject({ enabled: false, reason: 'DISABLED' })
+    }, PATIENCE_MS)
+  })
+})
+
+describe('being told', () => {
+  test('is once for each change, by whichever way it comes first', async () => {
+    const told: unknown[] = []
+    const words: string[] = []
+    for (const [name, tenancy] of Object.entries({ here, there })) {
+      tenancy.featureFlags.onChange((tenantId, keys) => {
+        if (tenantId === id) told.push([name, keys])
+      })
+      const { database, store } = tenancy.kernel
+      // They come after what the flags themselves hear by.
+      const hear = (word: string) => void (word.includes(id) && words.push(word))
+      await database.listen(CHANNEL, hear, () => undefined)
+      await store.subscribe(CHANNEL, hear, () => undefined)
+    }
+    await set('one', { enabled: true })
+    await eventually(() => expect(words).toHaveLength(4))
+    expect(told.toSorted()).toEqual([
+      ['here', ['one']],
+      ['there', ['one']],
+    ])
+    await here.featureFlags.delete(id, 'one')
+    await eventually(() => expect(words).toHaveLength(8))
+    expect(told).toHaveLength(4)
+  })
+})
+
 describe('while Redis is away', () => {
   beforeEach(async () => {
     vi.useFakeTimers({ toFake: ['performance'] })
@@ -179,7 +298,10 @@ describe('while Redis is away', () => {
     expect(asked).not.toHaveBeenCalled()
     asked.mockRestore()
 
-    await set('one', { enabled: false }, open) // the store is no part of it
+    const buried = vi.spyOn(open.kernel.store, 'set')
+    await set('one', { enabled: false }, open) // the store is no part of it, and is not waited for
+    expect(buried).not.toHaveBeenCalled()
+    buried.mockRestore()
     expect(await isOn(open)).toBe(false)
     await eventually(async () => expect(await isOn(here)).toBe(false))
 
@@ -188,6 +310,18 @@ describe('while Redis is away', () => {
     await eventually(async () => {
       vi.advanceTimersByTime(1_001)
       expect(await isOn(closed)).toBe(false)
-    })
+    }, PATIENCE_MS)
+  })
+
+  test('a flag that is known is read again from the database, whatever the policy', async () => {
+    await eventually(async () => {
+      vi.advanceTimersByTime(1_001)
+      expect(await isOn(closed)).toBe(true)
+    }, PATIENCE_MS)
+    vi.advanceTimersByTime(SHARED_TTL_MS) // Redis is worth asking again
+    await proxy.close()
+    await setLongAgo('one', false)
+    await eventually(async () => expect(await isOn(closed)).toBe(false))
+    await proxy.open()
   })
 })

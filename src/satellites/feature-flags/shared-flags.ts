@@ -6,23 +6,26 @@
  *
  *   - a write sets a tombstone before it commits, in the place of whatever is there, for as long as anything of old could be
  *     kept, so that a writer which dies after its commit leaves nothing of old behind;
- *   - after the commit the tombstone is set again, for 10 s, and so it is after a rollback in the end, by its expiry;
+ *   - after the commit the tombstone is set again, for 10 s; after a rollback it stays until it expires, and costs reads;
  *   - a loader only ever fills an empty place, and only with what it began to read less than 5 s ago. What was read before a
  *     commit so meets the tombstone, however slow the loader is. 5 s are left for the command to arrive.
  *
- * Where the store cannot be reached by the writer, but by a loader, what is old lives on until it expires, though not in a
- * process that heard of the change: what is in doubt is read from the database.
+ * A writer that cannot reach the store leaves there what is old, until it expires: `outdatedMs` after the commit it is gone at the
+ * latest. So who has heard of every change for that long, and of none of this tenant, may believe what is here as if it had just
+ * been read. Who hears, but not for so long, may believe it for a moment; who does not hear, or has heard of a change, asks the
+ * database. That is for flag-cache.ts to decide.
  *
- * The store is waited for 250 ms, and left alone for a second after it failed. What happens then, the policy `redis.cache` says.
+ * The store is waited for 250 ms, and while it is away nobody waits: one tries again each second. What happens then, the policy
+ * `redis.cache` says.
  */
 import { z } from 'zod'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { inTime } from '../../kernel/in-time.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { Outage } from '../../kernel/outage.ts'
 import type { FlagRule } from './rollout.ts'
 
 const WAITED_MS = 250
-const PAUSE_MS = 1_000
 const TOMBSTONE_SECONDS = 10
 const FILLED_WITHIN_MS = 5_000
 const TOMBSTONE = '-'
@@ -44,17 +47,21 @@ export interface Shared {
 export class SharedFlags {
   readonly #kernel: Kernel
   readonly #ttlSeconds: number
-  #pausedUntil = 0
+  readonly #outage = new Outage()
 
   constructor(kernel: Kernel, ttlSeconds: number) {
     this.#kernel = kernel
     this.#ttlSeconds = ttlSeconds
   }
 
+  /** For how long after a change something older may stand here. */
+  get outdatedMs(): number {
+    return (this.#ttlSeconds + TOMBSTONE_SECONDS) * 1_000
+  }
+
   /** Undefined when the database is to be asked. Throws when the store is away and the policy is `fail-closed`. */
   async get(tenantId: string, key: string): Promise<Shared | undefined> {
     try {
-      if (performance.now() < this.#pausedUntil) throw unavailable()
       return sharedIn(await this.#ask((store) => store.get(tenantId, nameOf(key))))
     } catch (error) {
       this.#kernel.resilience.degrade('redis.cache', 'flags.read', tenantId, error)
@@ -64,8 +71,7 @@ export class SharedFlags {
 
   /** @param begunAt when the read of it began, as `performance.now()` tells time */
   async fill(tenantId: string, key: string, rule: FlagRule | undefined, begunAt: number): Promise<void> {
-    const now = performance.now()
-    if (now - begunAt > FILLED_WITHIN_MS || now < this.#pausedUntil) return
+    if (performance.now() - begunAt > FILLED_WITHIN_MS) return
     const value = JSON.stringify(rule ?? null)
     try {
       await this.#ask((store) => store.setIfAbsent(tenantId, nameOf(key), value, this.#ttlSeconds))
@@ -79,25 +85,29 @@ export class SharedFlags {
     return this.#bury(tenantId, keys, this.#ttlSeconds + TOMBSTONE_SECONDS)
   }
 
-  /** After the commit, or the rollback, of a write. */
+  /** After the commit of a write. */
   settle(tenantId: string, keys: readonly string[]): Promise<void> {
     return this.#bury(tenantId, keys, TOMBSTONE_SECONDS)
   }
 
-  /** Also while the store is left alone: this is worth another try. Who cannot be told does not keep a write from being made. */
+  /** Who cannot be told does not keep a write from being made. */
   async #bury(tenantId: string, keys: readonly string[], seconds: number): Promise<void> {
     try {
-      await Promise.all(keys.map((key) => this.#ask((store) => store.set(tenantId, nameOf(key), TOMBSTONE, seconds))))
+      await this.#ask((store) => Promise.all(keys.map((key) => store.set(tenantId, nameOf(key), TOMBSTONE, seconds))))
     } catch (error) {
       this.#kernel.log.warn({ err: error, tenantId, keys }, 'the store could not be told that flags change')
     }
   }
 
   async #ask<T>(work: (store: Kernel['store']) => Promise<T>): Promise<T> {
+    if (!this.#outage.mayTry) throw unavailable()
+    this.#outage.trying()
     try {
-      return await inTime(work(this.#kernel.store), WAITED_MS, () => unavailable())
+      const answer = await inTime(work(this.#kernel.store), WAITED_MS, () => unavailable())
+      this.#outage.answered()
+      return answer
     } catch (error) {
-      this.#pausedUntil = performance.now() + PAUSE_MS
+      this.#outage.failed()
       throw DependencyUnavailable.matches(error) ? error : unavailable(error)
     }
   }

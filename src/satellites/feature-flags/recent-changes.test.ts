@@ -1,0 +1,27 @@
+/** When was something heard of a tenant? Never said to be earlier than it was, however little is remembered. */
+import fc from 'fast-check'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { RecentChanges } from './recent-changes.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+afterEach(() => vi.useRealTimers())
+
+test('it is exact for those that changed last, and never too early for the others', () => {
+  const tenants = fc.integer({ min: 0, max: 9 })
+  fc.assert(
+    fc.property(fc.array(tenants, { maxLength: 60 }), (heard) => {
+      const changes = new RecentChanges(4)
+      const last = new Map<number, number>()
+      for (const tenant of heard) {
+        vi.advanceTimersByTime(1)
+        changes.heard(`${tenant}`)
+        last.delete(tenant)
+        last.set(tenant, performance.now())
+      }
+      const newest = [...last].toReversed()
+      for (const [tenant, at] of newest.slice(0, 4)) expect(changes.at(`${tenant}`)).toBe(at)
+      for (const [tenant, at] of newest) expect(changes.at(`${tenant}`)).toBeGreaterThanOrEqual(at)
+      expect(changes.at('never')).toBe(newest[4]?.[1] ?? Number.NEGATIVE_INFINITY)
+    }),
+  )
+})
