@@ -41,7 +41,7 @@ class Walker {
   readonly #name = `w${process.pid}-${++walks}`
   readonly #begun = new Date().toISOString()
   readonly #steps: Step[] = []
-  /** Answers that are kept, or may be, by their path and key. */
+  /** Answers that are kept, or may be, by who asked, their path and key. */
   readonly #keyed = new Map<string, readonly { body: string | undefined; answer: Answer }[]>()
   #cursor = 'none'
 
@@ -62,7 +62,7 @@ class Walker {
     const words = `${requestId}: ${operation.method} ${path} ${JSON.stringify(headers)} ${body ?? ''}`
     const faults = [
       ...breaches(operation, answer),
-      ...this.#faultsOfKey(`${path} ${headers['Idempotency-Key']}`, body, answer),
+      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, body, answer),
     ]
     if (answer.status >= 500) faults.push('a fault of ours')
     if (answer.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')

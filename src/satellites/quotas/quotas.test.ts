@@ -355,6 +355,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
         if (tenantId === acme) changes.push([action, after])
       })
       const set = await all.call('PUT', `/tenants/${acme}/quotas/usage`, { quota: 'seats', value: 2 })
+      await all.call('PUT', `/tenants/${acme}/quotas/usage`, { quota: 'seats', value: 2 }) // changes nothing
       expect([set.status, set.body.usage]).toEqual([200, { exports: 0, none: 0, seats: 2 }])
       await quotas.consume(acme, 'exports', 3)
       expect((await all.call('GET', `/tenants/${acme}/quotas`)).body.usage).toEqual({ exports: 3, none: 0, seats: 2 })

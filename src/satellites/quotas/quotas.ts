@@ -11,7 +11,7 @@
  * `DependencyDegraded`; closed, it is 503, never 429. What writes (`setUsage`, `reset`) goes by no policy: it is 503. So is
  * `snapshot`, which would show numbers that nobody has counted.
  */
-import { checkCounterName, checkTakes, type Take, type Taken } from '../../kernel/counters.ts'
+import { checkCounterName, checkStanding, checkTakes, type Take, type Taken } from '../../kernel/counters.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Checkpoint, QuotaOptions } from '../../tenants/checkpoint.ts'
@@ -149,8 +149,13 @@ export class Quotas {
 
   /** What an admin puts in the place of what the host has counted: `setUsage`, and it is in the audit log. */
   async correct(tenantId: string, quota: string, value: number): Promise<void> {
+    checkStanding(quota, value)
     const change = { action: 'quotas.setUsage', tenantId, after: { quota, value } }
-    await recorded(this.#kernel, change, () => this.setUsage(tenantId, quota, value))
+    const write = () => this.setUsage(tenantId, quota, value)
+    await recorded(this.#kernel, change, write, async () => {
+      const { standing } = await this.#written(this.#kernel.store.counters.read(tenantId, quota))
+      return standing === value ? undefined : { quota, value: standing }
+    })
   }
 
   /** `track` and `consume` as HTTP answers them. */

@@ -9,21 +9,31 @@ import { isDatabaseUnavailable } from '../../kernel/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { lockTenant } from '../../tenants/existing.ts'
 
-/** `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, `E_DEPENDENCY_UNAVAILABLE`, or what `write` throws. */
+/**
+ * `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, `E_DEPENDENCY_UNAVAILABLE`, or what `write` throws.
+ * @param look what there was before; undefined: what is wished already is, and nothing is changed
+ */
 export async function recorded(
   { database, events, log, resilience }: Kernel,
   { tenantId, ...rest }: Pick<Change, 'action' | 'after'> & { readonly tenantId: string },
   write: () => Promise<void>,
+  look: () => Promise<Change['before'] | undefined> = async () => null,
 ): Promise<void> {
-  const change: Change = { ...rest, tenantId, target: `quotas:${tenantId}` }
+  let change: Change = { ...rest, tenantId, target: `quotas:${tenantId}` }
+  let isNeeded = true
   try {
     await database.transaction(async () => {
       await lockTenant(database, tenantId)
+      const before = await look()
+      isNeeded = before !== undefined
+      if (!isNeeded) return
+      change = { ...change, before }
       await recordChange(events, change)
     })
   } catch (error) {
     throw isDatabaseUnavailable(error) ? resilience.refusal('database', error) : error
   }
+  if (!isNeeded) return
   try {
     await write()
   } catch (error) {
