@@ -6,10 +6,9 @@ import { uuidv7 } from '../src/kernel/ids.ts'
 import { QuotaThresholdReached, quotas } from '../src/satellites/quotas/index.ts'
 import type { Tenancy } from '../src/tenancy.ts'
 import { fromHeader } from '../src/tenants/resolution.ts'
-import { type Proxy as Line, startProxy } from '../src/testing/proxy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/tenancy.ts'
+import { callAdmin, type Line, startLine, TOKEN } from './outage.fixture.ts'
 
-const TOKEN = 'a-token-for-the-outage'
 const PLANS = { defaultPlan: 'free', definitions: { free: { limits: { exports: 10, seats: 3 } } } }
 const CHANNEL = 'backoffice_outage_test'
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
@@ -27,7 +26,7 @@ beforeAll(async () => {
     plans: PLANS,
     satellites: [quotas()],
   })
-  line = await startProxy(made.url)
+  line = await startLine(made.url, () => expect(tenancy.kernel.database.isListening).toBe(true))
   tenancy = await made.open({ database: { url: line.url }, role: 'api' })
   http = createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TOKEN }] })
 })
@@ -36,18 +35,7 @@ afterAll(async () => {
   await line?.close()
 })
 
-let isAway = false
-async function takeAway(): Promise<void> {
-  isAway = true
-  await line.close()
-}
-async function bringBack(): Promise<void> {
-  if (!isAway) return
-  isAway = false
-  await line.open()
-  await eventually(() => expect(tenancy.kernel.database.isListening).toBe(true))
-}
-afterEach(bringBack)
+afterEach(() => line.bringBack())
 
 /** A tenant that this process knows, and has heard everything of. */
 async function known(): Promise<string> {
@@ -69,33 +57,22 @@ const admitted = (id: string) =>
     .guard({ resolve: fromHeader() })
     .admit({ raw: undefined, method: 'GET', path: '/', host: undefined, header: () => id })
 
-async function api(at: string, body?: unknown, headers: Record<string, string> = { 'x-admin-token': TOKEN }) {
-  const [method = '', path] = at.split(' ')
-  const response = await http.fetch(
-    new Request(`http://tenantry.test/admin/multitenancy${path}`, {
-      method,
-      headers: { ...headers, 'content-type': 'application/json' },
-      body: body === undefined ? null : JSON.stringify(body),
-    }),
-  )
-  const text = await response.text()
-  return { status: response.status, json: text === '' ? undefined : JSON.parse(text), headers: response.headers }
-}
+const api = (at: string, body?: unknown, headers?: Record<string, string>) => callAdmin(http, at, { body, headers })
 
 test('who is known is let through, and whoever is not is 503', async () => {
   const id = await known()
   const { id: unknown } = await installed(made.tenancy, { id: 'never-asked-for', name: 'Unknown' })
-  await takeAway()
+  await line.takeAway()
   expect(await admitted(id)).toMatchObject({ scope: 'tenant' })
   await expect(admitted(unknown)).rejects.toMatchObject({ ...UNAVAILABLE, retryAfterSeconds: 5 })
-  await bringBack()
+  await line.bringBack()
   await eventually(async () => expect(await admitted(unknown)).toMatchObject({ scope: 'tenant' }))
 })
 
 test('quotas of who is known are counted, refused, read and set; what is recorded is 503', async () => {
   const id = await known()
   const { quotas: service } = tenancy
-  await takeAway()
+  await line.takeAway()
   expect(await service.consume(id, 'exports', 4)).toBe(4)
   expect(await service.decide(id, 'exports', 7)).toMatchObject({ allowed: false, usage: 4, degraded: false })
   await service.setUsage(id, 'seats', 2)
@@ -104,7 +81,7 @@ test('quotas of who is known are counted, refused, read and set; what is recorde
   await expect(service.correct(id, 'seats', 3)).rejects.toMatchObject({ ...UNAVAILABLE, retryAfterSeconds: 5 })
   const refused = await api(`PUT /tenants/${id}/quotas/usage`, { quota: 'seats', value: 3 })
   expect([refused.status, refused.json.code]).toEqual([503, UNAVAILABLE.code])
-  await bringBack()
+  await line.bringBack()
   expect((await made.tenancy.quotas.snapshot(id)).usage).toEqual({ exports: 4, seats: 2 })
 })
 
@@ -115,11 +92,11 @@ test('a threshold that is reached meanwhile is told by a later call', async () =
     QuotaThresholdReached,
     (event) => void (event.tenantId === id && told.push(`${event.threshold} %`)),
   )
-  await takeAway()
+  await line.takeAway()
   await tenancy.quotas.consume(id, 'exports', 8)
   await tenancy.quotas.alerts.stop()
   expect(told).toEqual([])
-  await bringBack()
+  await line.bringBack()
   await eventually(async () => {
     await tenancy.quotas.track(id, 'exports')
     await tenancy.quotas.alerts.stop()
@@ -132,13 +109,13 @@ test('the admin API is 503, whoever asks; a session is known all the same', asyn
   const id = await known()
   const opened = await api('POST /session', { token: TOKEN }, { origin: 'http://tenantry.test' })
   const cookie = { cookie: String(opened.headers.get('set-cookie')).split(';')[0] ?? '' }
-  await takeAway()
+  await line.takeAway()
   for (const headers of [cookie, { 'x-admin-token': TOKEN }]) {
     const refused = await api(`GET /tenants/${id}`, undefined, headers)
     expect([refused.status, refused.json.code]).toEqual([503, UNAVAILABLE.code])
     expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
   }
   expect((await api('GET /openapi.json', undefined, cookie)).status).toBe(200)
-  await bringBack()
+  await line.bringBack()
   expect((await api(`GET /tenants/${id}`, undefined, cookie)).status).toBe(200)
 })

@@ -11,10 +11,9 @@ import { quotas } from '../src/satellites/quotas/index.ts'
 import type { Tenancy } from '../src/tenancy.ts'
 import { fromHeader } from '../src/tenants/resolution.ts'
 import { fakeClock } from '../src/testing/clock.ts'
-import { type Proxy as Line, startProxy } from '../src/testing/proxy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/tenancy.ts'
+import { call, callAdmin, type Line, startLine, TOKEN } from './outage.fixture.ts'
 
-const TOKEN = 'a-token-for-the-outage'
 const DAY_MS = 86_400_000
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (body text)' }
 const PLANS = { defaultPlan: 'free', definitions: { free: { limits: { seats: 3 } } } }
@@ -26,7 +25,7 @@ let tenancy: Tenancy<[ReturnType<typeof quotas>]>
 let http: Http
 
 beforeAll(async () => {
-  line = await startProxy(inject('redisUrl'))
+  line = await startLine(inject('redisUrl'), () => tenancy.kernel.store.ping())
   made = await testTenancy(inject('postgresUrl'), {
     clock,
     store: redisStore({ url: line.url, keyPrefix: `${uuidv7()}:`, timeoutMs: 300 }),
@@ -46,44 +45,14 @@ afterAll(async () => {
   await line?.close()
 })
 
-let isAway = false
-async function takeAway(): Promise<void> {
-  isAway = true
-  await line.close()
-}
-async function bringBack(): Promise<void> {
-  if (!isAway) return
-  isAway = false
-  await line.open()
-  await eventually(() => tenancy.kernel.store.ping())
-}
-afterEach(bringBack)
+afterEach(() => line.bringBack())
 
-interface Wish {
-  readonly body?: unknown
-  /** Absent: the admin token. */
-  readonly headers?: Record<string, string>
-}
-
-async function call(at: string, { body, headers = { 'x-admin-token': TOKEN } }: Wish = {}) {
-  const [method = '', path] = at.split(' ')
-  const response = await http.fetch(
-    new Request(`http://tenantry.test${path}`, {
-      method,
-      headers: { ...headers, 'content-type': 'application/json' },
-      body: body === undefined ? null : JSON.stringify(body),
-    }),
-  )
-  const text = await response.text()
-  const json = text === '' ? undefined : JSON.parse(text)
-  return { status: response.status, json, headers: response.headers }
-}
-const api = (at: string, body?: unknown) => call(at.replace(' ', ' /admin/multitenancy'), { body })
+const api = (at: string, body?: unknown) => callAdmin(http, at, { body })
 const UNAVAILABLE = [503, 'E_DEPENDENCY_UNAVAILABLE']
 const refused = ({ status, json }: Awaited<ReturnType<typeof call>>) => [status, json?.code]
 
 test('requests, lookups and queries of tenants notice nothing', async () => {
-  await takeAway()
+  await line.takeAway()
   const request = { raw: undefined, method: 'GET', path: '/', host: undefined, header: () => 'acme' }
   expect(await tenancy.guard({ resolve: fromHeader() }).admit(request)).toMatchObject({ scope: 'tenant' })
   const { pool } = await tenancy.tenant('acme')
@@ -92,7 +61,7 @@ test('requests, lookups and queries of tenants notice nothing', async () => {
 })
 
 test('a token opens the admin API, also to write; jobs are worked on', async () => {
-  await takeAway()
+  await line.takeAway()
   expect((await api('PATCH /tenants/acme', { name: 'Acme Corp' })).json).toMatchObject({ name: 'Acme Corp' })
   expect((await installed(tenancy, { name: 'Made meanwhile' })).status).toBe('active')
   expect((await api('PUT /tenants/acme/suspend')).status).toBe(200)
@@ -101,18 +70,18 @@ test('a token opens the admin API, also to write; jobs are worked on', async () 
 
 test('a session is 503, and neither signed out nor let in; it is there again afterwards', async () => {
   const origin = { origin: 'http://tenantry.test' }
-  const session = 'POST /admin/multitenancy/session'
-  const opened = await call(session, { body: { token: TOKEN }, headers: origin })
+  const session = 'POST /session'
+  const opened = await callAdmin(http, session, { body: { token: TOKEN }, headers: origin })
   const cookie = { cookie: String(opened.headers.get('set-cookie')).split(';')[0] ?? '' }
-  const read = () => call('GET /admin/multitenancy/tenants/acme', { headers: cookie })
+  const read = () => callAdmin(http, 'GET /tenants/acme', { headers: cookie })
   expect((await read()).status).toBe(200)
-  await takeAway()
+  await line.takeAway()
   const answer = await read()
   expect(refused(answer)).toEqual(UNAVAILABLE)
   expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
-  expect(refused(await call(session, { body: { token: TOKEN }, headers: origin }))).toEqual(UNAVAILABLE)
+  expect(refused(await callAdmin(http, session, { body: { token: TOKEN }, headers: origin }))).toEqual(UNAVAILABLE)
   await expect(http.signInLink()).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
-  await bringBack()
+  await line.bringBack()
   expect((await read()).status).toBe(200)
 })
 
@@ -120,7 +89,7 @@ test('what an admin does to usage is 503, whatever the policy; what was attempte
   await api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 2 })
   const recorded: string[] = []
   const end = tenancy.on(ChangeRecorded, ({ action, outcome }) => void recorded.push(`${action} ${outcome}`))
-  await takeAway()
+  await line.takeAway()
   for (const attempt of [
     () => api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 3 }),
     () => api('POST /tenants/acme/quotas/reset'),
@@ -130,7 +99,7 @@ test('what an admin does to usage is 503, whatever the policy; what was attempte
     expect(refused(answer)).toEqual(UNAVAILABLE)
     expect(answer.headers.get('retry-after')).toBe('7')
   }
-  await bringBack()
+  await line.bringBack()
   expect(recorded).toEqual(['quotas.reset success', 'quotas.reset failure'])
   recorded.length = 0
   await api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 1 })
@@ -144,34 +113,34 @@ test('a purge waits, and the tenant is purged when the store is back', async () 
   await tenancy.quotas.setUsage('leaving', 'seats', 2)
   await tenancy.tenants.delete('leaving')
   clock.advance(31 * DAY_MS)
-  await takeAway()
+  await line.takeAway()
   await expect(tenancy.tenants.installation.purge('leaving')).rejects.toMatchObject({ code: UNAVAILABLE[1] })
   expect((await tenancy.tenants.get('leaving')).name).toBe('Leaving')
-  await bringBack()
+  await line.bringBack()
   expect(await tenancy.tenants.installation.purge('leaving')).toBe(true)
   const { standing } = await tenancy.kernel.store.counters.readAll('leaving')
   expect(standing.size).toBe(0)
 })
 
 test('the check of the store fails, and the process stays in service', async () => {
-  await takeAway()
-  const { status, json } = await call('GET /readyz')
+  await line.takeAway()
+  const { status, json } = await call(http, 'GET /readyz')
   expect([status, json.checks.store.status, json.checks.backoffice.status]).toEqual([200, 'fail', 'pass'])
 })
 
 test('the doctor says so, and has nothing to say of it afterwards', async () => {
   const found = async () =>
     (await tenancy.doctor.examine()).checks.filter(({ name }) => name === 'store').map(({ code }) => code)
-  await takeAway()
+  await line.takeAway()
   expect(await found()).toEqual(['store.away'])
-  await bringBack()
+  await line.bringBack()
   expect(await found()).toEqual([])
 })
 
 test('a process can be started, and uses the store once it is there', async () => {
-  await takeAway()
+  await line.takeAway()
   const late = await made.open()
   expect(await late.quotas.consume('acme', 'pages')).toBe(0)
-  await bringBack()
+  await line.bringBack()
   await eventually(async () => expect(await late.quotas.consume('acme', 'pages')).toBeGreaterThan(0))
 })

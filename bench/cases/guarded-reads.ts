@@ -3,13 +3,12 @@
  * x 200 rows) against the same route and query on the same kind of server without tenancy, with as many connections to
  * PostgreSQL. Each in a process of its own; one load generator, 25 connections, each asking for all tenants in an order of its own.
  */
-import autocannon from 'autocannon'
 import { type Bench, compare, type Result, RUNS } from '../measure.ts'
-import { anyFolder, fillNotes, optionsFor, SCHEMA_QUALIFIED, TENANTS, tenantId, WAYS, type Way } from '../notes.ts'
+import { fillNotes, optionsFor, SCHEMA_QUALIFIED, WAYS, type Way } from '../notes.ts'
+import { requestsPerSecond } from '../requests-per-second.ts'
 import { type Served, serve } from '../serve.ts'
 import { withTenancy } from '../tenancy.ts'
 
-const CONNECTIONS = 25
 const GOAL = 0.85
 /** Raw SQL cannot name a tenant's schema without knowing it, which is Kysely's part. */
 const librariesFor = (way: Way) => (way === SCHEMA_QUALIFIED ? ['kysely'] : ['pg', 'kysely'])
@@ -38,13 +37,10 @@ const measured = ({ postgresUrl, quick, say }: Bench, way: Way): Promise<Result[
         }
         const ours = await serve('guarded-read', environment)
         const plain = await serve('plain-read', environment)
-        const cpu = { ours: 0, plain: 0 }
-        const load = (side: keyof typeof cpu, server: Served) => async () => {
-          const before = server.cpuMs()
-          const { average, total } = await requestsPerSecond(server.url, quick ? 1 : 4)
-          cpu[side] = ((server.cpuMs() - before) / total) * 1_000
+        const load = (side: 'ours' | 'plain', server: Served) => async () => {
+          const { average, cpuMicros } = await requestsPerSecond(server, quick ? 1 : 4)
           say(
-            `${way.name}, ${library}, ${side}: ${Math.round(average)} requests/s, ${Math.round(cpu[side])} µs of CPU each`,
+            `${way.name}, ${library}, ${side}: ${Math.round(average)} requests/s, ${Math.round(cpuMicros)} µs of CPU each`,
           )
           return average
         }
@@ -69,20 +65,3 @@ const measured = ({ postgresUrl, quick, say }: Bench, way: Way): Promise<Result[
     },
     optionsFor(way),
   )
-
-async function requestsPerSecond(url: string, seconds: number): Promise<{ average: number; total: number }> {
-  const { requests, non2xx, errors } = await autocannon({
-    url,
-    connections: CONNECTIONS,
-    duration: seconds,
-    setupClient(client) {
-      const all = Array.from({ length: TENANTS }, (_, n) => ({
-        path: `/?folder=${anyFolder()}`,
-        headers: { 'x-tenant-id': tenantId(n) },
-      }))
-      client.setRequests(all.sort(() => Math.random() - 0.5))
-    },
-  })
-  if (non2xx + errors > 0) throw new Error(`${url}: ${non2xx + errors} requests failed`)
-  return { average: requests.average, total: requests.total }
-}

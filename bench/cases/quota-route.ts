@@ -2,14 +2,12 @@
  * What a quota costs a route: the guarded read (guarded-reads.ts, rowscope-pg) with `enforceQuota` before it, against the same read
  * without guard and quota, and against the guard alone. 50 tenants, one load generator, 25 connections.
  */
-import autocannon from 'autocannon'
 import { alternate, type Bench, type Result, RUNS } from '../measure.ts'
-import { anyFolder, fillNotes, optionsFor, ROWSCOPE, TENANTS, tenantId } from '../notes.ts'
+import { fillNotes, optionsFor, ROWSCOPE } from '../notes.ts'
 import { openRedis } from '../redis.ts'
-import { type Served, serve } from '../serve.ts'
+import { requestsPerSecond } from '../requests-per-second.ts'
+import { serve } from '../serve.ts'
 import { withTenancy } from '../tenancy.ts'
-
-const CONNECTIONS = 25
 
 export const quotaRoute = {
   name: 'quota route',
@@ -56,22 +54,4 @@ async function measured({ quick, say }: Bench, store: string, where: Record<stri
   } finally {
     await Promise.all(Object.values(servers).map((server) => server.close()))
   }
-}
-
-async function requestsPerSecond(server: Served, seconds: number): Promise<{ average: number; cpuMicros: number }> {
-  const before = server.cpuMs()
-  const { requests, non2xx, errors } = await autocannon({
-    url: server.url,
-    connections: CONNECTIONS,
-    duration: seconds,
-    setupClient(client) {
-      const all = Array.from({ length: TENANTS }, (_, n) => ({
-        path: `/?folder=${anyFolder()}`,
-        headers: { 'x-tenant-id': tenantId(n) },
-      }))
-      client.setRequests(all.sort(() => Math.random() - 0.5))
-    },
-  })
-  if (non2xx + errors > 0) throw new Error(`${server.url}: ${non2xx + errors} requests failed`)
-  return { average: requests.average, cpuMicros: ((server.cpuMs() - before) / requests.total) * 1_000 }
 }

@@ -1,8 +1,7 @@
 /** One guarded route on node:http: the tenant of the header, one indexed SELECT of 20 rows in its storage. */
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { guard } from '../../src/http/hosts/node.ts'
 import { fromHeader, type GuardedTenant } from '../../src/index.ts'
+import { listen } from '../listen.ts'
 import { folderOf, optionsFor, select, WAYS } from '../notes.ts'
 import { openTenancy } from '../tenancy.ts'
 
@@ -28,17 +27,4 @@ const notes = guard(tenancy.guard({ resolve: fromHeader() }), async (incoming, o
   outgoing.setHeader('content-type', 'application/json')
   outgoing.end(JSON.stringify(rows))
 })
-const server = createServer((incoming, outgoing) => {
-  notes(incoming, outgoing).catch((error) => {
-    process.stderr.write(`${error}\n`)
-    outgoing.writeHead(500).end()
-  })
-})
-server.listen(0, '127.0.0.1', () =>
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`),
-)
-process.on('SIGTERM', async () => {
-  server.close()
-  server.closeAllConnections()
-  await tenancy.stop()
-})
+listen(notes, () => tenancy.stop())

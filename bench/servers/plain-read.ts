@@ -1,8 +1,7 @@
 /** What the guarded route is measured against: the same route, query and pool, where the host names the tenant itself. */
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
+import { listen } from '../listen.ts'
 import { folderOf, UNPROTECTED } from '../notes.ts'
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: Number(process.env.CONNECTIONS) })
@@ -20,21 +19,11 @@ const byKysely = (tenantId: string, folder: number) =>
     .execute()
 const read = process.env.LIBRARY === 'kysely' ? byKysely : bySql
 
-const server = createServer(async (incoming, outgoing) => {
-  try {
+listen(
+  async (incoming, outgoing) => {
     const rows = await read(String(incoming.headers['x-tenant-id']), folderOf(incoming.url))
     outgoing.setHeader('content-type', 'application/json')
     outgoing.end(JSON.stringify(rows))
-  } catch (error) {
-    process.stderr.write(`${error}\n`)
-    outgoing.writeHead(500).end()
-  }
-})
-server.listen(0, '127.0.0.1', () =>
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`),
+  },
+  () => pool.end(),
 )
-process.on('SIGTERM', async () => {
-  server.close()
-  server.closeAllConnections()
-  await pool.end()
-})

@@ -1,11 +1,10 @@
 /** The guarded route of guarded-read.ts with a quota on it, which has a limit; its store is the Redis of STORE_URL, else PostgreSQL. */
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
 import { redisStore } from '../../src/drivers/store/redis.ts'
 import { enforceQuota, guard } from '../../src/http/hosts/node.ts'
 import { fromHeader } from '../../src/index.ts'
 import { quotas } from '../../src/satellites/quotas/index.ts'
+import { listen } from '../listen.ts'
 import { folderOf, optionsFor, ROWSCOPE, select } from '../notes.ts'
 import { openTenancy } from '../tenancy.ts'
 
@@ -30,17 +29,4 @@ const notes = guard(
     outgoing.end(JSON.stringify(rows))
   }),
 )
-const server = createServer((incoming, outgoing) => {
-  notes(incoming, outgoing).catch((error) => {
-    process.stderr.write(`${error}\n`)
-    outgoing.writeHead(500).end()
-  })
-})
-server.listen(0, '127.0.0.1', () =>
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`),
-)
-process.on('SIGTERM', async () => {
-  server.close()
-  server.closeAllConnections()
-  await tenancy.stop()
-})
+listen(notes, () => tenancy.stop())

@@ -5,9 +5,9 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '../../src/testing/free-port.ts'
 import { programPath } from '../setup/not-run.ts'
 
 /** Another program may take the port between its choice and its use. */
@@ -96,15 +96,6 @@ async function started(child: ChildProcess): Promise<string | undefined> {
 function nobody(): { uid: number; gid: number } {
   const id = (which: string) => Number(execFileSync('id', [which, 'nobody'], { encoding: 'utf8' }))
   return { uid: id('-u'), gid: id('-g') }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** However this process ends. Returns what sends the watcher away. */

@@ -5,9 +5,9 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '../../src/testing/free-port.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
 import { programPath } from '../setup/not-run.ts'
 
@@ -155,13 +155,4 @@ function required(name: string): string {
   const path = programPath(name)
   if (!path) throw new Error(`there is no ${name} on this machine`)
   return path
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -35,7 +35,7 @@ export class Lanes {
     this.#timeoutMs = timeoutMs
   }
 
-  /** `run` fails of itself whom it concerns; what it throws ends its session. */
+  /** `run` fails of itself whom it concerns. What it throws ends its session if it says that the server is away, else nothing. */
   add(work: Work): void {
     this.#waiting.push(work)
     const [wake] = this.#idle

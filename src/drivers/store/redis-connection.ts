@@ -111,6 +111,7 @@ export class RedisConnection {
   async close(): Promise<void> {
     this.#closed = true
     if (this.#client.status === 'ready') {
+      // Answered, refused or late: `disconnect` follows.
       await inTime(this.#client.quit(), this.#timeoutMs, () => new Error('no answer')).catch(() => undefined)
     }
     this.#client.disconnect()

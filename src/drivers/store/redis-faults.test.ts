@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vites
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
-import { type OpenedInRedis, openInRedis } from './redis.fixture.ts'
+import { listenTo, type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 import { redisStore } from './redis.ts'
 
 const EVENTUALLY = { timeout: 15_000, interval: 20 }
@@ -36,13 +36,7 @@ describe('the store redis, by a way that fails', () => {
   })
 
   test('silent: fails in time, then at once; messages are heard again with a gap', async () => {
-    const gaps: number[] = []
-    const heard: string[] = []
-    await opened.store.subscribe(
-      'news',
-      (message) => void heard.push(message),
-      () => void gaps.push(1),
-    )
+    const { heard, gaps } = await listenTo(opened.store, 'news')
     await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
     await counters().take('acme', one)
     proxy.silence()

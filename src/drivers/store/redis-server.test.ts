@@ -6,7 +6,7 @@ import { storeDiagnosis } from '../../kernel/store-diagnosis.ts'
 import { type RedisCluster, startRedisCluster } from '../../testing/redis-cluster.ts'
 import { type RedisServer, startRedisServer } from '../../testing/redis-server.ts'
 import { storeSuite } from '../../testing/store-suite.ts'
-import { type OpenedInRedis, openInRedis } from './redis.fixture.ts'
+import { listenTo, type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 
 const one = [{ name: 'calls', amount: 1, limit: null }]
 const EVENTUALLY = { timeout: 15_000, interval: 20 }
@@ -72,13 +72,7 @@ describe('the store redis and a server that', () => {
   })
 
   test('is killed: calls fail at once, and go on by themselves when it is back', async () => {
-    const gaps: number[] = []
-    const heard: string[] = []
-    await opened.store.subscribe(
-      'news',
-      (message) => void heard.push(message),
-      () => void gaps.push(1),
-    )
+    const { heard, gaps } = await listenTo(opened.store, 'news')
     const before = gaps.length
     await server.kill()
     await vi.waitFor(
@@ -189,12 +183,7 @@ describe('the store redis and a password', () => {
     const server = await startRedisServer(['--requirepass', 'open sesame'])
     const url = (password: string) => server.url.replace('//', `//:${encodeURIComponent(password)}@`)
     const opened = await openInRedis({ url: url('open sesame') })
-    const heard: string[] = []
-    await opened.store.subscribe(
-      'news',
-      (message) => void heard.push(message),
-      () => undefined,
-    )
+    const { heard } = await listenTo(opened.store, 'news')
     await opened.store.publish('news', 'for who is in')
     await vi.waitFor(() => expect(heard).toEqual(['for who is in']), EVENTUALLY)
     for (const wrong of [url('wrong'), server.url]) {
@@ -266,13 +255,7 @@ describe('the store redis and a cluster', () => {
   })
 
   test('messages are heard again when the node that told them is gone', async () => {
-    const gaps: string[] = []
-    const heard: string[] = []
-    await opened.store.subscribe(
-      'news',
-      (message) => void heard.push(message),
-      () => void gaps.push('gap'),
-    )
+    const { heard, gaps } = await listenTo(opened.store, 'news')
     await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
     const first = cluster.servers[0] as RedisServer
     await first.kill()

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis } from 'ioredis'
 import { createLogger, type Logger } from '../../kernel/logger.ts'
+import type { Store } from '../../kernel/store.ts'
 import type { OpenedStore } from '../../testing/store-suite.ts'
 import { redisStore } from './redis.ts'
 
@@ -45,6 +46,21 @@ export async function openInRedis(place: RedisPlace, admin: RedisPlace = place):
       client.disconnect()
     },
   }
+}
+
+/** From now on: every message of a channel, and one gap for each time that something may have been missed. */
+export async function listenTo(
+  store: Store,
+  channel: string,
+): Promise<{ readonly heard: readonly string[]; readonly gaps: readonly string[] }> {
+  const heard: string[] = []
+  const gaps: string[] = []
+  await store.subscribe(
+    channel,
+    (message) => void heard.push(message),
+    () => void gaps.push('gap'),
+  )
+  return { heard, gaps }
 }
 
 async function keysOf(client: Redis | Cluster, pattern: string): Promise<string[]> {
