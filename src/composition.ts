@@ -1,9 +1,12 @@
 /** What a list of satellites comes to: the tables they have, the jobs they handle, the names they take. */
+import type { Events, EventType } from './kernel/events.ts'
 import { idempotencyTables } from './kernel/idempotency.ts'
 import type { Attempt, RegisteredJobs } from './kernel/jobs.ts'
 import type { Migration } from './kernel/migrations.ts'
+import { DependencyDegraded } from './kernel/resilience.ts'
 import type { StoreDriver } from './kernel/store.ts'
 import type { Satellite } from './satellite.ts'
+import * as tenantEvents from './tenants/events.ts'
 import { tables } from './tenants/tables.ts'
 
 /** A satellite with its service; the tenants are one of these, too. */
@@ -22,6 +25,26 @@ export const partsOf = (
   { part: 'tenants', migrations: tables },
   ...satellites.map(({ name, tables = [] }) => ({ part: name, migrations: tables })),
 ]
+
+/** Every event that may be heard of them. */
+export const eventsOf = (satellites: readonly Satellite[]): EventType[] => [
+  ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
+  DependencyDegraded,
+  ...satellites.flatMap(({ events = [] }) => events),
+]
+
+/** From now on its listeners hear what is published. */
+export function subscribe(events: Events, { satellite, service }: BoundPart): void {
+  for (const listener of satellite.listeners ?? []) {
+    if ('type' in listener) {
+      events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event))
+      continue
+    }
+    for (const type of events.types.filter(({ isInternal }) => !isInternal)) {
+      events.subscribe(type, listener.when, (event) => listener.handleAny(service, type, event))
+    }
+  }
+}
 
 /** Every job with its service. */
 export function registeredJobs(parts: readonly BoundPart[]): RegisteredJobs {

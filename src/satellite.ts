@@ -3,13 +3,13 @@
  * that service. All of it is plain data, or a function whose first argument is the service.
  *
  * Its life: 1. it is declared: nothing runs, yet OpenAPI and help can be made. 2. its tables are migrated. 3. its service is
- * made from the kernel. 4. its listeners hear events, its operations and commands can be called. 5. its jobs and schedule run
- * (in a worker). 6. it is stopped, after its jobs.
+ * made from the kernel. 4. its listeners hear events, its operations and commands can be called. 5. its jobs and schedule run,
+ * and what it does by itself (in a worker). 6. it is stopped, after its jobs.
  */
 import type { Command } from './kernel/commands.ts'
 import type { Diagnosis } from './kernel/doctor.ts'
-import type { EventType, Listener } from './kernel/events.ts'
-import type { Job, Recurring } from './kernel/jobs.ts'
+import type { EventType, Listener, WideListener } from './kernel/events.ts'
+import type { Job, QueueCounts, Recurring } from './kernel/jobs.ts'
 import type { Kernel } from './kernel/kernel.ts'
 import type { Series } from './kernel/metrics.ts'
 import type { Migration } from './kernel/migrations.ts'
@@ -29,9 +29,13 @@ export interface Satellite<Name extends string = string, Service = any> {
   /** @param tenants who there is, and which plan each has */
   readonly service: (kernel: Kernel, tenants: Tenants) => Service
   readonly operations?: readonly AnyOperation<Service>[]
-  readonly listeners?: readonly Listener<Service>[]
+  readonly listeners?: readonly (Listener<Service> | WideListener<Service>)[]
   readonly jobs?: readonly Job<Service>[]
   readonly schedule?: readonly Recurring[]
+  /** Begins what it does by itself where jobs are worked on; `stop` ends it. */
+  readonly work?: (service: Service) => Awaitable<void>
+  /** Queues of its own, of one tenant or of all, counted beside those of jobs. */
+  readonly queues?: (service: Service, tenantId?: string) => Promise<QueueCounts[]>
   readonly commands?: readonly Command<Service>[]
   readonly checks?: Readonly<Record<string, (service: Service) => unknown>>
   /** What the doctor examines of it. */

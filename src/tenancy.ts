@@ -7,7 +7,7 @@
  *   await tenancy.stop()
  */
 
-import { type BoundPart, partsOf, refuseRepeats, registeredJobs } from './composition.ts'
+import { type BoundPart, eventsOf, partsOf, refuseRepeats, registeredJobs, subscribe } from './composition.ts'
 import { type PlacementConfig, preparePlacement } from './drivers/isolation/tenant-login.ts'
 import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
 import { postgresStore } from './drivers/store/postgres.ts'
@@ -17,6 +17,8 @@ import type { Command } from './kernel/commands.ts'
 import { createSecrets } from './kernel/crypto.ts'
 import { Database, type DatabaseOptions } from './kernel/database.ts'
 import { Doctor } from './kernel/doctor.ts'
+import { Egress, type EgressSettings } from './kernel/egress.ts'
+import { refusedInProduction } from './kernel/egress-production.ts'
 import { type EventOf, Events, type EventType } from './kernel/events.ts'
 import { createHealth, type Health } from './kernel/health.ts'
 import { jobSeries } from './kernel/job-series.ts'
@@ -87,6 +89,8 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   readonly circuit?: Partial<CircuitRule>
   /** What happens while the store or the backoffice database is away. */
   readonly resilience?: ResilienceConfig
+  /** Where requests of Tenantry's own may go. */
+  readonly egress?: EgressSettings
   readonly role?: Role
   readonly health?: { readonly critical?: readonly string[] }
   readonly metrics?: { readonly maxTenantSeries?: number }
@@ -145,6 +149,8 @@ export async function createTenancy<const Satellites extends readonly Satellite[
 ): Promise<Tenancy<Satellites>> {
   const satellites: readonly Satellite[] = config.satellites ?? []
   refuseRepeats(satellites)
+  const [refused] = process.env.NODE_ENV === 'production' ? refusedInProduction(config.egress) : []
+  if (refused) throw new Error(refused)
   const log = config.logger ?? createLogger({ level: process.env.LOG_LEVEL ?? 'warn' })
   const clock = config.clock ?? systemClock
   const storeDriver = config.store ?? postgresStore()
@@ -173,10 +179,13 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     const store = storeDriver.open({ database, clock, log })
     stops.push(() => store.close())
     const runner = new PgBossJobs(database, log)
-    const events = new Events(database, clock)
+    const events = new Events(database, clock, eventsOf(satellites))
+    const egress = new Egress(config.egress)
+    stops.push(() => egress.close())
     const cursors = new Cursors(secrets)
     const resilience = new Resilience(config.resilience ?? {}, { events, log, tracing: await openTracing() })
-    const kernel: Kernel = { database, store, events, jobs: runner, secrets, cursors, resilience, clock, log }
+    const own = { database, store, events, jobs: runner, secrets, cursors }
+    const kernel: Kernel = { ...own, resilience, egress, clock, log }
 
     const prepared = new Map<string, Placement>()
     for (const [name, placement] of Object.entries(placements)) {
@@ -221,10 +230,11 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     const doctor = new Doctor(log)
     doctor.register(storeDiagnosis, store)
     const metrics = new Metrics()
-    for (const { satellite, service } of parts) {
-      for (const { type, when, handle } of satellite.listeners ?? []) {
-        events.subscribe(type, when, (event) => handle(service, event))
-      }
+    for (const part of parts) {
+      const { satellite, service } = part
+      subscribe(events, part)
+      const { queues } = satellite
+      if (queues) runner.alsoCount((tenantId) => queues(service, tenantId))
       for (const [name, check] of Object.entries(satellite.checks ?? {})) health.register(name, () => check(service))
       for (const diagnosis of satellite.doctor ?? []) doctor.register(diagnosis, service)
       metrics.register(...(satellite.metrics?.(service) ?? []))
@@ -241,6 +251,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     stops.push(() => circuits.stop())
     await runner.start(registeredJobs(parts), { work: config.role !== 'api' })
     stops.push(() => runner.stop(STOP_TIMEOUT_MS))
+    if (config.role !== 'api') for (const { satellite, service } of parts) await satellite.work?.(service)
 
     const core: Core = {
       kernel,

@@ -74,6 +74,7 @@ test('their TypeScript is that of the package', async () => {
       'pgbouncer',
       'protection',
       'quotas',
+      'receiving-webhooks',
     ]),
   )
   const packages = join(directory, 'node_modules')

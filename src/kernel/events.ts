@@ -24,6 +24,8 @@ export interface EventType<Name extends string = string, Payload extends z.ZodOb
   /** The whole payload, envelope included. */
   readonly schema: z.ZodObject
   readonly own: Payload
+  /** Whether it is for this program alone: what happens on every request, or tells of telling, is not told to other systems. */
+  readonly isInternal: boolean
 }
 
 export type EventOf<Type extends EventType> = z.output<Type['own']> & z.output<typeof envelope>
@@ -39,12 +41,19 @@ export interface Listener<Service = any> {
   readonly handle: (service: Service, event: any) => Awaitable<void>
 }
 
+/** What listens to every event there is, but to those that are internal. */
+export interface WideListener<Service = any> {
+  readonly when: When
+  readonly handleAny: (service: Service, type: EventType, event: any) => Awaitable<void>
+}
+
 export function event<Name extends string, Payload extends z.ZodObject>(
   name: Name,
   summary: string,
   own: Payload,
+  { isInternal = false }: { isInternal?: boolean } = {},
 ): EventType<Name, Payload> {
-  return { name, summary, own, schema: envelope.extend(own.shape) }
+  return { name, summary, own, schema: envelope.extend(own.shape), isInternal }
 }
 
 export const on = <Service, Type extends EventType>(
@@ -52,6 +61,11 @@ export const on = <Service, Type extends EventType>(
   when: When,
   handle: (service: Service, event: EventOf<Type>) => Awaitable<void>,
 ): Listener<Service> => ({ type, when, handle })
+
+export const onAny = <Service>(
+  when: When,
+  handleAny: (service: Service, type: EventType, event: Record<string, unknown>) => Awaitable<void>,
+): WideListener<Service> => ({ when, handleAny })
 
 interface Handler {
   readonly handle: (event: any) => Awaitable<void>
@@ -61,10 +75,13 @@ export class Events {
   readonly #database: Database
   readonly #clock: Clock
   readonly #handlers: Record<When, Map<string, Handler[]>> = { within: new Map(), after: new Map() }
+  /** Those that this tenancy declares. */
+  readonly types: readonly EventType[]
 
-  constructor(database: Database, clock: Clock) {
+  constructor(database: Database, clock: Clock, types: readonly EventType[] = []) {
     this.#database = database
     this.#clock = clock
+    this.types = types
   }
 
   /** Returns a function that ends the subscription. */

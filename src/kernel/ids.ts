@@ -7,6 +7,22 @@ import { randomBytes } from 'node:crypto'
 let lastMs = 0
 let counter = 0
 
+/** A UUIDv7 of this very millisecond. Within it, ids come in no order. */
+export function uuidAt(ms: number): string {
+  const bytes = randomBytes(16)
+  bytes.writeUIntBE(ms, 0, 6)
+  bytes.writeUInt8(0x70 | (bytes.readUInt8(6) & 0x0f), 6)
+  bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8)
+  return textOf(bytes)
+}
+
+/** Below every UUIDv7 of this millisecond, and above those before: a bound for a range of them. */
+export function floorOfUuidsAt(ms: number): string {
+  const bytes = Buffer.alloc(16)
+  bytes.writeUIntBE(Math.max(0, ms), 0, 6)
+  return textOf(bytes)
+}
+
 export function uuidv7(nowMs: number = Date.now()): string {
   const bytes = randomBytes(16)
   if (nowMs > lastMs) {
@@ -21,6 +37,10 @@ export function uuidv7(nowMs: number = Date.now()): string {
   bytes.writeUIntBE(lastMs, 0, 6)
   bytes.writeUInt16BE(0x7000 | counter, 6)
   bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8)
+  return textOf(bytes)
+}
+
+function textOf(bytes: Buffer): string {
   const hex = bytes.toString('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }

@@ -72,8 +72,13 @@ export interface Jobs {
   counts(tenantId?: string): Promise<QueueCounts[]>
 }
 
+/** Counts a queue that is none of jobs. */
+export type CountQueues = (tenantId?: string) => Promise<QueueCounts[]>
+
 /** A driver of jobs: what composes a tenancy starts it with everything that can be worked on. */
 export interface JobRunner extends Jobs {
+  /** From now on `counts` has these, too. */
+  alsoCount(count: CountQueues): void
   /** Makes the queues; with `work`, also takes jobs and keeps the schedule. */
   start(registered: RegisteredJobs, options: { work: boolean }): Promise<void>
   /** Stops taking jobs and waits for those in progress, at most `timeoutMs`. */

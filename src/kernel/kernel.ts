@@ -2,6 +2,7 @@
 import type { Clock } from './clock.ts'
 import type { Secrets } from './crypto.ts'
 import type { Database } from './database.ts'
+import type { Egress } from './egress.ts'
 import type { Events } from './events.ts'
 import type { Jobs } from './jobs.ts'
 import type { Logger } from './logger.ts'
@@ -18,6 +19,8 @@ export interface Kernel {
   readonly cursors: Cursors
   /** What is done while a dependency is away. */
   readonly resilience: Resilience
+  /** The only way out. */
+  readonly egress: Egress
   readonly clock: Clock
   readonly log: Logger
 }

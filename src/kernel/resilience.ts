@@ -29,6 +29,7 @@ export const DependencyDegraded = event(
     policy: Policy,
     errorCode: z.string(),
   }),
+  { isInternal: true },
 )
 
 /** `resilience` of the configuration. `redis` is the store, whichever driver. */

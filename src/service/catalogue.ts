@@ -1,6 +1,6 @@
 /** Everything that can be read with nothing running: what OpenAPI, the reference and the schema are made from. */
 
-import { partsOf } from '../composition.ts'
+import { eventsOf, partsOf } from '../composition.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import { openApiDocument } from '../http/openapi.ts'
@@ -8,9 +8,7 @@ import { systemOperations } from '../http/system-operations.ts'
 import type { EventType } from '../kernel/events.ts'
 import type { JobType } from '../kernel/jobs.ts'
 import type { Migration } from '../kernel/migrations.ts'
-import { DependencyDegraded } from '../kernel/resilience.ts'
 import type { AnyOperation, Satellite } from '../satellite.ts'
-import * as tenantEvents from '../tenants/events.ts'
 import { jobs } from '../tenants/jobs.ts'
 import { operations as tenantOperations } from '../tenants/operations.ts'
 
@@ -23,11 +21,7 @@ export interface Catalogue {
 
 export const catalogueOf = (satellites: readonly Satellite[]): Catalogue => ({
   operations: [...tenantOperations, ...satellites.flatMap(({ operations = [] }) => operations), ...systemOperations],
-  events: [
-    ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
-    DependencyDegraded,
-    ...satellites.flatMap(({ events = [] }) => events),
-  ],
+  events: eventsOf(satellites),
   jobs: [...jobs, ...satellites.flatMap(({ jobs = [] }) => jobs)].map(({ type }) => type),
   tables: partsOf(postgresStore(), satellites),
 })

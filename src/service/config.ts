@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url'
 import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
+import { refusedInProduction } from '../kernel/egress-production.ts'
 import type { Satellite } from '../satellite.ts'
 import { placementFaults } from './isolation-settings.ts'
 import { CHECKS, Environment, File } from './settings.ts'
@@ -77,6 +78,7 @@ export async function loadConfig({
     ...(fault !== undefined || parsed.success ? [] : faultsOf(parsed.error, where)),
     ...faultsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
     ...(env.NODE_ENV === 'production' ? missingInProduction(env, fault === undefined ? content : undefined) : []),
+    ...(env.NODE_ENV === 'production' ? refusedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
   if (faults.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(faults)
 

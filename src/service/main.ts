@@ -31,6 +31,7 @@ const modules: readonly { default: (options?: any) => Satellite }[] = await Prom
   import('../satellites/branding/index.ts'),
   import('../satellites/feature-flags/index.ts'),
   import('../satellites/quotas/index.ts'),
+  import('../satellites/webhooks/index.ts'),
 ])
 export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) => satellite())
 
@@ -135,7 +136,8 @@ export async function openTenancy(
     import('./archives.ts'),
   ])
   try {
-    const { isolation, placements, plans, tenants, backups, circuit, resilience, health, metrics, redisUrl } = config
+    const { isolation, placements, plans, tenants, backups, circuit, resilience, egress, health, metrics, redisUrl } =
+      config
     const tenancy = await createTenancy({
       database: { url: database.url },
       appKey: secret(config.appKey, 'app-key'),
@@ -149,6 +151,7 @@ export async function openTenancy(
       backups: { ...backups, archives: archivesOf(backups, join(config.dataDirectory, 'backups')) },
       circuit,
       resilience,
+      egress,
       health,
       metrics,
       migrations: typeof config.migrations === 'function' ? await config.migrations() : config.migrations,

@@ -136,6 +136,39 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('Quotas'),
+  webhooks: z
+    .strictObject({
+      maxAttempts: z.int().min(1).max(20).default(5).describe('The first and its retries'),
+      timeoutMs: z.int().min(100).max(60_000).default(10_000).describe('Of one attempt, from its beginning to its end'),
+      retentionDays: z.int().min(1).max(3_650).default(30).describe('How long deliveries are kept at least'),
+      bridge: z.boolean().default(true).describe("Whether Tenantry's own events are dispatched"),
+      concurrency: z.int().min(1).max(10_000).default(128).describe('Requests that a process has on their way at once'),
+      claim: z.int().min(1).max(10_000).optional().describe('Deliveries that a process holds; default twice that'),
+      perSubscription: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(16)
+        .describe('On their way to one subscription at once, over all processes'),
+      perTenant: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .optional()
+        .describe('On their way of one tenant at once, over all processes; default half of `concurrency`'),
+    })
+    .prefault({})
+    .describe('Outbound webhooks'),
+  egress: z
+    .strictObject({
+      allowPrivateNetworks: z
+        .boolean()
+        .default(false)
+        .describe('For development: loopback and private addresses, too; refused in production'),
+      allowHttp: z.boolean().default(false).describe('For development: http, too; refused in production'),
+    })
+    .prefault({})
+    .describe('Where requests of its own may go: webhooks, single sign-on'),
   resilience: ResilienceSettings.extend({
     redis: ResilienceSettings.shape.redis.describe(
       'While the store is away, whichever it is; `fail-open` or `fail-closed`',

@@ -13,7 +13,15 @@ import { randomUUID } from 'node:crypto'
 import { PgBoss, type QueueOptions } from 'pg-boss'
 import { runInContext, SYSTEM } from '../../kernel/context.ts'
 import type { Database } from '../../kernel/database.ts'
-import type { Attempt, JobRunner, JobType, QueueCounts, RegisteredJobs, SendOptions } from '../../kernel/jobs.ts'
+import type {
+  Attempt,
+  CountQueues,
+  JobRunner,
+  JobType,
+  QueueCounts,
+  RegisteredJobs,
+  SendOptions,
+} from '../../kernel/jobs.ts'
 import type { Logger } from '../../kernel/logger.ts'
 
 const SCHEMA = 'multitenancy_jobs'
@@ -34,6 +42,7 @@ export class PgBossJobs implements JobRunner {
   readonly #database: Database
   readonly #log: Logger
   readonly #boss: PgBoss
+  readonly #otherQueues: CountQueues[] = []
   #orphanSweep: NodeJS.Timeout | undefined
 
   constructor(database: Database, log: Logger) {
@@ -117,7 +126,12 @@ export class PgBossJobs implements JobRunner {
        group by name, group_id order by name, group_id`,
       [PREFIX, tenantId ?? null],
     )
-    return rows
+    const others = await Promise.all(this.#otherQueues.map((count) => count(tenantId)))
+    return [...rows, ...others.flat()]
+  }
+
+  alsoCount(count: CountQueues): void {
+    this.#otherQueues.push(count)
   }
 
   async #makeQueues(types: readonly JobType[]): Promise<void> {

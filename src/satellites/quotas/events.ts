@@ -7,6 +7,7 @@ export const QuotaTracked = event(
   'QuotaTracked',
   'A tenant has used something of a quota',
   z.object({ ...ofQuota, amount: z.int(), usage: z.int().describe('After it') }),
+  { isInternal: true },
 )
 
 export const QuotaThresholdReached = event(

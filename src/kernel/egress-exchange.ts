@@ -1,0 +1,157 @@
+/**
+ * One request and its answer, from the moment it is asked for.
+ *
+ *   running ──the answer ends──────────────► answered, the connection is kept
+ *      ├──the answer is too long───────────► answered and cut, the connection is ended
+ *      └──an error, the deadline, given up─► failed, the connection is ended
+ */
+import { StringDecoder } from 'node:string_decoder'
+import type { Dispatcher } from 'undici'
+import { ABORTED, type Failure, failureOf, failureOfWaiting } from './egress-failure.ts'
+import type { Lane } from './egress-lane.ts'
+
+export interface Exchange {
+  readonly url: string
+  readonly method: 'GET' | 'POST'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array
+  /** For the whole exchange: name look-up, connection, TLS, the answer with its body. */
+  readonly timeoutMs: number
+  /** The body is read so far and then cut off. */
+  readonly maxResponseBytes: number
+  /** Given up early, as when the process stops. */
+  readonly signal?: AbortSignal
+}
+
+export interface Exchanged {
+  /** null: no complete answer came, and `error` says why. */
+  readonly status: number | null
+  /** Of the answer, at most 16 KiB in all; names in lower case, what was repeated is joined by `, `. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Read as UTF-8; what is none, and NUL, which no text of PostgreSQL can hold, is replaced by U+FFFD. */
+  readonly body: string
+  /** The body is longer than was wanted. */
+  readonly isCut: boolean
+  /** In words that stay the same and name nobody; null when there is an answer. See egress-failure.ts. */
+  readonly error: string | null
+  /** The failure is probably ours and says nothing of the receiver: our name server, our network, we gave up. */
+  readonly isOurs: boolean
+  /** That the connection of this very exchange went to, or was refused by; null when none was reached. */
+  readonly address: string | null
+  readonly durationMs: number
+}
+
+/** Whose the connection is between exchanges. */
+export interface Owner {
+  over(running: RunningExchange, lane: Lane, canBeKept: boolean): void
+}
+
+const NOTHING: readonly Buffer[] = []
+const NO_ANSWER = { status: null, headers: {}, body: '', isCut: false }
+
+/** An exchange that was never begun. */
+export const notBegun = (failure: Failure): Exchanged => ({ ...NO_ANSWER, ...failure, address: null, durationMs: 0 })
+
+export class RunningExchange implements Dispatcher.DispatchHandler {
+  readonly #exchange: Exchange
+  readonly #lane: Lane
+  readonly #owner: Owner
+  readonly #settled: (exchanged: Exchanged) => void
+  readonly #startedAt = performance.now()
+  readonly #deadline: NodeJS.Timeout
+  #isOver = false
+  #status = 0
+  #headers: Record<string, string> = {}
+  #chunks: readonly Buffer[] = NOTHING
+  #bytes = 0
+
+  constructor(exchange: Exchange, lane: Lane, owner: Owner, settled: (exchanged: Exchanged) => void) {
+    this.#exchange = exchange
+    this.#lane = lane
+    this.#owner = owner
+    this.#settled = settled
+    this.#deadline = setTimeout(passed, exchange.timeoutMs, this)
+  }
+
+  get signal(): AbortSignal | undefined {
+    return this.#exchange.signal
+  }
+
+  start(path: string): void {
+    const { method, headers, body } = this.#exchange
+    this.#lane.dispatch({ path, method, headers, body }, this)
+  }
+
+  giveUp(): void {
+    this.#fail(ABORTED)
+  }
+
+  passDeadline(): void {
+    this.#fail(failureOfWaiting(this.#lane.stage))
+  }
+
+  onRequestStart(): void {}
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, string | string[]>): void {
+    if (status < 200) return // more is to come
+    this.#status = status
+    this.#headers = joined(headers)
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isOver) return
+    const room = this.#exchange.maxResponseBytes - this.#bytes
+    const isTooLong = chunk.length > room
+    const wanted = isTooLong ? chunk.subarray(0, room) : chunk
+    this.#chunks = this.#bytes === 0 ? [wanted] : [...this.#chunks, wanted]
+    this.#bytes += wanted.length
+    if (isTooLong) this.#answer(true)
+  }
+
+  onResponseEnd(): void {
+    if (!this.#isOver) this.#answer(false)
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.#fail(failureOf(error, this.#lane.stage), (error as { address?: string }).address)
+  }
+
+  #answer(isCut: boolean): void {
+    const status = this.#status
+    const body = text(this.#chunks, isCut)
+    const exchanged = { status, headers: this.#headers, body, isCut, error: null, isOurs: false }
+    this.#settle(exchanged, this.#lane.address, !isCut)
+  }
+
+  #fail(failure: Failure, address?: string): void {
+    if (this.#isOver) return
+    const exchanged = { ...NO_ANSWER, ...failure }
+    this.#settle(exchanged, this.#lane.address ?? address ?? null, false)
+  }
+
+  #settle(exchanged: Omit<Exchanged, 'address' | 'durationMs'>, address: string | null, canBeKept: boolean): void {
+    this.#isOver = true
+    clearTimeout(this.#deadline)
+    this.#owner.over(this, this.#lane, canBeKept)
+    this.#settled({ ...exchanged, address, durationMs: Math.round(performance.now() - this.#startedAt) })
+  }
+}
+
+const passed = (running: RunningExchange) => running.passDeadline()
+
+/** In place: the headers were made for us. */
+function joined(headers: Record<string, string | string[]>): Record<string, string> {
+  for (const name in headers) {
+    const value = headers[name]
+    if (Array.isArray(value)) headers[name] = value.join(', ')
+  }
+  return headers as Record<string, string>
+}
+
+/** Of a body that is cut, the first bytes of a character whose others are gone are left out. */
+function text(chunks: readonly Buffer[], isCut: boolean): string {
+  if (chunks.length === 0) return ''
+  const bytes = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)
+  const read = isCut ? new StringDecoder('utf8').write(bytes) : bytes.toString()
+  return read.includes('\0') ? read.replaceAll('\0', '\u{fffd}') : read
+}

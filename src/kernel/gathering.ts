@@ -1,0 +1,68 @@
+/**
+ * Work that is done together: what is asked for while some is under way goes with the next, so that many small calls become a few
+ * statements, and a single one does not wait.
+ *
+ * `run` answers for each item in its place; when it throws, all that went together fail with it.
+ */
+export interface GatheringOptions<Item> {
+  /** Items that go together at most. */
+  readonly most: number
+  /** What one weighs, and what all that go together may; absent: nothing weighs anything. */
+  readonly weight?: { readonly of: (item: Item) => number; readonly most: number }
+}
+
+interface Waiting<Item, Answer> {
+  readonly item: Item
+  readonly resolve: (answer: Answer) => void
+  readonly reject: (error: unknown) => void
+}
+
+export class Gathering<Item, Answer> {
+  readonly #run: (items: readonly Item[]) => Promise<readonly Answer[]>
+  readonly #options: GatheringOptions<Item>
+  #waiting: Waiting<Item, Answer>[] = []
+  #working: Promise<void> | undefined
+
+  constructor(run: (items: readonly Item[]) => Promise<readonly Answer[]>, options: GatheringOptions<Item>) {
+    this.#run = run
+    this.#options = options
+  }
+
+  add(item: Item): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject })
+      this.#working ??= this.#work()
+    })
+  }
+
+  /** Resolves when nothing waits any more. */
+  async idle(): Promise<void> {
+    await this.#working
+  }
+
+  async #work(): Promise<void> {
+    await null // what the same turn asks for goes together
+    while (this.#waiting.length > 0) {
+      const together = this.#take()
+      try {
+        const answers = await this.#run(together.map(({ item }) => item))
+        for (const [index, { resolve }] of together.entries()) resolve(answers[index] as Answer)
+      } catch (error) {
+        for (const { reject } of together) reject(error)
+      }
+    }
+    this.#working = undefined
+  }
+
+  #take(): Waiting<Item, Answer>[] {
+    const { most, weight } = this.#options
+    let count = 0
+    let weighed = 0
+    for (const { item } of this.#waiting) {
+      weighed += weight?.of(item) ?? 0
+      if (count === most || (count > 0 && weight && weighed > weight.most)) break
+      count += 1
+    }
+    return this.#waiting.splice(0, count)
+  }
+}

@@ -1,0 +1,35 @@
+/** The events that Tenantry dispatches by itself, with the JSON Schema of each body. Hosts dispatch others, under names of theirs. */
+import { z } from 'zod'
+import type { Events } from '../../kernel/events.ts'
+import { dottedName, EventName } from './event-names.ts'
+
+export const WebhookEvent = z.object({
+  name: EventName,
+  type: z.string().describe('Its name inside the program'),
+  summary: z.string(),
+  schema: z.record(z.string(), z.unknown()).describe('JSON Schema of the body'),
+})
+export type WebhookEvent = z.output<typeof WebhookEvent>
+
+export class Catalogue {
+  readonly #events: Events
+  #all: readonly WebhookEvent[] | undefined
+
+  constructor(events: Events) {
+    this.#events = events
+  }
+
+  /** By name. */
+  list(): readonly WebhookEvent[] {
+    this.#all ??= this.#events.types
+      .filter(({ isInternal }) => !isInternal)
+      .map(({ name, summary, schema }) => ({
+        name: dottedName(name),
+        type: name,
+        summary,
+        schema: z.toJSONSchema(schema) as Record<string, unknown>,
+      }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    return this.#all
+  }
+}

@@ -1,0 +1,63 @@
+/** Why a delivery is where it is, and what comes next, in a sentence or two for whoever asks. */
+import type { DeliveryRow, SubscriptionRow } from './tables.ts'
+
+export type ExplainedDelivery = Pick<
+  DeliveryRow,
+  'state' | 'isReady' | 'dueAt' | 'attemptCount' | 'budgetStart' | 'lastStatus' | 'lastError' | 'deliveredAt'
+>
+export type ExplainedSubscription = Pick<SubscriptionRow, 'enabled' | 'disabledReason' | 'deletedAt'>
+
+export function explain(
+  delivery: ExplainedDelivery,
+  subscription: ExplainedSubscription,
+  { now, maxAttempts }: { readonly now: Date; readonly maxAttempts: number },
+): string {
+  const { state, isReady, dueAt, attemptCount, budgetStart, deliveredAt } = delivery
+  const tried = attemptsOf(attemptCount)
+  const ends = whyItEnds(subscription)
+  switch (state) {
+    case 'pending':
+      if (ends) return `Not sent: ${ends}. It will end as failed.`
+      return attemptCount === 0
+        ? 'Waiting for a worker to send it for the first time.'
+        : `Replayed after ${tried}; waiting for a worker to send it again.`
+    case 'delivering':
+      if (isReady || (dueAt && dueAt <= now))
+        return 'The worker that was sending it is gone; another will send it again.'
+      return `Being sent now, attempt ${attemptCount + 1}.`
+    case 'retry_scheduled': {
+      const last = `${capital(tried)} failed, the last with ${lastAnswer(delivery)}.`
+      if (ends) return `${last} It will not be tried again: ${ends}.`
+      const left = maxAttempts - (attemptCount - budgetStart)
+      const when = !isReady && dueAt && dueAt > now ? `at ${dueAt.toISOString()}` : 'as soon as a worker is free'
+      return `${last} The next attempt is made ${when}; ${left} ${left === 1 ? 'is' : 'are'} left.`
+    }
+    case 'delivered':
+      return `Delivered at ${deliveredAt?.toISOString()} after ${tried}; the answer was ${delivery.lastStatus}.`
+    case 'failed': {
+      const again = ends ? 'Enable the subscription and replay it to try again.' : 'Replay it to try again.'
+      const hint = subscription.deletedAt ? '' : ` ${again}`
+      if (delivery.lastStatus === 410)
+        return `The receiver answered 410, it wants no more; nothing is sent by itself.${hint}`
+      if (attemptCount - budgetStart >= maxAttempts) {
+        return `${capital(tried)} failed, the last with ${lastAnswer(delivery)}; nothing more is sent by itself.${hint}`
+      }
+      return `Given up after ${tried}: ${delivery.lastError ?? lastAnswer(delivery)}.${hint}`
+    }
+  }
+}
+
+function whyItEnds({ enabled, disabledReason, deletedAt }: ExplainedSubscription): string | undefined {
+  if (deletedAt) return 'the subscription is deleted'
+  if (enabled) return undefined
+  if (disabledReason === 'gone') return 'the subscription was disabled when its receiver answered 410'
+  if (disabledReason === 'failing') return 'the subscription was disabled after 5 days of nothing but failures'
+  return 'the subscription is disabled'
+}
+
+const lastAnswer = ({ lastStatus, lastError }: ExplainedDelivery): string =>
+  lastStatus === null ? (lastError ?? 'no answer') : `status ${lastStatus}`
+
+const attemptsOf = (count: number): string => (count === 1 ? 'one attempt' : `${count} attempts`)
+
+const capital = (text: string): string => `${text[0]?.toUpperCase()}${text.slice(1)}`

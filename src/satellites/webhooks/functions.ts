@@ -1,0 +1,260 @@
+/**
+ * Dispatching, claiming and settling, each one statement over many deliveries. They are functions in the database so that each
+ * is one round trip, and so that claiming can hold a lock over several statements: whoever claims sees what the one before has
+ * taken, and bounds are exact over all processes.
+ *
+ * Time is the server's, moved by `shift_ms` (0 but in tests): processes need not agree on it.
+ */
+
+/** Any constant will do; it is ours in every database. */
+const CLAIM_LOCK = 7_367_228_006
+
+export const CHANNEL = 'multitenancy_webhooks'
+
+/** What has fallen due that one claim looks after. */
+const DUE_AT_ONCE = 50_000
+/** Subscriptions of one tenant that one claim looks at. */
+const LANES_OF_A_TENANT = 1_000
+/** Deliveries of one subscription that is no more, ended by one claim. */
+const ENDED_AT_ONCE = 1_000
+
+/** Tables are small when a plan is made, and are not later. */
+const PLANS = `set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set search_path = multitenancy, pg_temp`
+
+export const functions = `
+create function dispatch_webhooks(
+  shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
+  created double precision[], may_be_deleted boolean[], only_for uuid[])
+returns table (place bigint, tenant_status text, deliveries uuid[]) language plpgsql ${PLANS} as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
+begin
+  return query
+  with asked as (
+    select a.*, t.status, t.purged_at
+    from unnest(message_ids, tenants, events, patterns, bodies, created, may_be_deleted, only_for) with ordinality
+      as a(message_id, tenant_id, event, patterns, body, created, may_be_deleted, only_for, place)
+    left join tenants t on t.id = a.tenant_id
+  ), matched as (
+    select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
+      overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id, s.id as webhook_id
+    from asked a cross join lateral (
+      select id, events from webhook_subscriptions
+      where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.may_be_deleted) and a.purged_at is null
+        and enabled and deleted_at is null and (listening_until is null or listening_until > now_at)
+      union all
+      select id, events from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
+    ) s
+    where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
+  ), message as (
+    insert into webhook_messages (id, tenant_id, event, body, created_at)
+    select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
+  ), delivery as (
+    insert into webhook_deliveries (id, message_id, webhook_id, tenant_id, event, state, is_ready, due_at, created_at)
+    select id, message_id, webhook_id, tenant_id, event, 'pending', true, now_at, created_at from matched
+  ), told as (
+    select pg_notify('${CHANNEL}', '') from matched limit 1
+  )
+  select a.place, case when a.purged_at is not null then 'purged' else a.status end,
+    array(select id from matched m where m.place = a.place)
+  from asked a left join told on true;
+end $$;
+
+create function end_webhook_deliveries(lane text, of_webhook uuid, why text, now_at timestamptz, at_most int)
+returns int language plpgsql ${PLANS} as $$
+declare
+  ended int;
+begin
+  with found as (
+    select id from webhook_deliveries where is_ready and coalesce(tenant_id, '-') = lane and webhook_id = of_webhook
+    order by due_at limit at_most for update skip locked
+  ), settled as (
+    update webhook_deliveries d set state = 'failed', is_ready = false, due_at = null, claim = null, last_error = why
+    from found where d.id = found.id returning d.tenant_id
+  ), tally as (
+    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
+    select tenant_id, date_bin('5 minutes', now_at, 'epoch'), 0, count(*) from settled group by 1
+    on conflict (coalesce(tenant_id, '-'), since) do update set failed = t.failed + excluded.failed
+  )
+  select count(*) into ended from settled;
+  return ended;
+end $$;
+
+create function claim_webhook_deliveries(
+  shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
+  after_tenant text, only_webhook uuid)
+returns table (
+  id uuid, webhook_id uuid, tenant_id text, event text, attempt_count int, budget_start int, created_at timestamptz, body text,
+  url text, secret text, previous_secret text, previous_until timestamptz,
+  next_due_ms double precision, next_tenant text, is_more boolean, is_bounded boolean)
+language plpgsql ${PLANS} as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz;
+  busy jsonb;
+  lane text := after_tenant;
+  found_lane text;
+  has_wrapped boolean := false;
+  of_webhook uuid;
+  subscription webhook_subscriptions;
+  free_of_tenant int;
+  free int;
+  got uuid[];
+  ids uuid[] := '{}';
+  more boolean := false;
+  bounded boolean := false;
+begin
+  -- Lost in a crash of the server, a claim was never made: what it took is ready still.
+  perform set_config('synchronous_commit', 'off', true);
+  perform pg_advisory_xact_lock(${CLAIM_LOCK});
+  now_at := clock_timestamp() + shift_ms * interval '1 millisecond';
+
+  update webhook_deliveries d set is_ready = true
+  from (select id from webhook_deliveries where not is_ready and due_at <= now_at
+    order by due_at limit ${DUE_AT_ONCE} for update skip locked) due
+  where d.id = due.id;
+
+  select coalesce(jsonb_object_agg(who, n), '{}') into busy from (
+    select 'tenant ' || coalesce(tenant_id, '-') as who, count(*) as n
+    from webhook_deliveries where state = 'delivering' and not is_ready group by 1
+    union all
+    select 'webhook ' || webhook_id, count(*)
+    from webhook_deliveries where state = 'delivering' and not is_ready group by 1
+  ) sent;
+
+  loop
+    exit when cardinality(ids) >= wanted;
+    select coalesce(tenant_id, '-') into found_lane from webhook_deliveries
+    where is_ready and coalesce(tenant_id, '-') > lane order by coalesce(tenant_id, '-') limit 1;
+    if not found then
+      exit when has_wrapped or after_tenant = '';
+      has_wrapped := true;
+      lane := '';
+      continue;
+    end if;
+    exit when has_wrapped and found_lane > after_tenant;
+    lane := found_lane;
+    free_of_tenant := per_tenant - coalesce((busy ->> ('tenant ' || lane))::int, 0);
+    if free_of_tenant <= 0 then
+      bounded := true;
+      continue;
+    end if;
+
+    for of_webhook in
+      with recursive lanes as (
+        (select webhook_id, due_at from webhook_deliveries where is_ready and coalesce(tenant_id, '-') = lane
+         order by webhook_id, due_at limit 1)
+        union all
+        select next.webhook_id, next.due_at from lanes cross join lateral (
+          select webhook_id, due_at from webhook_deliveries
+          where is_ready and coalesce(tenant_id, '-') = lane and webhook_id > lanes.webhook_id
+          order by webhook_id, due_at limit 1) next
+      )
+      select webhook_id from (select * from lanes limit ${LANES_OF_A_TENANT}) waiting order by due_at
+    loop
+      bounded := bounded or free_of_tenant <= 0;
+      exit when free_of_tenant <= 0 or cardinality(ids) >= wanted;
+      select * into subscription from webhook_subscriptions s where s.id = of_webhook;
+      if subscription.deleted_at is not null or not coalesce(subscription.enabled, false)
+        or subscription.listening_until <= now_at then
+        got := null;
+        if end_webhook_deliveries(lane, of_webhook,
+          case when subscription.enabled then 'the subscription is deleted' else 'the subscription is disabled' end,
+          now_at, ${ENDED_AT_ONCE}) = ${ENDED_AT_ONCE} then more := true; end if;
+        continue;
+      end if;
+      continue when case when only_webhook is null then subscription.listening_until is not null
+        else of_webhook <> only_webhook end;
+      free := least(free_of_tenant, per_webhook - coalesce((busy ->> ('webhook ' || of_webhook))::int, 0));
+      bounded := bounded or free <= wanted - cardinality(ids);
+      free := least(free, wanted - cardinality(ids));
+      continue when free <= 0;
+      with found as (
+        select id from webhook_deliveries
+        where is_ready and coalesce(tenant_id, '-') = lane and webhook_id = of_webhook
+        order by due_at limit free for update skip locked
+      ), taken as (
+        update webhook_deliveries d set state = 'delivering', is_ready = false, claim = claim_id,
+          due_at = now_at + lease_ms * interval '1 millisecond'
+        from found where d.id = found.id returning d.id
+      )
+      select array_agg(id) into got from taken;
+      continue when got is null;
+      ids := ids || got;
+      free_of_tenant := free_of_tenant - cardinality(got);
+      busy := busy || jsonb_build_object('webhook ' || of_webhook,
+        coalesce((busy ->> ('webhook ' || of_webhook))::int, 0) + cardinality(got));
+    end loop;
+  end loop;
+
+  return query
+  select d.id, d.webhook_id, d.tenant_id, d.event, d.attempt_count, d.budget_start, d.created_at, m.body,
+    s.url, s.secret, s.previous_secret, s.previous_until, null::double precision, null::text, null::boolean, null::boolean
+  from unnest(ids) taken join webhook_deliveries d on d.id = taken
+  left join webhook_messages m on m.id = d.message_id join webhook_subscriptions s on s.id = d.webhook_id;
+
+  return query
+  select null::uuid, null::uuid, null::text, null::text, null::int, null::int, null::timestamptz, null::text,
+    null::text, null::text, null::text, null::timestamptz,
+    (select extract(epoch from min(due_at) - now_at)::double precision * 1000
+     from webhook_deliveries where not is_ready and due_at is not null),
+    lane, more or cardinality(ids) >= wanted, bounded;
+end $$;
+
+create function settle_webhook_deliveries(
+  shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
+  errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
+  request_headers text[], response_headers text[], response_bodies text[])
+returns table (id uuid, failing_since timestamptz) language plpgsql ${PLANS} as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
+  settled_ids uuid[];
+  healthy uuid[];
+  failing uuid[];
+begin
+  with outcome as (
+    select * from unnest(ids, claims, states, delays_ms, statuses, errors, blamed, started, durations_ms, addresses,
+      request_headers, response_headers, response_bodies)
+      as o(id, claim, state, delay_ms, status, error, is_blamed, started, duration_ms, address,
+        request_headers, response_headers, response_body)
+  ), settled as (
+    update webhook_deliveries d set state = o.state, is_ready = false, claim = null, attempt_count = d.attempt_count + 1,
+      due_at = now_at + o.delay_ms * interval '1 millisecond', last_status = o.status, last_error = o.error,
+      delivered_at = case when o.state = 'delivered' then now_at end
+    from outcome o where d.id = o.id and d.claim = o.claim and d.state = 'delivering'
+    returning d.id, d.attempt_count as number, d.tenant_id, d.webhook_id, d.state, o.is_blamed
+  ), attempt as (
+    insert into webhook_attempts (delivery_id, number, tenant_id, started_at, duration_ms, status, error, address,
+      request_headers, response_headers, response_body)
+    select id, number, tenant_id, to_timestamp(o.started / 1000), o.duration_ms, o.status, o.error, o.address,
+      o.request_headers::json, o.response_headers::json, o.response_body
+    from settled join outcome o using (id)
+  ), tally as (
+    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
+    select tenant_id, date_bin('5 minutes', now_at, 'epoch'),
+      count(*) filter (where state = 'delivered'), count(*) filter (where state = 'failed')
+    from settled where state in ('delivered', 'failed') group by 1 order by 1
+    on conflict (coalesce(tenant_id, '-'), since)
+      do update set delivered = t.delivered + excluded.delivered, failed = t.failed + excluded.failed
+  )
+  select array_agg(id), array_agg(distinct webhook_id) filter (where state = 'delivered'),
+    array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed)
+  into settled_ids, healthy, failing from settled;
+
+  -- In one order, so that two who settle do not wait for one another.
+  perform from webhook_subscriptions s
+  where (s.id = any(healthy) and s.failing_since is not null) or (s.id = any(failing) and s.failing_since is null)
+  order by s.id for no key update;
+  update webhook_subscriptions s set failing_since = null where s.id = any(healthy) and s.failing_since is not null;
+  update webhook_subscriptions s set failing_since = now_at
+  where s.id = any(failing) and s.failing_since is null and s.id <> all(coalesce(healthy, '{}'));
+
+  return query
+  select d.id, case when s.id = any(failing) then s.failing_since end
+  from unnest(settled_ids) done join webhook_deliveries d on d.id = done
+  left join webhook_subscriptions s on s.id = d.webhook_id;
+end $$;
+`

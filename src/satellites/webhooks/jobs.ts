@@ -1,0 +1,27 @@
+import { z } from 'zod'
+import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs.ts'
+import type { Webhooks } from './webhooks.ts'
+
+export const DeliverWebhooks = jobType({
+  name: 'DeliverWebhooks',
+  summary: 'Looks for deliveries that are due, in case that nobody was told of them',
+  data: z.object({}),
+  workers: 1,
+})
+
+export const TrimWebhooks = jobType({
+  name: 'TrimWebhooks',
+  summary: 'Drops deliveries past their retention, and makes room for those to come',
+  data: z.object({}),
+  workers: 1,
+})
+
+export const jobs: readonly Job<Webhooks>[] = [
+  handles(DeliverWebhooks, async (webhooks) => webhooks.wake()),
+  handles(TrimWebhooks, async (webhooks) => void (await webhooks.partitions.keep())),
+]
+
+export const schedule: readonly Recurring[] = [
+  { type: DeliverWebhooks, cron: '* * * * *' },
+  { type: TrimWebhooks, cron: '23 * * * *' },
+]

@@ -1,0 +1,200 @@
+/**
+ * The queue of deliveries, as workers see it: what is claimed, settled and given back, each by one statement over many. The rules of
+ * who gets what, and whose a row is, are in functions.ts.
+ */
+import type { Clock } from '../../kernel/clock.ts'
+import type { Database } from '../../kernel/database.ts'
+import { shiftMs } from './database-time.ts'
+import type { Verdict } from './delivery.ts'
+import { CHANNEL } from './functions.ts'
+import { NOBODY } from './tables.ts'
+
+export interface Claimed {
+  readonly id: string
+  readonly claim: string
+  readonly webhookId: string
+  readonly tenantId: string | null
+  readonly event: string
+  /** Made so far. */
+  readonly attemptCount: number
+  readonly budgetStart: number
+  readonly createdAt: Date
+  /** Null when it is not kept any more. */
+  readonly body: string | null
+  readonly url: string
+  /** Sealed. */
+  readonly secret: string
+  readonly previousSecret: string | null
+  readonly previousUntil: Date | null
+}
+
+export interface ClaimWish {
+  /** Names the claim; no other has it. */
+  readonly claim: string
+  readonly wanted: number
+  readonly leaseMs: number
+  readonly perSubscription: number
+  readonly perTenant: number
+  /** Whose turn it was last; tenants after it come first. */
+  readonly afterTenant: string
+  /** Of a listener: its own subscription, which nobody else sends for. */
+  readonly onlyWebhook: string | null
+}
+
+export interface Claim {
+  readonly deliveries: readonly Claimed[]
+  readonly lastTenant: string
+  /** Until something is due that was not claimed; null: nothing waits. */
+  readonly nextDueMs: number | null
+  /** Whether there is more that could be claimed at once. */
+  readonly isMore: boolean
+  /** Whether a subscription or tenant has as many on their way as it may. */
+  readonly isBounded: boolean
+}
+
+export interface Settlement {
+  readonly delivery: Claimed
+  readonly verdict: Verdict
+  readonly status: number | null
+  readonly error: string | null
+  /** Whether a failure says something of the receiver. */
+  readonly isBlamed: boolean
+  readonly startedMs: number
+  readonly durationMs: number
+  readonly address: string | null
+  readonly requestHeaders: string
+  readonly responseHeaders: string | null
+  readonly responseBody: string | null
+}
+
+/** What became of a settlement. */
+export interface Settled {
+  /** False when the lease had lapsed and another worker has it. */
+  readonly isOurs: boolean
+  /** Since when its subscription knows nothing but failures. */
+  readonly failingSince: Date | null
+}
+
+export class DeliveryQueue {
+  readonly #database: Database
+  readonly #clock: Clock
+
+  constructor(database: Database, clock: Clock) {
+    this.#database = database
+    this.#clock = clock
+  }
+
+  async claim(wish: ClaimWish): Promise<Claim> {
+    const { rows } = await this.#database.sql(
+      {
+        name: 'claim-webhook-deliveries',
+        text: 'select * from multitenancy.claim_webhook_deliveries($1, $2, $3, $4, $5, $6, $7, $8)',
+      },
+      [
+        shiftMs(this.#clock),
+        wish.claim,
+        wish.wanted,
+        wish.leaseMs,
+        wish.perSubscription,
+        wish.perTenant,
+        wish.afterTenant,
+        wish.onlyWebhook,
+      ],
+    )
+    const last = rows.pop()
+    return {
+      deliveries: rows.map((row) => claimedOf(row, wish.claim)),
+      lastTenant: last.next_tenant,
+      nextDueMs: last.next_due_ms,
+      isMore: last.is_more,
+      isBounded: last.is_bounded,
+    }
+  }
+
+  /** In the order of `settlements`. */
+  async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    const { rows } = await this.#database.sql(
+      {
+        name: 'settle-webhook-deliveries',
+        text: `select id, failing_since from multitenancy.settle_webhook_deliveries(
+          $1, $2::uuid[], $3::uuid[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+      },
+      [
+        shiftMs(this.#clock),
+        settlements.map(({ delivery }) => delivery.id),
+        settlements.map(({ delivery }) => delivery.claim),
+        settlements.map(({ verdict }) => verdict.state),
+        settlements.map(({ verdict }) => verdict.delayMs),
+        settlements.map(({ status }) => status),
+        settlements.map(({ error }) => error),
+        settlements.map(({ isBlamed }) => isBlamed),
+        settlements.map(({ startedMs }) => startedMs),
+        settlements.map(({ durationMs }) => durationMs),
+        settlements.map(({ address }) => address),
+        settlements.map(({ requestHeaders }) => requestHeaders),
+        settlements.map(({ responseHeaders }) => responseHeaders),
+        settlements.map(({ responseBody }) => responseBody),
+      ],
+    )
+    const settled = new Map<string, Date | null>(rows.map((row) => [row.id, row.failing_since]))
+    return settlements.map(({ delivery: { id } }) => ({
+      isOurs: settled.has(id),
+      failingSince: settled.get(id) ?? null,
+    }))
+  }
+
+  /** What was claimed and not sent is ready again, as it was. */
+  async giveBack(deliveries: readonly Claimed[]): Promise<void> {
+    if (deliveries.length === 0) return
+    await this.#database.sql(
+      `with given as (
+         update multitenancy.webhook_deliveries d set is_ready = true, claim = null,
+           due_at = clock_timestamp() + $1 * interval '1 millisecond',
+           state = case when attempt_count = budget_start then 'pending' else 'retry_scheduled' end
+         from unnest($2::uuid[], $3::uuid[]) as o(id, claim)
+         where d.id = o.id and d.claim = o.claim and d.state = 'delivering' returning d.id)
+       select pg_notify('${CHANNEL}', '') from given limit 1`,
+      [shiftMs(this.#clock), deliveries.map(({ id }) => id), deliveries.map(({ claim }) => claim)],
+    )
+  }
+
+  /** By tenant; what was settled counts for an hour. */
+  async counts(tenantId?: string) {
+    const { rows } = await this.#database.sql(
+      `select coalesce(waiting.tenant_id, settled.tenant_id) as "tenantId",
+         coalesce(waiting.waiting, 0) as waiting, coalesce(waiting.active, 0) as active,
+         coalesce(waiting.delayed, 0) as delayed, coalesce(settled.completed, 0) as completed,
+         coalesce(settled.failed, 0) as failed
+       from (
+         select coalesce(tenant_id, '${NOBODY}') as lane, tenant_id, count(*) filter (where state = 'pending') as waiting,
+           count(*) filter (where state = 'delivering') as active,
+           count(*) filter (where state = 'retry_scheduled') as delayed
+         from multitenancy.webhook_deliveries
+         where (is_ready or (due_at is not null and not is_ready)) and ($2::text is null or tenant_id = $2) group by 1, 2) waiting
+       full join (
+         select coalesce(tenant_id, '${NOBODY}') as lane, tenant_id, sum(delivered)::bigint as completed, sum(failed)::bigint as failed
+         from multitenancy.webhook_tallies
+         where since > clock_timestamp() + $1 * interval '1 millisecond' - interval '1 hour' and ($2::text is null or tenant_id = $2)
+         group by 1, 2) settled using (lane)
+       order by 1`,
+      [shiftMs(this.#clock), tenantId ?? null],
+    )
+    return rows.map((row) => ({ queue: 'webhooks', ...row }))
+  }
+}
+
+const claimedOf = (row: any, claim: string): Claimed => ({
+  id: row.id,
+  claim,
+  webhookId: row.webhook_id,
+  tenantId: row.tenant_id,
+  event: row.event,
+  attemptCount: row.attempt_count,
+  budgetStart: row.budget_start,
+  createdAt: row.created_at,
+  body: row.body,
+  url: row.url,
+  secret: row.secret,
+  previousSecret: row.previous_secret,
+  previousUntil: row.previous_until,
+})

@@ -1,0 +1,21 @@
+/** Secrets as a subscription takes and makes them; what is signed with them is in signing.ts. */
+import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import { faultOfSecret, STANDARD_PREFIX } from './signing.ts'
+
+const KEY_BYTES = 32
+
+/** One that the subscriber brings along. */
+export const Secret: z.ZodType<string> = z
+  .string()
+  .check((context) => {
+    const message = faultOfSecret(context.value)
+    if (message !== undefined) context.issues.push({ code: 'custom', message, input: context.value })
+  })
+  .meta({
+    description:
+      '16 to 256 visible ASCII characters, without spaces. One that begins with `whsec_` goes on with the base64 of 24 to 64 bytes.',
+  })
+
+/** `whsec_` and the base64 of 32 random bytes. */
+export const newSecret = (): string => `${STANDARD_PREFIX}${randomBytes(KEY_BYTES).toString('base64')}`

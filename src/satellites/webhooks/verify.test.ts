@@ -1,0 +1,383 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import fc from 'fast-check'
+import { Webhook } from 'standardwebhooks'
+import { describe, expect, test } from 'vitest'
+import { signatureHeaders } from './signing.ts'
+import { SignatureInvalid, type VerifyOptions, verifyWebhook, type WebhookHeaders } from './verify.ts'
+
+interface Variant {
+  readonly name: string
+  readonly secret?: string
+  readonly body?: string
+  readonly headers?: Readonly<Record<string, string | null>>
+  readonly now?: number
+}
+
+interface Vector {
+  readonly name: string
+  readonly secrets: readonly string[]
+  readonly body: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly wrong: readonly Variant[]
+}
+
+const VECTORS: readonly Vector[] = JSON.parse(
+  readFileSync(new URL('../../../docs/webhook-vectors.json', import.meta.url), 'utf8'),
+).vectors
+const WRONG = VECTORS.flatMap((vector) => vector.wrong.map((variant) => ({ vector, variant, name: vector.name })))
+
+const SECRET = 'whsec_9rpfse/8TlAQHTALTbyY5/fBqxI9GKLLRbN5QLUUp1o='
+const OTHER = 'whsec_Ag964tAjT2CGyR3WrA9uvCDACjxcFjBRbyvUCCU3U5w='
+const OWN = 'correct-horse-battery-staple'
+const ID = '0198c5a4-7b1c-7d2e-8f3a-5b6c7d8e9f01'
+const NOW_SECONDS = 1_767_225_600
+const NOW = new Date(NOW_SECONDS * 1000)
+const BODY = '{"tenantId":"acme","name":"Zoë"}'
+
+const headersOf = (secrets: readonly string[] = [SECRET], body = BODY, timestampSeconds = NOW_SECONDS) => ({
+  'content-type': 'application/json',
+  'x-webhook-event': 'tenant.activated',
+  'x-delivery-id': ID,
+  ...signatureHeaders({ deliveryId: ID, timestampSeconds, body, secrets }),
+})
+
+interface Given {
+  readonly body?: string | Uint8Array
+  readonly headers?: WebhookHeaders
+  readonly secret?: string | readonly string[]
+  readonly options?: VerifyOptions
+}
+
+const verified = ({ body = BODY, headers = headersOf(), secret = SECRET, options = {} }: Given) =>
+  verifyWebhook(body, headers, secret, { now: NOW, ...options })
+
+/** The reason of a refusal; it names neither the secret nor what would have fit, which is checked for each. */
+function refusal(given: Given): string {
+  try {
+    verified(given)
+  } catch (error) {
+    if (!SignatureInvalid.matches(error)) throw error
+    expect(error).toMatchObject({ code: 'E_SIGNATURE_INVALID', status: 401 })
+    const told = JSON.stringify([error.message, error.extras, error.headers, error.cause, error.stack])
+    const { 'webhook-signature': standard, 'x-webhook-signature': plain } = headersOf()
+    for (const unsaid of [SECRET, SECRET.slice(6), OTHER, OWN, standard.slice(3), plain]) {
+      expect(told).not.toContain(unsaid)
+    }
+    return error.message
+  }
+  expect.fail('it was taken for signed')
+}
+
+const base64Secret = fc
+  .uint8Array({ minLength: 24, maxLength: 64 })
+  .map((bytes) => `whsec_${Buffer.from(bytes).toString('base64')}`)
+const ownSecret = fc.stringMatching(/^[!-~]{16,256}$/).filter((secret) => !secret.startsWith('whsec_'))
+const anySecret = fc.oneof(base64Secret, ownSecret)
+const anyBody = fc.jsonValue().map((value) => JSON.stringify(value))
+
+describe('the published vectors', () => {
+  test.each(VECTORS)('$name verifies with each secret, and with all', ({ secrets, body, headers }) => {
+    const now = new Date(Number(headers['webhook-timestamp']) * 1000)
+    for (const secret of [...secrets, secrets, [OWN, ...secrets, OTHER]]) {
+      expect(verifyWebhook(body, headers, secret, { now })).toEqual({
+        id: headers['x-delivery-id'],
+        event: headers['x-webhook-event'],
+        timestamp: now,
+        payload: JSON.parse(body),
+      })
+    }
+  })
+
+  test.each(WRONG)('$name: $variant.name is refused', ({ vector, variant }) => {
+    const headers = { ...vector.headers, ...variant.headers }
+    const given = Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== null)) as any
+    const now = new Date((variant.now ?? Number(vector.headers['webhook-timestamp'])) * 1000)
+    for (const secret of variant.secret === undefined ? vector.secrets : [variant.secret]) {
+      const verify = () => verifyWebhook(variant.body ?? vector.body, given, secret, { now })
+      expect(verify).toThrow(expect.objectContaining({ code: 'E_SIGNATURE_INVALID' }))
+    }
+  })
+})
+
+describe('a request', () => {
+  test('that the standard library signed verifies, whatever the body and the secret', () => {
+    fc.assert(
+      fc.property(anyBody, anySecret, fc.stringMatching(/^[\w-]{1,128}$/), (body, secret, id) => {
+        const format = secret.startsWith('whsec_') ? undefined : ({ format: 'raw' } as const)
+        const headers = {
+          'webhook-id': id,
+          'webhook-timestamp': String(NOW_SECONDS),
+          'webhook-signature': new Webhook(secret, format).sign(id, NOW, body),
+        }
+        const expected = { id, event: null, timestamp: NOW, payload: JSON.parse(body) }
+        expect(verified({ body, headers, secret })).toEqual(expected)
+        expect(verified({ body: Buffer.from(body), headers: new Headers(headers), secret: [OWN, secret] })).toEqual(
+          expected,
+        )
+      }),
+    )
+  })
+
+  test('is refused for any byte of the body that is another', () => {
+    const edit = fc.record({ at: fc.nat(), by: fc.integer({ min: 1, max: 255 }) })
+    fc.assert(
+      fc.property(anyBody, anySecret, edit, (body, secret, { at, by }) => {
+        const bytes = Buffer.from(body)
+        const place = at % bytes.length
+        bytes[place] = (bytes[place] ?? 0) ^ by
+        const headers = headersOf([secret], body)
+        expect(() => verified({ body: bytes, headers, secret })).toThrow(/no signature fits/)
+      }),
+    )
+  })
+
+  test('is refused for any byte that is missing, or one too many', () => {
+    const bytes = Buffer.from(BODY)
+    for (let at = 0; at < bytes.length; at++) {
+      const [head, tail] = [bytes.subarray(0, at), bytes.subarray(at)]
+      expect(refusal({ body: Buffer.concat([head, tail.subarray(1)]) })).toMatch(/no signature fits/)
+      expect(refusal({ body: Buffer.concat([head, Buffer.from(' '), tail]) })).toMatch(/no signature fits/)
+    }
+  })
+
+  test('is refused for any character of its signed headers that is another', () => {
+    const headers: Record<string, string> = headersOf([OWN, SECRET])
+    for (const name of ['webhook-id', 'webhook-timestamp', 'webhook-signature']) {
+      const value = headers[name] ?? ''
+      // Of the signatures, in the one that the secret fits.
+      for (let at = name === 'webhook-signature' ? value.indexOf(' ') : 0; at < value.length; at++) {
+        for (const other of ['0', 'A', 'é', '']) {
+          if (other === value[at]) continue
+          refusal({ headers: { ...headers, [name]: value.slice(0, at) + other + value.slice(at + 1) } })
+        }
+      }
+    }
+  })
+
+  test('is refused with another secret', () => {
+    fc.assert(
+      fc.property(anyBody, anySecret, anySecret, (body, one, other) => {
+        fc.pre(one !== other)
+        const headers = headersOf([one], body)
+        expect(() => verified({ body, headers, secret: other })).toThrow(/no signature fits/)
+      }),
+    )
+  })
+
+  test('is refused when its text was parsed and written again', () => {
+    const body = '{ "tenantId": "acme", "amount": 1.0 }'
+    const headers = headersOf([SECRET], body)
+    expect(verified({ body, headers }).payload).toEqual({ tenantId: 'acme', amount: 1 })
+    expect(refusal({ body: JSON.stringify(JSON.parse(body)), headers })).toMatch(/not byte for byte/)
+  })
+
+  test('may have its body as text, as bytes, or as a part of a larger buffer', () => {
+    const around = Buffer.from(`<<${BODY}>>`)
+    const inside = new Uint8Array(around.buffer, around.byteOffset + 2, around.length - 4)
+    for (const body of [BODY, Buffer.from(BODY), new TextEncoder().encode(BODY), inside]) {
+      expect(verified({ body }).payload).toEqual({ tenantId: 'acme', name: 'Zoë' })
+    }
+  })
+})
+
+describe('the secrets of a receiver', () => {
+  test('may be several, while either side exchanges them', () => {
+    for (const [signing, trusted] of [
+      [[SECRET], [SECRET, OTHER]],
+      [[SECRET], [OTHER, SECRET]],
+      [[OTHER, SECRET], [SECRET]],
+      [
+        [OTHER, SECRET],
+        [OWN, SECRET],
+      ],
+      [[OWN, SECRET], [OWN]],
+    ] as const) {
+      expect(verified({ headers: headersOf(signing), secret: trusted }).id).toBe(ID)
+    }
+    expect(refusal({ headers: headersOf([SECRET, OWN]), secret: [OTHER] })).toMatch(/no signature fits/)
+  })
+
+  test.each([
+    ['no list', undefined],
+    ['an empty list', []],
+    ['an empty one', ''],
+    ['one that is empty beside a good one', [SECRET, '']],
+    ['what an environment without it gives', [undefined]],
+    ['a short one', 'short'],
+    ['one with the line feed of its file', `${SECRET}\n`],
+    ['one that lost its padding', SECRET.slice(0, -1)],
+  ])('that are none (%s) are a fault of the program, not of the request', (_words, secret) => {
+    const fault = outcome(() => verifyWebhook(BODY, headersOf(), secret as any, { now: NOW }))
+    expect(fault).toBeInstanceOf(TypeError)
+    expect(String(fault)).not.toContain(SECRET.slice(0, 20))
+  })
+})
+
+describe('the headers', () => {
+  test.each<[string, WebhookHeaders]>([
+    ['of a fetch request', new Headers(headersOf())],
+    ['of node:http', headersOf()],
+    [
+      'in capitals',
+      Object.fromEntries(Object.entries(headersOf()).map(([name, value]) => [name.toUpperCase(), value])),
+    ],
+    ['as lists of one', Object.fromEntries(Object.entries(headersOf()).map(([name, value]) => [name, [value]]))],
+  ])('may come as those %s', (_words, headers) => {
+    expect(verified({ headers })).toMatchObject({ id: ID, event: 'tenant.activated', timestamp: NOW })
+  })
+
+  test('need not name an event', () => {
+    expect(verified({ headers: { ...headersOf(), 'x-webhook-event': undefined } }).event).toBeNull()
+  })
+
+  describe.each(['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const)('%s', (name) => {
+    const value = headersOf()[name]
+
+    test.each<[string, WebhookHeaders]>([
+      ['left out', { ...headersOf(), [name]: undefined }],
+      ['an empty list', { ...headersOf(), [name]: [] }],
+      ['empty', { ...headersOf(), [name]: '' }],
+      ['left out of fetch headers', without(name)],
+    ])('is needed: %s', (_words, headers) => {
+      expect(refusal({ headers })).toBe(`the header ${name} is missing`)
+    })
+
+    test.each<[string, WebhookHeaders]>([
+      ['as a list', { ...headersOf(), [name]: [value, value] }],
+      ['in two spellings', { ...headersOf(), [name.toUpperCase()]: value }],
+      ['as node:http joins them', { ...headersOf(), [name]: `${value}, ${value}` }],
+      ['as fetch joins them', appended(name, value)],
+    ])('may not be repeated: %s', (_words, headers) => {
+      expect(refusal({ headers })).toBe(`the header ${name} comes more than once`)
+    })
+  })
+
+  test('name one event at most', () => {
+    expect(refusal({ headers: { ...headersOf(), 'x-webhook-event': ['a', 'b'] } })).toMatch(/more than once/)
+  })
+
+  test.each(['evt.1', '../1', 'a b', 'x'.repeat(129), 'é'])('the id %j is none', (id) => {
+    const signed = signatureHeaders({ deliveryId: id, timestampSeconds: NOW_SECONDS, body: BODY, secrets: [SECRET] })
+    expect(refusal({ headers: signed })).toBe('the header webhook-id is not that of a delivery')
+  })
+
+  test('cannot be cut in another place: what was the time and the body is no body', () => {
+    const body = '1767225600.5'
+    const { 'webhook-signature': signature } = headersOf([SECRET], body)
+    const shifted = { 'webhook-id': `${ID}.${NOW_SECONDS}`, 'webhook-timestamp': String(NOW_SECONDS) }
+    refusal({ body: '5', headers: { ...shifted, 'webhook-signature': signature } })
+  })
+})
+
+function without(name: string): Headers {
+  const headers = new Headers(headersOf())
+  headers.delete(name)
+  return headers
+}
+
+function appended(name: string, value: string): Headers {
+  const headers = new Headers(headersOf())
+  headers.append(name, value)
+  return headers
+}
+
+describe('the time', () => {
+  test.each([
+    ' 1767225600',
+    '1767225600 ',
+    '1767225600.0',
+    '1767225600.5',
+    '1.7672256e9',
+    '+1767225600',
+    '-1767225600',
+    '01767225600',
+    '0x69556e80',
+    '1767225600000000',
+    '1_767_225_600',
+    '１７６７２２５６００',
+    'NaN',
+    'Infinity',
+    '2026-01-01T00:00:00Z',
+  ])('%j is none, even if it is signed', (timestamp) => {
+    const signed = signatureHeaders({
+      deliveryId: ID,
+      timestampSeconds: timestamp as any,
+      body: BODY,
+      secrets: [SECRET],
+    })
+    expect(refusal({ headers: signed })).toBe('the header webhook-timestamp is not in whole seconds')
+  })
+
+  test.each([
+    [undefined, -300, undefined],
+    [undefined, 300, undefined],
+    [undefined, -301, /too new: signed 301 s from now, allowed are 300 s/],
+    [undefined, 301, /too old: signed 301 s ago, allowed are 300 s/],
+    [0, 0, undefined],
+    [0, 1, /too old/],
+    [0, -1, /too new/],
+    [3_600, 3_600, undefined],
+    [3_600, 3_601, /too old/],
+  ])('with a tolerance of %s s, %s s later', (toleranceSeconds, later, why) => {
+    const given = { options: { toleranceSeconds, now: new Date((NOW_SECONDS + later) * 1000) } }
+    if (why === undefined) expect(verified(given).timestamp).toEqual(NOW)
+    else expect(refusal(given)).toMatch(why)
+  })
+
+  test('is that of the machine when none is given', () => {
+    const seconds = Math.floor(Date.now() / 1000)
+    expect(verifyWebhook(BODY, headersOf([SECRET], BODY, seconds), SECRET).id).toBe(ID)
+    expect(outcome(() => verifyWebhook(BODY, headersOf(), SECRET))).toMatchObject({ code: 'E_SIGNATURE_INVALID' })
+  })
+
+  test('lets nothing through when the clock, or the tolerance, is no number', () => {
+    refusal({ options: { now: new Date(Number.NaN) } })
+    refusal({ options: { toleranceSeconds: Number.NaN } })
+    refusal({ options: { toleranceSeconds: -1 } })
+  })
+})
+
+describe('what is no request', () => {
+  test.each([
+    ['what a parser made of the body', { tenantId: 'acme' }],
+    ['nothing', undefined],
+    ['null', null],
+  ])('%s is a fault of the program', (_words, body) => {
+    const fault = outcome(() => verifyWebhook(body as any, headersOf(), SECRET, { now: NOW }))
+    expect(fault).toBeInstanceOf(TypeError)
+    expect(String(fault)).toMatch(/raw body/)
+  })
+
+  test('what was signed and is not JSON is told as that', () => {
+    const fault = outcome(() => verified({ body: 'not JSON', headers: headersOf([SECRET], 'not JSON') }))
+    expect(fault).toBeInstanceOf(SyntaxError)
+  })
+})
+
+function outcome(run: () => unknown): unknown {
+  try {
+    return run()
+  } catch (error) {
+    return error
+  }
+}
+
+test('a receiver loads three files of ours, and nothing else', () => {
+  const loaded = new Set<string>()
+  const load = (file: string) => {
+    loaded.add(file)
+    const text = file.startsWith('/') ? readFileSync(file, 'utf8') : ''
+    for (const [, type, from = ''] of text.matchAll(/^(?:import|export) (type )?[^'"]*? from '([^']+)'/gm)) {
+      const target = from.startsWith('.') ? join(dirname(file), from) : from
+      if (type === undefined && !loaded.has(target)) load(target)
+    }
+  }
+  load(join(import.meta.dirname, 'verify.ts'))
+  expect([...loaded].map((file) => file.replace(/^.*\/src\//, '')).sort()).toEqual([
+    'kernel/errors.ts',
+    'node:crypto',
+    'satellites/webhooks/signing.ts',
+    'satellites/webhooks/verify.ts',
+  ])
+})

@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { verifyWebhook } from './verify.ts'
+import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+
+let opened: TestTenancy<WebhooksSatellites>
+let tenancy: WebhooksTenancy
+let receiver: Receiver
+
+beforeAll(async () => {
+  opened = await openWebhooks(inject('postgresUrl'))
+  tenancy = opened.tenancy
+  receiver = await startReceiver()
+})
+afterAll(async () => {
+  await receiver.close()
+  await opened.end()
+})
+
+describe('a dispatched event', () => {
+  test('arrives at its subscriber as it was dispatched, signed, and its attempt is kept', async () => {
+    const id = await anyTenant(tenancy)
+    const { webhookId, secret } = await tenancy.webhooks.create(id, { url: `${receiver.url}/a`, events: ['order.*'] })
+    const [deliveryId = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', { amount: 12.5, name: 'Ünï' })
+    const detail = await eventually(async () => {
+      const delivery = await tenancy.webhooks.delivery(id, webhookId, deliveryId)
+      expect(delivery).toMatchObject({ state: 'delivered', attemptCount: 1, lastStatus: 200, nextRetryAt: null })
+      return delivery
+    })
+    const [received] = receiver.received.filter(({ path }) => path === '/a')
+    expect(received?.body).toBe('{"amount":12.5,"name":"Ünï"}')
+    expect(received?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'x-webhook-event': 'order.paid',
+      'x-delivery-id': deliveryId,
+      'webhook-id': deliveryId,
+    })
+    expect(verifyWebhook(received?.body ?? '', received?.headers ?? {}, secret)).toMatchObject({
+      id: deliveryId,
+      event: 'order.paid',
+      payload: { amount: 12.5, name: 'Ünï' },
+    })
+    expect(detail.payload).toEqual({ amount: 12.5, name: 'Ünï' })
+    expect(detail.explanation).toMatch(/^Delivered at .* after one attempt; the answer was 200\.$/)
+    expect(detail.attempts).toMatchObject([{ number: 1, status: 200, error: null, address: '127.0.0.1' }])
+    expect(detail.attempts[0]?.requestHeaders['x-webhook-signature']).toBe(received?.headers['x-webhook-signature'])
+    expect(JSON.stringify(detail)).not.toContain(secret)
+  })
+})

@@ -1,0 +1,247 @@
+/**
+ * What the satellite can do: keep subscriptions, dispatch events to them, and say what became of each delivery. How a delivery goes
+ * is told in delivery.ts, who claims it in functions.ts, who sends it in courier.ts.
+ */
+import { LRUCache } from 'lru-cache'
+import type { z } from 'zod'
+import { recordChange } from '../../kernel/changes.ts'
+import type { EventType } from '../../kernel/events.ts'
+import type { QueueCounts } from '../../kernel/jobs.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { PageOf } from '../../kernel/page.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { assertTenantExists } from '../../tenants/existing.ts'
+import { Catalogue } from './catalogue.ts'
+import { Courier, type CourierOptions } from './courier.ts'
+import { Deliveries, type DeliveryFilter } from './deliveries.ts'
+import type { Delivery, DeliveryDetail } from './delivery.ts'
+import { Dispatch } from './dispatch.ts'
+import { WebhookDisabled } from './errors.ts'
+import { EventName } from './event-names.ts'
+import { WebhookDeliveryFailed } from './events.ts'
+import { Listener } from './listener.ts'
+import type { Options } from './options.ts'
+import { Partitions } from './partitions.ts'
+import { forgetTenant } from './purge.ts'
+import { type Claimed, DeliveryQueue, type Settled, type Settlement } from './queue.ts'
+import type { ReplayWindow } from './replay-window.ts'
+import { WebhookSeries } from './series.ts'
+import type {
+  NewSubscription,
+  Rotation,
+  Subscription,
+  SubscriptionChange,
+  SubscriptionWithSecret,
+} from './subscription.ts'
+import { type Owner, type PageWish, Subscriptions } from './subscriptions.ts'
+
+import { type TailedAttempt, type TailWish, tail } from './tail.ts'
+
+const DAY_MS = 86_400_000
+/** With nothing but failures for so long a subscription is disabled. */
+const FAILING_FOR_MS = 5 * DAY_MS
+const SECRETS_KEPT = 1_000
+const TEST_EVENT = 'webhook.test'
+
+export class Webhooks {
+  readonly catalogue: Catalogue
+  readonly partitions: Partitions
+  readonly series = new WebhookSeries()
+  readonly #kernel: Kernel
+  readonly #options: Options
+  readonly #subscriptions: Subscriptions
+  readonly #deliveries: Deliveries
+  readonly #dispatch: Dispatch
+  readonly #queue: DeliveryQueue
+  readonly #courier: Courier
+  readonly #opened = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
+
+  constructor(kernel: Kernel, options: Options) {
+    this.#kernel = kernel
+    this.#options = options
+    const wake = () => this.#courier.wake()
+    this.catalogue = new Catalogue(kernel.events)
+    this.partitions = new Partitions(kernel, options.retentionDays)
+    this.#subscriptions = new Subscriptions(kernel)
+    this.#deliveries = new Deliveries(kernel, this.#subscriptions, options.maxAttempts, wake)
+    this.#dispatch = new Dispatch(kernel, wake)
+    this.#queue = new DeliveryQueue(kernel.database, kernel.clock)
+    this.#courier = this.courier(kernel.egress)
+  }
+
+  /** @param owner a tenant's id, or null for the host's own, which hear of all tenants; the newest first */
+  list(owner: Owner, page: PageWish): Promise<PageOf<Subscription>> {
+    return this.#subscriptions.list(owner, page)
+  }
+
+  async get(owner: Owner, webhookId: string): Promise<Subscription> {
+    return this.#subscriptions.get(owner, webhookId)
+  }
+
+  /** Answers its secret, this once. `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, or a 400. */
+  create(owner: Owner, request: z.input<typeof NewSubscription>): Promise<SubscriptionWithSecret> {
+    return this.#subscriptions.create(owner, request)
+  }
+
+  /** What is left out stays. `enabled: true` begins anew after it was disabled. */
+  update(owner: Owner, webhookId: string, request: z.input<typeof SubscriptionChange>): Promise<Subscription> {
+    return this.#subscriptions.update(owner, webhookId, request)
+  }
+
+  delete(owner: Owner, webhookId: string): Promise<void> {
+    return this.#subscriptions.delete(owner, webhookId)
+  }
+
+  /** Answers the new secret, this once; the one before signs too until its grace is over. */
+  rotateSecret(owner: Owner, webhookId: string, request?: z.input<typeof Rotation>): Promise<SubscriptionWithSecret> {
+    return this.#subscriptions.rotateSecret(owner, webhookId, request)
+  }
+
+  /**
+   * Sends an event of a tenant to all who subscribed to it. Inside `tenancy.transaction` its rows join the host's own: it is sent
+   * when that commits, and never if it does not. Answers the ids of the deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it
+   * is deleted, or a 400.
+   */
+  dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
+    return this.#dispatch.dispatch(tenantId, event, payload)
+  }
+
+  /** Tenantry's own events, under their dotted names. */
+  bridge(type: EventType, event: Readonly<Record<string, unknown>>): Promise<void> {
+    return this.#dispatch.bridge(type, event)
+  }
+
+  /** Sends an event to one subscription alone, whatever it names; `E_WEBHOOK_DISABLED`. */
+  async test(owner: Owner, webhookId: string, event: string = TEST_EVENT): Promise<Delivery> {
+    const { database, clock, events } = this.#kernel
+    const name = parsed(EventName, event, 'event')
+    return database.transaction(async () => {
+      const { id, tenantId } = await this.#subscriptions.row(owner, webhookId)
+      const payload = { test: true, event: name, tenantId, occurredAt: clock.now().toISOString() }
+      const deliveryId = await this.#dispatch.toOne(tenantId, id, name, payload)
+      if (!deliveryId) throw WebhookDisabled('The subscription is disabled; set enabled to true first, then try again.')
+      const target = `webhook:${id}`
+      await recordChange(events, { action: 'webhooks.test', tenantId, target, after: { event: name, deliveryId } })
+      return this.#deliveries.short(webhookId, deliveryId)
+    })
+  }
+
+  /** The newest first. */
+  deliveries(owner: Owner, webhookId: string, filter: DeliveryFilter): Promise<PageOf<Delivery>> {
+    return this.#deliveries.list(owner, webhookId, filter)
+  }
+
+  /** With its body, every attempt, and why it is where it is. */
+  delivery(owner: Owner, webhookId: string, deliveryId: string): Promise<DeliveryDetail> {
+    return this.#deliveries.get(owner, webhookId, deliveryId)
+  }
+
+  /**
+   * Sends it again, under the same id and with a fresh budget of attempts; one that waits for its next attempt is tried at once, and
+   * one that is on its way is left as it is. `E_DELIVERY_NOT_FOUND`, `E_WEBHOOK_DISABLED`.
+   */
+  replay(owner: Owner, webhookId: string, deliveryId: string): Promise<Delivery> {
+    return this.#deliveries.replay(owner, webhookId, deliveryId)
+  }
+
+  /** Replays all that failed of what was dispatched in a window; with `dryRun` only says how many. */
+  replayFailed(owner: Owner, webhookId: string, request?: z.input<typeof ReplayWindow>): Promise<{ count: number }> {
+    return this.#deliveries.replayFailed(owner, webhookId, request)
+  }
+
+  settled(delivery: Delivery, signal: AbortSignal): Promise<Delivery> {
+    return this.#deliveries.settled(delivery, signal)
+  }
+
+  /** Sends what is due, until nothing is; answers how many requests that were. Any number may do so at once. */
+  retry(signal?: AbortSignal): Promise<number> {
+    return this.#courier.pass(signal)
+  }
+
+  /** Begins to send what is dispatched, here or in other processes. */
+  async work(): Promise<void> {
+    await this.partitions.keep()
+    await this.#courier.start()
+  }
+
+  /** There may be something to send. */
+  wake(): void {
+    this.#courier.wake()
+  }
+
+  stop(): Promise<void> {
+    return this.#courier.stop()
+  }
+
+  /** Events of a tenant, sent to an address of this machine for as long as somebody listens. */
+  async listen(tenantId: string, url: string, events: readonly string[]): Promise<Listener> {
+    await assertTenantExists(this.#kernel.database, tenantId)
+    return Listener.open(
+      { kernel: this.#kernel, subscriptions: this.#subscriptions, webhooks: this },
+      tenantId,
+      url,
+      events,
+    )
+  }
+
+  /** A tenant's attempts as they are made; `E_TENANT_NOT_FOUND`. */
+  tail(tenantId: string, wish: TailWish): AsyncGenerator<TailedAttempt> {
+    return tail(this.#kernel, tenantId, wish)
+  }
+
+  queues(tenantId?: string): Promise<QueueCounts[]> {
+    return this.#queue.counts(tenantId)
+  }
+
+  /** Removes what a purged tenant had; what the host's own subscriptions hear of it is the host's. */
+  forget(tenantId: string): Promise<void> {
+    return forgetTenant(this.#kernel.database, tenantId)
+  }
+
+  /** A worker of its own. @param listener it sends for nobody else, and there */
+  courier(
+    egress: Kernel['egress'],
+    listener?: CourierOptions['listener'],
+    settled?: (of: Settlement) => void,
+  ): Courier {
+    return new Courier(
+      {
+        kernel: this.#kernel,
+        egress,
+        secretsOf: (delivery) => this.#secretsOf(delivery),
+        settled: (settlement, outcome) => {
+          settled?.(settlement)
+          this.#settled(settlement, outcome)
+        },
+      },
+      { ...this.#options, ...(listener ? { listener } : {}) },
+    )
+  }
+
+  #secretsOf({ webhookId, secret, previousSecret, previousUntil }: Claimed): readonly string[] {
+    const isRotating = previousUntil !== null && previousUntil > this.#kernel.clock.now()
+    const key = isRotating ? `${secret} ${previousSecret}` : secret
+    let opened = this.#opened.get(key)
+    if (!opened) {
+      opened = this.#subscriptions.openSecrets({ id: webhookId, secret, previousSecret, previousUntil })
+      this.#opened.set(key, opened)
+    }
+    return opened
+  }
+
+  #settled({ delivery, verdict, status, isBlamed }: Settlement, { failingSince }: Settled): void {
+    const { events, clock, log } = this.#kernel
+    const now = clock.now().getTime()
+    this.series.add(verdict.state, (now - delivery.createdAt.getTime()) / 1_000)
+    const { webhookId, tenantId, event, attemptCount } = delivery
+    const isFailing = isBlamed && failingSince !== null && now - failingSince.getTime() >= FAILING_FOR_MS
+    const reason = verdict.disables ?? (isFailing ? 'failing' : null)
+    const then = async () => {
+      if (reason) await this.#subscriptions.disable(webhookId, reason)
+      if (verdict.state !== 'failed' || !events.isHeard(WebhookDeliveryFailed)) return
+      const told = { tenantId, webhookId, deliveryId: delivery.id, event, attemptCount: attemptCount + 1 }
+      await events.publish(WebhookDeliveryFailed, { ...told, lastStatus: status })
+    }
+    then().catch((error) => log.error({ err: error, webhookId }, 'what follows a failed delivery could not be done'))
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * A receiver of webhooks: an HTTP server on loopback that keeps what it was sent and answers as it is told.
+ *
+ *   const receiver = await startReceiver()
+ *   receiver.answers(() => ({ status: 503 }))
+ */
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface Received {
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+}
+
+export interface ReceiverAnswer {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+/** Answers, or with undefined has answered, or never will, by itself. */
+export type Answering = (received: Received, response: ServerResponse) => ReceiverAnswer | undefined
+
+export interface Receiver {
+  readonly url: string
+  readonly received: readonly Received[]
+  answers(how: Answering): void
+  close(): Promise<void>
+}
+
+export async function startReceiver(how: Answering = () => ({})): Promise<Receiver> {
+  const received: Received[] = []
+  let answering = how
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      const one = { path: request.url ?? '', headers: request.headers, body: Buffer.concat(chunks).toString() }
+      received.push(one)
+      const answer = answering(one, response)
+      if (!answer) return
+      const { status = 200, headers = {}, body = '' } = answer
+      response.writeHead(status, headers).end(body)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    received,
+    answers(next) {
+      answering = next
+    },
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}

@@ -1,0 +1,153 @@
+/** docs/receiving-webhooks.md: its TypeScript is the programs in examples/webhook-receiver, which are started and sent signed requests. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { uuidv7 } from '../src/kernel/ids.ts'
+import { newSecret } from '../src/satellites/webhooks/secret.ts'
+import { signatureHeaders } from '../src/satellites/webhooks/signing.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const PROGRAMS = ['node', 'express'] as const
+const START_TIMEOUT_MS = 30_000
+const [SECRET, BEFORE] = [newSecret(), 'a-secret-that-came-before']
+
+interface Receiver {
+  readonly child: ChildProcess
+  readonly url: string
+  output(): string
+}
+
+interface Sent {
+  readonly id?: string
+  /** What is signed, and sent unless `body` is another. */
+  readonly payload?: unknown
+  readonly body?: string
+  readonly secrets?: readonly string[]
+  readonly secondsAgo?: number
+  readonly without?: string
+}
+
+let directory: string
+let receiver: Receiver
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-receiver-'))
+})
+afterAll(() => rm(directory, { recursive: true, force: true }))
+afterEach(() => void receiver.child.kill('SIGKILL'))
+
+describe.each(PROGRAMS)('examples/webhook-receiver/%s.ts', (program) => {
+  beforeEach(async () => {
+    receiver = await start(program)
+  })
+
+  test('is what the guide shows', async () => {
+    const guide = await readFile(join(ROOT, 'docs/receiving-webhooks.md'), 'utf8')
+    expect(guide).toContain(`\`\`\`ts\n${await readFile(source(program), 'utf8')}\`\`\``)
+  })
+
+  test('takes in what is signed, once however often it comes', async () => {
+    const [id, payload] = [uuidv7(), { tenantId: 'acme', name: 'Zoë \u2028 用户' }]
+    expect(await Promise.all([send({ id, payload }), send({ id, payload })])).toEqual([204, 204])
+    expect(await send({ id, payload, secondsAgo: 200 })).toBe(204)
+    expect(await send({ payload: 'the last one' })).toBe(204)
+    await toldOf('the last one')
+    expect(receiver.output().split(`tenant.activated ${JSON.stringify(payload)}\n`)).toHaveLength(2)
+  })
+
+  test('goes on while a secret is exchanged, on either side first', async () => {
+    for (const secrets of [[BEFORE], [SECRET, BEFORE], [newSecret(), SECRET], [SECRET]]) {
+      expect(await send({ secrets })).toBe(204)
+    }
+  })
+
+  test.each<[string, Sent]>([
+    ['signed with another secret', { secrets: [newSecret()] }],
+    ['changed', { body: '{"tenantId":"globex"}' }],
+    ['written anew', { payload: { a: 1, b: 2 }, body: '{ "a": 1, "b": 2 }' }],
+    ['emptied', { body: '' }],
+    ['six minutes old', { secondsAgo: 360 }],
+    ['six minutes ahead', { secondsAgo: -360 }],
+    ['without an id', { without: 'webhook-id' }],
+    ['without a time', { without: 'webhook-timestamp' }],
+    ['without a signature', { without: 'webhook-signature' }],
+  ])('refuses what is %s', async (_words, request) => {
+    expect(await send(request)).toBe(401)
+    expect(await send({ payload: 'a good one' })).toBe(204)
+    await toldOf('a good one')
+    expect(receiver.output().match(/^tenant\.activated/gm)).toHaveLength(1)
+  })
+
+  test('takes in a large one, and refuses one that is too large', async () => {
+    expect(await send({ payload: 'x'.repeat(1_000_000) })).toBe(204)
+    expect(await send({ payload: 'x'.repeat(1_100_000) })).toBe(413)
+    expect(await send({})).toBe(204)
+  })
+
+  test('ends by itself on SIGTERM', async () => {
+    receiver.child.kill('SIGTERM')
+    if (receiver.child.exitCode === null) await once(receiver.child, 'exit')
+    expect(receiver.child).toMatchObject({ exitCode: 0, signalCode: null })
+  })
+})
+
+test('what the first of them has answered with 204 survives its being killed, and so does that it is done', async () => {
+  const database = join(directory, `${uuidv7()}.db`)
+  const ids = Array.from({ length: 50 }, () => uuidv7())
+  receiver = await start('node', database)
+  for (const id of ids) expect(await send({ id, payload: id })).toBe(204)
+  receiver.child.kill('SIGKILL')
+  await once(receiver.child, 'exit')
+  const before = receiver.output()
+
+  receiver = await start('node', database)
+  for (const id of ids) expect(await send({ id, payload: id })).toBe(204)
+  expect(await send({ payload: 'the last one' })).toBe(204)
+  await toldOf('the last one')
+  const times = ids.map((id) => (before + receiver.output()).split(`"${id}"`).length - 1)
+  // At least once: it may be killed between the work and the note of it.
+  expect(times.every((count) => count === 1 || count === 2)).toBe(true)
+  expect(times.filter((count) => count === 2).length).toBeLessThanOrEqual(1)
+})
+
+const source = (program: string) => join(ROOT, 'examples/webhook-receiver', `${program}.ts`)
+
+const toldOf = (payload: string) =>
+  vi.waitUntil(() => receiver.output().includes(`tenant.activated "${payload}"\n`), { timeout: 10_000 })
+
+/** Answers the status. */
+async function send(request: Sent): Promise<number> {
+  const { id = uuidv7(), payload = { tenantId: 'acme' }, secrets = [SECRET], secondsAgo = 0 } = request
+  const signed = JSON.stringify(payload)
+  const timestampSeconds = Math.floor(Date.now() / 1000) - secondsAgo
+  const headers = new Headers({
+    'content-type': 'application/json',
+    'x-webhook-event': 'tenant.activated',
+    'x-delivery-id': id,
+    ...signatureHeaders({ deliveryId: id, timestampSeconds, body: signed, secrets }),
+  })
+  if (request.without) headers.delete(request.without)
+  const response = await fetch(`${receiver.url}/webhooks`, { method: 'POST', headers, body: request.body ?? signed })
+  await response.body?.cancel()
+  return response.status
+}
+
+/** Resolves when the program has printed where it serves. */
+async function start(program: string, database = ':memory:'): Promise<Receiver> {
+  const child = spawn(process.execPath, ['--conditions=tenantry-source', source(program)], {
+    env: { ...process.env, WEBHOOK_SECRETS: `${SECRET} ${BEFORE}`, WEBHOOK_DATABASE: database, PORT: '0' },
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (text) => {
+      output += text
+    })
+  }
+  const url = () => /^http:\/\/\S+$/m.exec(output)?.[0]
+  await vi.waitUntil(() => url() !== undefined || child.exitCode !== null, { timeout: START_TIMEOUT_MS })
+  const at = url()
+  if (!at) throw new Error(`examples/webhook-receiver/${program}.ts did not start:\n${output}`)
+  return { child, url: at, output: () => output }
+}
