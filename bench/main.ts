@@ -23,6 +23,8 @@ import { quotaStores } from './cases/quota-stores.ts'
 import { scopedReads } from './cases/scoped-reads.ts'
 import { scrape } from './cases/scrape.ts'
 import { start } from './cases/start.ts'
+import { webhookLatency } from './cases/webhook-latency.ts'
+import { webhookSending } from './cases/webhook-sending.ts'
 import type { Case, Result } from './measure.ts'
 import { printed, write } from './report.ts'
 
@@ -40,6 +42,8 @@ const cases: readonly Case[] = [
   quotaConsume,
   quotaRoute,
   quotaStores,
+  webhookSending,
+  webhookLatency,
   backups,
   paging,
   scrape,

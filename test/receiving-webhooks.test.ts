@@ -36,7 +36,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-receiver-'))
 })
 afterAll(() => rm(directory, { recursive: true, force: true }))
-afterEach(() => void receiver.child.kill('SIGKILL'))
+afterEach(() => void receiver?.child.kill('SIGKILL'))
 
 describe.each(PROGRAMS)('examples/webhook-receiver/%s.ts', (program) => {
   beforeEach(async () => {

@@ -113,7 +113,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    this.#fail(failureOf(error, this.#lane.stage), (error as { address?: string }).address)
+    this.#fail(failureOf(error, this.#lane.stage))
   }
 
   #answer(isCut: boolean): void {
@@ -123,10 +123,10 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
     this.#settle(exchanged, this.#lane.address, !isCut)
   }
 
-  #fail(failure: Failure, address?: string): void {
+  #fail(failure: Failure): void {
     if (this.#isOver) return
     const exchanged = { ...NO_ANSWER, ...failure }
-    this.#settle(exchanged, this.#lane.address ?? address ?? null, false)
+    this.#settle(exchanged, this.#lane.address ?? failure.address ?? null, false)
   }
 
   #settle(exchanged: Omit<Exchanged, 'address' | 'durationMs'>, address: string | null, canBeKept: boolean): void {

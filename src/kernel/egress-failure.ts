@@ -2,9 +2,13 @@
  * Why an exchange has no answer, in words of ours that stay the same and name nobody, and whether the failure is ours: then
  * it says nothing of the receiver. What cannot be told is the receiver's, but for a name that could not be looked up.
  */
+import { errors } from 'undici'
+
 export interface Failure {
   readonly error: string
   readonly isOurs: boolean
+  /** That refused to be reached. */
+  readonly address?: string | undefined
 }
 
 /** How far a connection is. */
@@ -68,14 +72,13 @@ export class FailureError extends Error {
 export function failureOf(error: unknown, stage: Stage): Failure {
   if (error instanceof FailureError) return error.failure
   if (error instanceof AggregateError) return ofSeveral(error.errors.map((each) => failureOf(each, stage)))
-  const { code, message } = error as NodeJS.ErrnoException
-  if (code === undefined) return ours('failed')
+  const { code = '', message, address } = error as NodeJS.ErrnoException & { address?: string }
+  if (error instanceof errors.HTTPParserError) return PROTOCOL
   if (code === 'UND_ERR_SOCKET' && message.startsWith('bad ')) return PROTOCOL // a response, or an upgrade, that nobody asked for
   const known = OF_CODE[code]
-  if (known) return known
-  if (code.startsWith('HPE_')) return PROTOCOL
+  if (known) return { ...known, address }
   if (stage === 'securing' || code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return TLS
-  return theirs('failed')
+  return code ? theirs('failed') : ours('failed')
 }
 
 /** Each address was tried: what one of them did says more than that we have no way to the others. */

@@ -17,7 +17,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { Listening } from '../../kernel/notifications.ts'
 import { verdictOn } from './delivery.ts'
 import { CHANNEL } from './functions.ts'
-import { type Claimed, DeliveryQueue, type Settled, type Settlement } from './queue.ts'
+import { type Claimed, DeliveryQueue, type Offer, type Settled, type Settlement } from './queue.ts'
 import { type Exchange, exchangeOf, notSent, requestFor } from './request.ts'
 
 /** For what happens between the end of a request and the end of its lease. */
@@ -103,6 +103,27 @@ export class Courier {
     this.#pump()
   }
 
+  /** Room for what is dispatched here and need not be looked for: half of it, so that what waits elsewhere has the other half. */
+  offer(): Offer | undefined {
+    const { concurrency, perSubscription, perTenant, listener } = this.#options
+    const wanted = Math.min(concurrency, Math.ceil(this.#options.claim / 2)) - this.#held
+    if (!this.#isRunning || listener || wanted < 1) return undefined
+    this.#held += wanted
+    const madeAt = performance.now()
+    return { claim: randomUUID(), wanted, leaseMs: this.#leaseMs, perSubscription, perTenant, madeAt }
+  }
+
+  /** What came of an offer; those that it had room for and did not come are free again. */
+  take({ wanted, leaseMs, madeAt }: Offer, deliveries: readonly Claimed[]): void {
+    if (!this.#isRunning) {
+      void this.#giveBack(deliveries).then(() => this.#released(wanted))
+      return
+    }
+    for (const delivery of deliveries) this.#waiting.push({ delivery, leaseEndsAt: madeAt + leaseMs })
+    this.#begin()
+    this.#released(wanted - deliveries.length)
+  }
+
   /** Sends what is due, until nothing is; answers how many requests that were. Beside whoever else does. */
   async pass(signal?: AbortSignal): Promise<number> {
     const before = this.#count
@@ -142,14 +163,18 @@ export class Courier {
     })
   }
 
+  get #leaseMs(): number {
+    return LEASE_IN_TIMEOUTS * this.#options.timeoutMs + MARGIN_MS
+  }
+
   get #hasRoom(): boolean {
     const room = this.#options.claim - this.#held
     return this.#isRunning && room >= Math.ceil(this.#options.claim / 4)
   }
 
   async #claimWhatThereIs(): Promise<void> {
-    const { claim, perSubscription, perTenant, timeoutMs, listener } = this.#options
-    const leaseMs = LEASE_IN_TIMEOUTS * timeoutMs + MARGIN_MS
+    const { claim, perSubscription, perTenant, listener } = this.#options
+    const leaseMs = this.#leaseMs
     while (this.#isWoken && this.#hasRoom) {
       this.#isWoken = false
       const askedAt = performance.now()

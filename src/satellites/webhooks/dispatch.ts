@@ -1,6 +1,7 @@
 /**
  * Dispatching: one message, and one delivery for each subscription that it fits, as rows of the transaction in progress, which
- * wake the workers when it commits. Outside of a transaction, what is dispatched in the same moment goes as one.
+ * wake the workers when it commits. Outside of a transaction, what is dispatched in the same moment goes as one, and what this
+ * process has room for it sends as soon as that is committed.
  *
  * The body is serialised here, once; these bytes are what is sent, at every attempt.
  */
@@ -15,6 +16,7 @@ import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantDeleted } from '../../tenants/events.ts'
 import { shiftMs } from './database-time.ts'
 import { dottedName, EventName, patternsFor } from './event-names.ts'
+import type { Claimed, Offer } from './queue.ts'
 
 const MAX_BODY_BYTES = 1024 * 1024
 const MOST_AT_ONCE = 500
@@ -51,17 +53,25 @@ interface Dispatched {
   readonly deliveries: readonly string[]
 }
 
+/** Who sends: is told of what there is to send, and may take some of it at once. */
+export interface Sender {
+  wake(): void
+  /** What it would take of a dispatch that commits by itself; undefined: nothing now. */
+  offer(): Offer | undefined
+  /** @param offer the one that was made */
+  take(offer: Offer, deliveries: readonly Claimed[]): void
+}
+
 export class Dispatch {
   readonly #kernel: Kernel
-  readonly #wake: () => void
+  readonly #sender: Sender
   readonly #together: Gathering<Message, Dispatched>
 
-  /** @param wake is called when there is something to send */
-  constructor(kernel: Kernel, wake: () => void) {
+  constructor(kernel: Kernel, sender: Sender) {
     this.#kernel = kernel
-    this.#wake = wake
+    this.#sender = sender
     this.#together = new Gathering<Message, Dispatched>(
-      (messages) => kernel.database.outside(() => this.#insert(messages)),
+      (messages) => kernel.database.outside(() => this.#insertAndSend(messages)),
       { most: MOST_AT_ONCE, weight: { of: ({ body }) => body.length, most: MOST_BYTES_AT_ONCE } },
     )
   }
@@ -103,17 +113,30 @@ export class Dispatch {
 
   async #send(message: Message): Promise<Dispatched> {
     const { database } = this.#kernel
-    const sent = database.inTransaction ? (await this.#insert([message]))[0] : await this.#together.add(message)
-    return sent ?? { tenantStatus: null, deliveries: [] }
+    if (!database.inTransaction) return this.#together.add(message)
+    const { dispatched } = await this.#insert([message], undefined)
+    database.afterCommit(() => this.#sender.wake())
+    return dispatched[0] as Dispatched
   }
 
-  async #insert(messages: readonly Message[]): Promise<Dispatched[]> {
+  async #insertAndSend(messages: readonly Message[]): Promise<Dispatched[]> {
+    const offer = this.#sender.offer()
+    const { dispatched, taken, isLeft } = await this.#insert(messages, offer).catch((error) => {
+      if (offer) this.#sender.take(offer, [])
+      throw error
+    })
+    if (offer) this.#sender.take(offer, taken)
+    if (isLeft) this.#sender.wake()
+    return dispatched
+  }
+
+  async #insert(messages: readonly Message[], offer: Offer | undefined) {
     const { database, clock } = this.#kernel
     const { rows } = await database.sql(
       {
         name: 'dispatch-webhooks',
-        text: `select place, tenant_status, deliveries
-          from multitenancy.dispatch_webhooks($1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[])`,
+        text: `select * from multitenancy.dispatch_webhooks(
+          $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14)`,
       },
       [
         shiftMs(clock),
@@ -125,16 +148,45 @@ export class Dispatch {
         messages.map(({ createdMs }) => createdMs),
         messages.map(({ isFarewell }) => isFarewell),
         messages.map(({ onlyFor }) => onlyFor),
+        offer?.claim ?? null,
+        offer?.wanted ?? 0,
+        offer?.leaseMs ?? 0,
+        offer?.perSubscription ?? 0,
+        offer?.perTenant ?? 0,
       ],
     )
-    const dispatched: Dispatched[] = messages.map(() => ({ tenantStatus: null, deliveries: [] }))
-    for (const { place, tenant_status: tenantStatus, deliveries } of rows) {
-      dispatched[place - 1] = { tenantStatus, deliveries }
+    const dispatched = messages.map(() => ({ tenantStatus: null as string | null, deliveries: [] as string[] }))
+    const taken: Claimed[] = []
+    let isLeft = false
+    for (const row of rows) {
+      const of = dispatched[row.place - 1]
+      const message = messages[row.place - 1]
+      if (!of || !message) continue
+      of.tenantStatus = row.tenant_status
+      if (row.id === null) continue
+      of.deliveries.push(row.id)
+      if (row.is_taken && offer) taken.push(takenOf(row, message, offer.claim))
+      else isLeft = true
     }
-    if (dispatched.some(({ deliveries }) => deliveries.length > 0)) database.afterCommit(this.#wake)
-    return dispatched
+    return { dispatched, taken, isLeft }
   }
 }
+
+const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim: string): Claimed => ({
+  id: row.id,
+  claim,
+  webhookId: row.webhook_id,
+  tenantId,
+  event,
+  attemptCount: 0,
+  budgetStart: 0,
+  createdAt: new Date(createdMs),
+  body,
+  url: row.url,
+  secret: row.secret,
+  previousSecret: row.previous_secret,
+  previousUntil: row.previous_until,
+})
 
 function serialised(payload: object): string {
   let body: string

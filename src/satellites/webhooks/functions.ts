@@ -3,6 +3,10 @@
  * is one round trip, and so that claiming can hold a lock over several statements: whoever claims sees what the one before has
  * taken, and bounds are exact over all processes.
  *
+ * What is dispatched outside of a transaction, by a process that sends and has room, is claimed by it in the same statement: it is
+ * written once less, and need not be looked for. Only where nothing waits for the same subscription already, within the same
+ * bounds, and only if nobody else is claiming: else it waits in its place like anything else.
+ *
  * Time is the server's, moved by `shift_ms` (0 but in tests): processes need not agree on it.
  */
 
@@ -23,14 +27,33 @@ const PLANS = `set enable_seqscan = off set enable_hashjoin = off set enable_mer
   set search_path = multitenancy, pg_temp`
 
 export const functions = `
+create function webhooks_on_their_way() returns jsonb language sql ${PLANS} as $$
+  select coalesce(jsonb_object_agg(who, n), '{}') from (
+    select 'tenant ' || coalesce(tenant_id, '-') as who, count(*) as n
+    from webhook_deliveries where state = 'delivering' and not is_ready group by 1
+    union all
+    select 'webhook ' || webhook_id, count(*)
+    from webhook_deliveries where state = 'delivering' and not is_ready group by 1
+  ) sent
+$$;
+
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
-  created double precision[], may_be_deleted boolean[], only_for uuid[])
-returns table (place bigint, tenant_status text, deliveries uuid[]) language plpgsql ${PLANS} as $$
+  created double precision[], may_be_deleted boolean[], only_for uuid[],
+  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
+returns table (
+  place bigint, tenant_status text, id uuid, is_taken boolean, webhook_id uuid,
+  url text, secret text, previous_secret text, previous_until timestamptz)
+language plpgsql ${PLANS} as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
+  busy jsonb;
 begin
+  -- Whoever else is claiming takes what is left ready.
+  if wanted > 0 and pg_try_advisory_xact_lock(${CLAIM_LOCK}) then
+    busy := webhooks_on_their_way();
+  end if;
   return query
   with asked as (
     select a.*, t.status, t.purged_at
@@ -39,27 +62,47 @@ begin
     left join tenants t on t.id = a.tenant_id
   ), matched as (
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
-      overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id, s.id as webhook_id
+      coalesce(a.tenant_id, '-') as lane,
+      overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.listening_until
     from asked a cross join lateral (
-      select id, events from webhook_subscriptions
+      select * from webhook_subscriptions
       where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.may_be_deleted) and a.purged_at is null
         and enabled and deleted_at is null and (listening_until is null or listening_until > now_at)
       union all
-      select id, events from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
+      select * from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
+  ), lanes as (
+    select lane, webhook_id,
+      per_tenant - coalesce((busy ->> ('tenant ' || lane))::int, 0) as free_of_tenant,
+      per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
+    from (select distinct lane, webhook_id from matched where busy is not null and listening_until is null) all_lanes
+    -- Those who wait already come first.
+    where not exists (select from webhook_deliveries d
+      where d.is_ready and coalesce(d.tenant_id, '-') = lane and d.webhook_id = all_lanes.webhook_id)
+  ), judged as (
+    select m.*, coalesce(
+      row_number() over (order by place, webhook_id) <= wanted
+      and row_number() over (partition by lane order by place, webhook_id) <= free_of_tenant
+      and row_number() over (partition by webhook_id order by place) <= free_of_webhook, false) as is_taken
+    from matched m left join lanes using (lane, webhook_id)
   ), message as (
     insert into webhook_messages (id, tenant_id, event, body, created_at)
     select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
   ), delivery as (
-    insert into webhook_deliveries (id, message_id, webhook_id, tenant_id, event, state, is_ready, due_at, created_at)
-    select id, message_id, webhook_id, tenant_id, event, 'pending', true, now_at, created_at from matched
+    insert into webhook_deliveries (id, message_id, webhook_id, tenant_id, event, state, is_ready, due_at, claim, created_at)
+    select id, message_id, webhook_id, tenant_id, event, case when is_taken then 'delivering' else 'pending' end,
+      not is_taken, case when is_taken then now_at + lease_ms * interval '1 millisecond' else now_at end,
+      case when is_taken then claim_id end, created_at
+    from judged
   ), told as (
-    select pg_notify('${CHANNEL}', '') from matched limit 1
+    select pg_notify('${CHANNEL}', '') from judged where not is_taken limit 1
   )
   select a.place, case when a.purged_at is not null then 'purged' else a.status end,
-    array(select id from matched m where m.place = a.place)
-  from asked a left join told on true;
+    j.id, j.is_taken, j.webhook_id, j.url, j.secret, j.previous_secret, j.previous_until
+  from asked a left join told on true left join judged j on j.place = a.place
+  order by a.place;
 end $$;
 
 create function end_webhook_deliveries(lane text, of_webhook uuid, why text, now_at timestamptz, at_most int)
@@ -116,13 +159,7 @@ begin
     order by due_at limit ${DUE_AT_ONCE} for update skip locked) due
   where d.id = due.id;
 
-  select coalesce(jsonb_object_agg(who, n), '{}') into busy from (
-    select 'tenant ' || coalesce(tenant_id, '-') as who, count(*) as n
-    from webhook_deliveries where state = 'delivering' and not is_ready group by 1
-    union all
-    select 'webhook ' || webhook_id, count(*)
-    from webhook_deliveries where state = 'delivering' and not is_ready group by 1
-  ) sent;
+  busy := webhooks_on_their_way();
 
   loop
     exit when cardinality(ids) >= wanted;

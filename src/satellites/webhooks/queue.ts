@@ -28,13 +28,20 @@ export interface Claimed {
   readonly previousUntil: Date | null
 }
 
-export interface ClaimWish {
+/** How much of what is ready somebody would take, and for how long. */
+export interface Offer {
   /** Names the claim; no other has it. */
   readonly claim: string
   readonly wanted: number
   readonly leaseMs: number
+  /** On their way at once over all processes. */
   readonly perSubscription: number
   readonly perTenant: number
+  /** As `performance.now()` tells time. */
+  readonly madeAt: number
+}
+
+export interface ClaimWish extends Omit<Offer, 'madeAt'> {
   /** Whose turn it was last; tenants after it come first. */
   readonly afterTenant: string
   /** Of a listener: its own subscription, which nobody else sends for. */

@@ -1,5 +1,5 @@
 /**
- * For receivers: whether a request comes from who holds the secret, is fresh, and is as it was sent.
+ * For receivers: whether a request comes from whoever holds the secret, is fresh, and is as it was sent.
  *
  *   const { id, event, payload } = verifyWebhook(rawBody, request.headers, secret)
  *

@@ -15,7 +15,7 @@ import { Catalogue } from './catalogue.ts'
 import { Courier, type CourierOptions } from './courier.ts'
 import { Deliveries, type DeliveryFilter } from './deliveries.ts'
 import type { Delivery, DeliveryDetail } from './delivery.ts'
-import { Dispatch } from './dispatch.ts'
+import { Dispatch, type Sender } from './dispatch.ts'
 import { WebhookDisabled } from './errors.ts'
 import { EventName } from './event-names.ts'
 import { WebhookDeliveryFailed } from './events.ts'
@@ -60,11 +60,16 @@ export class Webhooks {
     this.#kernel = kernel
     this.#options = options
     const wake = () => this.#courier.wake()
+    const sender: Sender = {
+      wake,
+      offer: () => this.#courier.offer(),
+      take: (offer, deliveries) => this.#courier.take(offer, deliveries),
+    }
     this.catalogue = new Catalogue(kernel.events)
     this.partitions = new Partitions(kernel, options.retentionDays)
     this.#subscriptions = new Subscriptions(kernel)
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options.maxAttempts, wake)
-    this.#dispatch = new Dispatch(kernel, wake)
+    this.#dispatch = new Dispatch(kernel, sender)
     this.#queue = new DeliveryQueue(kernel.database, kernel.clock)
     this.#courier = this.courier(kernel.egress)
   }

@@ -1,0 +1,144 @@
+/**
+ * How soon a webhook arrives when nothing else happens, from the call of `dispatch` to the receiver, against a bare LISTEN/NOTIFY
+ * round trip and a bare POST after it; and how late a retry is.
+ */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { Agent } from 'undici'
+import type { Bench, Result } from '../measure.ts'
+import { PAYLOAD, type Sending, withWebhooks } from '../webhooks.ts'
+
+const TENANT = 'tenant-1'
+const PAUSE_MS = 15
+const RETRIED = 50
+
+export const webhookLatency = {
+  name: 'webhook latency',
+  run: ({ postgresUrl, quick }: Bench): Promise<Result[]> =>
+    withWebhooks(postgresUrl, 1, {}, async (tenancy, url) => {
+      const receiver = await startReceiver()
+      try {
+        const { webhookId } = await tenancy.webhooks.create(TENANT, { url: receiver.url, events: ['*'] })
+        const count = quick ? 50 : 500
+        const ours: number[] = []
+        const bare: number[] = []
+        const notified = await listening(url)
+        const agent = new Agent()
+        const post = async () => {
+          const { body } = await agent.request({ origin: receiver.url, path: '/', method: 'POST', body: '{}' })
+          await body.dump()
+        }
+        for (let n = 0; n < count + 20; n++) {
+          const one = await receiver.timed(() => tenancy.webhooks.dispatch(TENANT, 'invoice.paid', PAYLOAD))
+          await sleep(PAUSE_MS)
+          const other = await receiver.timed(async () => {
+            await notified.roundTrip()
+            await post()
+          })
+          await sleep(PAUSE_MS)
+          if (n < 20) continue
+          ours.push(one)
+          bare.push(other)
+        }
+        await agent.close()
+        await notified.close()
+        const against = 'a bare LISTEN/NOTIFY round trip and a bare POST'
+        const at = (share: number): Result => {
+          const [mine, theirs] = [percentile(ours, share), percentile(bare, share)]
+          const name = `webhook, dispatch to receipt, idle, ${share === 0.5 ? 'median' : 'p99'}`
+          return { name, against, unit: 'ms', ours: mine, reference: theirs, ratio: theirs / mine, goal: 0.5 }
+        }
+        return [at(0.5), at(0.99), await lateRetries(tenancy, webhookId, receiver)]
+      } finally {
+        await receiver.close()
+      }
+    }),
+}
+
+/** Milliseconds from the moment a retry was due. */
+async function lateRetries(tenancy: Sending, webhookId: string, receiver: Receiver): Promise<Result> {
+  receiver.status = 503
+  const ids: string[] = []
+  for (let n = 0; n < RETRIED; n++) ids.push(...(await tenancy.webhooks.dispatch(TENANT, 'invoice.paid', PAYLOAD)))
+  const due = new Map<string, number>()
+  while (due.size < RETRIED) {
+    await sleep(50)
+    for (const id of ids) {
+      const { nextRetryAt } = await tenancy.webhooks.delivery(TENANT, webhookId, id)
+      if (nextRetryAt) due.set(id, Date.parse(nextRetryAt))
+    }
+  }
+  receiver.status = 200
+  receiver.arrivals.clear()
+  while (receiver.arrivals.size < RETRIED) await sleep(50)
+  const late = ids.map((id) => (receiver.arrivals.get(id) ?? 0) - (due.get(id) ?? 0))
+  const isInTime = Math.max(...late) <= 1_000
+  return {
+    name: 'a retry is sent after it is due',
+    value: `median ${Math.round(percentile(late, 0.5))} ms, at most ${Math.round(Math.max(...late))} ms${isInTime ? '' : ', MISSED'}`,
+    goal: 'within 1 s',
+  }
+}
+
+interface Receiver {
+  readonly url: string
+  /** When each delivery came, as `Date.now()` tells time. */
+  readonly arrivals: Map<string, number>
+  status: number
+  /** Milliseconds from the call to the next request. */
+  timed(call: () => Promise<unknown>): Promise<number>
+  close(): Promise<void>
+}
+
+async function startReceiver(): Promise<Receiver> {
+  let arrived = (_at: number) => {}
+  const arrivals = new Map<string, number>()
+  const server = createServer((request, response) => {
+    arrived(performance.now())
+    const id = request.headers['x-delivery-id']
+    if (typeof id === 'string') arrivals.set(id, Date.now())
+    request.resume()
+    request.once('end', () => response.writeHead(receiver.status).end())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const receiver: Receiver = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    arrivals,
+    status: 204,
+    async timed(call) {
+      const arrival = new Promise<number>((resolve) => {
+        arrived = resolve
+      })
+      const started = performance.now()
+      const [at] = await Promise.all([arrival, call()])
+      return at - started
+    },
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+  return receiver
+}
+
+/** Two connections: what one says, the other hears. */
+async function listening(url: string): Promise<{ roundTrip(): Promise<void>; close(): Promise<void> }> {
+  const [speaker, listener] = [new pg.Client({ connectionString: url }), new pg.Client({ connectionString: url })]
+  await Promise.all([speaker.connect(), listener.connect()])
+  await listener.query('listen bench')
+  return {
+    async roundTrip() {
+      const heard = new Promise<void>((resolve) => listener.once('notification', () => resolve()))
+      await speaker.query('notify bench')
+      await heard
+    },
+    close: async () => void (await Promise.all([speaker.end(), listener.end()])),
+  }
+}
+
+function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}

@@ -1,0 +1,133 @@
+/**
+ * Sending webhooks. From dispatch to settled, every row durable, with 64 dispatches in flight, against a bare loop over one shared
+ * undici pool with an HMAC; many events to five subscriptions each; and what one endpoint that never answers costs twenty good ones.
+ */
+import { setImmediate as turn } from 'node:timers/promises'
+import { type Bench, compare, median, type Result, RUNS } from '../measure.ts'
+import { serve } from '../serve.ts'
+import { bareLoop, delivered, inFlight, PAYLOAD, type Sending, withWebhooks } from '../webhooks.ts'
+
+const TENANTS = 8
+const SUBSCRIPTIONS = 5
+const GOOD = 20
+const MIB = 1024 * 1024
+
+export const webhookSending = {
+  name: 'webhook sending',
+  async run({ postgresUrl, quick, say }: Bench): Promise<Result[]> {
+    const receiver = await serve('webhook-receiver', {})
+    try {
+      const events = quick ? 500 : 5_000
+      return [
+        await dispatchToSettled(postgresUrl, receiver.url, events, quick ? 1 : RUNS),
+        ...(await toFive(postgresUrl, receiver.url, quick ? 1_000 : 10_000, say)),
+        await besideOneThatHangs(postgresUrl, receiver.url, quick ? 1_000 : 10_000, quick ? 1 : 3),
+      ]
+    } finally {
+      await receiver.close()
+    }
+  },
+}
+
+const idOf = (n: number): string => `tenant-${(n % TENANTS) + 1}`
+
+/** Milliseconds until so many more are delivered. */
+async function sent(tenancy: Sending, count: number, dispatch: () => Promise<void>): Promise<number> {
+  const before = await delivered(tenancy)
+  const started = performance.now()
+  await dispatch()
+  while ((await delivered(tenancy)) < before + count) await turn()
+  return performance.now() - started
+}
+
+const dispatchToSettled = (postgresUrl: string, url: string, events: number, runs: number): Promise<Result> =>
+  withWebhooks(postgresUrl, TENANTS, { concurrency: 64 }, async (tenancy) => {
+    for (let n = 0; n < TENANTS; n++) await tenancy.webhooks.create(idOf(n), { url: `${url}/${n}`, events: ['*'] })
+    const ours = async () => {
+      const dispatch = () => inFlight(events, (n) => tenancy.webhooks.dispatch(idOf(n), 'invoice.paid', PAYLOAD))
+      return events / ((await sent(tenancy, events, dispatch)) / 1_000)
+    }
+    const bare = () => bareLoop(`${url}/bare`, events)
+    await ours()
+    await bare()
+    const measured = await compare(runs, ours, bare)
+    return {
+      name: 'webhooks, dispatch to settled',
+      against: 'a bare loop, undici and HMAC',
+      unit: 'deliveries/s',
+      ...measured,
+      ratio: measured.ours / measured.reference,
+      goal: 0.5,
+    }
+  })
+
+const toFive = (postgresUrl: string, url: string, events: number, say: (text: string) => void): Promise<Result[]> =>
+  withWebhooks(postgresUrl, TENANTS, {}, async (tenancy) => {
+    for (let n = 0; n < TENANTS; n++) {
+      for (let m = 0; m < SUBSCRIPTIONS; m++) {
+        await tenancy.webhooks.create(idOf(n), { url: `${url}/${n}/${m}`, events: ['*'] })
+      }
+    }
+    const part = events / 5
+    const rates: number[] = []
+    const heaps: number[] = []
+    for (let turnOf = 0; turnOf < 6; turnOf++) {
+      const dispatch = () => inFlight(part, (n) => tenancy.webhooks.dispatch(idOf(n), 'invoice.paid', PAYLOAD))
+      const took = await sent(tenancy, part * SUBSCRIPTIONS, dispatch)
+      if (turnOf === 0) continue // warming up
+      rates.push((part * SUBSCRIPTIONS) / (took / 1_000))
+      global.gc?.()
+      heaps.push(process.memoryUsage().heapUsed)
+      say(
+        `${part} events to ${SUBSCRIPTIONS} each: ${Math.round(took)} ms, heap ${Math.round((heaps.at(-1) ?? 0) / MIB)} MiB`,
+      )
+    }
+    const [first = 0, last = 0] = [rates[0], rates.at(-1)]
+    return [
+      {
+        name: `${events} events to ${SUBSCRIPTIONS} subscriptions each, the last fifth`,
+        against: 'the first fifth',
+        unit: 'deliveries/s',
+        ours: last,
+        reference: first,
+        ratio: last / first,
+        goal: 0.8,
+      },
+      {
+        name: `${events} events to ${SUBSCRIPTIONS} subscriptions each`,
+        value: `${Math.round(median(rates))} deliveries/s, heap ${heaps.map((heap) => Math.round(heap / MIB)).join(', ')} MiB after each fifth`,
+      },
+    ]
+  })
+
+const besideOneThatHangs = (postgresUrl: string, url: string, events: number, runs: number): Promise<Result> =>
+  withWebhooks(postgresUrl, GOOD + 1, {}, async (tenancy) => {
+    const good = (n: number) => `tenant-${(n % GOOD) + 1}`
+    const hanging = `tenant-${GOOD + 1}`
+    for (let n = 0; n < GOOD; n++) await tenancy.webhooks.create(good(n), { url: `${url}/${n}`, events: ['*'] })
+    await tenancy.webhooks.create(hanging, { url: `${url}/never`, events: ['*'] })
+    const measure = (isBeside: boolean) => async () => {
+      const dispatch = () =>
+        inFlight(events, async (n) => {
+          if (isBeside && n % GOOD === 0) await tenancy.webhooks.dispatch(hanging, 'invoice.paid', PAYLOAD)
+          return tenancy.webhooks.dispatch(good(n), 'invoice.paid', PAYLOAD)
+        })
+      return events / ((await sent(tenancy, events, dispatch)) / 1_000)
+    }
+    await measure(false)()
+    // What hangs goes on hanging, so it comes last.
+    const alone: number[] = []
+    const beside: number[] = []
+    for (let run = 0; run < runs; run++) alone.push(await measure(false)())
+    for (let run = 0; run < runs; run++) beside.push(await measure(true)())
+    const [ours, reference] = [median(beside), median(alone)]
+    return {
+      name: `${GOOD} good endpoints beside one that never answers`,
+      against: 'without it',
+      unit: 'deliveries/s',
+      ours,
+      reference,
+      ratio: ours / reference,
+      goal: 0.9,
+    }
+  })

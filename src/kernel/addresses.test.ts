@@ -1,0 +1,96 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { kindOfAddress } from './addresses.ts'
+
+const kind = (address: string) => kindOfAddress(address).kind
+
+const hex = (address: string) => {
+  const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
+  return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`
+}
+
+/** The ways in which IPv6 carries an IPv4 address whose machine is the one that answers. */
+const CARRIERS: Readonly<Record<string, (address: string) => string>> = {
+  mapped: (address) => `::ffff:${address}`,
+  compatible: (address) => `::${address}`,
+  NAT64: (address) => `64:ff9b::${address}`,
+  '6to4': (address) => `2002:${hex(address)}::1`,
+}
+
+describe('an IPv4 address', () => {
+  test.each(Object.entries(CARRIERS))('is of the same kind when IPv6 carries it: %s', (_, carry) => {
+    fc.assert(
+      fc.property(fc.ipV4(), (address) => {
+        fc.pre(address !== '0.0.0.0' && address !== '0.0.0.1') // `::` and `::1` are themselves
+        expect(kindOfAddress(carry(address))).toEqual(kindOfAddress(address))
+      }),
+    )
+  })
+
+  /** From IANA's registry of special purpose addresses, and what is not given out at all. */
+  test.each([
+    ['forbidden', '0.0.0.0', '0.255.255.255'],
+    ['private', '10.0.0.0', '10.255.255.255'],
+    ['private', '100.64.0.0', '100.127.255.255'],
+    ['private', '127.0.0.0', '127.255.255.255'],
+    ['forbidden', '169.254.0.0', '169.254.255.255'],
+    ['private', '172.16.0.0', '172.31.255.255'],
+    ['forbidden', '192.0.0.0', '192.0.0.255'],
+    ['forbidden', '192.0.2.0', '192.0.2.255'],
+    ['forbidden', '192.88.99.0', '192.88.99.255'],
+    ['private', '192.168.0.0', '192.168.255.255'],
+    ['forbidden', '198.18.0.0', '198.19.255.255'],
+    ['forbidden', '198.51.100.0', '198.51.100.255'],
+    ['forbidden', '203.0.113.0', '203.0.113.255'],
+    ['forbidden', '224.0.0.0', '255.255.255.255'],
+  ])('is %s from %s to %s, and public before and after', (expected, first, last) => {
+    expect([kind(first), kind(last)]).toEqual([expected, expected])
+    if (number(first) > 0) expect(kind(address(number(first) - 1))).toBe('public')
+    if (number(last) < 0xffffffff) expect(kind(address(number(last) + 1))).toBe('public')
+  })
+})
+
+describe('an IPv6 address', () => {
+  test('outside of 2000::/3 is never public, unless it carries an IPv4 address', () => {
+    fc.assert(
+      fc.property(fc.ipV6(), (address) => {
+        const first = Number.parseInt(address.split(':')[0] || '0', 16)
+        fc.pre(first >> 13 !== 1 && first !== 0 && first !== 0x64)
+        expect(kind(address)).not.toBe('public')
+      }),
+    )
+  })
+
+  test.each([
+    ['public', '2001:200::1'],
+    ['public', '2606:4700:4700::1111'],
+    ['public', '2a00:1450:4001:830::200e'],
+    ['private', '::1'],
+    ['private', 'fc00::'],
+    ['private', 'fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+    ['forbidden', '::'],
+    ['forbidden', '2001::1'],
+    ['forbidden', '2001:1ff:ffff::'],
+    ['forbidden', '2001:db8::1'],
+    ['forbidden', '64:ff9b:1::808:808'],
+    ['forbidden', '::ffff:0:808:808'],
+    ['forbidden', 'fe80::1'],
+    ['forbidden', 'ff02::1'],
+    ['forbidden', 'fd00:ec2::254'],
+    ['forbidden', '::ffff:168.63.129.16'],
+  ])('is %s: %s', (expected, address) => expect(kind(address)).toBe(expected))
+
+  test.each(['fe80::1%eth0', '2606:4700:4700::1111%eth0'])('with a zone is forbidden: %s', (address) =>
+    expect(kind(address)).toBe('forbidden'),
+  )
+})
+
+describe('no address', () => {
+  test.each(['', 'example.com', '127.1', '2130706433', '0x7f.0.0.1', '0177.0.0.1', '1.2.3.4.5', '[::1]', ' 8.8.8.8'])(
+    'is %j: forbidden',
+    (text) => expect(kindOfAddress(text)).toEqual({ kind: 'forbidden', is: 'no address' }),
+  )
+})
+
+const number = (text: string) => text.split('.').reduce((sum, part) => sum * 256 + Number(part), 0)
+const address = (of: number) => [24, 16, 8, 0].map((bits) => (of >>> bits) & 0xff).join('.')

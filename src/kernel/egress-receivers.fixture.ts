@@ -1,0 +1,111 @@
+/** Receivers on real sockets, each with what it has seen; they end with their test. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { onTestFinished } from 'vitest'
+
+export interface Receiver {
+  readonly url: string
+  readonly port: number
+  /** How many connections were made. */
+  readonly connections: number
+  /** How many of them are open. */
+  readonly open: number
+  /** What was sent, each connection's by itself. */
+  readonly received: readonly string[]
+  /** Ends all connections, and goes on listening. */
+  hangUp(): void
+}
+
+/** Speaks no protocol: `talk` is called with each piece that arrives, `greet` with each connection. */
+export async function listen(
+  talk: (socket: Socket, piece: string) => void,
+  greet: (socket: Socket) => void = () => undefined,
+): Promise<Receiver> {
+  return watched(
+    createServer((socket) => {
+      greet(socket)
+      socket.on('data', (piece) => talk(socket, piece.toString('latin1')))
+    }),
+  )
+}
+
+export const listenHttp = (answer: RequestListener): Promise<Receiver> => watched(createHttpServer(answer))
+
+/** Any server: it listens, and what arrives is kept. */
+export async function watched(server: Server, protocol = 'http'): Promise<Receiver> {
+  const sockets = new Set<Socket>()
+  const received: string[] = []
+  let connections = 0
+  server.on('connection', (socket: Socket) => {
+    const index = connections++
+    received.push('')
+    sockets.add(socket)
+    socket
+      .on('data', (piece: Buffer) => {
+        received[index] += piece.toString('latin1')
+      })
+      .on('error', () => undefined)
+      .on('close', () => sockets.delete(socket))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const hangUp = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  onTestFinished(async () => {
+    const closed = once(server, 'close')
+    server.close()
+    hangUp()
+    await closed
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `${protocol}://127.0.0.1:${port}/hook`,
+    port,
+    get connections() {
+      return connections
+    },
+    get open() {
+      return sockets.size
+    },
+    received,
+    hangUp,
+  }
+}
+
+export async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+/** A port where nobody listens. */
+export async function deadPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+const HALTED = `require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () {
+  console.log(this.address().port)
+})`
+
+/** A port where connections are neither accepted nor refused: its process is stopped, and its queue is full. */
+export async function silentPort(): Promise<number> {
+  const child = spawn(process.execPath, ['-e', HALTED], { stdio: ['ignore', 'pipe', 'inherit'] })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const [line] = await once(child.stdout, 'data')
+  child.kill('SIGSTOP')
+  const port = Number(String(line))
+  const waiting = Array.from({ length: 8 }, () => connect(port, '127.0.0.1').on('error', () => undefined))
+  onTestFinished(() => {
+    for (const socket of waiting) socket.destroy()
+  })
+  await Promise.all(waiting.slice(0, 2).map((socket) => once(socket, 'connect')))
+  return port
+}
