@@ -22,8 +22,12 @@ const LANES_OF_A_TENANT = 1_000
 /** Deliveries of one subscription that is no more, ended by one claim. */
 const ENDED_AT_ONCE = 1_000
 
-/** Tables are small when a plan is made, and are not later. */
-const PLANS = `set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+/**
+ * Plans are made once for each session, and then kept: making one takes longer than what it does. Tables are small when they are
+ * made, and are not later.
+ */
+const PLANS = `set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp`
 
 export const functions = `
