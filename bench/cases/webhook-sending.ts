@@ -7,7 +7,7 @@ import { type Bench, compare, median, type Result, RUNS } from '../measure.ts'
 import { serve } from '../serve.ts'
 import { bareLoop, delivered, inFlight, PAYLOAD, type Sending, withWebhooks } from '../webhooks.ts'
 
-const TENANTS = 8
+const TENANTS = 32
 const SUBSCRIPTIONS = 5
 const GOOD = 20
 const MIB = 1024 * 1024

@@ -143,7 +143,7 @@ export const File = z.strictObject({
       retentionDays: z.int().min(1).max(3_650).default(30).describe('How long deliveries are kept at least'),
       bridge: z.boolean().default(true).describe("Whether Tenantry's own events are dispatched"),
       concurrency: z.int().min(1).max(10_000).default(128).describe('Requests that a process has on their way at once'),
-      claim: z.int().min(1).max(10_000).optional().describe('Deliveries that a process holds; default twice that'),
+      claim: z.int().min(1).max(10_000).optional().describe('Deliveries that a process holds; default four times that'),
       perSubscription: z
         .int()
         .min(1)

@@ -23,6 +23,8 @@ import { type Exchange, exchangeOf, notSent, requestFor } from './request.ts'
 /** For what happens between the end of a request and the end of its lease. */
 const MARGIN_MS = 3_000
 const LEASE_IN_TIMEOUTS = 3
+/** Of all room, for what is dispatched here. */
+const SHARE_OF_DISPATCHES = 0.75
 const IDLE_LOOK_MS = 5_000
 const AFTER_FAILURE_MS = 1_000
 const SETTLED_AT_ONCE = 500
@@ -103,10 +105,10 @@ export class Courier {
     this.#pump()
   }
 
-  /** Room for what is dispatched here and need not be looked for: half of it, so that what waits elsewhere has the other half. */
+  /** Room for what is dispatched here and need not be looked for. What waits elsewhere keeps some. */
   offer(): Offer | undefined {
-    const { concurrency, perSubscription, perTenant, listener } = this.#options
-    const wanted = Math.min(concurrency, Math.ceil(this.#options.claim / 2)) - this.#held
+    const { claim, perSubscription, perTenant, listener } = this.#options
+    const wanted = Math.floor(claim * SHARE_OF_DISPATCHES) - this.#held
     if (!this.#isRunning || listener || wanted < 1) return undefined
     this.#held += wanted
     const madeAt = performance.now()

@@ -162,8 +162,10 @@ export class Dispatch {
       const of = dispatched[row.place - 1]
       const message = messages[row.place - 1]
       if (!of || !message) continue
-      of.tenantStatus = row.tenant_status
-      if (row.id === null) continue
+      if (row.id === null) {
+        of.tenantStatus = row.tenant_status
+        continue
+      }
       of.deliveries.push(row.id)
       if (row.is_taken && offer) taken.push(takenOf(row, message, offer.claim))
       else isLeft = true

@@ -34,10 +34,10 @@ export const functions = `
 create function webhooks_on_their_way() returns jsonb language sql ${PLANS} as $$
   select coalesce(jsonb_object_agg(who, n), '{}') from (
     select 'tenant ' || coalesce(tenant_id, '-') as who, count(*) as n
-    from webhook_deliveries where state = 'delivering' and not is_ready group by 1
+    from webhook_deliveries where state = 'delivering' and not is_ready and due_at is not null group by 1
     union all
     select 'webhook ' || webhook_id, count(*)
-    from webhook_deliveries where state = 'delivering' and not is_ready group by 1
+    from webhook_deliveries where state = 'delivering' and not is_ready and due_at is not null group by 1
   ) sent
 $$;
 
@@ -103,10 +103,11 @@ begin
   ), told as (
     select pg_notify('${CHANNEL}', '') from judged where not is_taken limit 1
   )
-  select a.place, case when a.purged_at is not null then 'purged' else a.status end,
-    j.id, j.is_taken, j.webhook_id, j.url, j.secret, j.previous_secret, j.previous_until
-  from asked a left join told on true left join judged j on j.place = a.place
-  order by a.place;
+  select place, case when purged_at is not null then 'purged' else status end,
+    null::uuid, null::boolean, null::uuid, null::text, null::text, null::text, null::timestamptz
+  from asked left join told on true
+  union all
+  select place, null, id, is_taken, webhook_id, url, secret, previous_secret, previous_until from judged;
 end $$;
 
 create function end_webhook_deliveries(lane text, of_webhook uuid, why text, now_at timestamptz, at_most int)
@@ -159,7 +160,8 @@ begin
   now_at := clock_timestamp() + shift_ms * interval '1 millisecond';
 
   update webhook_deliveries d set is_ready = true
-  from (select id from webhook_deliveries where not is_ready and due_at <= now_at
+  from (select id from webhook_deliveries
+    where state in ('delivering', 'retry_scheduled') and not is_ready and due_at <= now_at
     order by due_at limit ${DUE_AT_ONCE} for update skip locked) due
   where d.id = due.id;
 
@@ -239,8 +241,10 @@ begin
   return query
   select null::uuid, null::uuid, null::text, null::text, null::int, null::int, null::timestamptz, null::text,
     null::text, null::text, null::text, null::timestamptz,
-    (select extract(epoch from min(due_at) - now_at)::double precision * 1000
-     from webhook_deliveries where not is_ready and due_at is not null),
+    (select extract(epoch from min(next.due_at) - now_at)::double precision * 1000
+     from (values ('delivering'), ('retry_scheduled')) those(state) cross join lateral (
+       select due_at from webhook_deliveries d
+       where d.state = those.state and not is_ready and due_at is not null order by due_at limit 1) next),
     lane, more or cardinality(ids) >= wanted, bounded;
 end $$;
 
@@ -248,7 +252,7 @@ create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])
-returns table (id uuid, failing_since timestamptz) language plpgsql ${PLANS} as $$
+returns table (settled uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql ${PLANS} as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
@@ -266,13 +270,14 @@ begin
       due_at = now_at + o.delay_ms * interval '1 millisecond', last_status = o.status, last_error = o.error,
       delivered_at = case when o.state = 'delivered' then now_at end
     from outcome o where d.id = o.id and d.claim = o.claim and d.state = 'delivering'
-    returning d.id, d.attempt_count as number, d.tenant_id, d.webhook_id, d.state, o.is_blamed
+    returning d.id, d.attempt_count as number, d.tenant_id, d.webhook_id, d.state, o.is_blamed, o.started, o.duration_ms,
+      o.status, o.error, o.address, o.request_headers, o.response_headers, o.response_body
   ), attempt as (
     insert into webhook_attempts (delivery_id, number, tenant_id, started_at, duration_ms, status, error, address,
       request_headers, response_headers, response_body)
-    select id, number, tenant_id, to_timestamp(o.started / 1000), o.duration_ms, o.status, o.error, o.address,
-      o.request_headers::json, o.response_headers::json, o.response_body
-    from settled join outcome o using (id)
+    select id, number, tenant_id, to_timestamp(started / 1000), duration_ms, status, error, address,
+      request_headers::json, response_headers::json, response_body
+    from settled
   ), tally as (
     insert into webhook_tallies as t (tenant_id, since, delivered, failed)
     select tenant_id, date_bin('5 minutes', now_at, 'epoch'),
@@ -281,21 +286,20 @@ begin
     on conflict (coalesce(tenant_id, '-'), since)
       do update set delivered = t.delivered + excluded.delivered, failed = t.failed + excluded.failed
   )
-  select array_agg(id), array_agg(distinct webhook_id) filter (where state = 'delivered'),
-    array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed)
+  select array_agg(id), coalesce(array_agg(distinct webhook_id) filter (where state = 'delivered'), '{}'),
+    coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
   into settled_ids, healthy, failing from settled;
 
   -- In one order, so that two who settle do not wait for one another.
   perform from webhook_subscriptions s
-  where (s.id = any(healthy) and s.failing_since is not null) or (s.id = any(failing) and s.failing_since is null)
+  where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
   order by s.id for no key update;
   update webhook_subscriptions s set failing_since = null where s.id = any(healthy) and s.failing_since is not null;
   update webhook_subscriptions s set failing_since = now_at
-  where s.id = any(failing) and s.failing_since is null and s.id <> all(coalesce(healthy, '{}'));
+  where s.id = any(failing) and s.failing_since is null and s.id <> all(healthy);
 
   return query
-  select d.id, case when s.id = any(failing) then s.failing_since end
-  from unnest(settled_ids) done join webhook_deliveries d on d.id = done
-  left join webhook_subscriptions s on s.id = d.webhook_id;
+  select settled_ids, array_agg(s.id), array_agg(s.failing_since)
+  from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
 end $$;
 `

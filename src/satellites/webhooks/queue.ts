@@ -123,7 +123,7 @@ export class DeliveryQueue {
     const { rows } = await this.#database.sql(
       {
         name: 'settle-webhook-deliveries',
-        text: `select id, failing_since from multitenancy.settle_webhook_deliveries(
+        text: `select settled, failing_webhooks, failing_since from multitenancy.settle_webhook_deliveries(
           $1, $2::uuid[], $3::uuid[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
       },
       [
@@ -143,10 +143,12 @@ export class DeliveryQueue {
         settlements.map(({ responseBody }) => responseBody),
       ],
     )
-    const settled = new Map<string, Date | null>(rows.map((row) => [row.id, row.failing_since]))
-    return settlements.map(({ delivery: { id } }) => ({
-      isOurs: settled.has(id),
-      failingSince: settled.get(id) ?? null,
+    const [{ settled, failing_webhooks: webhooks, failing_since: since }] = rows as [any]
+    const ours = new Set<string>(settled)
+    const failing = new Map<string, Date>(webhooks?.map((id: string, index: number) => [id, since[index]]))
+    return settlements.map(({ delivery: { id, webhookId }, verdict }) => ({
+      isOurs: ours.has(id),
+      failingSince: verdict.state === 'delivered' ? null : (failing.get(webhookId) ?? null),
     }))
   }
 

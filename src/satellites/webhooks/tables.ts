@@ -8,7 +8,7 @@
  *
  * A delivery waits in one of two indexes. What `is_ready` may be sent now: it stands there by tenant and subscription, so that
  * whoever claims takes some of each, however much one of them has. What has a `due_at` and is not ready waits for that moment: a
- * retry, or the end of a worker's lease.
+ * retry, or the end of a worker's lease; so what is on its way is found there, too.
  */
 import type { Migration } from '../../kernel/migrations.ts'
 import type { DeliveryState } from './delivery.ts'
@@ -146,8 +146,7 @@ export const tables: readonly Migration[] = [
       create index webhook_deliveries_failed on webhook_deliveries (webhook_id, id) where state = 'failed';
       create index webhook_deliveries_ready on webhook_deliveries (coalesce(tenant_id, '${NOBODY}'), webhook_id, due_at)
         where is_ready;
-      create index webhook_deliveries_later on webhook_deliveries (due_at) where due_at is not null and not is_ready;
-      create index webhook_deliveries_sent on webhook_deliveries (webhook_id) where state = 'delivering' and not is_ready;
+      create index webhook_deliveries_later on webhook_deliveries (state, due_at) where due_at is not null and not is_ready;
 
       create table webhook_attempts (
         delivery_id uuid not null,
