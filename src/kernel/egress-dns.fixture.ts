@@ -3,8 +3,10 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
 
-/** What is answered for a name and a type; undefined: nothing ever. */
-export type Zone = (name: string, type: 'A' | 'AAAA') => readonly string[] | 'NXDOMAIN' | 'SERVFAIL' | undefined
+/** undefined: nothing ever. */
+export type Answer = readonly string[] | 'NXDOMAIN' | 'SERVFAIL' | undefined
+
+export type Zone = (name: string, type: 'A' | 'AAAA') => Answer | Promise<Answer>
 
 export interface NameServer {
   readonly address: string
@@ -17,10 +19,10 @@ const CODE = { NXDOMAIN: 3, SERVFAIL: 2 }
 export async function startNameServer(zone: Zone): Promise<NameServer> {
   const questions: string[] = []
   const socket = createSocket('udp4')
-  socket.on('message', (message, { port, address }) => {
+  socket.on('message', async (message, { port, address }) => {
     const { name, type, end } = questionOf(message)
     questions.push(`${name} ${type}`)
-    const known = zone(name, type)
+    const known = await zone(name, type)
     if (known === undefined) return
     const addresses = typeof known === 'string' ? [] : known
     const code = typeof known === 'string' ? CODE[known] : 0

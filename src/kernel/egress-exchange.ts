@@ -46,7 +46,6 @@ export interface Owner {
   over(running: RunningExchange, lane: Lane, canBeKept: boolean): void
 }
 
-const NOTHING: readonly Buffer[] = []
 const NO_ANSWER = { status: null, headers: {}, body: '', isCut: false }
 
 /** An exchange that was never begun. */
@@ -62,7 +61,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   #isOver = false
   #status = 0
   #headers: Record<string, string> = {}
-  #chunks: readonly Buffer[] = NOTHING
+  #chunks: Buffer[] | undefined
   #bytes = 0
 
   constructor(exchange: Exchange, lane: Lane, owner: Owner, settled: (exchanged: Exchanged) => void) {
@@ -90,26 +89,25 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
     this.#fail(failureOfWaiting(this.#lane.stage))
   }
 
-  onRequestStart(): void {}
+  onRequestStart(): void {} // undici insists on it
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, string | string[]>): void {
-    if (status < 200) return // more is to come
-    this.#status = status
+    this.#status = status // of what is said before the answer too, which then takes its place
     this.#headers = joined(headers)
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#isOver) return
     const room = this.#exchange.maxResponseBytes - this.#bytes
     const isTooLong = chunk.length > room
     const wanted = isTooLong ? chunk.subarray(0, room) : chunk
-    this.#chunks = this.#bytes === 0 ? [wanted] : [...this.#chunks, wanted]
+    if (this.#chunks) this.#chunks.push(wanted)
+    else this.#chunks = [wanted]
     this.#bytes += wanted.length
     if (isTooLong) this.#answer(true)
   }
 
   onResponseEnd(): void {
-    if (!this.#isOver) this.#answer(false)
+    this.#answer(false)
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
@@ -124,12 +122,12 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   }
 
   #fail(failure: Failure): void {
-    if (this.#isOver) return
     const exchanged = { ...NO_ANSWER, ...failure }
     this.#settle(exchanged, this.#lane.address ?? failure.address ?? null, false)
   }
 
   #settle(exchanged: Omit<Exchanged, 'address' | 'durationMs'>, address: string | null, canBeKept: boolean): void {
+    if (this.#isOver) return // it is told that its connection was ended
     this.#isOver = true
     clearTimeout(this.#deadline)
     this.#owner.over(this, this.#lane, canBeKept)
@@ -149,8 +147,8 @@ function joined(headers: Record<string, string | string[]>): Record<string, stri
 }
 
 /** Of a body that is cut, the first bytes of a character whose others are gone are left out. */
-function text(chunks: readonly Buffer[], isCut: boolean): string {
-  if (chunks.length === 0) return ''
+function text(chunks: readonly Buffer[] | undefined, isCut: boolean): string {
+  if (!chunks) return ''
   const bytes = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)
   const read = isCut ? new StringDecoder('utf8').write(bytes) : bytes.toString()
   return read.includes('\0') ? read.replaceAll('\0', '\u{fffd}') : read

@@ -18,8 +18,16 @@ async function ask(zone: Zone) {
 }
 
 describe('a name, in DNS', () => {
-  test('has the addresses of both families, IPv4 first', async () => {
-    const { found } = await ask((_, type) => (type === 'A' ? ['192.0.2.7', '192.0.2.8'] : [IPV6]))
+  test('has the addresses of both families, IPv4 first, whichever is answered first', async () => {
+    const six = Promise.withResolvers<void>()
+    const { found } = await ask(async (_, type) => {
+      if (type === 'AAAA') {
+        setImmediate(six.resolve)
+        return [IPV6]
+      }
+      await six.promise
+      return ['192.0.2.7', '192.0.2.8']
+    })
     expect(await found('hooks.example.com')).toEqual([
       { address: '192.0.2.7', family: 4 },
       { address: '192.0.2.8', family: 4 },
@@ -33,8 +41,9 @@ describe('a name, in DNS', () => {
   })
 
   test('does not wait for a family that is never answered', async () => {
-    const { found } = await ask((_, type) => (type === 'A' ? ['192.0.2.7'] : undefined))
+    const { found, questions } = await ask((_, type) => (type === 'A' ? ['192.0.2.7'] : undefined))
     expect(await found('four.example.com')).toEqual([{ address: '192.0.2.7', family: 4 }])
+    expect(questions).toHaveLength(2) // it would be asked for again after two seconds
   })
 
   test.each<[string, Zone, Failure]>([

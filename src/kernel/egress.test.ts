@@ -1,8 +1,10 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { LookupFunction, Socket } from 'node:net'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { Egress, type EgressNetwork, type EgressSettings, type Exchange, type Exchanged } from './egress.ts'
+import { startNameServer } from './egress-dns.fixture.ts'
 import { bodyOf, deadPort, listen, listenHttp, type Receiver, silentPort } from './egress-receivers.fixture.ts'
 
 const DEVELOPMENT: EgressSettings = { allowPrivateNetworks: true, allowHttp: true }
@@ -128,6 +130,14 @@ describe('an exchange', () => {
     expect(await open().send(receiver.url)).toMatchObject({ status: 200, body: 'ok', isCut: false })
   })
 
+  test('reads a body that comes in very many pieces', async () => {
+    const head = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'
+    const receiver = await listen(
+      whenAsked((socket) => void socket.write(`${head}${'1\r\nx\r\n'.repeat(16_384)}0\r\n\r\n`)),
+    )
+    expect(await open().send(receiver.url)).toMatchObject({ body: 'x'.repeat(16_384), isCut: false })
+  })
+
   test('reads as text what is none', async () => {
     const receiver = await listenHttp((_, response) => void response.end(Buffer.from([97, 0, 98, 0xff, 0xc3, 0x28])))
     expect(await open().send(receiver.url)).toMatchObject({ body: 'a\ufffdb\ufffd\ufffd(' })
@@ -197,12 +207,14 @@ describe('a connection', () => {
   test('carries one exchange at a time', async () => {
     const waiting: ServerResponse[] = []
     const receiver = await listenHttp((_, response) => void waiting.push(response))
-    const { send } = open()
+    const { egress, send } = open()
     const exchanges = [1, 2, 3].map(() => send(receiver.url))
+    expect(egress.underWay).toBe(3)
     await vi.waitFor(() => expect(waiting).toHaveLength(3))
     for (const response of waiting) response.end()
     expect(await Promise.all(exchanges)).toMatchObject([{ status: 200 }, { status: 200 }, { status: 200 }])
     expect(receiver.connections).toBe(3)
+    expect([egress.underWay, egress.connections]).toEqual([0, 3])
   })
 
   test('of another origin is another', async () => {
@@ -214,12 +226,13 @@ describe('a connection', () => {
 
   test('that the receiver has closed is followed by a new one', async () => {
     const receiver = await listenHttp(ok)
-    const { send } = open()
-    await send(receiver.url)
+    const { egress, send } = open()
+    await Promise.all([send(receiver.url), send(receiver.url)])
+    expect(egress.connections).toBe(2)
     receiver.hangUp()
-    await gone(receiver)
-    await vi.waitFor(async () => expect(await send(receiver.url)).toMatchObject({ status: 200, address: '127.0.0.1' }))
-    expect(receiver.connections).toBe(2)
+    await vi.waitFor(() => expect(egress.connections).toBe(0))
+    expect(await send(receiver.url)).toMatchObject({ status: 200, address: '127.0.0.1' })
+    expect(receiver.connections).toBe(3)
   })
 
   test('that the receiver wants closed is not kept', async () => {
@@ -371,6 +384,16 @@ describe('what goes wrong', () => {
     await gone(receiver)
   })
 
+  test.each<[string, string, (socket: Socket) => void]>([
+    ['speaks first', 'protocol', (socket) => socket.write('220 mail.example.com ESMTP\r\n')],
+    ['hangs up at once', 'connection reset', (socket) => socket.end()],
+    ['is gone at once', 'connection reset', (socket) => socket.resetAndDestroy()],
+  ])('the other side %s: %s', async (_, error, greet) => {
+    const receiver = await listen(() => undefined, greet)
+    expect(await open().send(receiver.url)).toMatchObject(reject(error))
+    expect(receiver.connections).toBe(1)
+  })
+
   test.each<[string, string[] | string, string, boolean]>([
     ['there is no such name', 'ENOTFOUND', 'name not found', false],
     ['our name server does not answer', 'EAI_AGAIN', 'name look-up failed', true],
@@ -479,6 +502,22 @@ describe('a name', () => {
     expect(body).toBe(`hooks.example.com:${receiver.port}`)
   })
 
+  test('is looked up in DNS, and what that answers is judged', async () => {
+    const receiver = await listenHttp(ok)
+    const server = await startNameServer((_, type) => (type === 'A' ? ['127.0.0.1'] : []))
+    const { send } = open({ nameServers: [server.address] }, { allowHttp: true })
+    expect(await send(named(receiver))).toMatchObject({ ...reject('address not allowed'), address: null })
+    expect(server.questions.toSorted()).toEqual(['hooks.example.com A', 'hooks.example.com AAAA'])
+    expect(receiver.connections).toBe(0)
+  })
+
+  test('is not waited for beyond the deadline', async () => {
+    const server = await startNameServer(() => undefined)
+    const { send } = open({ nameServers: [server.address] }, {})
+    const exchange = send('https://hooks.example.com/', { timeoutMs: 50 })
+    expect(await exchange).toMatchObject({ ...reject('name look-up failed', true), address: null })
+  })
+
   test('of the own network is looked up by the system, in development', async () => {
     const receiver = await listenHttp(ok)
     expect(await open().send(`http://localhost:${receiver.port}/`)).toMatchObject({ status: 200, address: '127.0.0.1' })
@@ -576,24 +615,36 @@ describe('closing', () => {
     expect(receiver.connections).toBe(0)
   })
 
-  test('a process that is not closed ends while its connections are idle', async () => {
-    const { spawn } = await import('node:child_process')
+  test('a process that does not close ends while its connections are idle', async () => {
     const receiver = await listenHttp(ok)
-    const program = `import { Egress } from ${JSON.stringify(new URL('./egress.ts', import.meta.url).href)}
-      const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true })
-      const { status } = await egress.send({ url: process.env.URL, method: 'GET', headers: {}, timeoutMs: 60000, maxResponseBytes: 10 })
+    const program = `const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true })
+      const { status } = await egress.send({ ...exchange, url: ${JSON.stringify(receiver.url)} })
       process.exitCode = status === 200 ? 7 : 1`
-    const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-      env: { ...process.env, URL: receiver.url },
-      stdio: 'inherit',
-    })
-    expect(await once(child, 'exit')).toEqual([7, null])
+    expect(await exitCode(program)).toBe(7)
+  })
+
+  test('a process that closes does not wait for a name server', async () => {
+    const server = await startNameServer(() => undefined)
+    const program = `const egress = new Egress({}, { nameServers: [${JSON.stringify(server.address)}] })
+      const sent = egress.send({ ...exchange, url: 'https://hooks.example.com/' })
+      await egress.close()
+      process.exitCode = (await sent).error === 'aborted' ? 7 : 1`
+    expect(await exitCode(program)).toBe(7)
+    expect(server.questions.length).toBeLessThanOrEqual(2) // it would ask again after two seconds
   })
 })
 
+async function exitCode(program: string): Promise<unknown> {
+  const source = `import { Egress } from ${JSON.stringify(new URL('./egress.ts', import.meta.url).href)}
+    const exchange = { method: 'GET', headers: {}, timeoutMs: 60000, maxResponseBytes: 10 }
+    ${program}`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: 'inherit' })
+  return (await once(child, 'exit'))[0]
+}
+
 /** What keeps this process alive. */
 const active = (what: RegExp) => process.getActiveResourcesInfo().filter((name) => what.test(name))
-const handles = () => active(/TCP|TLS|GetAddrInfo|QueryReq/).toSorted()
+const handles = () => active(/TCP|TLS|GetAddrInfo/).toSorted()
 const timers = () => active(/Timeout/).length
 
 /** Writes a beginning, and then pieces for ever. */

@@ -28,6 +28,8 @@ export const UrlNotAllowed = defineError('E_URL_NOT_ALLOWED', 422, 'The URL is n
 export interface EgressNetwork {
   /** Instead of asking DNS. What it answers is judged all the same. */
   readonly lookup?: LookupFunction
+  /** Asked instead of the system's; `192.0.2.53` or with a port. Not where private networks are allowed. */
+  readonly nameServers?: readonly string[]
   /** Whose certificates are trusted, instead of the authorities that Node.js comes with. */
   readonly authorities?: string | Buffer
 }
@@ -46,10 +48,10 @@ export class Egress {
   readonly #owner: Owner = { over: (running, lane, canBeKept) => this.#over(running, lane, canBeKept) }
   #isClosed = false
 
-  constructor(settings: EgressSettings = {}, { lookup, authorities }: EgressNetwork = {}) {
+  constructor(settings: EgressSettings = {}, { lookup, nameServers, authorities }: EgressNetwork = {}) {
     this.#settings = settings
     this.#ways = {
-      names: new Names(lookup || settings.allowPrivateNetworks ? bySystem(lookup) : byDns()),
+      names: new Names(lookup || settings.allowPrivateNetworks ? bySystem(lookup) : byDns(nameServers)),
       isAllowed: (address) => isAllowedAddress(address, settings),
       sessions: new LRUCache({ max: MAX_REMEMBERED }),
       authorities,
@@ -76,6 +78,16 @@ export class Egress {
       this.#running.add(running)
       running.start(target.path)
     })
+  }
+
+  /** How many exchanges are under way. */
+  get underWay(): number {
+    return this.#running.size
+  }
+
+  /** How many connections there are, those that wait for an exchange and those that are being closed among them. */
+  get connections(): number {
+    return this.#lanes.size
   }
 
   /** What is under way is given up. Resolves when every connection is closed. */

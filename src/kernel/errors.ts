@@ -70,6 +70,9 @@ export const SatelliteDisabled = defineError('E_SATELLITE_DISABLED', 404, 'This 
 /** A dependency (database, store, provider) cannot be reached. The host catches it by `code`. */
 export const DependencyUnavailable = defineError('E_DEPENDENCY_UNAVAILABLE', 503, 'A dependency is unavailable')
 
+/** A request is not to be trusted. Its detail says why, and holds neither a secret nor the signature that would have fit. */
+export const SignatureInvalid = defineError('E_SIGNATURE_INVALID', 401, 'The signature does not fit')
+
 /** One fault in some input: where it is (`metadata.plan`) and what is wrong. */
 export interface InputFault {
   readonly path: string
