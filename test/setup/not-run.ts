@@ -11,6 +11,7 @@ const OPTIONAL = [
     files: ['src/drivers/store/redis-server.test.ts', 'src/drivers/store/redis-tls.test.ts'],
   },
   { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.test.ts'] },
+  { name: 'egress by TLS', program: 'openssl', files: ['src/kernel/egress-tls.test.ts'] },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
 ]
 
