@@ -1,12 +1,12 @@
 import { command } from '../../kernel/commands.ts'
 import { invalid } from '../../kernel/errors.ts'
-import { parsed } from '../../kernel/parsed.ts'
-import { EventPatterns } from './event-names.ts'
 import type { Settlement } from './queue.ts'
 import type { TailedAttempt } from './tail.ts'
 import type { Webhooks } from './webhooks.ts'
 
 const id = { name: 'id', summary: 'of the tenant', required: true }
+/** Of `--once` without `--since`. */
+const MINUTES_AT_ONCE = 60
 
 export const commands = [
   command<Webhooks>({
@@ -21,14 +21,15 @@ export const commands = [
     summary: "Show a tenant's attempts to deliver as they are made",
     arguments: [id],
     options: [
-      { flags: '--since <minutes>', summary: 'begin so long ago', parse: minutes, default: 0 },
+      { flags: '--since <minutes>', summary: 'begin so long ago; default now, with --once an hour', parse: minutes },
       { flags: '--format <format>', summary: 'text or ndjson', parse: format, default: 'text' },
       { flags: '--once', summary: 'show those there are, and end' },
     ],
     run: async (webhooks, { args, options, terminal, signal }) => {
-      const wish = { sinceMinutes: options.since, isOnce: Boolean(options.once), signal }
-      for await (const attempt of webhooks.tail(args.id ?? '', wish)) {
-        await terminal.write(`${options.format === 'ndjson' ? JSON.stringify(attempt) : textOf(attempt)}\n`)
+      const isOnce = options.once === true
+      const sinceMinutes: number | undefined = options.since ?? (isOnce ? MINUTES_AT_ONCE : undefined)
+      for await (const attempt of webhooks.tail(args.id ?? '', { sinceMinutes, isOnce, signal })) {
+        await terminal.write(`${options.format === 'ndjson' ? JSON.stringify(attempt) : lineOf(attempt)}\n`)
       }
     },
   }),
@@ -39,19 +40,23 @@ export const commands = [
     options: [
       { flags: '--forward <url>', summary: 'where to, http://localhost:3000/hooks say', required: true },
       { flags: '--events <names>', summary: 'names, prefix.* or *, separated by commas', default: '*' },
+      { flags: '--secret <secret>', summary: 'to sign with; absent: a new one, which is told' },
     ],
     run: async (webhooks, { args, options, terminal, signal }) => {
-      const events = parsed(EventPatterns, String(options.events).split(','), 'events')
-      const listener = await webhooks.listen(args.id ?? '', options.forward, events)
+      const listener = await webhooks.listen({
+        tenantId: args.id ?? '',
+        url: options.forward,
+        events: String(options.events).split(','),
+        secret: options.secret,
+        heard: (settlement) => void terminal.write(`${lineOf(attemptOf(settlement))}\n`).catch(() => undefined),
+      })
       try {
-        terminal.say(`events of ${args.id} go to ${options.forward}, signed with ${listener.secret}; end with Ctrl-C`)
-        listener.onAttempt((settlement) => terminal.say(lineOf(settlement)))
-        await new Promise<void>((resolve) => {
-          if (signal.aborted) resolve()
-          signal.addEventListener('abort', () => resolve(), { once: true })
-        })
+        terminal.say(`events of ${args.id} go to ${listener.url}, signed with ${listener.secret}`)
+        terminal.say('end with Ctrl-C')
+        await listener.until(signal)
       } finally {
         await listener.close()
+        terminal.say('nobody listens any more; what is dispatched from now on does not come here')
       }
     },
   }),
@@ -69,8 +74,21 @@ function format(text: string): 'text' | 'ndjson' {
   throw invalid([{ path: 'format', message: `"${text}" is not one of text, ndjson` }])
 }
 
-const textOf = ({ startedAt, event, deliveryId, attempt, status, error, durationMs, state }: TailedAttempt): string =>
-  `${startedAt}  ${event}  ${deliveryId}  attempt ${attempt}: ${status ?? error} in ${durationMs} ms, ${state}`
+type Shown = Omit<TailedAttempt, 'webhookId'>
 
-const lineOf = ({ delivery, status, error, durationMs }: Settlement): string =>
-  `${delivery.event}  ${delivery.id}  attempt ${delivery.attemptCount + 1}: ${status ?? error} in ${durationMs} ms`
+/** Where an answer was cut off, it has a status and an error. */
+const lineOf = ({ startedAt, event, deliveryId, attempt, status, error, durationMs, state }: Shown): string => {
+  const answer = [status, error].filter((part) => part !== null).join(', ')
+  return `${startedAt}  ${event}  ${deliveryId}  attempt ${attempt}: ${answer} in ${durationMs} ms, ${state}`
+}
+
+const attemptOf = ({ delivery, verdict, startedMs, status, error, durationMs }: Settlement): Shown => ({
+  startedAt: new Date(startedMs).toISOString(),
+  event: delivery.event,
+  deliveryId: delivery.id,
+  attempt: delivery.attemptCount + 1,
+  status,
+  error,
+  durationMs,
+  state: verdict.state,
+})

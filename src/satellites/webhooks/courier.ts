@@ -17,7 +17,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { Listening } from '../../kernel/notifications.ts'
 import { verdictOn } from './delivery.ts'
 import { CHANNEL } from './functions.ts'
-import { type Claimed, DeliveryQueue, type Offer, type Settled, type Settlement } from './queue.ts'
+import { type Claimed, DeliveryQueue, lanesOf, type Offer, type Settled, type Settlement, type Turns } from './queue.ts'
 import { type Exchange, exchangeOf, notSent, requestFor } from './request.ts'
 
 /** For what happens between the end of a request and the end of its lease. */
@@ -69,11 +69,13 @@ export class Courier {
   #ear: Listening | undefined
   #look: NodeJS.Timeout | undefined
   #nextDue: NodeJS.Timeout | undefined
-  #isRunning = false
+  /** Why it works: it was started, or somebody wants a pass. */
+  #reasons = 0
+  #isStopped = false
   #isWoken = false
-  #isBounded = false
+  #full: ReadonlySet<string> = new Set()
   #claiming: Promise<void> | undefined
-  #afterTenant = ''
+  #turns: Turns = {}
   #held = 0
   #sending = 0
   #count = 0
@@ -88,7 +90,7 @@ export class Courier {
   }
 
   async start(): Promise<void> {
-    this.#isRunning = true
+    this.#reasons += 1
     this.#look = setInterval(() => this.wake(), IDLE_LOOK_MS).unref()
     this.#ear = await this.#part.kernel.database.listen(
       CHANNEL,
@@ -118,32 +120,31 @@ export class Courier {
   /** What came of an offer; those that it had room for and did not come are free again. */
   take({ wanted, leaseMs, madeAt }: Offer, deliveries: readonly Claimed[]): void {
     if (!this.#isRunning) {
-      void this.#giveBack(deliveries).then(() => this.#released(wanted))
+      void this.#giveBack(deliveries).then(() => this.#free(wanted))
       return
     }
     for (const delivery of deliveries) this.#waiting.push({ delivery, leaseEndsAt: madeAt + leaseMs })
     this.#begin()
-    this.#released(wanted - deliveries.length)
+    this.#free(wanted - deliveries.length)
   }
 
   /** Sends what is due, until nothing is; answers how many requests that were. Beside whoever else does. */
   async pass(signal?: AbortSignal): Promise<number> {
     const before = this.#count
-    const wasRunning = this.#isRunning
-    this.#isRunning = true
+    this.#reasons += 1
     this.wake()
     await new Promise<void>((resolve) => {
       this.#quiet.push(resolve)
       signal?.addEventListener('abort', () => resolve(), { once: true })
       this.#tellQuiet()
     })
-    this.#isRunning = wasRunning
+    this.#reasons -= 1
     return this.#count - before
   }
 
   /** Begins nothing more, gives back what is not begun, and lets what is on its way end, for a while. */
   async stop(): Promise<void> {
-    this.#isRunning = false
+    this.#isStopped = true
     clearInterval(this.#look)
     clearTimeout(this.#nextDue)
     await this.#ear?.close()
@@ -163,6 +164,10 @@ export class Courier {
       if (this.#isWoken && this.#hasRoom) this.#pump()
       this.#tellQuiet()
     })
+  }
+
+  get #isRunning(): boolean {
+    return this.#reasons > 0 && !this.#isStopped
   }
 
   get #leaseMs(): number {
@@ -187,12 +192,12 @@ export class Courier {
           leaseMs,
           perSubscription,
           perTenant,
-          afterTenant: this.#afterTenant,
+          turns: this.#turns,
           onlyWebhook: listener?.webhookId ?? null,
         })
-        this.#afterTenant = claimed.lastTenant
+        this.#turns = claimed.turns
         this.#isWoken ||= claimed.isMore
-        this.#isBounded = claimed.isBounded
+        this.#full = claimed.full
         this.#held += claimed.deliveries.length
         for (const delivery of claimed.deliveries) this.#waiting.push({ delivery, leaseEndsAt: askedAt + leaseMs })
         this.#wakeIn(claimed.nextDueMs)
@@ -218,7 +223,7 @@ export class Courier {
       if (!held) return
       if (performance.now() + this.#options.timeoutMs + MARGIN_MS > held.leaseEndsAt) {
         const late = [held, ...this.#waiting.splice(0)].map(({ delivery }) => delivery)
-        void this.#giveBack(late).then(() => this.#released(late.length))
+        void this.#giveBack(late).then(() => this.#free(late.length))
         return
       }
       this.#sending += 1
@@ -245,7 +250,8 @@ export class Courier {
       // Its lease lapses, and somebody sends it again.
       kernel.log.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be settled')
     } finally {
-      this.#released(1)
+      if (lanesOf(delivery).some((lane) => this.#full.has(lane))) this.#isWoken = true
+      this.#free(1)
     }
   }
 
@@ -265,9 +271,8 @@ export class Courier {
     return exchangeOf(request, await egress.send({ ...request, timeoutMs, signal: this.#giveUp.signal }))
   }
 
-  #released(count: number): void {
+  #free(count: number): void {
     this.#held -= count
-    if (this.#isBounded) this.#isWoken = true
     if (this.#isRunning) this.#pump()
     this.#tellQuiet()
   }

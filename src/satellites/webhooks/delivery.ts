@@ -38,6 +38,9 @@ const LONGEST_STRETCH = 2
 const GONE = 410
 /** Answers whose `Retry-After` is heeded. */
 const BUSY = new Set([429, 503])
+/** In one of the three ways of RFC 9110, 5.6.7, of which the last does not say that it is GMT. `Date.parse` alone takes far more. */
+const HTTP_DATE =
+  /^(?:\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT|\w{6,9}, \d\d-\w{3}-\d\d [\d:]{8} GMT|\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})$/
 
 const at = z.iso.datetime()
 
@@ -116,7 +119,8 @@ export function delayMs(used: number, { status, retryAfter }: Outcome, now: Date
 /** Seconds, or a date (RFC 9110, 10.2.3); 0 when it is neither, or past. */
 function retryAfterMs(text: string | null, now: Date): number {
   if (text === null) return 0
-  if (/^\d{1,9}$/.test(text)) return Number(text) * SECOND_MS
-  const until = Date.parse(text)
+  if (/^\d+$/.test(text)) return Number(text) * SECOND_MS
+  if (!HTTP_DATE.test(text)) return 0
+  const until = Date.parse(text.endsWith(' GMT') ? text : `${text} GMT`)
   return Number.isNaN(until) ? 0 : Math.max(0, until - now.getTime())
 }

@@ -16,7 +16,7 @@ import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantDeleted } from '../../tenants/events.ts'
 import { shiftMs } from './database-time.ts'
 import { dottedName, EventName, patternsFor } from './event-names.ts'
-import type { Claimed, Offer } from './queue.ts'
+import { type Claimed, type Offer, TIMEOUT_MS } from './queue.ts'
 
 const MAX_BODY_BYTES = 1024 * 1024
 const MOST_AT_ONCE = 500
@@ -42,8 +42,8 @@ interface Message {
   readonly tenantId: string | null
   readonly event: string
   readonly body: string
-  /** Of a tenant that is deleted by now: the word that it is. */
-  readonly isFarewell: boolean
+  /** Asked for; or Tenantry's own, which the host hears whatever the tenant is; or the last of those that the tenant hears. */
+  readonly kind: 'asked' | 'own' | 'farewell'
   /** The one subscription that it is for, whatever that names. */
   readonly onlyFor: string | null
 }
@@ -79,36 +79,40 @@ export class Dispatch {
   /** Answers the ids of its deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when the tenant is deleted, or a 400. */
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
     const message = this.#message(tenantId, parsed(EventName, event, 'event'), parsed(Payload, payload, 'payload'))
+    return [...(await this.#sendOf(tenantId, message))]
+  }
+
+  /** Of Tenantry's own events those that leave it, in the transaction of what they tell of. */
+  async bridge(type: EventType, event: Readonly<Record<string, unknown>>): Promise<void> {
+    const { tenantId = null } = event as { tenantId?: string | null }
+    const kind = type === (TenantDeleted as EventType) ? 'farewell' : 'own'
+    await this.#send({ ...this.#message(tenantId, dottedName(type.name), event), kind })
+  }
+
+  /** To one subscription alone, whatever it names. Undefined when it is not there, or disabled; `E_TENANT_STATE`. */
+  async toOne(tenantId: string | null, webhookId: string, event: string, payload: object): Promise<string | undefined> {
+    const message = this.#message(tenantId, event, payload as Readonly<Record<string, unknown>>)
+    const [deliveryId] = await this.#sendOf(tenantId, { ...message, onlyFor: webhookId })
+    return deliveryId
+  }
+
+  /** Answers the deliveries; throws when there is nothing more to be sent of the tenant. */
+  async #sendOf(tenantId: string | null, message: Message): Promise<readonly string[]> {
     const { tenantStatus, deliveries } = await this.#send(message)
+    if (tenantId === null) return deliveries
     if (tenantStatus === null || tenantStatus === 'purged') throw TenantNotFound(`There is no tenant "${tenantId}".`)
     if (tenantStatus === 'deleted') {
       throw TenantState(`The tenant "${tenantId}" is deleted; nothing more is sent of it.`, {
         extras: { from: tenantStatus },
       })
     }
-    return [...deliveries]
-  }
-
-  /** Of Tenantry's own events those that leave it, in the transaction of what they tell of. */
-  async bridge(type: EventType, event: Readonly<Record<string, unknown>>): Promise<void> {
-    const { tenantId = null } = event as { tenantId?: string | null }
-    const isFarewell = type === (TenantDeleted as EventType)
-    await this.#send({ ...this.#message(tenantId, dottedName(type.name), event), isFarewell })
-  }
-
-  /** To one subscription alone, whatever it names. Undefined when it is not there, or disabled. */
-  async toOne(tenantId: string | null, webhookId: string, event: string, payload: object): Promise<string | undefined> {
-    const { deliveries } = await this.#send({
-      ...this.#message(tenantId, event, payload as Readonly<Record<string, unknown>>),
-      onlyFor: webhookId,
-    })
-    return deliveries[0]
+    return deliveries
   }
 
   #message(tenantId: string | null, event: string, payload: Readonly<Record<string, unknown>>): Message {
     const body = serialised(payload)
     const createdMs = this.#kernel.clock.now().getTime()
-    return { id: uuidAt(createdMs), createdMs, tenantId, event, body, isFarewell: false, onlyFor: null }
+    return { id: uuidAt(createdMs), createdMs, tenantId, event, body, kind: 'asked', onlyFor: null }
   }
 
   async #send(message: Message): Promise<Dispatched> {
@@ -135,6 +139,7 @@ export class Dispatch {
     const { rows } = await database.sql(
       {
         name: 'dispatch-webhooks',
+        timeoutMs: TIMEOUT_MS,
         text: `select * from multitenancy.dispatch_webhooks(
           $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14)`,
       },
@@ -146,7 +151,7 @@ export class Dispatch {
         messages.map(({ event }) => patternsFor(event).join(' ')),
         messages.map(({ body }) => body),
         messages.map(({ createdMs }) => createdMs),
-        messages.map(({ isFarewell }) => isFarewell),
+        messages.map(({ kind }) => kind),
         messages.map(({ onlyFor }) => onlyFor),
         offer?.claim ?? null,
         offer?.wanted ?? 0,
@@ -179,6 +184,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
   claim,
   webhookId: row.webhook_id,
   tenantId,
+  lane: row.lane,
   event,
   attemptCount: 0,
   budgetStart: 0,
@@ -191,12 +197,14 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
 })
 
 function serialised(payload: object): string {
-  let body: string
+  let body: string | undefined
   try {
     body = JSON.stringify(payload)
   } catch {
     throw invalid([{ path: 'payload', message: 'cannot be written as JSON' }])
   }
+  // What has a `toJSON` may become anything.
+  if (!body?.startsWith('{')) throw invalid([{ path: 'payload', message: 'is no JSON object when it is written' }])
   if (Buffer.byteLength(body) > MAX_BODY_BYTES) throw invalid([{ path: 'payload', message: 'more than 1 MiB as JSON' }])
   return body
 }

@@ -28,7 +28,7 @@ export function explain(
     case 'retry_scheduled': {
       const last = `${capital(tried)} failed, the last with ${lastAnswer(delivery)}.`
       if (ends) return `${last} It will not be tried again: ${ends}.`
-      const left = maxAttempts - (attemptCount - budgetStart)
+      const left = Math.max(1, maxAttempts - (attemptCount - budgetStart)) // it may have been more that were allowed
       const when = !isReady && dueAt && dueAt > now ? `at ${dueAt.toISOString()}` : 'as soon as a worker is free'
       return `${last} The next attempt is made ${when}; ${left} ${left === 1 ? 'is' : 'are'} left.`
     }
@@ -37,12 +37,12 @@ export function explain(
     case 'failed': {
       const again = ends ? 'Enable the subscription and replay it to try again.' : 'Replay it to try again.'
       const hint = subscription.deletedAt ? '' : ` ${again}`
-      if (delivery.lastStatus === 410)
+      if (delivery.lastStatus === 410 && delivery.lastError === null)
         return `The receiver answered 410, it wants no more; nothing is sent by itself.${hint}`
       if (attemptCount - budgetStart >= maxAttempts) {
         return `${capital(tried)} failed, the last with ${lastAnswer(delivery)}; nothing more is sent by itself.${hint}`
       }
-      return `Given up after ${tried}: ${delivery.lastError ?? lastAnswer(delivery)}.${hint}`
+      return `Given up ${attemptCount === 0 ? 'before the first attempt' : `after ${tried}`}: ${delivery.lastError ?? lastAnswer(delivery)}.${hint}`
     }
   }
 }

@@ -3,6 +3,7 @@ import { parsed } from '../../kernel/parsed.ts'
 import { defineSatellite } from '../../satellite.ts'
 import { TenantPurged } from '../../tenants/events.ts'
 import { commands } from './commands.ts'
+import { diagnoses } from './doctor.ts'
 import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './events.ts'
 import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
@@ -35,6 +36,7 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     work: (webhooks) => webhooks.work(),
     queues: (webhooks, tenantId) => webhooks.queues(tenantId),
     metrics: (webhooks) => webhooks.series.series(),
+    doctor: diagnoses,
     stop: (webhooks) => webhooks.stop(),
   })
 }

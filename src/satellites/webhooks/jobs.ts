@@ -2,6 +2,9 @@ import { z } from 'zod'
 import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs.ts'
 import type { Webhooks } from './webhooks.ts'
 
+/** How often the hourly job may find a table locked before it leaves the rest to the next. */
+const TRIES = 10
+
 export const DeliverWebhooks = jobType({
   name: 'DeliverWebhooks',
   summary: 'Looks for deliveries that are due, in case that nobody was told of them',
@@ -18,7 +21,10 @@ export const TrimWebhooks = jobType({
 
 export const jobs: readonly Job<Webhooks>[] = [
   handles(DeliverWebhooks, async (webhooks) => webhooks.wake()),
-  handles(TrimWebhooks, async (webhooks) => void (await webhooks.partitions.keep())),
+  handles(
+    TrimWebhooks,
+    async ({ partitions }, _, { signal }) => void (await partitions.keep({ tries: TRIES, signal })),
+  ),
 ]
 
 export const schedule: readonly Recurring[] = [

@@ -1,11 +1,16 @@
 /**
  * A developer who listens: a tenant's events go to an address of their own machine for as long as they are there. It is a
- * subscription like any other, but only this process sends for it, and it ends with it; when the process is killed, a minute later.
+ * subscription like any other, but only this process sends for it, what its receiver answers switches nothing off, and it ends with
+ * the process: at once where that leaves by itself, a minute later when it is killed.
  */
 import { Egress } from '../../kernel/egress.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { parsed } from '../../kernel/parsed.ts'
 import type { Courier } from './courier.ts'
+import { WebhookNotFound } from './errors.ts'
+import { EventPatterns } from './event-names.ts'
 import type { Settlement } from './queue.ts'
+import { newSecret, Secret } from './secret.ts'
 import type { Subscriptions } from './subscriptions.ts'
 import type { Webhooks } from './webhooks.ts'
 
@@ -17,55 +22,87 @@ interface Parts {
   readonly webhooks: Webhooks
 }
 
+export interface ListenWish {
+  readonly tenantId: string
+  /** Of the developer's own machine or network: http and private addresses are fine. */
+  readonly url: string
+  /** Default: all. */
+  readonly events?: readonly string[]
+  /** Absent: a new one. */
+  readonly secret?: string | undefined
+  /** Is told of each attempt. */
+  readonly heard: (settlement: Settlement) => void
+}
+
 export class Listener {
+  readonly webhookId: string
   readonly secret: string
+  /** Where to, as it is called. */
+  readonly url: string
   readonly #parts: Parts
-  readonly #tenantId: string
-  readonly #webhookId: string
   readonly #egress: Egress
   readonly #courier: Courier
   readonly #renewal: NodeJS.Timeout
-  #heard: (settlement: Settlement) => void = () => undefined
+  readonly #gone = Promise.withResolvers<void>()
 
   private constructor(
     parts: Parts,
-    tenantId: string,
-    url: string,
     { webhookId, secret }: { webhookId: string; secret: string },
+    { egress, url, heard }: { egress: Egress; url: string; heard: ListenWish['heard'] },
   ) {
     this.#parts = parts
-    this.#tenantId = tenantId
-    this.#webhookId = webhookId
+    this.webhookId = webhookId
     this.secret = secret
-    this.#egress = new Egress({ allowPrivateNetworks: true, allowHttp: true })
-    this.#courier = parts.webhooks.courier(this.#egress, { webhookId, url }, (settlement) => this.#heard(settlement))
-    this.#renewal = setInterval(() => {
-      parts.subscriptions
-        .goOnListening(webhookId)
-        .catch((error) => parts.kernel.log.warn({ err: error }, 'it could not be said that somebody still listens'))
-    }, RENEW_MS)
+    this.url = url
+    this.#egress = egress
+    this.#courier = parts.webhooks.courier(egress, { webhookId, url, heard })
+    this.#renewal = setInterval(() => void this.#renew(), RENEW_MS)
   }
 
-  /** @param url of the developer's own machine or network: http and private addresses are fine */
-  static async open(parts: Parts, tenantId: string, url: string, events: readonly string[]): Promise<Listener> {
-    const checking = new Egress({ allowPrivateNetworks: true, allowHttp: true })
-    const { href } = checking.check(url)
-    await checking.close()
-    const subscription = await parts.subscriptions.beginListening(tenantId, events)
-    const listener = new Listener(parts, tenantId, href, subscription)
-    await listener.#courier.start()
-    return listener
+  /** `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, or a 400. */
+  static async open(parts: Parts, { tenantId, url, events = ['*'], secret, heard }: ListenWish): Promise<Listener> {
+    const patterns = parsed(EventPatterns, events, 'events')
+    const own = secret === undefined ? newSecret() : parsed(Secret, secret, 'secret')
+    const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true })
+    let listener: Listener | undefined
+    try {
+      const { href } = egress.check(url)
+      const made = await parts.subscriptions.beginListening(tenantId, patterns, own)
+      listener = new Listener(parts, made, { egress, url: href, heard })
+      await listener.#courier.start()
+      return listener
+    } catch (error) {
+      await (listener ?? egress).close()
+      throw error
+    }
   }
 
-  /** @param hear is told of each attempt */
-  onAttempt(hear: (settlement: Settlement) => void): void {
-    this.#heard = hear
+  /** Resolves when `signal` aborts; `E_WEBHOOK_NOT_FOUND` when there is nothing to listen to any more. */
+  async until(signal: AbortSignal): Promise<void> {
+    const aborted = new Promise<void>((resolve) => {
+      if (signal.aborted) resolve()
+      else signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    await Promise.race([aborted, this.#gone.promise])
+    if (!signal.aborted)
+      throw WebhookNotFound('Its subscription is gone: the tenant was purged, or somebody deleted it.')
   }
 
+  /** Nothing new is made for it, and what is on its way is given up: whoever leaves does not wait for a slow receiver. */
   async close(): Promise<void> {
     clearInterval(this.#renewal)
-    await this.#courier.stop()
-    await this.#egress.close()
-    await this.#parts.subscriptions.delete(this.#tenantId, this.#webhookId)
+    try {
+      await this.#parts.subscriptions.endListening(this.webhookId)
+    } finally {
+      await Promise.all([this.#courier.stop(), this.#egress.close()])
+    }
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      if (!(await this.#parts.subscriptions.goOnListening(this.webhookId))) this.#gone.resolve()
+    } catch (error) {
+      this.#parts.kernel.log.warn({ err: error }, 'it could not be said that somebody still listens')
+    }
   }
 }

@@ -156,7 +156,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       bodyOptional: true,
       reply: Delivery,
       status: 202,
-      errors: [...missing, WebhookDisabled],
+      errors: [...missing, ...closed, WebhookDisabled],
       handle: async (webhooks: Webhooks, { params, body }) =>
         accepted(path, params, await webhooks.test(ownerOf(params), params.webhookId, body.event)),
       settled: (webhooks: Webhooks, delivery, signal) => webhooks.settled(delivery, signal),

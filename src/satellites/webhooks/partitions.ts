@@ -1,12 +1,18 @@
 /**
- * Retention. Messages, deliveries and attempts are kept in partitions by time; what is past its retention goes by dropping one, at
- * once, however many rows it has. A partition spans a third of the retention, so that claims have few to look at: deliveries are kept
- * for `retentionDays` at least, and for a third more at most.
+ * Retention. Messages, deliveries and attempts are kept in partitions by time; what is past its retention goes by dropping one of
+ * each, at once, however many rows they have. A partition spans a third of the retention, so that claims have few to look at:
+ * deliveries are kept for `retentionDays` at least, and for a third more at most. When that is changed, those that were made before
+ * keep their span.
  *
- * Partitions are made ahead of time; what came when there was none is in the default one, and is moved out of it when its
- * partition is made. Any number of processes may do this at once: one does, the others find it done.
+ * - Partitions are made ahead of time. What came when there was none is in the default one, and is moved out of it when its
+ *   partition is made.
+ * - Each step is a transaction that makes, or drops, one partition of all three tables; which one is decided anew from what there
+ *   is. Only one process takes steps at a time, the others leave it to that one.
+ * - A step locks tables, and whoever needs them meanwhile waits behind it, also while it waits itself. So it waits shortly, and gives
+ *   up: sooner than PostgreSQL looks for deadlocks (after 1 s), so that nobody else is ended in its favour.
  */
-
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sqlState } from '../../kernel/database.ts'
 import { floorOfUuidsAt } from '../../kernel/ids.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 
@@ -15,26 +21,48 @@ const KINDS = ['messages', 'deliveries', 'attempts'] as const
 const KEYS = { messages: 'id', deliveries: 'id', attempts: 'delivery_id' } as const
 /** Partitions beyond the present one. */
 const AHEAD = 2
-/** Others wait behind a lock on a whole table: rather this is tried again later. */
-const LOCK_TIMEOUT_MS = 3_000
+const LOCK_TIMEOUT_MS = 300
+const BETWEEN_TRIES_MS = 2_000
 /** Any constant will do; it is ours in every database. */
 const LOCK_KEY = 7_367_228_007
 const TALLIES_KEPT = '1 day'
+/** What PostgreSQL says of a lock that was not to be had. */
+const BUSY_STATES = new Set(['55P03', '40P01'])
 
-interface Partition {
-  /** `20261122`: the day it begins. */
-  readonly suffix: string
+/** From midnight to midnight, UTC. */
+export interface Partition {
   readonly from: Date
   readonly to: Date
 }
 
+export type Step = { readonly make: Partition } | { readonly drop: Partition }
+
 export interface Kept {
   readonly made: number
   readonly dropped: number
+  /** False when somebody held a lock for too long; the next run does the rest. */
+  readonly isComplete: boolean
+}
+
+export interface KeepWish {
+  /** How often it may find a table locked; default 1. */
+  readonly tries?: number
+  readonly signal?: AbortSignal | undefined
 }
 
 /** How many days one spans. */
 export const daysOfPartition = (retentionDays: number): number => Math.max(1, Math.ceil(retentionDays / 3))
+
+/** What is to be done first; undefined when everything is as it is to be. @param known the oldest first */
+export function nextStep(known: readonly Partition[], now: Date, retentionDays: number): Step | undefined {
+  const spanMs = daysOfPartition(retentionDays) * DAY_MS
+  const keptFrom = now.getTime() - retentionDays * DAY_MS
+  // When nobody has made any for long: of what is not kept any more none is needed.
+  const end = Math.max(known.at(-1)?.to.getTime() ?? dayOf(now.getTime()), dayOf(keptFrom))
+  if (end < now.getTime() + AHEAD * spanMs) return { make: { from: new Date(end), to: new Date(end + spanMs) } }
+  const [oldest] = known
+  return oldest && oldest.to.getTime() <= keptFrom ? { drop: oldest } : undefined
+}
 
 export class Partitions {
   readonly #kernel: Kernel
@@ -45,87 +73,125 @@ export class Partitions {
     this.#retentionDays = retentionDays
   }
 
-  /** Makes those that will be needed, and drops those whose time is over. */
-  async keep(): Promise<Kept> {
-    const { database, clock } = this.#kernel
-    return database.transaction(async () => {
-      await database.sql(`select set_config('lock_timeout', $1, true)`, [`${LOCK_TIMEOUT_MS}`])
-      await database.sql('select pg_advisory_xact_lock($1)', [LOCK_KEY])
-      const now = clock.now()
-      const known = await this.#known()
-      const made = await this.#make(known, now)
-      const dropped = await this.#drop(known, now)
-      return { made, dropped }
+  /** Makes those that will be needed, and drops those whose time is over, with what has no partitions. */
+  async keep({ tries = 1, signal }: KeepWish = {}): Promise<Kept> {
+    const done = { made: 0, dropped: 0 }
+    for (let left = tries; ; ) {
+      try {
+        for (let step = await this.#step(); step; step = await this.#step())
+          done['make' in step ? 'made' : 'dropped'] += 1
+        await this.#alone(() => this.#trim())
+        return { ...done, isComplete: true }
+      } catch (error) {
+        if (!BUSY_STATES.has(sqlState(error) ?? '')) throw error
+        left -= 1
+        if (left <= 0 || signal?.aborted) break
+        await sleep(BETWEEN_TRIES_MS, undefined, { signal }).catch(() => undefined)
+      }
+    }
+    this.#kernel.log.info('somebody has locked the tables of webhooks; their partitions are kept later')
+    return { ...done, isComplete: false }
+  }
+
+  /** Those there are, the oldest first; the default one apart. */
+  async known(): Promise<Partition[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select pg_get_expr(relpartbound, pg_class.oid) as bounds
+       from pg_inherits join pg_class on pg_class.oid = inhrelid
+       where inhparent = 'multitenancy.webhook_deliveries'::regclass order by relname`,
+    )
+    return rows.flatMap(({ bounds }) => {
+      const [, low, high] = /FROM \('([0-9a-f-]{36})'\) TO \('([0-9a-f-]{36})'\)/.exec(bounds) ?? []
+      return low && high ? [{ from: timeOf(low), to: timeOf(high) }] : []
     })
   }
 
-  async #make(known: readonly Partition[], now: Date): Promise<number> {
-    const spanMs = daysOfPartition(this.#retentionDays) * DAY_MS
-    let last = known.at(-1)?.to ?? new Date(Math.floor(now.getTime() / DAY_MS) * DAY_MS)
-    let made = 0
-    while (last.getTime() < now.getTime() + AHEAD * spanMs) {
-      const to = new Date(last.getTime() + spanMs)
-      for (const kind of KINDS) await this.#makeOne(kind, last, to)
-      last = to
-      made += 1
-    }
-    return made
-  }
-
-  async #makeOne(kind: (typeof KINDS)[number], from: Date, to: Date): Promise<void> {
-    const { database } = this.#kernel
-    const table = `multitenancy.webhook_${kind}`
-    const one = `${table}_${suffixOf(from)}`
-    const [low, high] = [floorOfUuidsAt(from.getTime()), floorOfUuidsAt(to.getTime())]
-    await database.sql(`lock table ${table}_others in access exclusive mode`)
-    await database.sql(`create table ${one} (like ${table} including defaults including constraints)`)
-    await database.sql(
-      `with moved as (delete from ${table}_others where ${KEYS[kind]} >= $1 and ${KEYS[kind]} < $2 returning *)
-       insert into ${one} select * from moved`,
-      [low, high],
+  /** Whether something is in no partition that has, or will have, one of its time. */
+  async hasStrays(known: readonly Partition[]): Promise<boolean> {
+    const { database, clock } = this.#kernel
+    const until = known.at(-1)?.to.getTime() ?? 0
+    const rows = KINDS.map(
+      (kind) => `select from multitenancy.webhook_${kind}_others where ${KEYS[kind]} >= $1 and ${KEYS[kind]} < $2`,
     )
-    await database.sql(`alter table ${table} attach partition ${one} for values from ('${low}') to ('${high}')`)
+    const result = await database.sql(`select exists (${rows.join(' union all ')}) as "hasStrays"`, [
+      floorOfUuidsAt(known[0]?.from.getTime() ?? 0),
+      floorOfUuidsAt(Math.max(until, clock.now().getTime() + DAY_MS)),
+    ])
+    return result.rows[0].hasStrays
   }
 
-  async #drop(known: readonly Partition[], now: Date): Promise<number> {
+  #step(): Promise<Step | undefined> {
+    return this.#alone(async () => {
+      const step = nextStep(await this.known(), this.#kernel.clock.now(), this.#retentionDays)
+      if (step && 'make' in step) await this.#make(step.make)
+      else if (step) await this.#drop(step.drop)
+      return step
+    })
+  }
+
+  /** Nothing when another process is at it. */
+  #alone<T>(work: () => Promise<T>): Promise<T | undefined> {
     const { database } = this.#kernel
-    const until = new Date(now.getTime() - this.#retentionDays * DAY_MS)
-    const over = known.filter(({ to }) => to <= until)
-    for (const { suffix } of over) {
-      const tables = KINDS.map((kind) => `multitenancy.webhook_${kind}_${suffix}`)
-      await database.sql(`drop table ${tables.join(', ')}`)
+    return database.transaction(async () => {
+      const { rows } = await database.sql(
+        `select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}ms', true), pg_try_advisory_xact_lock(${LOCK_KEY}) as is_ours`,
+      )
+      return rows[0].is_ours ? work() : undefined
+    })
+  }
+
+  async #make({ from, to }: Partition): Promise<void> {
+    const { database } = this.#kernel
+    const [low, high] = [floorOfUuidsAt(from.getTime()), floorOfUuidsAt(to.getTime())]
+    for (const kind of KINDS) {
+      const like = `multitenancy.webhook_${kind} including defaults including constraints`
+      await database.sql(`create table ${nameOf(kind, from)} (like ${like})`)
     }
+    const others = KINDS.map((kind) => `multitenancy.webhook_${kind}_others`)
+    await database.sql(`lock table ${others.join(', ')} in access exclusive mode`)
+    for (const kind of KINDS) {
+      await database.sql(
+        `with moved as (
+           delete from multitenancy.webhook_${kind}_others where ${KEYS[kind]} >= $1 and ${KEYS[kind]} < $2 returning *)
+         insert into ${nameOf(kind, from)} select * from moved`,
+        [low, high],
+      )
+      await database.sql(
+        `alter table multitenancy.webhook_${kind} attach partition ${nameOf(kind, from)} for values from ('${low}') to ('${high}')`,
+      )
+    }
+  }
+
+  async #drop({ from }: Partition): Promise<void> {
+    await this.#kernel.database.sql(`drop table ${KINDS.map((kind) => nameOf(kind, from)).join(', ')}`)
+  }
+
+  /** What is past its retention and in no partition, and subscriptions that were deleted before the oldest delivery there is. */
+  async #trim(): Promise<void> {
+    const { database, clock } = this.#kernel
+    const now = clock.now()
+    const keptFrom = new Date(now.getTime() - this.#retentionDays * DAY_MS)
     for (const kind of KINDS) {
       await database.sql(`delete from multitenancy.webhook_${kind}_others where ${KEYS[kind]} < $1`, [
-        floorOfUuidsAt(until.getTime()),
+        floorOfUuidsAt(keptFrom.getTime()),
       ])
     }
     await database.sql(
       `delete from multitenancy.webhook_tallies where since < $1::timestamptz - interval '${TALLIES_KEPT}'`,
       [now],
     )
+    const [oldest] = await this.known()
+    const first = oldest && oldest.from < keptFrom ? oldest.from : keptFrom
     await database.sql(
       'delete from multitenancy.webhook_subscriptions where coalesce(deleted_at, listening_until) < $1',
-      [until],
+      [first],
     )
-    return over.length
-  }
-
-  /** Those there are, the oldest first; the default one apart. */
-  async #known(): Promise<Partition[]> {
-    const { rows } = await this.#kernel.database.sql(
-      `select relname as name, pg_get_expr(relpartbound, pg_class.oid) as bounds
-       from pg_inherits join pg_class on pg_class.oid = inhrelid
-       where inhparent = 'multitenancy.webhook_deliveries'::regclass order by relname`,
-    )
-    return rows.flatMap(({ name, bounds }) => {
-      const [, low, high] = /FROM \('([0-9a-f-]{36})'\) TO \('([0-9a-f-]{36})'\)/.exec(bounds) ?? []
-      if (!low || !high) return []
-      return [{ suffix: name.replace('webhook_deliveries_', ''), from: timeOf(low), to: timeOf(high) }]
-    })
   }
 }
 
-const suffixOf = (from: Date): string => from.toISOString().slice(0, 10).replaceAll('-', '')
+const dayOf = (ms: number): number => Math.floor(ms / DAY_MS) * DAY_MS
+
+const nameOf = (kind: (typeof KINDS)[number], from: Date): string =>
+  `multitenancy.webhook_${kind}_${from.toISOString().slice(0, 10).replaceAll('-', '')}`
 
 const timeOf = (floor: string): Date => new Date(Number.parseInt(floor.replace('-', '').slice(0, 12), 16))

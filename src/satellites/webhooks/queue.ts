@@ -9,11 +9,16 @@ import type { Verdict } from './delivery.ts'
 import { CHANNEL } from './functions.ts'
 import { NOBODY } from './tables.ts'
 
+/** Of a statement, on a connection that has gone silent. */
+export const TIMEOUT_MS = 15_000
+
 export interface Claimed {
   readonly id: string
   readonly claim: string
   readonly webhookId: string
   readonly tenantId: string | null
+  /** Whose subscription it is for. */
+  readonly lane: string
   readonly event: string
   /** Made so far. */
   readonly attemptCount: number
@@ -41,22 +46,25 @@ export interface Offer {
   readonly madeAt: number
 }
 
+/** Whose turn it was last; who comes after it comes first. Of lanes under `''`, of tenants that the host hears under its subscription. */
+export type Turns = Readonly<Record<string, string>>
+
 export interface ClaimWish extends Omit<Offer, 'madeAt'> {
-  /** Whose turn it was last; tenants after it come first. */
-  readonly afterTenant: string
+  /** As the claim before answered; `{}`: the first. */
+  readonly turns: Turns
   /** Of a listener: its own subscription, which nobody else sends for. */
   readonly onlyWebhook: string | null
 }
 
 export interface Claim {
   readonly deliveries: readonly Claimed[]
-  readonly lastTenant: string
+  readonly turns: Turns
   /** Until something is due that was not claimed; null: nothing waits. */
   readonly nextDueMs: number | null
   /** Whether there is more that could be claimed at once. */
   readonly isMore: boolean
-  /** Whether a subscription or tenant has as many on their way as it may. */
-  readonly isBounded: boolean
+  /** Lanes and subscriptions that have as many on their way as they may, and perhaps more that are ready. */
+  readonly full: ReadonlySet<string>
 }
 
 export interface Settlement {
@@ -73,6 +81,9 @@ export interface Settlement {
   readonly responseHeaders: string | null
   readonly responseBody: string | null
 }
+
+/** What `Claim.full` may hold of a delivery. */
+export const lanesOf = ({ lane, webhookId }: Pick<Claimed, 'lane' | 'webhookId'>): readonly string[] => [lane, webhookId]
 
 /** What became of a settlement. */
 export interface Settled {
@@ -95,6 +106,7 @@ export class DeliveryQueue {
     const { rows } = await this.#database.sql(
       {
         name: 'claim-webhook-deliveries',
+        timeoutMs: TIMEOUT_MS,
         text: 'select * from multitenancy.claim_webhook_deliveries($1, $2, $3, $4, $5, $6, $7, $8)',
       },
       [
@@ -104,17 +116,17 @@ export class DeliveryQueue {
         wish.leaseMs,
         wish.perSubscription,
         wish.perTenant,
-        wish.afterTenant,
+        wish.turns,
         wish.onlyWebhook,
       ],
     )
     const last = rows.pop()
     return {
       deliveries: rows.map((row) => claimedOf(row, wish.claim)),
-      lastTenant: last.next_tenant,
+      turns: last.next_turns,
       nextDueMs: last.next_due_ms,
       isMore: last.is_more,
-      isBounded: last.is_bounded,
+      full: new Set(last.full_ones),
     }
   }
 
@@ -123,6 +135,7 @@ export class DeliveryQueue {
     const { rows } = await this.#database.sql(
       {
         name: 'settle-webhook-deliveries',
+        timeoutMs: TIMEOUT_MS,
         text: `select settled, failing_webhooks, failing_since from multitenancy.settle_webhook_deliveries(
           $1, $2::uuid[], $3::uuid[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
       },
@@ -197,6 +210,7 @@ const claimedOf = (row: any, claim: string): Claimed => ({
   claim,
   webhookId: row.webhook_id,
   tenantId: row.tenant_id,
+  lane: row.lane,
   event: row.event,
   attemptCount: row.attempt_count,
   budgetStart: row.budget_start,

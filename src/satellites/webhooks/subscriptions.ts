@@ -12,6 +12,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { assertTenantExists, lockTenant } from '../../tenants/existing.ts'
+import { shiftMs } from './database-time.ts'
 import { WebhookNotFound } from './errors.ts'
 import { WebhookSubscriptionDisabled } from './events.ts'
 import { newSecret } from './secret.ts'
@@ -140,14 +141,38 @@ export class Subscriptions {
     )
   }
 
-  /** One that lives as long as somebody listens; nobody is sent anything. */
-  async beginListening(owner: Owner, events: readonly string[]): Promise<SubscriptionWithSecret> {
+  /** One that lives as long as somebody listens; nobody else sends anything for it. */
+  async beginListening(owner: Owner, events: readonly string[], secret: string): Promise<SubscriptionWithSecret> {
     const settings = { url: 'listener:', description: null, enabled: true, events: [...events] }
-    return this.#insert(owner, settings, newSecret(), this.#listenerLease())
+    return this.#kernel.database.transaction(async () => {
+      const made = await this.#insert(owner, settings, secret, this.#kernel.clock.now())
+      await this.goOnListening(made.webhookId)
+      return made
+    })
   }
 
-  async goOnListening(webhookId: string): Promise<void> {
-    await this.#write(webhookId, { listeningUntil: this.#listenerLease() })
+  /** For a while from now, by the clock of the database. False when it is gone: with its tenant, or because somebody deleted it. */
+  async goOnListening(webhookId: string): Promise<boolean> {
+    const { database, clock } = this.#kernel
+    const { rows } = await database.sql(
+      `update multitenancy.webhook_subscriptions
+       set listening_until = clock_timestamp() + ($2::float8 + ${LISTENER_LEASE_MS}) * interval '1 millisecond'
+       where id = $1 and listening_until is not null and deleted_at is null and enabled returning id`,
+      [webhookId, shiftMs(clock)],
+    )
+    return rows.length > 0
+  }
+
+  /** Also when its tenant is being deleted, or has been: nothing is waited for. */
+  async endListening(webhookId: string): Promise<void> {
+    const gone = { secret: '', listeningUntil: null, deletedAt: this.#kernel.clock.now() }
+    await this.#kernel.database
+      .query<WebhookTables>()
+      .updateTable('webhookSubscriptions')
+      .set(gone)
+      .where('id', '=', webhookId)
+      .where('listeningUntil', 'is not', null)
+      .execute()
   }
 
   /** What the row holds, opened; nothing of a rotation that is over. */
@@ -156,10 +181,6 @@ export class Subscriptions {
     const current = secrets.open(secret, bindingOf(id))
     const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > clock.now()
     return isRotating ? [current, secrets.open(previousSecret, bindingOf(id))] : [current]
-  }
-
-  #listenerLease(): Date {
-    return new Date(this.#kernel.clock.now().getTime() + LISTENER_LEASE_MS)
   }
 
   async #insert(

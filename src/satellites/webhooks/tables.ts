@@ -6,9 +6,10 @@
  * message in its own, so that what belongs together is dropped together. Nothing refers to them by a foreign key: that would keep
  * partitions from being dropped, and lock a row of a tenant at each dispatch.
  *
- * A delivery waits in one of two indexes. What `is_ready` may be sent now: it stands there by tenant and subscription, so that
- * whoever claims takes some of each, however much one of them has. What has a `due_at` and is not ready waits for that moment: a
- * retry, or the end of a worker's lease; so what is on its way is found there, too.
+ * A delivery waits in one of two indexes. What `is_ready` may be sent now: it stands there in the lane of whose subscription it is
+ * for, by subscription, and then by whose event it is, so that whoever claims takes some of each, however much one of them has.
+ * What has a `due_at` and is not ready waits for that moment: a retry, or the end of a worker's lease; so what is on its way is
+ * found there, too. Retries stand by tenant as well, so that many of one that are due at once hide nobody else's.
  */
 import type { Migration } from '../../kernel/migrations.ts'
 import type { DeliveryState } from './delivery.ts'
@@ -51,6 +52,8 @@ export interface DeliveryRow {
   webhookId: string
   /** Whose event it is. */
   tenantId: string | null
+  /** Whose subscription it is for: a tenant's id, or that of nobody for the host's. */
+  lane: string
   event: string
   state: DeliveryState
   isReady: boolean
@@ -130,6 +133,7 @@ export const tables: readonly Migration[] = [
         message_id uuid not null,
         webhook_id uuid not null,
         tenant_id text collate "C",
+        lane text collate "C" not null,
         event text not null,
         state text not null check (state in ('pending', 'delivering', 'retry_scheduled', 'delivered', 'failed')),
         is_ready boolean not null,
@@ -144,9 +148,11 @@ export const tables: readonly Migration[] = [
       ) partition by range (id);
       create index webhook_deliveries_newest on webhook_deliveries (webhook_id, id);
       create index webhook_deliveries_failed on webhook_deliveries (webhook_id, id) where state = 'failed';
-      create index webhook_deliveries_ready on webhook_deliveries (coalesce(tenant_id, '${NOBODY}'), webhook_id, due_at)
-        where is_ready;
+      create index webhook_deliveries_ready
+        on webhook_deliveries (lane, webhook_id, coalesce(tenant_id, '${NOBODY}'), due_at) where is_ready;
       create index webhook_deliveries_later on webhook_deliveries (state, due_at) where due_at is not null and not is_ready;
+      create index webhook_deliveries_retries on webhook_deliveries (coalesce(tenant_id, '${NOBODY}'), due_at)
+        where state = 'retry_scheduled' and not is_ready;
 
       create table webhook_attempts (
         delivery_id uuid not null,

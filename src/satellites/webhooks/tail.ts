@@ -1,6 +1,9 @@
 /**
- * Attempts of a tenant as they are made, by whichever process. They are asked for again and again: what commits late stands before
- * what was seen, so the last few seconds are looked at anew, and what was shown already is left out.
+ * Attempts of a tenant as they are made, by whichever process, each of them once.
+ *
+ * An attempt is written when it has ended, and is seen when that commits: in no order of their times. So it is the server that says
+ * what is new: what it shows now (a snapshot) and did not show the last time. Nothing has to be remembered of what was shown, however
+ * much that is.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -8,9 +11,27 @@ import { assertTenantExists } from '../../tenants/existing.ts'
 import type { DeliveryState } from './delivery.ts'
 
 const POLL_MS = 500
-/** An attempt is written when it has ended, which may be a time-out after it began, and its transaction takes a while. */
-const MAY_BE_LATE_MS = 90_000
+/** From the beginning of an attempt until it is written: it takes one time-out at most, and then its lease may be used up. */
+const TIMEOUTS_UNTIL_WRITTEN = 4
+/** For a clock that is behind ours. */
+const MARGIN_MS = 60_000
 const AT_ONCE = 1_000
+const NO_ID = '00000000-0000-0000-0000-000000000000'
+
+/** What $3 shows and $4 does not. A row's xmin is the lower half of its transaction's number, and those only rise. */
+const NEW = `
+  with bounds as materialized (
+    select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as newest
+  ), attempts as (
+    select a.*, ((newest - ((newest - a.xmin::text::bigint) & 4294967295))::text)::xid8 as written_by
+    from multitenancy.webhook_attempts a cross join bounds
+    where a.tenant_id = $1 and a.started_at >= $2 and (a.started_at, a.delivery_id, a.number) > ($5, $6, $7)
+  )
+  select a.started_at, a.delivery_id, a.number, a.status, a.error, a.duration_ms, d.event, d.webhook_id, d.state
+  from attempts a join multitenancy.webhook_deliveries d on d.id = a.delivery_id
+  where pg_visible_in_snapshot(written_by, $3::pg_snapshot)
+    and ($4::pg_snapshot is null or not pg_visible_in_snapshot(written_by, $4::pg_snapshot))
+  order by a.started_at, a.delivery_id, a.number limit $8`
 
 export interface TailedAttempt {
   readonly startedAt: string
@@ -26,50 +47,50 @@ export interface TailedAttempt {
 }
 
 export interface TailWish {
-  readonly sinceMinutes?: number
+  /** Begin with those that were begun so long ago; absent: with what ends from now on. */
+  readonly sinceMinutes?: number | undefined
   /** Ends with what there is. */
   readonly isOnce?: boolean
   readonly signal: AbortSignal
 }
 
-/** `E_TENANT_NOT_FOUND`. */
+/** @param timeoutMs of an attempt. `E_TENANT_NOT_FOUND`. */
 export async function* tail(
   { database, clock }: Kernel,
+  timeoutMs: number,
   tenantId: string,
-  { sinceMinutes = 0, isOnce = false, signal }: TailWish,
+  { sinceMinutes, isOnce = false, signal }: TailWish,
 ): AsyncGenerator<TailedAttempt> {
   await assertTenantExists(database, tenantId)
-  const beginning = clock.now().getTime() - sinceMinutes * 60_000
-  const shown = new Map<string, number>()
-  let newest = beginning
+  const ago = (ms: number) => new Date(clock.now().getTime() - ms)
+  let from = sinceMinutes === undefined ? undefined : ago(sinceMinutes * 60_000)
+  let seen: string | null = null
   while (!signal.aborted) {
-    const from = Math.max(beginning, newest - MAY_BE_LATE_MS)
-    const { rows } = await database.sql(
-      `select a.*, d.event, d.webhook_id, d.state
-       from multitenancy.webhook_attempts a join multitenancy.webhook_deliveries d on d.id = a.delivery_id
-       where a.tenant_id = $1 and a.started_at >= $2 and (a.delivery_id || ' ' || a.number) <> all ($3)
-       order by a.started_at limit $4`,
-      [tenantId, new Date(from), [...shown.keys()], AT_ONCE],
-    )
-    for (const row of rows) {
-      const startedMs = row.started_at.getTime()
-      shown.set(`${row.delivery_id} ${row.number}`, startedMs)
-      newest = Math.max(newest, startedMs)
-      yield {
-        startedAt: row.started_at.toISOString(),
-        event: row.event,
-        webhookId: row.webhook_id,
-        deliveryId: row.delivery_id,
-        attempt: row.number,
-        status: row.status,
-        error: row.error,
-        durationMs: row.duration_ms,
-        state: row.state,
-      }
+    const { rows } = await database.sql('select pg_current_snapshot()::text as snapshot')
+    const [{ snapshot }] = rows as [{ snapshot: string }]
+    let last: readonly unknown[] = [new Date(0), NO_ID, 0]
+    for (let isMore = from !== undefined; isMore && !signal.aborted; ) {
+      const page = await database.sql(NEW, [tenantId, from, snapshot, seen, ...last, AT_ONCE])
+      for (const row of page.rows) yield attemptOf(row)
+      isMore = page.rows.length === AT_ONCE
+      const end = page.rows.at(-1)
+      if (end) last = [end.started_at, end.delivery_id, end.number]
     }
-    for (const [key, startedMs] of shown) if (startedMs < newest - MAY_BE_LATE_MS) shown.delete(key)
-    if (rows.length === AT_ONCE) continue
     if (isOnce) return
+    seen = snapshot
+    from = ago(TIMEOUTS_UNTIL_WRITTEN * timeoutMs + MARGIN_MS)
     await sleep(POLL_MS, undefined, { signal }).catch(() => undefined)
   }
 }
+
+const attemptOf = (row: any): TailedAttempt => ({
+  startedAt: row.started_at.toISOString(),
+  event: row.event,
+  webhookId: row.webhook_id,
+  deliveryId: row.delivery_id,
+  attempt: row.number,
+  status: row.status,
+  error: row.error,
+  durationMs: row.duration_ms,
+  state: row.state,
+})

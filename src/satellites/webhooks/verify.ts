@@ -8,11 +8,10 @@
  * same request may come again: drop what has an `id` that you have seen. docs/receiving-webhooks.md has the whole of it.
  */
 import { timingSafeEqual } from 'node:crypto'
-import { defineError } from '../../kernel/errors.ts'
+import { SignatureInvalid } from '../../kernel/errors.ts'
 import { standardSignatures } from './signing.ts'
 
-/** The request is not to be trusted. Its detail says why, and holds neither a secret nor the signature that would have fit. */
-export const SignatureInvalid = defineError('E_SIGNATURE_INVALID', 401, 'The signature does not fit')
+export { SignatureInvalid }
 
 export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>
 

@@ -10,7 +10,6 @@ import type { QueueCounts } from '../../kernel/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
-import { assertTenantExists } from '../../tenants/existing.ts'
 import { Catalogue } from './catalogue.ts'
 import { Courier, type CourierOptions } from './courier.ts'
 import { Deliveries, type DeliveryFilter } from './deliveries.ts'
@@ -19,7 +18,8 @@ import { Dispatch, type Sender } from './dispatch.ts'
 import { WebhookDisabled } from './errors.ts'
 import { EventName } from './event-names.ts'
 import { WebhookDeliveryFailed } from './events.ts'
-import { Listener } from './listener.ts'
+import { Inspection } from './inspection.ts'
+import { Listener, type ListenWish } from './listener.ts'
 import type { Options } from './options.ts'
 import { Partitions } from './partitions.ts'
 import { forgetTenant } from './purge.ts'
@@ -34,7 +34,6 @@ import type {
   SubscriptionWithSecret,
 } from './subscription.ts'
 import { type Owner, type PageWish, Subscriptions } from './subscriptions.ts'
-
 import { type TailedAttempt, type TailWish, tail } from './tail.ts'
 
 const DAY_MS = 86_400_000
@@ -46,6 +45,7 @@ const TEST_EVENT = 'webhook.test'
 export class Webhooks {
   readonly catalogue: Catalogue
   readonly partitions: Partitions
+  readonly inspection: Inspection
   readonly series = new WebhookSeries()
   readonly #kernel: Kernel
   readonly #options: Options
@@ -54,6 +54,8 @@ export class Webhooks {
   readonly #dispatch: Dispatch
   readonly #queue: DeliveryQueue
   readonly #courier: Courier
+  /** What follows from deliveries that have failed. */
+  readonly #following = new Set<Promise<void>>()
   readonly #opened = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
 
   constructor(kernel: Kernel, options: Options) {
@@ -68,6 +70,7 @@ export class Webhooks {
     this.catalogue = new Catalogue(kernel.events)
     this.partitions = new Partitions(kernel, options.retentionDays)
     this.#subscriptions = new Subscriptions(kernel)
+    this.inspection = new Inspection(kernel, this.#subscriptions, this.partitions, options.retentionDays)
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options.maxAttempts, wake)
     this.#dispatch = new Dispatch(kernel, sender)
     this.#queue = new DeliveryQueue(kernel.database, kernel.clock)
@@ -116,7 +119,7 @@ export class Webhooks {
     return this.#dispatch.bridge(type, event)
   }
 
-  /** Sends an event to one subscription alone, whatever it names; `E_WEBHOOK_DISABLED`. */
+  /** Sends an event to one subscription alone, whatever it names; `E_WEBHOOK_DISABLED`, `E_TENANT_STATE`. */
   async test(owner: Owner, webhookId: string, event: string = TEST_EVENT): Promise<Delivery> {
     const { database, clock, events } = this.#kernel
     const name = parsed(EventName, event, 'event')
@@ -165,7 +168,9 @@ export class Webhooks {
 
   /** Begins to send what is dispatched, here or in other processes. */
   async work(): Promise<void> {
-    await this.partitions.keep()
+    await this.partitions.keep().catch((error) => {
+      this.#kernel.log.warn({ err: error }, 'partitions of webhooks could not be kept; the hourly job tries again')
+    })
     await this.#courier.start()
   }
 
@@ -174,24 +179,22 @@ export class Webhooks {
     this.#courier.wake()
   }
 
-  stop(): Promise<void> {
-    return this.#courier.stop()
+  async stop(): Promise<void> {
+    await this.#courier.stop()
+    await Promise.all(this.#following)
   }
 
-  /** Events of a tenant, sent to an address of this machine for as long as somebody listens. */
-  async listen(tenantId: string, url: string, events: readonly string[]): Promise<Listener> {
-    await assertTenantExists(this.#kernel.database, tenantId)
-    return Listener.open(
-      { kernel: this.#kernel, subscriptions: this.#subscriptions, webhooks: this },
-      tenantId,
-      url,
-      events,
-    )
+  /**
+   * Events of a tenant, sent to an address of this machine for as long as somebody listens. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`
+   * when it is deleted, `E_URL_NOT_ALLOWED`, or a 400.
+   */
+  listen(wish: ListenWish): Promise<Listener> {
+    return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, webhooks: this }, wish)
   }
 
   /** A tenant's attempts as they are made; `E_TENANT_NOT_FOUND`. */
   tail(tenantId: string, wish: TailWish): AsyncGenerator<TailedAttempt> {
-    return tail(this.#kernel, tenantId, wish)
+    return tail(this.#kernel, this.#options.timeoutMs, tenantId, wish)
   }
 
   queues(tenantId?: string): Promise<QueueCounts[]> {
@@ -203,21 +206,17 @@ export class Webhooks {
     return forgetTenant(this.#kernel.database, tenantId)
   }
 
-  /** A worker of its own. @param listener it sends for nobody else, and there */
+  /** A worker of its own. @param listener it sends for nobody else, and there; what becomes of it concerns nobody else either */
   courier(
     egress: Kernel['egress'],
-    listener?: CourierOptions['listener'],
-    settled?: (of: Settlement) => void,
+    listener?: CourierOptions['listener'] & { readonly heard: (settlement: Settlement) => void },
   ): Courier {
     return new Courier(
       {
         kernel: this.#kernel,
         egress,
         secretsOf: (delivery) => this.#secretsOf(delivery),
-        settled: (settlement, outcome) => {
-          settled?.(settlement)
-          this.#settled(settlement, outcome)
-        },
+        settled: listener?.heard ?? ((settlement, outcome) => this.#settled(settlement, outcome)),
       },
       { ...this.#options, ...(listener ? { listener } : {}) },
     )
@@ -247,6 +246,10 @@ export class Webhooks {
       const told = { tenantId, webhookId, deliveryId: delivery.id, event, attemptCount: attemptCount + 1 }
       await events.publish(WebhookDeliveryFailed, { ...told, lastStatus: status })
     }
-    then().catch((error) => log.error({ err: error, webhookId }, 'what follows a failed delivery could not be done'))
+    if (reason === null && verdict.state !== 'failed') return
+    const done: Promise<void> = then()
+      .catch((error) => log.error({ err: error, webhookId }, 'what follows a failed delivery could not be done'))
+      .finally(() => this.#following.delete(done))
+    this.#following.add(done)
   }
 }
