@@ -12,7 +12,7 @@ import { type Api, TOKENS } from './contract/api.ts'
 import { runCommand } from './contract/command-line.ts'
 import { type Described, described } from './contract/document.ts'
 import { ledger } from './contract/ledger.ts'
-import { merged } from './contract/parts.ts'
+import { merged, parts } from './contract/parts.ts'
 import { type Relay, relayTo } from './contract/relay.ts'
 import type { Case, Names, Row } from './contract/row.ts'
 import { catalogue, filled, type OpenStage, openStage, pathOf, play } from './contract/stage.ts'
@@ -26,13 +26,17 @@ const operations = described.map((operation) => ({ operation, name: operation.na
 let stage: OpenStage
 beforeAll(async () => {
   stage = await openStage(inject('postgresUrl'))
+  for (const { beginning } of parts) await beginning?.(stage)
 })
 afterAll(() => stage.end())
 
 const rowOf = ({ name }: Described): Row => rows[name] ?? expect.fail(`${name} has no row`)
 /** Of an action that runs as a job, the answer that does not wait for it. */
 const successOf = (operation: Described) => (isJob(operation) ? 202 : Math.min(...operation.answers.keys()))
-const isJob = ({ name }: Described) => catalogue.operations.find((one) => one.name === name)?.status === 202
+function isJob({ name }: Described): boolean {
+  const { status, settled } = catalogue.operations.find((one) => one.name === name) ?? expect.fail()
+  return status === 202 && settled !== undefined
+}
 const act = async (operation: Described, one: Case, sent: Parameters<typeof play>[4] = {}) =>
   play(one.plansOfHost ? stage.plansOfHost : stage.api, operation, one, await stage.prepare(one), sent)
 
@@ -156,8 +160,9 @@ describe('beside the operations', () => {
     },
   )
 
-  test.each(Object.entries(merged('commands')))('the command %s runs', async (name, { line, ...one }) => {
-    const printed = await runCommand(worker.tenancy, [name, ...filled(line, await stage.prepare(one))])
+  test.each(Object.entries(merged('commands')))('the command %s runs', async (name, { line, isEndless, ...one }) => {
+    const words = [name, ...filled(line, await stage.prepare(one))]
+    const printed = await runCommand(worker.tenancy, words, { isEndless })
     expect(printed).not.toEqual([])
   })
 
@@ -197,5 +202,9 @@ describe('at the end', () => {
   test('every event has been published', async () => {
     const names = catalogue.events.map(({ name }) => name)
     await eventually(() => expect(names.filter((name) => !ledger.events.has(name))).toEqual([]))
+  })
+
+  test('every part says that it is well', async () => {
+    for (const { ending } of parts) await ending?.(stage)
   })
 })

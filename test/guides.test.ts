@@ -29,9 +29,16 @@ import type { auditLogs } from 'tenantry/satellites/audit-logs'
 import type { branding } from 'tenantry/satellites/branding'
 import type { featureFlags } from 'tenantry/satellites/feature-flags'
 import type { quotas } from 'tenantry/satellites/quotas'
+import type { webhooks } from 'tenantry/satellites/webhooks'
 declare global {
   const tenancy: Tenancy<
-    [ReturnType<typeof auditLogs>, ReturnType<typeof branding>, ReturnType<typeof featureFlags>, ReturnType<typeof quotas>]
+    [
+      ReturnType<typeof auditLogs>,
+      ReturnType<typeof branding>,
+      ReturnType<typeof featureFlags>,
+      ReturnType<typeof quotas>,
+      ReturnType<typeof webhooks>,
+    ]
   >
 }`
 
@@ -75,6 +82,7 @@ test('their TypeScript is that of the package', async () => {
       'protection',
       'quotas',
       'receiving-webhooks',
+      'webhooks',
     ]),
   )
   const packages = join(directory, 'node_modules')
@@ -145,7 +153,7 @@ describe('the tables that docs/migrations.md shows', () => {
 })
 
 /** In a shell, one after the other, as a reader types them; on a database of their own. */
-test.each(['backups', 'flags', 'moving', 'quotas'])(
+test.each(['backups', 'flags', 'moving', 'quotas', 'webhooks'])(
   'the commands of docs/%s.md do what they say',
   async (guide) => {
     const commands = blocks.filter(({ name, language }) => name.startsWith(`${guide}-`) && language === 'sh')

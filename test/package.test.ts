@@ -36,6 +36,7 @@ describe('the package', () => {
     ['tenantry/hono', 'honoHandler'],
     ['tenantry/node', 'nodeHandler'],
     ['tenantry/testing', 'testTenancy'],
+    ['tenantry/webhooks', 'verifyWebhook'],
   ])('%s exports %s', (entry, name) => {
     expect(node('--input-type=module', '-e', `console.log(typeof (await import('${entry}')).${name})`).trim()).toBe(
       'function',

@@ -6,6 +6,7 @@
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, inject, test } from 'vitest'
+import { type Receiver, startReceiver } from '../src/testing/receiver.ts'
 import { type Opened, openApi } from './contract/api.ts'
 import { type Described, described } from './contract/document.ts'
 import { requestOf } from './random-walk/requests.ts'
@@ -23,15 +24,20 @@ const weighted = (operation: Described) => ({
 })
 
 let api: Opened
+let receiver: Receiver
 beforeAll(async () => {
+  receiver = await startReceiver(({ path }) => ({ status: Number(path.slice(1)) }))
   api = await openApi(inject('postgresUrl'))
 })
-afterAll(() => api.end())
+afterAll(async () => {
+  await api.end()
+  await receiver.close()
+})
 
 test('walks through the admin API', async () => {
   const requests = fc.array(fc.oneof(...described.map(weighted)), { minLength: 1, maxLength: STEPS, size: 'max' })
   await fc.assert(
-    fc.asyncProperty(requests, (drawn) => walk(api, drawn)),
+    fc.asyncProperty(requests, (drawn) => walk(api, receiver.url, drawn)),
     { numRuns: WALKS, interruptAfterTimeLimit: LONGEST_MS },
   )
 }, 180_000)

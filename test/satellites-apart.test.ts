@@ -91,12 +91,16 @@ async function configurationWithout(folder: string): Promise<string> {
   return JSON.stringify({ extends: './tsconfig.json', exclude: [...gone] })
 }
 
-/** What a file imports; relative ones from the root of the project. */
+/** What a file imports; relative ones, and those of the package's own exports, from the root of the project. */
 async function namedBy(file: string): Promise<string[]> {
   const text = await readFile(join(copy, file), 'utf8')
-  return [...text.matchAll(/(?:from|import\() ?'([^']+)'/g)].map(([, name = '']) =>
-    name.startsWith('.') ? join(dirname(file), name) : name,
-  )
+  const exported: Record<string, Record<string, string>> = JSON.parse(
+    await readFile(join(copy, 'package.json'), 'utf8'),
+  ).exports
+  return [...text.matchAll(/(?:from|import\() ?'([^']+)'/g)].map(([, name = '']) => {
+    if (name.startsWith('.')) return join(dirname(file), name)
+    return exported[name.replace(/^tenantry\//, './')]?.['tenantry-source']?.replace(/^\.\//, '') ?? name
+  })
 }
 
 async function operationsOf(project: string): Promise<string[]> {

@@ -138,7 +138,7 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   const errors: ErrorType[] = [Unauthorized, InvalidRequest, ...(operation.errors ?? [])]
   // What a host's server may read, every token may.
   if (operation.method !== 'GET' || operation.scope !== 'runtime') errors.push(Forbidden)
-  if (operation.params) errors.push(NotFound)
+  if (Object.keys(operation.params?.shape ?? {}).length > 0) errors.push(NotFound)
   // Also where none is wanted: what comes nevertheless is read before it is refused.
   if (HAS_BODY.has(operation.method)) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)
   if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress)

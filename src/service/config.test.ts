@@ -49,7 +49,7 @@ test('faults of the environment, of keys, between keys and of production are tol
     '<file>: adminTokens: two are named "ops"',
     `<file>: adminTokens: the token of "ops" is another's too`,
     `<file>: migrations: no folder ${join(directory, 'absent')}`,
-    '<file>: satellites: there is no satellite "brandig", only auditLogs, branding, featureFlags, quotas',
+    '<file>: satellites: there is no satellite "brandig", only auditLogs, branding, featureFlags, quotas, webhooks',
     '<file>: health.critical: there is no check "weather", only backoffice, store, circuits',
     'DATABASE_URL: required in production',
     'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
@@ -91,4 +91,35 @@ test('what is right is read, paths from where they stand', async () => {
     migrations: join(directory, 'migrations'),
     dataDirectory: join(directory, '.tenantry'),
   })
+})
+
+test('egress may be widened for development, and in production by neither setting', async () => {
+  const content = (egress: object) => ({ egress, adminTokens: [{ name: 'ops', token: TOKEN }] })
+  const both = { allowPrivateNetworks: true, allowHttp: true }
+  expect(await load(content(both))).toMatchObject({ egress: both })
+  expect(await load({})).toMatchObject({ egress: { allowPrivateNetworks: false, allowHttp: false } })
+  const env = {
+    NODE_ENV: 'production',
+    DATABASE_URL: 'postgres://localhost/tenantry',
+    TENANTRY_APP_KEY: Buffer.alloc(32, 7).toString('base64'),
+  }
+  expect(await load(content({ allowPrivateNetworks: false, allowHttp: false }), env)).toBeDefined()
+  const refused = (key: string) => `<file>: egress.${key}: for development only, refused in production`
+  expect(await faultsOf(load(content({ allowHttp: true }), env))).toEqual([refused('allowHttp')])
+  expect(await faultsOf(load(content(both), env))).toEqual([refused('allowPrivateNetworks'), refused('allowHttp')])
+  expect(await faultsOf(load(content({ allowLoopback: true })))).toEqual([
+    expect.stringMatching(/egress: .*allowLoopback/),
+  ])
+})
+
+test('webhooks take what they can keep to', async () => {
+  const webhooks = { maxAttempts: 8, timeoutMs: 5_000, retentionDays: 7, bridge: false, concurrency: 64, claim: 200 }
+  expect(await load({ webhooks })).toMatchObject({ webhooks: { ...webhooks, perSubscription: 16 } })
+  const wrong = { maxAttempts: 21, timeoutMs: 99, retentionDays: 0, bridge: 'no', concurrency: 0, retries: 3 }
+  const faults = await faultsOf(load({ webhooks: wrong }))
+  for (const key of Object.keys(wrong))
+    expect(
+      faults.filter((fault) => fault.includes(key)),
+      key,
+    ).toHaveLength(1)
 })

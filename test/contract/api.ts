@@ -85,6 +85,7 @@ export async function openApi(postgresUrl: string, options: Partial<TenancyConfi
     plans,
     backups: { archives: directory({ path }) },
     isolation: isolation(),
+    egress: { allowPrivateNetworks: true, allowHttp: true },
     ...options,
   })
   return {

@@ -1,16 +1,31 @@
-/** A command as its line says, on a tenancy that is open; what it prints is kept, and every question is answered yes. */
+/**
+ * A command as its line says, on a tenancy that is open; what it prints is kept, and every question is answered yes. One that
+ * goes on until it is interrupted is so when it has said something.
+ */
 import { runProgram } from '../../src/cli/parser.ts'
 import type { Terminal } from '../../src/kernel/commands.ts'
 import type { Tenancy } from '../../src/tenancy.ts'
 
 /** Answers what the command printed as its result. */
-export async function runCommand({ commands }: Tenancy, line: readonly string[]): Promise<unknown[]> {
+export async function runCommand(
+  { commands }: Tenancy,
+  line: readonly string[],
+  { isEndless = false }: { isEndless?: boolean | undefined } = {},
+): Promise<unknown[]> {
   const printed: unknown[] = []
+  const interruption = new AbortController()
   const terminal: Terminal = {
     table: (rows, value = rows) => void printed.push(value),
     record: (value) => void printed.push(value),
-    write: async (chunk) => void printed.push(chunk),
-    say: () => undefined,
+    write: async (chunk) => {
+      printed.push(chunk)
+      if (isEndless) interruption.abort()
+    },
+    say: (words) => {
+      if (!isEndless) return
+      printed.push(words)
+      interruption.abort()
+    },
     progress: () => undefined,
     confirm: async () => true,
     prompt: async (name, context) => void printed.push([name, Object.keys(context)]),
@@ -18,7 +33,7 @@ export async function runCommand({ commands }: Tenancy, line: readonly string[])
   const group = { heading: 'Commands:', commands: commands.map(({ what }) => what) }
   await runProgram([group], line, async ({ command, args, options }) => {
     const service = commands.find(({ what }) => what === command)?.service
-    await command.run(service, { args, options, terminal, signal: new AbortController().signal })
+    await command.run(service, { args, options, terminal, signal: interruption.signal })
   })
   return printed
 }

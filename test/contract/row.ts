@@ -3,7 +3,8 @@
  * every other answer that the document promises; for each command and job, how it is asked for.
  *
  * `{id}` stands for the tenant of the case, made for it alone, and `{webhookId}`, say, for a member of that name in the answer
- * to a request that was given before; its `id` is `{given}`. A satellite's part is `coverage.fixture.ts` in its folder, so that
+ * to a request that was given before; its `id` is `{given}`. `{receiver}` is the URL of a receiver of webhooks, which answers 200,
+ * and `{receiver}/410` what its path says. A satellite's part is `coverage.fixture.ts` in its folder, so that
  * it comes and goes with it.
  */
 import type { Api } from './api.ts'
@@ -35,7 +36,13 @@ export interface Row {
   readonly also?: Readonly<Record<string, Case>>
 }
 
-/** What stands for what, once the tenant of a case is made and what is given has happened. */
+export interface CommandCase extends Case {
+  readonly line: readonly string[]
+  /** It goes on until it is interrupted, as it is here when it has said something. */
+  readonly isEndless?: boolean
+}
+
+/** What stands for what, once the tenant of a case is made and what is given has happened; `receiver` is a URL that answers. */
 export type Names = Readonly<Record<string, string>>
 
 export interface Stage {
@@ -48,8 +55,11 @@ export interface Stage {
 export interface Part {
   readonly operations: Readonly<Record<string, Row>>
   /** As words of a command line. */
-  readonly commands?: Readonly<Record<string, Case & { readonly line: readonly string[] }>>
+  readonly commands?: Readonly<Record<string, CommandCase>>
   readonly jobs?: Readonly<Record<string, Case & { readonly data: Readonly<Record<string, unknown>> }>>
   /** What publishes the events that no request and no command does. */
   readonly scenes?: Readonly<Record<string, (stage: Stage) => Promise<unknown>>>
+  /** Comes before everything else, and after it. */
+  readonly beginning?: (stage: Stage) => Promise<unknown>
+  readonly ending?: (stage: Stage) => Promise<unknown>
 }

@@ -5,6 +5,7 @@ import { catalogueOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
 import type { TenancyConfig } from '../../src/tenancy.ts'
 import { BackupTenant } from '../../src/tenants/transfers/jobs.ts'
+import { startReceiver } from '../../src/testing/receiver.ts'
 import { type Answer, type Api, FAILING, openApi, type Sent } from './api.ts'
 import { breaches, type Described } from './document.ts'
 import { ledger } from './ledger.ts'
@@ -20,6 +21,7 @@ export interface OpenStage extends Stage {
 
 export async function openStage(postgresUrl: string): Promise<OpenStage> {
   const options = { role: 'api', tenants: { retentionDays: 0 } } as const
+  const receiver = await startReceiver(({ path }) => ({ status: Number(path.slice(1)) || 200 }))
   const first = await openApi(postgresUrl, options)
   const open = async (more: Partial<TenancyConfig>) => {
     const api = await first.open(more)
@@ -37,14 +39,18 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
     plansOfHost,
     url: first.url,
     open,
-    end: first.end,
+    async end() {
+      await first.end()
+      await receiver.close()
+    },
     async prepare({ tenant = 'active', given = [], backup, placement }) {
       const id = `${tenant === 'failed' ? FAILING : 'case'}-${randomUUID()}`
       if (tenant !== 'none') await first.tenancy.tenants.create({ id, name: 'Acme' })
       if (tenant === 'active' || tenant === 'failed') {
         await first.tenancy.tenants.installation.install(id, { isLast: true })
       }
-      let names: Names = backup ? { id, backupId: await backedUp(first, id, backup) } : { id }
+      let names: Names = { id, receiver: receiver.url }
+      if (backup) names = { ...names, backupId: await backedUp(first, id, backup) }
       if (placement) {
         await first.tenancy.kernel.database.sql('update multitenancy.tenants set placement = $2 where id = $1', [
           id,
@@ -55,7 +61,7 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
         const [method = '', path = '', ...words] = filled(line, names).split(' ')
         const answer = await first.call(method, path, words.length > 0 ? { body: words.join(' ') } : {})
         expect(answer.status, `${line}: ${answer.text}`).toBeLessThan(300)
-        names = { ...textsOf(answer.json), ...names, given: answer.json?.id }
+        names = { ...textsOf(answer.json), ...names, given: answer.json?.id ?? names.given }
       }
       return names
     },

@@ -22,6 +22,11 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
 const MAY_BE_NOBODYS: Readonly<Record<string, string>> = {
   audit_entries: 'what is done to the service itself',
   migration_items: 'tables that tenants share are migrated for all of them',
+  webhook_subscriptions: "the host's own, which hear of all tenants",
+  webhook_messages: 'events that are of no tenant, and what is sent to the host to try its subscription',
+  webhook_deliveries: 'of such messages',
+  webhook_attempts: 'of such deliveries',
+  webhook_tallies: 'such deliveries, counted',
 }
 
 /** Columns that name the tenant, where they are called otherwise. */
@@ -38,6 +43,7 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own upkeep"],
   [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences)$/, 'looks through all tenants'],
+  [/^tenantry\.(DeliverWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.UninstallTenant$/, 'of the service: as the tenant’s own it would be left over from what it removes'],
 ]
 

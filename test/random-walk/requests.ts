@@ -1,8 +1,9 @@
 /**
  * Random requests of an operation, made from what the document says of it.
  *
- * A few names stand for things of the walk: `{a}`, `{b}` and `{c}` are ids of tenants, `{cursor}` is the last `nextCursor`
- * seen. They are filled in when a request is sent, so that each walk has tenants of its own.
+ * A few names stand for things of the walk: `{a}`, `{b}` and `{c}` are ids of tenants; `{cursor}`, `{webhookId}`, `{deliveryId}` and,
+ * of the host, `{hostWebhookId}`, `{hostDeliveryId}` are the last that were seen; `{receiver}` is where webhooks go. They are filled
+ * in when a request is sent, so that each walk has tenants of its own.
  */
 import fc, { type Arbitrary } from 'fast-check'
 import { FAILING, type Who } from '../contract/api.ts'
@@ -32,6 +33,17 @@ const LIKELY: Likely = {
   isolation: ['schema-pg'],
   placement: ['main'],
   q: ['{a}', '%', 'example'],
+  webhookId: ['{webhookId}'],
+  secret: ['a-secret-of-the-walk', `whsec_${'YWJj'.repeat(8)}`],
+  deliveryId: ['{deliveryId}'],
+  url: [
+    '{receiver}/200',
+    '{receiver}/200',
+    '{receiver}/500',
+    '{receiver}/410',
+    '{receiver}/200#x',
+    'http://169.254.169.254/',
+  ],
 }
 
 const BODIES = ['', ' ', 'null', '[]', '{}', '"x"', '{"', '{"name":1,"name":2}', '\ufeff{}', '['.repeat(99)]
@@ -50,7 +62,9 @@ export function requestOf(operation: Described): Arbitrary<Drawn> {
   const drawn: Arbitrary<Drawn> = fc.record({
     operation: fc.constant(operation),
     who: mostly(fc.constant<Who>('admin'), fc.constantFrom<Who>('read', 'runtime', 'nobody')),
-    params: all(among('path').map(({ name, schema }) => [name, inUrl(name, schema).map(asSegment)])),
+    params: all(among('path').map(({ name, schema }) => [name, inUrl(name, schema).map(asSegment)])).map(
+      isOfTenant(operation) ? (params) => params : ofHost,
+    ),
     query: mostly(
       some(among('query').map(({ name, schema }) => [name, inUrl(name, schema)])),
       fc.constantFrom<Record<string, string>>({ colour: 'red' }, { ['__proto__']: '1' }),
@@ -92,6 +106,16 @@ const inUrl = (name: string, schema: JsonSchema): Arbitrary<string> => {
   // Nearly any other cursor is refused.
   return name === 'cursor' ? mostly(fc.constant('{cursor}'), value) : mostly(value, nasty)
 }
+
+export const isOfTenant = ({ path }: Described): boolean => path.startsWith('/tenants/')
+
+const ofHost = (params: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(params).map(([name, value]) => [
+      name,
+      value.replace('{webhook', '{hostWebhook').replace('{delivery', '{hostDelivery'),
+    ]),
+  )
 
 /** Empty ones and dots would be another path. */
 const asSegment = (text: string): string => (/^\.*$/.test(text) ? 'x' : text)

@@ -64,7 +64,7 @@ export function valueFor(given: JsonSchema, likely: Likely, name = ''): Arbitrar
 }
 
 function legalFor(schema: JsonSchema, likely: Likely, name: string): Arbitrary<unknown> {
-  const { type, minimum = -NUMBERS_MAX, maximum = NUMBERS_MAX, maxItems = ITEMS_MAX } = schema
+  const { type, minimum = -NUMBERS_MAX, maximum = NUMBERS_MAX, minItems = 0, maxItems = ITEMS_MAX } = schema
   const choices: readonly JsonSchema[] | undefined =
     schema.anyOf ?? schema.oneOf ?? (Array.isArray(type) ? type.map((one) => ({ ...schema, type: one })) : undefined)
   if (schema.const !== undefined) return fc.constant(schema.const)
@@ -78,7 +78,8 @@ function legalFor(schema: JsonSchema, likely: Likely, name: string): Arbitrary<u
   if (type === 'number') return fc.double({ min: minimum, max: maximum, noNaN: true })
   if (type === 'array') {
     return fc.uniqueArray(valueFor(schema.items ?? {}, likely, name), {
-      maxLength: Math.min(maxItems, ITEMS_MAX),
+      minLength: minItems,
+      maxLength: Math.max(minItems, Math.min(maxItems, ITEMS_MAX)),
       selector: JSON.stringify,
     })
   }

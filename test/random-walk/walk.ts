@@ -6,18 +6,20 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Answer, Api } from '../contract/api.ts'
 import { breaches, described } from '../contract/document.ts'
 import { Model } from './model.ts'
-import { type Drawn, pathOf, TENANTS } from './requests.ts'
+import { type Drawn, isOfTenant, pathOf, TENANTS } from './requests.ts'
 
 const hasAuditLog = described.some(({ name }) => name === 'auditLogs.listAll')
 
 /** Whose refusals come before a key is looked at, or after: nobody can tell. */
 const MAYBE_NOT_KEPT: readonly unknown[] = [400, 401, 403, 413, 415, 'E_NOT_FOUND']
 
+const UNSEEN = '00000000-0000-7000-8000-000000000000'
+
 let walks = 0
 
-/** Throws at the first answer that is not as it should be. */
-export async function walk(api: Api, requests: readonly Drawn[]): Promise<void> {
-  const walker = new Walker(api)
+/** Throws at the first answer that is not as it should be. @param receiver URL to which webhooks may go */
+export async function walk(api: Api, receiver: string, requests: readonly Drawn[]): Promise<void> {
+  const walker = new Walker(api, receiver)
   for (const request of requests) {
     for (let time = 0; time < request.times; time++) await walker.step(request)
   }
@@ -43,10 +45,19 @@ class Walker {
   readonly #steps: Step[] = []
   /** Answers that are kept, or may be, by who asked, their path and key. */
   readonly #keyed = new Map<string, readonly { body: string | undefined; answer: Answer }[]>()
-  #cursor = 'none'
+  readonly #receiver: string
+  /** What was seen last, by the name that stands for it. */
+  readonly #seen: Record<string, string> = {
+    cursor: 'none',
+    webhookId: UNSEEN,
+    deliveryId: UNSEEN,
+    hostWebhookId: UNSEEN,
+    hostDeliveryId: UNSEEN,
+  }
 
-  constructor(api: Api) {
+  constructor(api: Api, receiver: string) {
     this.#api = api
+    this.#receiver = receiver
   }
 
   async step(drawn: Drawn): Promise<void> {
@@ -70,7 +81,7 @@ class Walker {
     if (heard.fault) faults.push(heard.fault)
     if (faults.length > 0) throw new Error(`${words}\n  ${answer.status} ${answer.text}\n  ${faults.join('\n  ')}`)
 
-    this.#cursor = answer.json?.nextCursor ?? this.#cursor
+    this.#remember(drawn, answer)
     const hasChanged = heard.changed ?? (await this.#hasChanged(drawn, answer, before))
     this.#steps.push({ requestId, words, operation: operation.name, hasChanged })
   }
@@ -88,7 +99,24 @@ class Walker {
 
   #fill(text: string): string {
     const names = Object.entries(TENANTS).map(([name, id]) => [name, `${this.#name}-${id}`] as const)
-    return names.reduce((filled, [name, id]) => filled.replaceAll(name, id), text.replaceAll('{cursor}', this.#cursor))
+    const known = Object.entries({ ...this.#seen, receiver: this.#receiver }).map(
+      ([name, one]) => [`{${name}}`, one] as const,
+    )
+    return [...names, ...known].reduce((filled, [name, one]) => filled.replaceAll(name, one), text)
+  }
+
+  #remember({ operation }: Drawn, { json }: Answer): void {
+    const { nextCursor, webhookId, id, data, deliveries } = json ?? {}
+    const [first] = Array.isArray(data) ? data : [json]
+    const [subscription, delivery] = isOfTenant(operation)
+      ? ['webhookId', 'deliveryId']
+      : ['hostWebhookId', 'hostDeliveryId']
+    const seen = {
+      cursor: nextCursor,
+      [subscription]: webhookId ?? first?.webhookId,
+      [delivery]: deliveries?.[0] ?? (first?.webhookId === undefined ? undefined : (id ?? first.id)),
+    }
+    for (const [name, one] of Object.entries(seen)) if (typeof one === 'string') this.#seen[name] = one
   }
 
   #hear({ operation, params }: Drawn, answer: Answer): ReturnType<Model['hear']> {

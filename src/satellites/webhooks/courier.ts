@@ -11,10 +11,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Egress } from '../../kernel/egress.ts'
 import { Gathering } from '../../kernel/gathering.ts'
-import type { Kernel } from '../../kernel/kernel.ts'
 import type { Listening } from '../../kernel/notifications.ts'
+import type { CourierOptions, CourierPart } from './courier-part.ts'
 import { verdictOn } from './delivery.ts'
 import { CHANNEL } from './functions.ts'
 import { type Claimed, DeliveryQueue, lanesOf, type Offer, type Settled, type Settlement, type Turns } from './queue.ts'
@@ -30,29 +29,6 @@ const AFTER_FAILURE_MS = 1_000
 const SETTLED_AT_ONCE = 500
 /** How long what is on its way may take to end when the worker stops. */
 const STOP_MS = 4_000
-
-export interface CourierOptions {
-  /** Requests on their way at once. */
-  readonly concurrency: number
-  /** Deliveries that are held at once. */
-  readonly claim: number
-  /** On their way at once over all processes, to one subscription and of one tenant. */
-  readonly perSubscription: number
-  readonly perTenant: number
-  readonly timeoutMs: number
-  readonly maxAttempts: number
-  /** Only for this subscription, and to this address: somebody listens. */
-  readonly listener?: { readonly webhookId: string; readonly url: string }
-}
-
-/** What the courier asks and tells whoever has it. */
-export interface CourierPart {
-  readonly kernel: Kernel
-  readonly egress: Egress
-  secretsOf(delivery: Claimed): readonly string[]
-  /** After it is settled, and is so for good. */
-  settled(settlement: Settlement, settled: Settled): void
-}
 
 interface Held {
   readonly delivery: Claimed
@@ -223,7 +199,10 @@ export class Courier {
       if (!held) return
       if (performance.now() + this.#options.timeoutMs + MARGIN_MS > held.leaseEndsAt) {
         const late = [held, ...this.#waiting.splice(0)].map(({ delivery }) => delivery)
-        void this.#giveBack(late).then(() => this.#free(late.length))
+        void this.#giveBack(late).then(() => {
+          this.#isWoken = true
+          this.#free(late.length)
+        })
         return
       }
       this.#sending += 1

@@ -15,7 +15,7 @@ import { DeliveryNotFound, WebhookDisabled } from './errors.ts'
 import { explain } from './explanation.ts'
 import { CHANNEL } from './functions.ts'
 import { ReplayWindow } from './replay-window.ts'
-import type { Owner, PageWish, Subscriptions } from './subscriptions.ts'
+import { actionOf, type Owner, type PageWish, type Subscriptions } from './subscriptions.ts'
 import type { AttemptRow, DeliveryRow, SubscriptionRow, WebhookTables } from './tables.ts'
 
 const POLL_MS = 200
@@ -188,7 +188,12 @@ export class Deliveries {
   }
 
   #record(action: string, { id, tenantId }: SubscriptionRow, after: Record<string, unknown>): Promise<void> {
-    return recordChange(this.#kernel.events, { action, tenantId, target: `webhook:${id}`, after })
+    return recordChange(this.#kernel.events, {
+      action: actionOf(tenantId, action),
+      tenantId,
+      target: `webhook:${id}`,
+      after,
+    })
   }
 }
 

@@ -4,7 +4,7 @@ import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** Somebody may hold a lock at first. */
-const TRIES = 5
+const TRIES = 3
 
 export const diagnoses: readonly Diagnosis<Webhooks>[] = [
   { name: 'webhooks', summary: 'Deliveries that nobody sends, or that cannot keep up', examine: examineDeliveries },

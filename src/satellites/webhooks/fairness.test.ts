@@ -102,6 +102,12 @@ const deliveredOne = (delivery: Claimed): Settlement => ({
   responseHeaders: '{}',
   responseBody: '',
 })
+const failedOne = (delivery: Claimed): Settlement => ({
+  ...deliveredOne(delivery),
+  verdict: { state: 'retry_scheduled', delayMs: 10_000, disables: null },
+  status: null,
+  error: 'timeout',
+})
 const settle = (deliveries: readonly Claimed[]) => queue.settle(deliveries.map(deliveredOne))
 const idsOf = ({ deliveries }: Claim) => deliveries.map(({ id }) => id)
 const tally = (keys: readonly string[]) => {
@@ -213,6 +219,40 @@ describe('a tenant with many subscriptions', () => {
     }
     expect(served.size).toBe(webhooks.length)
   }, 60_000)
+})
+
+describe('receivers that never answer', () => {
+  test('hold two places each once they are known, until the first success', async () => {
+    const names = Array.from({ length: 8 }, (_, n) => `dead-${n}`)
+    const hooks = await Promise.all(names.map((name) => subscriptions(name, 1)))
+    for (const [n, name] of names.entries()) await wait({ of: name, webhooks: hooks[n] ?? [], count: 500, as: 'ready' })
+    const first = await claim({ wanted: 128 })
+    expect(first.deliveries).toHaveLength(128) // all places that a worker has
+    await queue.settle(first.deliveries.map(failedOne))
+    const second = await claim({ wanted: 128 })
+    expect(tally(second.deliveries.map(({ lane }) => lane))).toEqual(Object.fromEntries(names.map((name) => [name, 2])))
+    const [good = ''] = await subscriptions('good', 1)
+    await wait({ of: 'good', webhooks: [good], count: 100, as: 'ready' })
+    const third = await claim({ wanted: 112 })
+    expect(tally(third.deliveries.map(({ lane }) => lane))).toEqual({ good: PER_SUBSCRIPTION })
+    await settle(second.deliveries.filter(({ lane }) => lane === 'dead-3').slice(0, 1))
+    const fourth = await claim({ wanted: 112 })
+    expect(tally(fourth.deliveries.map(({ lane }) => lane))).toEqual({ 'dead-3': PER_SUBSCRIPTION - 1 })
+  })
+
+  test('get no more than that of what is dispatched and sent at once', async () => {
+    const name = 'dead-at-once'
+    await tenant(name)
+    const receiver = await startReceiver(() => undefined)
+    const { webhookId } = await tenancy.webhooks.create(name, { url: receiver.url, events: ['order.*'] })
+    await sql('update multitenancy.webhook_subscriptions set failing_since = now() where id = $1', [webhookId])
+    const worker = await opened.open({ role: 'worker' })
+    await Promise.all(Array.from({ length: 40 }, (_, n) => worker.webhooks.dispatch(name, 'order.paid', { n })))
+    await eventually(() => expect(receiver.received).toHaveLength(2))
+    expect(await onTheirWay()).toEqual([{ lane: name, webhook: webhookId, count: 2 }])
+    await receiver.close()
+    await worker.stop()
+  })
 })
 
 describe("the host's subscription", () => {

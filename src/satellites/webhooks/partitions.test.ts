@@ -9,6 +9,7 @@ import { webhooks } from './index.ts'
 import { TrimWebhooks } from './jobs.ts'
 import { daysOfPartition, nextStep, type Partition } from './partitions.ts'
 import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { activeTenant } from './webhooks-api.fixture.ts'
 
 const DAY_MS = 86_400_000
 const KINDS = ['messages', 'deliveries', 'attempts'] as const
@@ -36,13 +37,6 @@ async function opened(options: WebhooksOptions = {}): Promise<Opened> {
   const another: Opened['another'] = (options = {}, config = {}) =>
     made.open({ satellites: [webhooks(options)], egress: DEVELOPMENT, clock, role: 'api', ...config })
   return { tenancy: made.tenancy, clock, first, another }
-}
-
-/** Nobody works on jobs here. */
-async function tenantOf({ tenants }: WebhooksTenancy): Promise<string> {
-  const { id } = await tenants.create({ id: 'acme', name: 'Acme' })
-  await tenants.installation.install(id, { isLast: true })
-  return id
 }
 
 const receiver = async () => {
@@ -142,7 +136,7 @@ describe('partitions', () => {
   test('are made ahead, and dropped when their time is over, of all three tables in step', async () => {
     const { tenancy, clock, first } = await opened()
     const { url } = await receiver()
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     const { webhookId } = await tenancy.webhooks.create(id, { url, events: ['order.*'] })
     const send = async () => (await tenancy.webhooks.dispatch(id, 'order.paid', {}))[0] ?? ''
 
@@ -178,7 +172,7 @@ describe('partitions', () => {
   test('go as a whole: no row is deleted', async () => {
     const { tenancy, clock, first } = await opened()
     const { url } = await receiver()
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     await tenancy.webhooks.create(id, { url, events: ['*'] })
     for (let n = 0; n < 20; n++) await tenancy.webhooks.dispatch(id, 'order.paid', { n })
     await tenancy.webhooks.retry()
@@ -186,11 +180,11 @@ describe('partitions', () => {
 
     const { database } = tenancy.kernel
     await database.sql(
-      `create function pg_temp_refuse() returns trigger language plpgsql as $$ begin raise exception 'row by row'; end $$`,
+      `create function refuse_delete() returns trigger language plpgsql as $$ begin raise exception 'row by row'; end $$`,
     )
     for (const kind of KINDS) {
       await database.sql(
-        `create trigger whole before delete on multitenancy.webhook_${kind} for each row execute function pg_temp_refuse()`,
+        `create trigger whole before delete on multitenancy.webhook_${kind} for each row execute function refuse_delete()`,
       )
     }
     await expect(database.sql('delete from multitenancy.webhook_deliveries')).rejects.toThrow('row by row')
@@ -203,7 +197,7 @@ describe('partitions', () => {
   test('take in what came when there was none', async () => {
     const { tenancy, clock, first } = await opened()
     const { url, received } = await receiver()
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     const { webhookId } = await tenancy.webhooks.create(id, { url, events: ['*'] })
     clock.set(new Date(first + 45.5 * DAY_MS))
     const [sent = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', { n: 1 })
@@ -226,7 +220,7 @@ describe('partitions', () => {
 
   test('are not made for a time that is over already, when nobody has made any for long', async () => {
     const { tenancy, clock, first } = await opened({ retentionDays: 1 })
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     await tenancy.webhooks.create(id, { url: 'https://example.com', events: ['*'] })
     clock.set(new Date(first + 500.5 * DAY_MS))
     await tenancy.webhooks.dispatch(id, 'old', {})
@@ -241,7 +235,7 @@ describe('partitions', () => {
   test('hold a message together with its deliveries and their attempts, also at the edge of two', async () => {
     const { tenancy, clock, first } = await opened()
     const { url } = await receiver()
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     for (const name of ['a', 'b', 'c']) await tenancy.webhooks.create(id, { url: `${url}/${name}`, events: ['*'] })
     const edges = [10, 20].flatMap((day) => [-1, 0, 1].map((ms) => first + day * DAY_MS + ms))
     for (const ms of edges) {
@@ -267,7 +261,7 @@ describe('partitions', () => {
 
   test('follow a retention that is changed, and what waits stays', async () => {
     const { tenancy, clock, first, another } = await opened()
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     const { webhookId } = await tenancy.webhooks.create(id, { url: 'https://example.com', events: ['*'] })
     const [waiting = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', {})
 
@@ -299,7 +293,7 @@ describe('with them', () => {
   test('subscriptions that were deleted go when none of their deliveries is left, and counts after a day', async () => {
     const { tenancy, clock, first } = await opened()
     const { url } = await receiver()
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     const create = async () => (await tenancy.webhooks.create(id, { url, events: ['*'] })).webhookId
     const [kept, deleted] = [await create(), await create()]
     const listener = await tenancy.webhooks.listen({ tenantId: id, url, events: ['none'], heard: () => undefined })
@@ -347,7 +341,7 @@ describe('at the same time', () => {
   test('any number of processes do it once', async () => {
     const { tenancy, clock, first, another } = await opened()
     const all = [tenancy, await another(), await another(), await another()]
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     await tenancy.webhooks.create(id, { url: 'https://example.com', events: ['*'] })
     clock.set(new Date(first + 45.5 * DAY_MS))
     for (let n = 0; n < 5; n++) await tenancy.webhooks.dispatch(id, 'order.paid', {})
@@ -395,7 +389,7 @@ describe('at the same time', () => {
     async (_, day, done) => {
       const { tenancy, clock, first, another } = await opened()
       const other = await another()
-      const id = await tenantOf(tenancy)
+      const id = await activeTenant(tenancy)
       const { url, received } = await receiver()
       await tenancy.webhooks.create(id, { url, events: ['*'] })
       clock.set(new Date(first + 39 * DAY_MS))
@@ -404,12 +398,14 @@ describe('at the same time', () => {
       const before = await bounds(tenancy, first)
 
       const end = await reading(tenancy)
-      const kept = tenancy.webhooks.partitions.keep()
+      const stop = new AbortController()
+      const kept = tenancy.webhooks.partitions.keep({ tries: 1_000, signal: stop.signal })
       await eventually(async () => expect(await waiting(other)).toBe(1))
       // The transaction goes on; these wait until the step has given up, and no longer.
       await other.webhooks.dispatch(id, 'order.paid', {})
       expect(await other.webhooks.retry()).toBe(1)
       expect(received).toHaveLength(1)
+      stop.abort()
       expect(await kept).toEqual({ made: 0, dropped: 0, isComplete: false })
       expect(await bounds(tenancy, first)).toEqual(before)
       expect(await waiting(other)).toBe(0)
@@ -444,7 +440,7 @@ describe('at the same time', () => {
   test('a worker starts all the same, and sends', async () => {
     const { tenancy, clock, first, another } = await opened()
     const { url, received } = await receiver()
-    const id = await tenantOf(tenancy)
+    const id = await activeTenant(tenancy)
     await tenancy.webhooks.create(id, { url, events: ['*'] })
     clock.set(new Date(first + 10.5 * DAY_MS))
     await reading(tenancy)

@@ -83,7 +83,10 @@ export interface Settlement {
 }
 
 /** What `Claim.full` may hold of a delivery. */
-export const lanesOf = ({ lane, webhookId }: Pick<Claimed, 'lane' | 'webhookId'>): readonly string[] => [lane, webhookId]
+export const lanesOf = ({ lane, webhookId }: Pick<Claimed, 'lane' | 'webhookId'>): readonly string[] => [
+  lane,
+  webhookId,
+]
 
 /** What became of a settlement. */
 export interface Settled {

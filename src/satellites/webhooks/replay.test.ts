@@ -202,6 +202,29 @@ describe('a delivery that is replayed', () => {
     await worker.stop()
   })
 
+  test("of the host's own: is recorded under the name of that operation", async () => {
+    const host = await tenancy.webhooks.create(null, { url: receiver.url + path, events: ['of_the_host'] })
+    await dispatched('of_the_host')
+    await send()
+    const [{ id: deliveryId = '' } = {}] = await deliveriesOf(tenancy, null, host.webhookId)
+    const at = `/webhooks/${host.webhookId}`
+    expect((await call('POST', `${at}/deliveries/${deliveryId}/replay`)).status).toBe(202)
+    fails(400)
+    for (let attempt = 0; attempt < 5; attempt++) {
+      await send()
+      clock.advance(HOUR_MS)
+    }
+    expect((await call('POST', `${at}/replay-failed`)).json).toEqual({ count: 1 })
+    const ofHost = changes.filter(({ target }) => target === `webhook:${host.webhookId}`)
+    expect(ofHost.map(({ action, tenantId }) => [action, tenantId])).toEqual([
+      ['hostWebhooks.create', null],
+      ['hostWebhookDeliveries.replay', null],
+      ['hostWebhooks.replayFailed', null],
+    ])
+    await tenancy.webhooks.delete(null, host.webhookId)
+    await send()
+  })
+
   test('of a disabled subscription: is refused, one and all; they are counted', async () => {
     const deliveryId = await failed()
     await tenancy.webhooks.update(id, webhookId, { enabled: false })

@@ -3,7 +3,7 @@
  * is answered once and stands nowhere else in words.
  */
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'
 import type { Satellite } from '../../satellite.ts'
 import { satellites } from '../../service/main.ts'
@@ -61,6 +61,9 @@ const SIDES = [
 ] as const
 
 const created = async ({ path }: Side, body: object = BODY) => (await call('POST', path, { body })).json
+/** By the operation's name. */
+const actionAt = ({ owner }: Pick<Side, 'owner'>, what: string) =>
+  `${owner === null ? 'hostWebhooks' : 'webhooks'}.${what}`
 const recordedOf = (webhookId: string) =>
   changes
     .filter(({ target }) => target === `webhook:${webhookId}`)
@@ -93,7 +96,9 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect((await call('GET', path)).json.data[0]).toEqual(shown)
     expect(await tenancy.webhooks.get(owner, webhookId)).toEqual(shown)
     const after = { url: BODY.url, events: ['order.*'], description: null, enabled: true }
-    expect(recordedOf(webhookId)).toEqual([{ action: 'webhooks.create', tenantId: owner, before: null, after }])
+    expect(recordedOf(webhookId)).toEqual([
+      { action: actionAt({ owner }, 'create'), tenantId: owner, before: null, after },
+    ])
   })
 
   test('is made in code as over HTTP', async () => {
@@ -130,7 +135,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
           after: { url: 'https://b.example/', description: 'of billing', enabled: false },
         },
         { before: { description: 'of billing' }, after: { description: null } },
-      ].map((images) => ({ action: 'webhooks.update', tenantId: owner, ...images })),
+      ].map((images) => ({ action: actionAt({ owner }, 'update'), tenantId: owner, ...images })),
     )
   })
 
@@ -148,7 +153,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect((await call('GET', path)).text).not.toContain(webhookId)
     const before = { url: BODY.url, events: ['order.*'], description: null, enabled: true }
     expect(recordedOf(webhookId).slice(1)).toEqual([
-      { action: 'webhooks.delete', tenantId: owner, before, after: null },
+      { action: actionAt({ owner }, 'delete'), tenantId: owner, before, after: null },
     ])
     const { rows } = await tenancy.kernel.database.sql(
       'select secret, previous_secret from multitenancy.webhook_subscriptions where id = $1',
@@ -350,7 +355,7 @@ describe('a test event', () => {
         ]),
       ),
     )
-    expect(recordedOf(webhookId).filter(({ action }) => action === 'webhooks.test')).toMatchObject([
+    expect(recordedOf(webhookId).filter(({ action }) => action === actionAt({ owner }, 'test'))).toMatchObject([
       { tenantId: owner, after: { event: 'order.paid', deliveryId: json.id } },
       { tenantId: owner, after: { event: 'webhook.test', deliveryId: byItself.id } },
     ])
@@ -426,8 +431,8 @@ describe('a secret', () => {
     expect(await signedBy(where, webhookId, [first, second])).toEqual([first, second])
     clock.advance(1)
     expect(await signedBy(where, webhookId, [first, second])).toEqual([second])
-    expect(recordedOf(webhookId).filter(({ action }) => action === 'webhooks.rotateSecret')).toEqual([
-      { action: 'webhooks.rotateSecret', tenantId: where.owner, before: null, after: { graceSeconds: 60 } },
+    expect(recordedOf(webhookId).filter(({ action }) => action === actionAt(where, 'rotateSecret'))).toEqual([
+      { action: actionAt(where, 'rotateSecret'), tenantId: where.owner, before: null, after: { graceSeconds: 60 } },
     ])
   })
 
@@ -641,6 +646,14 @@ describe('a URL', () => {
       )
     }
   })
+})
+
+test('what development allows is refused in production', async () => {
+  vi.stubEnv('NODE_ENV', 'production')
+  const refused = (key: string) => `egress.${key}: for development only, refused in production`
+  await expect(opened.open({ egress: DEVELOPMENT })).rejects.toThrow(refused('allowPrivateNetworks'))
+  await expect(opened.open({ egress: { allowHttp: true } })).rejects.toThrow(refused('allowHttp'))
+  vi.unstubAllEnvs()
 })
 
 describe('while webhooks are switched off', () => {

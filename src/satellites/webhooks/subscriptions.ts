@@ -247,12 +247,22 @@ export class Subscriptions {
 
   #record(action: string, row: SubscriptionRow, before: Image, after: Image): Promise<void> {
     const target = `webhook:${row.id}`
-    return recordChange(this.#kernel.events, { action, tenantId: row.tenantId, target, before, after })
+    return recordChange(this.#kernel.events, {
+      action: actionOf(row.tenantId, action),
+      tenantId: row.tenantId,
+      target,
+      before,
+      after,
+    })
   }
 }
 
 type Image = Record<string, unknown> | null
 export type SealedSecrets = Pick<SubscriptionRow, 'id' | 'secret' | 'previousSecret' | 'previousUntil'>
+
+/** Of a change, as its operation is called: `webhooks.create`, of the host's own `hostWebhooks.create`. */
+export const actionOf = (owner: Owner, action: string): string =>
+  owner === null ? `host${action.charAt(0).toUpperCase()}${action.slice(1)}` : action
 
 const bindingOf = (webhookId: string): string => `webhook ${webhookId}`
 

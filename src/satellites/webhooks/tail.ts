@@ -18,7 +18,10 @@ const MARGIN_MS = 60_000
 const AT_ONCE = 1_000
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
-/** What $3 shows and $4 does not. A row's xmin is the lower half of its transaction's number, and those only rise. */
+/**
+ * What $3 shows and $4 does not. A row's xmin is the lower half of its transaction's number, and those only rise. Of a savepoint's
+ * snapshots do not know: nothing may write attempts in one.
+ */
 const NEW = `
   with bounds as materialized (
     select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as newest

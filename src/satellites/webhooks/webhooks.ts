@@ -11,7 +11,8 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { Catalogue } from './catalogue.ts'
-import { Courier, type CourierOptions } from './courier.ts'
+import { Courier } from './courier.ts'
+import type { CourierOptions } from './courier-part.ts'
 import { Deliveries, type DeliveryFilter } from './deliveries.ts'
 import type { Delivery, DeliveryDetail } from './delivery.ts'
 import { Dispatch, type Sender } from './dispatch.ts'
@@ -33,7 +34,7 @@ import type {
   SubscriptionChange,
   SubscriptionWithSecret,
 } from './subscription.ts'
-import { type Owner, type PageWish, Subscriptions } from './subscriptions.ts'
+import { actionOf, type Owner, type PageWish, Subscriptions } from './subscriptions.ts'
 import { type TailedAttempt, type TailWish, tail } from './tail.ts'
 
 const DAY_MS = 86_400_000
@@ -128,8 +129,8 @@ export class Webhooks {
       const payload = { test: true, event: name, tenantId, occurredAt: clock.now().toISOString() }
       const deliveryId = await this.#dispatch.toOne(tenantId, id, name, payload)
       if (!deliveryId) throw WebhookDisabled('The subscription is disabled; set enabled to true first, then try again.')
-      const target = `webhook:${id}`
-      await recordChange(events, { action: 'webhooks.test', tenantId, target, after: { event: name, deliveryId } })
+      const [action, target] = [actionOf(tenantId, 'webhooks.test'), `webhook:${id}`]
+      await recordChange(events, { action, tenantId, target, after: { event: name, deliveryId } })
       return this.#deliveries.short(webhookId, deliveryId)
     })
   }

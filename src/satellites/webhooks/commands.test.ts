@@ -1,0 +1,283 @@
+/** The commands of this satellite, as the program has them, beside other processes on the same database. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { type Child, type Program, programWith } from '../../cli/program.fixture.ts'
+import { fakeClock } from '../../testing/clock.ts'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { eventually, TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
+import { verifyWebhook } from './verify.ts'
+import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { activeTenant, deliveriesOf } from './webhooks-api.fixture.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+let directory: string
+let opened: TestTenancy<WebhooksSatellites>
+/** Sends nothing by itself. */
+let tenancy: WebhooksTenancy
+let tenantry: Program
+let receiver: Receiver
+let id: string
+const workers: WebhooksTenancy[] = []
+const subscriptions: string[] = []
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-webhooks-'))
+  const config = join(directory, 'tenantry.json')
+  await writeFile(config, JSON.stringify({ egress: DEVELOPMENT }))
+  opened = await openWebhooks(inject('postgresUrl'), {}, { role: 'api' })
+  tenancy = opened.tenancy
+  tenantry = programWith({
+    DATABASE_URL: opened.url,
+    TENANTRY_APP_KEY: TEST_APP_KEY,
+    TENANTRY_DATA_DIR: join(directory, 'data'),
+    TENANTRY_CONFIG: config,
+  })
+}, 60_000)
+beforeEach(async () => {
+  receiver = await startReceiver()
+  id = await activeTenant(tenancy)
+})
+afterEach(async () => {
+  await tenantry.killAll()
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+  // What is left of theirs is not sent any more: `retry` is for all tenants.
+  for (const webhookId of subscriptions.splice(0)) await tenancy.webhooks.delete(id, webhookId)
+  await receiver.close()
+})
+afterAll(async () => {
+  await opened?.end()
+  await rm(directory, { recursive: true, force: true })
+})
+
+/** A process that sends, until the test is over. */
+async function working(): Promise<WebhooksTenancy> {
+  const worker = await opened.open({ role: 'all' })
+  workers.push(worker)
+  return worker
+}
+
+const dispatch = (event = 'order.paid', payload: object = { n: 1 }) =>
+  tenancy.webhooks.dispatch(id, event, payload as Record<string, unknown>)
+
+async function subscribe() {
+  const made = await tenancy.webhooks.create(id, { url: receiver.url, events: ['*'] })
+  subscriptions.push(made.webhookId)
+  return made
+}
+
+const ids = (): unknown[] => receiver.received.map(({ headers }) => headers['x-delivery-id'])
+
+async function interrupt(child: Child) {
+  child.process.kill('SIGINT')
+  return child.ended
+}
+
+describe('tenant:webhooks:listen', () => {
+  async function listening(...options: string[]) {
+    const child = tenantry.start(['tenant:webhooks:listen', id, '--forward', `${receiver.url}/hooks`, ...options])
+    const [, secret = ''] = await child.says(/signed with (\S+)\n/)
+    return { child, secret }
+  }
+
+  test('sends what is dispatched to this machine, signed with the secret that it tells, until Ctrl-C', async () => {
+    const worker = await working()
+    const { child, secret } = await listening()
+    expect(secret).toMatch(/^whsec_/)
+    const [deliveryId = ''] = await dispatch('order.paid', { amount: 12.5, name: 'Ünï' })
+    await child.says(new RegExp(`order\\.paid  ${deliveryId}  attempt 1: 200 in \\d+ ms, delivered`))
+    const [{ path, headers, body } = { path: '', headers: {}, body: '' }] = receiver.received
+    expect(path).toBe('/hooks')
+    expect(verifyWebhook(body, headers, secret)).toMatchObject({
+      id: deliveryId,
+      event: 'order.paid',
+      payload: { amount: 12.5, name: 'Ünï' },
+    })
+    for (const { webhooks } of [worker, tenancy]) {
+      expect((await webhooks.list(id, { limit: 50 })).data).toEqual([])
+    }
+
+    const { code, stdout, stderr } = await interrupt(child)
+    expect(code).toBe(130)
+    expect(stdout).toMatch(/^\S+Z {2}order\.paid .*\n$/)
+    expect(stderr).toMatch(/^events of .*\nend with Ctrl-C\nnobody listens any more; .*\ninterrupted\n$/)
+    expect(await dispatch()).toEqual([])
+    expect(ids()).toEqual([deliveryId])
+  })
+
+  test('of the events that were named, signed with the secret that was given', async () => {
+    const given = 'a-secret-of-a-developer'
+    const { child, secret } = await listening('--events', 'order.*,invoice.paid', '--secret', given)
+    expect(secret).toBe(given)
+    expect(await dispatch('orders.paid')).toEqual([])
+    expect(await dispatch('invoice.sent')).toEqual([])
+    await dispatch('invoice.paid')
+    await dispatch('order.placed')
+    await eventually(() => expect(receiver.received).toHaveLength(2))
+    for (const { body, headers } of receiver.received) expect(verifyWebhook(body, headers, given).id).not.toBe('')
+    expect((await interrupt(child)).code).toBe(130)
+  })
+
+  test('leaves at once, whatever is on its way to a receiver that does not answer', async () => {
+    receiver.answers(() => undefined)
+    const { child } = await listening()
+    await dispatch()
+    await eventually(() => expect(receiver.received).toHaveLength(1))
+    const { code, stdout, stderr } = await interrupt(child)
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
+    expect(stderr).toContain('nobody listens any more')
+    expect(await dispatch()).toEqual([])
+  })
+
+  test('killed, it is gone a minute later', async () => {
+    const clock = fakeClock(new Date())
+    const later = await opened.open({ clock })
+    const { child } = await listening()
+    child.process.kill('SIGKILL')
+    await child.ended
+    clock.set(new Date())
+    const [deliveryId = ''] = await later.webhooks.dispatch(id, 'order.paid', {})
+    const { rows } = await tenancy.kernel.database.sql(
+      'select webhook_id as "webhookId" from multitenancy.webhook_deliveries where id = $1',
+      [deliveryId],
+    )
+    clock.set(new Date(Date.now() + 61_000))
+    expect(await later.webhooks.dispatch(id, 'order.paid', {})).toEqual([])
+    await later.webhooks.retry()
+    const left = await deliveriesOf(tenancy, id, rows[0].webhookId)
+    expect(left).toMatchObject([{ id: deliveryId, state: 'failed', attemptCount: 0 }])
+    expect(receiver.received).toEqual([])
+  })
+
+  test('of a deleted tenant there is nothing to listen to', async () => {
+    await tenancy.tenants.delete(id)
+    const { code } = await tenantry.run('tenant:webhooks:listen', id, '--forward', receiver.url)
+    expect(code).toBe(5)
+  })
+})
+
+describe('tenant:webhooks:tail', () => {
+  test('shows what other processes attempt, each once, until Ctrl-C', async () => {
+    await working()
+    await subscribe()
+    receiver.answers(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
+    const child = tenantry.start(['tenant:webhooks:tail', id, '--format', 'ndjson', '--since', '5'])
+    const dispatched: (string | undefined)[] = []
+    for (let n = 0; n < 20; n++) dispatched.push((await dispatch('order.paid', { n }))[0])
+    await child.says(new RegExp(`(?:.*"deliveryId".*\\n){${dispatched.length}}`))
+    const { code, stdout } = await interrupt(child)
+    expect(code).toBe(130)
+    const shown = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(shown.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(dispatched.toSorted())
+    const outcomes = Map.groupBy(shown, ({ status, state }) => `${status} ${state}`)
+    expect([...outcomes].map(([outcome, { length }]) => [outcome, length]).toSorted()).toEqual([
+      ['200 delivered', 19],
+      ['404 retry_scheduled', 1],
+    ])
+  })
+
+  test('with --once shows what there was in the last hour, or since, and ends', async () => {
+    await subscribe()
+    receiver.answers(() => ({ status: 500 }))
+    const [deliveryId = ''] = await dispatch()
+    await tenancy.webhooks.retry()
+    const line = new RegExp(`^\\S+Z  order\\.paid  ${deliveryId}  attempt 1: 500 in \\d+ ms, retry_scheduled\\n$`)
+    expect(await tenantry.run('tenant:webhooks:tail', id, '--once')).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(line),
+      stderr: '',
+    })
+    await tenancy.kernel.database.sql(
+      `update multitenancy.webhook_attempts set started_at = started_at - interval '2 hours'`,
+    )
+    expect((await tenantry.run('tenant:webhooks:tail', id, '--once')).stdout).toBe('')
+    expect((await tenantry.run('tenant:webhooks:tail', id, '--once', '--since', '121')).stdout).toMatch(line)
+  })
+
+  test('ends quietly when nobody reads any more', async () => {
+    await subscribe()
+    await dispatch()
+    await tenancy.webhooks.retry()
+    const child = tenantry.start(['tenant:webhooks:tail', id, '--since', '5'])
+    await child.says(/attempt 1/)
+    child.process.stdout.destroy()
+    await dispatch()
+    await tenancy.webhooks.retry()
+    expect(await child.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+})
+
+describe('tenant:webhooks:retry', () => {
+  const MANY = 200
+
+  async function sent(child: Child): Promise<number> {
+    const { code, stdout, stderr } = await child.ended
+    expect({ code, stderr }, stderr).toEqual({ code: 0, stderr: '' })
+    return JSON.parse(stdout).sent
+  }
+
+  test('sends what is due, and nothing that is not', async () => {
+    const { webhookId } = await subscribe()
+    receiver.answers(() => ({ status: 503, headers: { 'retry-after': '20' } }))
+    await dispatch()
+    await tenancy.webhooks.retry()
+    receiver.answers(() => ({}))
+    await dispatch()
+    expect(await sent(tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(1)
+    expect(await sent(tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(0)
+    expect(await deliveriesOf(tenancy, id, webhookId)).toMatchObject([
+      { state: 'retry_scheduled', attemptCount: 1 },
+      { state: 'delivered', attemptCount: 1 },
+    ])
+  })
+
+  test('twice at once, and beside a worker that begins meanwhile, sends each once', async () => {
+    const { webhookId } = await subscribe()
+    const dispatched = (await Promise.all(Array.from({ length: MANY }, () => dispatch()))).flat()
+    const two = [0, 1].map(() => tenantry.start(['tenant:webhooks:retry', '--json']))
+    await eventually(() => expect(receiver.received.length).toBeGreaterThan(0), 30_000)
+    await working()
+    const [first = 0, second = 0] = await Promise.all(two.map(sent))
+    await eventually(() => expect(receiver.received).toHaveLength(MANY))
+    expect(first + second).toBeLessThanOrEqual(MANY)
+    expect(ids().toSorted()).toEqual(dispatched.toSorted())
+    await eventually(async () => {
+      const all = await deliveriesOf(tenancy, id, webhookId)
+      expect(all.filter(({ state, attemptCount }) => state === 'delivered' && attemptCount === 1)).toHaveLength(MANY)
+    })
+  })
+
+  test('interrupted, it gives back what it has not sent', async () => {
+    receiver.answers(() => undefined)
+    const { webhookId } = await subscribe()
+    for (let n = 0; n < 20; n++) await dispatch()
+    const child = tenantry.start(['tenant:webhooks:retry'])
+    await eventually(() => expect(receiver.received.length).toBe(16), 30_000)
+    expect((await interrupt(child)).code).toBe(130)
+    const states = (await deliveriesOf(tenancy, id, webhookId)).map(({ state }) => state)
+    expect(states.filter((state) => state === 'pending').length).toBeGreaterThanOrEqual(4)
+  })
+})
+
+test.each([
+  [['listen', 'nobody', '--forward', 'http://localhost:1'], 3],
+  [['listen', 'acme'], 2],
+  [['listen', 'acme', '--forward', 'not a url'], 2],
+  [['listen', 'acme', '--forward', 'ftp://localhost/'], 2],
+  [['listen', 'acme', '--forward', 'http://localhost:1', '--events', 'Order Paid'], 2],
+  [['listen', 'acme', '--forward', 'http://localhost:1', '--events', ''], 2],
+  [['listen', 'acme', '--forward', 'http://localhost:1', '--secret', 'short'], 2],
+  [['tail', 'nobody', '--once'], 3],
+  [['tail', 'acme', '--since', '-1'], 2],
+  [['tail', 'acme', '--since', '1.5'], 2],
+  [['tail', 'acme', '--since', '100001'], 2],
+  [['tail', 'acme', '--format', 'xml'], 2],
+])('tenant:webhooks:%j ends with %i', async ([name = '', ...rest], code) => {
+  const line = rest.map((word) => (word === 'acme' ? id : word))
+  expect((await tenantry.run(`tenant:webhooks:${name}`, ...line)).code).toBe(code)
+})

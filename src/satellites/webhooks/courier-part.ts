@@ -1,0 +1,27 @@
+/** What a courier is given. */
+import type { Egress } from '../../kernel/egress.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Claimed, Settled, Settlement } from './queue.ts'
+
+export interface CourierOptions {
+  /** Requests on their way at once. */
+  readonly concurrency: number
+  /** Deliveries that are held at once. */
+  readonly claim: number
+  /** On their way at once over all processes, to one subscription and of one tenant. */
+  readonly perSubscription: number
+  readonly perTenant: number
+  readonly timeoutMs: number
+  readonly maxAttempts: number
+  /** Only for this subscription, and to this address: somebody listens. */
+  readonly listener?: { readonly webhookId: string; readonly url: string }
+}
+
+/** What the courier asks and tells whoever has it. */
+export interface CourierPart {
+  readonly kernel: Kernel
+  readonly egress: Egress
+  secretsOf(delivery: Claimed): readonly string[]
+  /** After it is settled, and is so for good. */
+  settled(settlement: Settlement, settled: Settled): void
+}

@@ -1,0 +1,164 @@
+/** The cases of this satellite for test/coverage.test.ts: twice the same resource, of a tenant and of the host. */
+
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+import { expect } from 'vitest'
+import type { Case, Part, Row, Stage } from '../../../test/contract/row.ts'
+import type { WebhooksTenancy } from './webhooks.fixture.ts'
+
+const UNKNOWN = '00000000-0000-7000-8000-000000000000'
+const absent = { tenant: 'none' } as const
+const ofUnknown: Case = { params: { webhookId: UNKNOWN } }
+const noDelivery: Case = { params: { deliveryId: UNKNOWN } }
+const body = { url: '{receiver}', events: ['order.*'], description: 'Bookkeeping' } as const
+/** Not even where development allows private networks. */
+const FORBIDDEN_URL = 'http://169.254.169.254/latest/meta-data/'
+
+const subscribed = (path: string, url = '{receiver}', events = '"order.*"') =>
+  `POST ${path} {"url":"${url}","events":[${events}]}`
+const tested = (path: string) => `POST ${path}/{webhookId}/test {"event":"order.paid"}`
+
+/** @param inTenant whether it is a tenant's, which may be absent or deleted */
+function rowsOf(names: string, path: string, inTenant: boolean): Record<string, Row> {
+  const given = [subscribed(path)]
+  const withDelivery = { given: [...given, tested(path)], params: { deliveryId: '{given}' } }
+  const disabled = { given: [...given, `PUT ${path}/{webhookId} {"enabled":false}`] }
+  const disabledWithDelivery = { ...withDelivery, given: [...withDelivery.given, ...disabled.given.slice(1)] }
+  const notFound = { E_WEBHOOK_NOT_FOUND: ofUnknown }
+  const noTenant = (one: Case): Row['also'] => (inTenant ? { E_TENANT_NOT_FOUND: { ...absent, ...one } } : {})
+  const deleted = (one: Case): Row['also'] =>
+    inTenant ? { E_TENANT_STATE: { ...one, given: [...(one.given ?? []), 'DELETE /tenants/{id}'] } } : {}
+  return {
+    [`${names}s.list`]: { success: { given }, wrong: { query: { enabled: 'true' } }, also: noTenant({}) },
+    [`${names}s.create`]: {
+      success: { body },
+      wrong: { body: { ...body, events: ['Order'] } },
+      also: {
+        ...noTenant({ body }),
+        ...deleted({ body }),
+        E_URL_NOT_ALLOWED: { body: { ...body, url: FORBIDDEN_URL } },
+      },
+    },
+    [`${names}s.get`]: {
+      success: { given },
+      wrong: { params: { webhookId: 'newest' } },
+      also: { ...noTenant(ofUnknown), ...notFound },
+    },
+    [`${names}s.update`]: {
+      success: { given, body: { events: ['*'], enabled: false } },
+      wrong: { given, body: { secret: 'a-secret-of-the-subscriber' } },
+      also: {
+        ...noTenant({ ...ofUnknown, body: {} }),
+        ...deleted({ given, body: {} }),
+        E_WEBHOOK_NOT_FOUND: { ...ofUnknown, body: {} },
+        E_URL_NOT_ALLOWED: { given, body: { url: FORBIDDEN_URL } },
+      },
+    },
+    [`${names}s.delete`]: {
+      success: { given },
+      wrong: { params: { webhookId: 'newest' } },
+      also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound },
+    },
+    [`${names}s.rotateSecret`]: {
+      success: { given, body: { graceSeconds: 60 } },
+      wrong: { given, body: { graceSeconds: -1 } },
+      also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound },
+    },
+    [`${names}s.test`]: {
+      success: { given, body: { event: 'order.paid' } },
+      wrong: { given, body: { event: 'order.*' } },
+      also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound, E_WEBHOOK_DISABLED: disabled },
+    },
+    [`${names}s.replayFailed`]: {
+      success: { given, body: { from: '2026-01-01', dryRun: true } },
+      wrong: { given, body: { from: '2026-01-02', to: '2026-01-01' } },
+      also: { ...noTenant(ofUnknown), ...notFound, E_WEBHOOK_DISABLED: disabled },
+    },
+    [`${names}Deliveries.list`]: {
+      success: { ...withDelivery, query: { state: 'pending', event: 'order.paid' } },
+      wrong: { given, query: { state: 'lost' } },
+      also: { ...noTenant(ofUnknown), ...notFound },
+    },
+    [`${names}Deliveries.get`]: {
+      success: withDelivery,
+      wrong: { given, params: { deliveryId: 'newest' } },
+      also: {
+        ...noTenant({ params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } }),
+        E_WEBHOOK_NOT_FOUND: { params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } },
+        E_DELIVERY_NOT_FOUND: { given, ...noDelivery },
+      },
+    },
+    [`${names}Deliveries.replay`]: {
+      success: withDelivery,
+      wrong: { given, params: { deliveryId: 'newest' } },
+      also: {
+        ...noTenant({ params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } }),
+        E_WEBHOOK_NOT_FOUND: { params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } },
+        E_DELIVERY_NOT_FOUND: { given, ...noDelivery },
+        E_WEBHOOK_DISABLED: disabledWithDelivery,
+      },
+    },
+  }
+}
+
+const event = { event: 'order.paid', payload: { amount: 12.5 } } as const
+const ofTenant = '/tenants/{id}/webhooks'
+
+export const part: Part = {
+  operations: {
+    ...rowsOf('webhook', ofTenant, true),
+    ...rowsOf('hostWebhook', '/webhooks', false),
+    'webhooks.dispatch': {
+      success: { given: [subscribed(ofTenant)], body: event },
+      wrong: { body: { ...event, payload: [] } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, body: event },
+        E_TENANT_STATE: { given: ['DELETE /tenants/{id}'], body: event },
+      },
+    },
+    'webhookEvents.list': { success: {}, wrong: { query: { q: 'tenant' } } },
+  },
+  commands: {
+    'tenant:webhooks:retry': { given: [subscribed(ofTenant), tested(ofTenant)], line: [] },
+    'tenant:webhooks:tail': { given: [subscribed(ofTenant), tested(ofTenant)], line: ['{id}', '--since', '5'], isEndless: true },
+    'tenant:webhooks:listen': { line: ['{id}', '--forward', '{receiver}'], isEndless: true },
+  },
+  jobs: {
+    DeliverWebhooks: { data: {} },
+    TrimWebhooks: { data: {} },
+  },
+  scenes: {
+    'a receiver that wants no more': async ({ api, prepare }) => {
+      const names = await prepare({ given: [subscribed(ofTenant, '{receiver}/410'), tested(ofTenant)] })
+      const { webhooks } = api.tenancy as WebhooksTenancy
+      await webhooks.retry()
+      const { id = '', webhookId = '' } = names
+      await expect.poll(() => webhooks.get(id, webhookId)).toMatchObject({ disabledReason: 'gone' })
+    },
+  },
+  /** The host hears of everything that happens from now on. */
+  beginning: ({ prepare }) => prepare({ tenant: 'none', given: [subscribed('/webhooks', '{receiver}', '"*"')] }),
+  ending: everyEventWasDispatched,
+}
+
+/** Whatever the catalogue names was dispatched, and each body is as the catalogue says. */
+async function everyEventWasDispatched({ api }: Stage): Promise<void> {
+  const { data } = (await api.call('GET', '/webhook-events')).json
+  const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
+  const names: readonly string[] = data.map(({ name }: { name: string }) => name)
+  await expect.poll(() => namesOf(api)).toEqual(expect.arrayContaining([...names]))
+  for (const { name, schema } of data) {
+    const validate = ajv.compile(schema)
+    for (const { body } of await messagesOf(api, name)) {
+      expect(validate(JSON.parse(body)), `${name}: ${ajv.errorsText(validate.errors)}: ${body}`).toBe(true)
+    }
+  }
+}
+
+const messagesOf = async ({ tenancy }: Stage['api'], name: string) =>
+  (await tenancy.kernel.database.sql('select body from multitenancy.webhook_messages where event = $1', [name])).rows
+
+async function namesOf({ tenancy }: Stage['api']): Promise<string[]> {
+  const { rows } = await tenancy.kernel.database.sql('select distinct event from multitenancy.webhook_messages')
+  return rows.map(({ event }) => event)
+}

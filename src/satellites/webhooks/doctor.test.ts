@@ -1,0 +1,253 @@
+/** What the doctor says of webhooks, on a real tenancy in which exactly that is wrong. */
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { eventually, TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
+import { OVERDUE, SENDING } from './inspection.ts'
+import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { activeTenant } from './webhooks-api.fixture.ts'
+
+const MINUTE_MS = 60_000
+const DAY_MS = 1_440 * MINUTE_MS
+const OVERDUE_MS = 5 * MINUTE_MS + 1_000
+const OTHER_APP_KEY = Buffer.alloc(32, 8).toString('base64')
+
+let first: number
+let clock: FakeClock
+let opened: TestTenancy<WebhooksSatellites>
+/** Sends when it is asked to; two at once to one subscription. */
+let tenancy: WebhooksTenancy
+let receiver: Receiver
+let id: string
+
+beforeEach(async () => {
+  first = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  clock = fakeClock(new Date(first + DAY_MS / 2))
+  opened = await openWebhooks(inject('postgresUrl'), { perSubscription: 2 }, { clock, role: 'api' })
+  tenancy = opened.tenancy
+  receiver = await startReceiver()
+  id = await activeTenant(tenancy)
+})
+afterEach(async () => {
+  await receiver.close()
+  await opened.end()
+})
+
+const checks = async ({ doctor }: Pick<WebhooksTenancy, 'doctor'> = tenancy) =>
+  (await doctor.examine()).checks.filter(({ name }) => name.startsWith('webhooks'))
+
+const subscribe = async (owner: string | null = id) =>
+  (await tenancy.webhooks.create(owner, { url: `${receiver.url}/a-secret-path`, events: ['*'] })).webhookId
+
+const dispatch = () => tenancy.webhooks.dispatch(id, 'order.paid', {})
+
+test('nothing is found where nothing is wrong', async () => {
+  expect(await checks()).toEqual([])
+  await subscribe()
+  await subscribe(null)
+  const listener = await tenancy.webhooks.listen({ tenantId: id, url: receiver.url, heard: () => undefined })
+  receiver.answers(() => ({ status: 500 }))
+  await dispatch()
+  await tenancy.webhooks.retry()
+  await dispatch()
+  clock.advance(5 * MINUTE_MS - 1_000)
+  expect(await checks()).toEqual([])
+  await listener.close()
+})
+
+describe('deliveries', () => {
+  test('that nobody sends', async () => {
+    await subscribe()
+    await subscribe(null)
+    await dispatch()
+    clock.advance(OVERDUE_MS)
+    const since = '\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z'
+    expect(await checks()).toMatchObject([
+      {
+        severity: 'error',
+        code: 'webhooks.nobody-sends',
+        message: expect.stringMatching(new RegExp(`^2 deliveries are due since ${since}, and nobody sends any$`)),
+        remedy: expect.stringContaining('tenantry tenant:webhooks:retry'),
+      },
+    ])
+    await tenancy.webhooks.retry()
+    expect(await checks()).toEqual([])
+  })
+
+  test('that somebody was sending who is gone', async () => {
+    receiver.answers(() => undefined)
+    await subscribe()
+    await dispatch()
+    void tenancy.webhooks.retry()
+    await eventually(() => expect(receiver.received).toHaveLength(1))
+    expect(await checks()).toEqual([])
+    clock.advance(MINUTE_MS)
+    expect(await checks()).toEqual([])
+    clock.advance(OVERDUE_MS)
+    expect(await checks()).toMatchObject([
+      { code: 'webhooks.nobody-sends', message: expect.stringMatching(/^1 delivery is due since/) },
+    ])
+  })
+
+  test('that wait for a receiver which cannot keep up, or for one that is down', async () => {
+    const other = await opened.open({ role: 'api' })
+    const webhookId = await subscribe()
+    for (let n = 0; n < 5; n++) await dispatch()
+    clock.advance(OVERDUE_MS)
+    receiver.answers(() => undefined)
+    void other.webhooks.retry()
+    await eventually(() => expect(receiver.received).toHaveLength(2))
+    expect(await checks()).toMatchObject([
+      {
+        severity: 'warn',
+        code: 'webhooks.behind',
+        message: expect.stringContaining(
+          `3 deliveries are due to the subscription ${webhookId} of "${id}" (${receiver.url}) since`,
+        ),
+        tenantId: id,
+      },
+    ])
+    expect(JSON.stringify(await checks())).not.toContain('a-secret-path')
+  })
+
+  test('are looked for among those that are not settled alone', async () => {
+    const { database } = tenancy.kernel
+    await database.sql(
+      `insert into multitenancy.webhook_deliveries
+         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, created_at)
+       select overlay(gen_random_uuid()::text placing left(multitenancy.webhook_id_floor(now())::text, 13) from 1 for 13)::uuid,
+         gen_random_uuid(), gen_random_uuid(), $1, $1, 'order.paid', 'delivered', false, now() from generate_series(1, 20000)`,
+      [id],
+    )
+    await database.sql('analyze multitenancy.webhook_deliveries')
+    for (const question of [OVERDUE, SENDING]) {
+      const plan = await database.transaction(async () => {
+        await database.sql(`select set_config('enable_seqscan', 'off', true)`)
+        const { rows } = await database.sql(`explain ${question.replaceAll('$1', '0')}`)
+        return rows.map((row) => row['QUERY PLAN']).join('\n')
+      })
+      expect(plan).toMatch(/Index.* on webhook_deliveries_/)
+      expect(plan).not.toMatch(/Seq Scan on webhook_deliveries/)
+    }
+  })
+})
+
+describe('subscriptions', () => {
+  test('that were switched off by themselves', async () => {
+    receiver.answers(() => ({ status: 410 }))
+    const [own, hosts] = [await subscribe(), await subscribe(null)]
+    await dispatch()
+    await tenancy.webhooks.retry()
+    const message = (webhookId: string, of: string) =>
+      `the subscription ${webhookId} of ${of} (${receiver.url}) is disabled: it answered 410`
+    const found = { severity: 'warn', code: 'webhooks.disabled', remedy: expect.stringContaining('enable it') }
+    await eventually(async () => {
+      expect(await checks()).toEqual([
+        expect.objectContaining({ ...found, message: message(hosts, 'the host') }),
+        expect.objectContaining({ ...found, message: message(own, `"${id}"`), tenantId: id }),
+      ])
+    })
+    expect((await checks())[0]).not.toHaveProperty('tenantId')
+
+    await tenancy.webhooks.delete(null, hosts)
+    await tenancy.webhooks.update(id, own, { enabled: true })
+    expect(await checks()).toEqual([])
+    await tenancy.webhooks.update(id, own, { enabled: false })
+    expect(await checks()).toEqual([])
+  })
+
+  test('that have known nothing but failures for a day, unless their tenant is deleted', async () => {
+    receiver.answers(() => ({ status: 500 }))
+    const webhookId = await subscribe()
+    await dispatch()
+    await tenancy.webhooks.retry()
+    const failing = async () => (await checks()).filter(({ code }) => code === 'webhooks.failing')
+    clock.advance(DAY_MS - 1_000)
+    expect(await failing()).toEqual([])
+    clock.advance(2_000)
+    expect(await failing()).toMatchObject([
+      {
+        severity: 'warn',
+        message: expect.stringMatching(
+          `^the subscription ${webhookId} of "${id}" .* has known nothing but failures since 2`,
+        ),
+        tenantId: id,
+      },
+    ])
+    await tenancy.tenants.delete(id)
+    expect(await failing()).toEqual([])
+  })
+
+  test('whose secrets are sealed under another application key', async () => {
+    await subscribe()
+    const rotated = await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
+    expect(await checks(rotated)).toMatchObject([
+      {
+        severity: 'info',
+        code: 'webhooks.old-key',
+        message: 'the secret of 1 subscription is sealed under a former application key',
+      },
+    ])
+    const lost = await opened.open({ appKey: OTHER_APP_KEY })
+    const webhookId = (await rotated.webhooks.create(id, { url: receiver.url, events: ['*'] })).webhookId
+    expect(await checks(lost)).toMatchObject([{ severity: 'error', code: 'webhooks.lost-key' }])
+    expect(await checks()).toMatchObject([{ severity: 'error', code: 'webhooks.lost-key' }])
+    await rotated.webhooks.delete(id, webhookId)
+    expect(await checks()).toEqual([])
+  })
+})
+
+describe('partitions', () => {
+  const fix = () => tenancy.doctor.fix({ approve: async () => true })
+  const codes = async () => (await checks()).map(({ code, fixable }) => ({ code, fixable }))
+
+  test('that are missing, and what stands in none', async () => {
+    clock.set(new Date(first + 29 * DAY_MS - 1))
+    expect(await codes()).toEqual([])
+    clock.advance(1)
+    expect(await codes()).toEqual([{ code: 'webhooks.partition-missing', fixable: true }])
+    clock.set(new Date(first + 31 * DAY_MS))
+    await subscribe()
+    await dispatch()
+    expect(await codes()).toEqual([
+      { code: 'webhooks.partition-missing', fixable: true },
+      { code: 'webhooks.unpartitioned', fixable: true },
+    ])
+    const { checks, fixes } = await fix()
+    expect(checks).toEqual([])
+    expect(fixes).toMatchObject([
+      { isDone: true, outcome: '3 partitions were made, 0 dropped' },
+      { isDone: true, outcome: '0 partitions were made, 0 dropped' },
+    ])
+  })
+
+  test('that should be gone', async () => {
+    const trims = await opened.open({ role: 'api' })
+    clock.set(new Date(first + 39 * DAY_MS))
+    await trims.webhooks.partitions.keep()
+    clock.set(new Date(first + 41 * DAY_MS - 1))
+    expect(await codes()).toEqual([])
+    clock.advance(1)
+    expect(await checks()).toMatchObject([
+      { code: 'webhooks.not-trimmed', message: expect.stringContaining(new Date(first + 10 * DAY_MS).toISOString()) },
+    ])
+    expect(await fix()).toMatchObject({ checks: [], fixes: [{ isDone: true }] })
+  })
+
+  test('that somebody has locked are told as not put right', async () => {
+    clock.set(new Date(first + 31 * DAY_MS))
+    const [isReading, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const reading = tenancy.kernel.database.session(async (client) => {
+      await client.query('begin; select from multitenancy.webhook_attempts')
+      isReading.resolve()
+      await isOver.promise
+    })
+    await isReading.promise
+    const { checks, fixes } = await fix()
+    isOver.resolve()
+    await reading
+    expect(checks).toMatchObject([{ code: 'webhooks.partition-missing' }])
+    expect(fixes).toMatchObject([{ isDone: false, outcome: expect.stringMatching('somebody holds a lock') }])
+    expect(await fix()).toMatchObject({ checks: [], fixes: [{ isDone: true }] })
+  })
+})

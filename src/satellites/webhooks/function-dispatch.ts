@@ -1,0 +1,79 @@
+/**
+ * Dispatching. What is dispatched outside of a transaction, by a process that sends and has room, is claimed by it in the same
+ * statement: it is written once less, and need not be looked for. Only where nothing waits for the same subscription already, within
+ * the same bounds, and only if nobody else is claiming: else it waits in its place like anything else.
+ */
+import { boundOf, CHANNEL, CLAIM_LOCK, PLANS } from './function-settings.ts'
+
+export const dispatching = `
+create function dispatch_webhooks(
+  shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
+  created double precision[], kinds text[], only_for uuid[],
+  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
+returns table (
+  place bigint, tenant_status text, id uuid, is_taken boolean, webhook_id uuid, lane text,
+  url text, secret text, previous_secret text, previous_until timestamptz)
+language plpgsql ${PLANS} as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
+  busy jsonb;
+begin
+  -- Whoever else is claiming takes what is left ready.
+  if wanted > 0 and pg_try_advisory_xact_lock(${CLAIM_LOCK}) then
+    busy := webhooks_on_their_way();
+  end if;
+  return query
+  with asked as (
+    select a.*, t.status, t.purged_at
+    from unnest(message_ids, tenants, events, patterns, bodies, created, kinds, only_for) with ordinality
+      as a(message_id, tenant_id, event, patterns, body, created, kind, only_for, place)
+    left join tenants t on t.id = a.tenant_id
+  ), matched as (
+    select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
+      coalesce(s.tenant_id, '-') as lane,
+      overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.listening_until, s.failing_since
+    from asked a cross join lateral (
+      select * from webhook_subscriptions
+      where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'farewell') and a.purged_at is null
+        and enabled and deleted_at is null and (listening_until is null or listening_until > now_at)
+      union all
+      select * from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
+        and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
+    ) s
+    where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
+  ), lanes as (
+    select lane, webhook_id,
+      per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0) as free_of_lane,
+      ${boundOf('failing_since')} - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
+    from (select distinct lane, webhook_id, failing_since from matched where busy is not null and listening_until is null) all_lanes
+    -- Those who wait already come first.
+    where not exists (select from webhook_deliveries d
+      where d.is_ready and d.lane = all_lanes.lane and d.webhook_id = all_lanes.webhook_id)
+  ), judged as (
+    select m.*, coalesce(
+      row_number() over (order by place, webhook_id) <= wanted
+      and row_number() over (partition by lane order by place, webhook_id) <= free_of_lane
+      and row_number() over (partition by webhook_id order by place) <= free_of_webhook, false) as is_taken
+    from matched m left join lanes using (lane, webhook_id)
+  ), message as (
+    insert into webhook_messages (id, tenant_id, event, body, created_at)
+    select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
+  ), delivery as (
+    insert into webhook_deliveries
+      (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, claim, created_at)
+    select id, message_id, webhook_id, tenant_id, lane, event, case when is_taken then 'delivering' else 'pending' end,
+      not is_taken, case when is_taken then now_at + lease_ms * interval '1 millisecond' else now_at end,
+      case when is_taken then claim_id end, created_at
+    from judged
+  ), told as (
+    select pg_notify('${CHANNEL}', '') from judged where not is_taken limit 1
+  )
+  select place, case when purged_at is not null then 'purged' else status end,
+    null::uuid, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
+  from asked left join told on true
+  union all
+  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until from judged;
+end $$;
+`

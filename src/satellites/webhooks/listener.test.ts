@@ -1,0 +1,167 @@
+/** Somebody who listens: how long, and what it means for others. */
+import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './events.ts'
+import type { Listener } from './listener.ts'
+import type { Settlement } from './queue.ts'
+import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { activeTenant, apiOf, changesOf, deliveriesOf } from './webhooks-api.fixture.ts'
+
+const SECOND_MS = 1_000
+const MINUTE_MS = 60 * SECOND_MS
+
+let clock: FakeClock
+let opened: TestTenancy<WebhooksSatellites>
+/** Whoever listens. */
+let developer: WebhooksTenancy
+/** Another process, which sends when it is asked to. */
+let service: WebhooksTenancy
+let receiver: Receiver
+let id: string
+let heard: Settlement[]
+let listeners: Listener[]
+
+beforeEach(async () => {
+  // A minute apart from the clock of the machine: what counts is the clock of the database.
+  clock = fakeClock(new Date(Date.now() - MINUTE_MS))
+  opened = await openWebhooks(inject('postgresUrl'), {}, { clock, role: 'api' })
+  developer = opened.tenancy
+  service = await opened.open()
+  receiver = await startReceiver()
+  id = await activeTenant(service)
+  heard = []
+  listeners = []
+})
+afterEach(async () => {
+  vi.useRealTimers()
+  for (const listener of listeners) await listener.close()
+  await receiver.close()
+  await opened.end()
+})
+
+async function listen(events?: string[]): Promise<Listener> {
+  const wish = { tenantId: id, url: receiver.url, heard: (one: Settlement) => void heard.push(one) }
+  const listener = await developer.webhooks.listen({ ...wish, ...(events ? { events } : {}) })
+  listeners.push(listener)
+  return listener
+}
+
+const dispatch = (event = 'order.paid') => service.webhooks.dispatch(id, event, { n: 1 })
+
+const subscriptions = async () => {
+  const { rows } = await service.kernel.database.sql(
+    'select id, enabled, deleted_at is null as "isThere" from multitenancy.webhook_subscriptions order by id',
+  )
+  return rows
+}
+
+describe('while somebody listens', () => {
+  test('nobody else sends for it, and nobody else sees it', async () => {
+    const changes = changesOf(developer)
+    const listener = await listen()
+    const [deliveryId = ''] = await dispatch()
+    expect(await service.webhooks.retry()).toBe(0)
+    await eventually(() => expect(heard).toHaveLength(1))
+    expect(receiver.received.map(({ headers }) => headers['x-delivery-id'])).toEqual([deliveryId])
+    const [delivery] = await deliveriesOf(service, id, listener.webhookId)
+    expect(delivery).toMatchObject({ id: deliveryId, state: 'delivered', attemptCount: 1 })
+
+    const { json } = await apiOf(service)('GET', `/tenants/${id}/webhooks`)
+    expect(json).toEqual({ data: [], nextCursor: null })
+    expect(changes).toEqual([])
+  })
+
+  test('it stays for as long as that is said, and a minute', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    await listen()
+    for (let n = 0; n < 10; n++) {
+      clock.advance(MINUTE_MS - SECOND_MS)
+      expect(await dispatch()).toHaveLength(1)
+      const said = await lease()
+      vi.advanceTimersByTime(15_000)
+      await eventually(async () => expect(await lease()).not.toEqual(said))
+    }
+    clock.advance(MINUTE_MS + SECOND_MS)
+    expect(await dispatch()).toEqual([])
+  })
+
+  const lease = async (): Promise<Date> => {
+    const { rows } = await service.kernel.database.sql('select listening_until from multitenancy.webhook_subscriptions')
+    return rows[0].listening_until
+  }
+
+  test('what its receiver answers is tried again, and switches nothing off', async () => {
+    const told: unknown[] = []
+    for (const type of [WebhookSubscriptionDisabled, WebhookDeliveryFailed]) {
+      developer.on(type as typeof WebhookDeliveryFailed, (event) => void told.push(event))
+    }
+    await listen()
+    receiver.answers(() => ({ status: 500 }))
+    await dispatch()
+    await eventually(() => expect(heard).toMatchObject([{ status: 500, verdict: { state: 'retry_scheduled' } }]))
+    receiver.answers(() => ({ status: 410 }))
+    await dispatch()
+    await eventually(() => expect(heard.at(-1)).toMatchObject({ status: 410, verdict: { state: 'failed' } }))
+    receiver.answers(() => ({}))
+    await dispatch()
+    await eventually(() => expect(heard.at(-1)).toMatchObject({ status: 200 }))
+
+    clock.advance(13 * SECOND_MS)
+    await dispatch() // it looks, and finds what is due
+    const again = expect.objectContaining({ status: 200, delivery: expect.objectContaining({ attemptCount: 1 }) })
+    await eventually(() => expect(heard).toContainEqual(again))
+    expect(await subscriptions()).toMatchObject([{ enabled: true, isThere: true }])
+    expect(told).toEqual([])
+  })
+})
+
+describe('whoever leaves', () => {
+  test('leaves nothing behind, and does not wait for a receiver that does not answer', async () => {
+    receiver.answers(() => undefined)
+    const listener = await listen()
+    const [deliveryId = ''] = await dispatch()
+    await eventually(() => expect(receiver.received).toHaveLength(1))
+    await listener.close()
+    listeners.pop()
+    expect(await dispatch()).toEqual([])
+    expect(await subscriptions()).toMatchObject([{ isThere: false }])
+    expect(heard).toEqual([])
+    await service.webhooks.retry()
+    const { rows } = await service.kernel.database.sql(
+      'select state, attempt_count from multitenancy.webhook_deliveries where id = $1',
+      [deliveryId],
+    )
+    expect(rows).toEqual([{ state: 'failed', attempt_count: 0 }])
+  })
+
+  test('can do so also when the tenant has been deleted meanwhile', async () => {
+    const listener = await listen(['tenant.*'])
+    await service.tenants.delete(id)
+    await eventually(() => expect(heard.map(({ delivery }) => delivery.event)).toEqual(['tenant.deleted']))
+    await listener.close()
+    listeners.pop()
+    expect(await subscriptions()).toMatchObject([{ isThere: false }])
+  })
+
+  test('is told when there is nothing to listen to any more', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const listener = await listen()
+    const until = listener.until(new AbortController().signal)
+    await service.webhooks.delete(id, listener.webhookId)
+    vi.advanceTimersByTime(15_000)
+    await expect(until).rejects.toMatchObject({ code: 'E_WEBHOOK_NOT_FOUND' })
+  })
+})
+
+test('whoever was cut off is gone after a minute, and what was dispatched until then ends as failed', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  receiver.answers(() => undefined)
+  const listener = await listen()
+  const [deliveryId = ''] = await dispatch()
+  clock.advance(MINUTE_MS + SECOND_MS)
+  expect(await dispatch()).toEqual([])
+  await service.webhooks.retry()
+  expect(await deliveriesOf(service, id, listener.webhookId)).toMatchObject([{ id: deliveryId, state: 'failed' }])
+})

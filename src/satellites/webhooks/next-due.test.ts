@@ -1,0 +1,227 @@
+/** That what falls due is sent without anybody telling: retries, and what a process that is gone has left behind. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { Clock } from '../../kernel/clock.ts'
+import { type Child, startChild } from '../../testing/child.ts'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { type ClaimWish, DeliveryQueue } from './queue.ts'
+import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import type { WorkerOptions } from './worker-process.fixture.ts'
+
+const LEASE_MS = 60_000
+/** The database keeps milliseconds. */
+const ROUNDED_MS = 1
+/** Beyond the time between two looks of a worker that nothing wakes. */
+const NOTICED_WITHIN_MS = 15_000
+
+/** Goes on as time does, but for the leaps of a test. */
+let leaptMs = 0
+const leaping: Clock = { now: () => new Date(Date.now() + leaptMs) }
+
+let opened: TestTenancy<WebhooksSatellites>
+let api: WebhooksTenancy
+let queue: DeliveryQueue
+let receiver: Receiver
+let worker: WebhooksTenancy | undefined
+let id: string
+let webhookId: string
+
+beforeAll(async () => {
+  opened = await openWebhooks(inject('postgresUrl'), { bridge: false }, { role: 'api', clock: leaping })
+  api = opened.tenancy
+  queue = new DeliveryQueue(api.kernel.database, leaping)
+  receiver = await startReceiver()
+  id = (await api.tenants.create({ id: 'acme', name: 'Acme' })).id
+  webhookId = (await api.webhooks.create(id, { url: receiver.url, events: ['order.*'] })).webhookId
+})
+afterEach(async () => {
+  await worker?.stop()
+  worker = undefined
+  receiver.answers(() => ({}))
+  await sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts')
+})
+afterAll(async () => {
+  await receiver.close()
+  await opened.end()
+})
+
+const sql = async (text: string, values: unknown[] = []) => (await api.kernel.database.sql(text, values)).rows
+const startWorker = async () => {
+  worker = await opened.open({ role: 'worker' })
+  return worker
+}
+async function dispatch(): Promise<string> {
+  const [deliveryId = ''] = await api.webhooks.dispatch(id, 'order.paid', {})
+  return deliveryId
+}
+const read = (deliveryId: string) => api.webhooks.delivery(id, webhookId, deliveryId)
+const timesReceived = (deliveryId: string) =>
+  receiver.received.filter(({ headers }) => headers['x-delivery-id'] === deliveryId).length
+const claim = (more: Partial<ClaimWish> = {}) =>
+  queue.claim({
+    claim: randomUUID(),
+    wanted: 64,
+    leaseMs: LEASE_MS,
+    perSubscription: 16,
+    perTenant: 64,
+    turns: {},
+    onlyWebhook: null,
+    ...more,
+  })
+/** Of what waits, in milliseconds by the clock of the database. */
+const dueInMs = async () => {
+  const [row] = await sql(
+    `select extract(epoch from min(due_at) - clock_timestamp()) * 1000 - $1::float8 as ms
+     from multitenancy.webhook_deliveries where due_at is not null and not is_ready`,
+    [leaptMs],
+  )
+  return Number(row.ms)
+}
+
+describe('a claim says when the next is due', () => {
+  test('nothing waits: there is nothing to wake for', async () => {
+    expect((await claim()).nextDueMs).toBeNull()
+  })
+
+  test('a retry, or the end of a lease, whichever is first', async () => {
+    const deliveryId = await dispatch()
+    expect((await claim()).nextDueMs).toBeLessThanOrEqual(LEASE_MS + ROUNDED_MS)
+    leaptMs += LEASE_MS + ROUNDED_MS
+    const [lapsed] = (await claim()).deliveries
+    expect(lapsed).toMatchObject({ id: deliveryId, attemptCount: 0 })
+    receiver.answers(() => ({ status: 500 }))
+    const retried = await dispatch()
+    await api.webhooks.retry()
+    expect((await read(retried)).state).toBe('retry_scheduled')
+    const { nextDueMs } = await claim()
+    expect(nextDueMs).toBeGreaterThan(0)
+    expect(nextDueMs).toBeLessThanOrEqual(12_000 + ROUNDED_MS)
+    leaptMs += 12_000 + ROUNDED_MS
+    expect((await claim()).deliveries).toMatchObject([{ id: retried, attemptCount: 1 }])
+    expect((await claim()).nextDueMs).toBeLessThanOrEqual(LEASE_MS - 12_000)
+  })
+})
+
+describe('a worker that nobody tells anything', () => {
+  test('sends a retry when it is due, and not before', async () => {
+    await startWorker()
+    receiver.answers(() => ({ status: 503 }))
+    const deliveryId = await dispatch()
+    await eventually(async () => expect((await read(deliveryId)).state).toBe('retry_scheduled'))
+    receiver.answers(() => ({}))
+    leaptMs += (await dueInMs()) - 500
+    expect(timesReceived(deliveryId)).toBe(1)
+    const delivery = await eventually(async () => {
+      const detail = await read(deliveryId)
+      expect(detail.state).toBe('delivered')
+      return detail
+    }, NOTICED_WITHIN_MS)
+    expect(timesReceived(deliveryId)).toBe(2)
+    const [first, second] = delivery.attempts.map(({ startedAt }) => Date.parse(startedAt))
+    expect((second ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(8_000)
+  }, 60_000)
+
+  test('goes through the whole schedule by itself', async () => {
+    await startWorker()
+    receiver.answers(() => ({ status: 503 }))
+    const deliveryId = await dispatch()
+    for (let attempts = 1; attempts < 5; attempts++) {
+      await eventually(async () => {
+        const { state, attemptCount } = await read(deliveryId)
+        expect({ state, attemptCount }).toEqual({ state: 'retry_scheduled', attemptCount: attempts })
+      }, NOTICED_WITHIN_MS)
+      leaptMs += await dueInMs()
+    }
+    await eventually(async () => expect((await read(deliveryId)).state).toBe('failed'), NOTICED_WITHIN_MS)
+    expect(timesReceived(deliveryId)).toBe(5)
+  }, 90_000)
+
+  test('finds what a claim has left behind when its lease is over', async () => {
+    const ids = [await dispatch(), await dispatch()]
+    const { deliveries } = await claim()
+    expect(deliveries.map((one) => one.id).toSorted()).toEqual(ids.toSorted())
+    await startWorker()
+    await worker?.webhooks.retry()
+    expect(ids.map(timesReceived)).toEqual([0, 0])
+    leaptMs += LEASE_MS + ROUNDED_MS
+    await eventually(async () => {
+      const states = await Promise.all(ids.map(read))
+      expect(states).toMatchObject([
+        { state: 'delivered', attemptCount: 1 },
+        { state: 'delivered', attemptCount: 1 },
+      ])
+    }, NOTICED_WITHIN_MS)
+    // Whoever had it comes too late, and changes nothing.
+    const late = deliveries.map((delivery) => ({
+      delivery,
+      verdict: { state: 'failed', delayMs: null, disables: null } as const,
+      status: 500,
+      error: null,
+      isBlamed: true,
+      startedMs: leaping.now().getTime(),
+      durationMs: 1,
+      address: null,
+      requestHeaders: '{}',
+      responseHeaders: null,
+      responseBody: null,
+    }))
+    expect(await queue.settle(late)).toEqual([
+      { isOurs: false, failingSince: null },
+      { isOurs: false, failingSince: null },
+    ])
+    await queue.giveBack(deliveries)
+    expect(await Promise.all(ids.map(read))).toMatchObject([
+      { attempts: [{ status: 200 }] },
+      { attempts: [{ status: 200 }] },
+    ])
+    expect(ids.map(timesReceived)).toEqual([1, 1])
+  }, 60_000)
+
+  test('finds what a killed process was sending', async () => {
+    const program = new URL('./worker-process.fixture.ts', import.meta.url)
+    const options: WorkerOptions = { url: opened.url, role: 'worker', webhooks: { timeoutMs: 30_000, bridge: false } }
+    leaptMs = 0 // the time of the other process
+    receiver.answers(() => undefined) // it is never answered
+    const child: Child = await startChild(program, options)
+    const [deliveryId]: string[] = await child.ask({ dispatch: id, number: 1 })
+    await eventually(() => expect(timesReceived(deliveryId ?? '')).toBe(1))
+    await child.kill('SIGKILL')
+    receiver.answers(() => ({}))
+    await startWorker()
+    await worker?.webhooks.retry()
+    expect(await read(deliveryId ?? '')).toMatchObject({ state: 'delivering', attemptCount: 0, attempts: [] })
+    leaptMs += await dueInMs()
+    await eventually(async () => {
+      expect(await read(deliveryId ?? '')).toMatchObject({
+        state: 'delivered',
+        attemptCount: 1,
+        attempts: [{ number: 1 }],
+      })
+    }, NOTICED_WITHIN_MS)
+    expect(timesReceived(deliveryId ?? '')).toBe(2)
+  }, 60_000)
+
+  test('finds what was written while nothing could be heard', async () => {
+    await startWorker()
+    await sql(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'tenantry listener' and datname = current_database()`,
+    )
+    // Without a word to anybody.
+    const [row] = await sql(
+      `insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at)
+       values ($1, $2, 'order.paid', '{}', now()) returning id`,
+      [randomUUID(), id],
+    )
+    const deliveryId = randomUUID()
+    await sql(
+      `insert into multitenancy.webhook_deliveries
+         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, created_at)
+       values ($1, $2, $3, $4, $4, 'order.paid', 'pending', true, now(), now())`,
+      [deliveryId, row.id, webhookId, id],
+    )
+    await eventually(async () => expect((await read(deliveryId)).state).toBe('delivered'), NOTICED_WITHIN_MS)
+    expect(timesReceived(deliveryId)).toBe(1)
+  }, 60_000)
+})
