@@ -444,12 +444,12 @@ begin
 end $$;
 
 -- webhooks/0002_functions
-create function webhooks_on_their_way() returns jsonb language sql set plan_cache_mode = force_generic_plan
+create function webhooks_on_their_way(now_at timestamptz) returns jsonb language sql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp as $$
   with sent as (
     select lane, webhook_id, count(*) as n
-    from webhook_deliveries where state = 'delivering' and not is_ready and due_at is not null group by 1, 2
+    from webhook_deliveries where state = 'delivering' and not is_ready and due_at > now_at group by 1, 2
   )
   select coalesce(jsonb_object_agg(who, n), '{}') from (
     select 'lane ' || lane as who, sum(n) as n from sent group by 1
@@ -457,6 +457,7 @@ create function webhooks_on_their_way() returns jsonb language sql set plan_cach
     select 'webhook ' || webhook_id, n from sent
   ) counted
 $$;
+
 
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
@@ -475,7 +476,7 @@ declare
 begin
   -- Whoever else is claiming takes what is left ready.
   if wanted > 0 and pg_try_advisory_xact_lock(7367228006) then
-    busy := webhooks_on_their_way();
+    busy := webhooks_on_their_way(now_at);
   end if;
   return query
   with asked as (
@@ -487,13 +488,14 @@ begin
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
       coalesce(s.tenant_id, '-') as lane,
       overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.listening_until
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.listening_until, s.failing_since
     from asked a cross join lateral (
       select * from webhook_subscriptions
       where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'farewell') and a.purged_at is null
         and enabled and deleted_at is null and (listening_until is null or listening_until > now_at)
       union all
       select * from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
+        and (a.tenant_id is not null or a.kind = 'own' or a.only_for is not null)
         and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
@@ -501,7 +503,8 @@ begin
     select lane, webhook_id,
       per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0) as free_of_lane,
       per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
-    from (select distinct lane, webhook_id from matched where busy is not null and listening_until is null) all_lanes
+    from (select distinct lane, webhook_id from matched
+      where busy is not null and listening_until is null and failing_since is null) all_lanes
     -- Those who wait already come first.
     where not exists (select from webhook_deliveries d
       where d.is_ready and d.lane = all_lanes.lane and d.webhook_id = all_lanes.webhook_id)
@@ -531,6 +534,7 @@ begin
   select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until from judged;
 end $$;
 
+
 create function end_webhook_deliveries(of_lane text, of_webhook uuid, why text, now_at timestamptz, at_most int)
 returns int language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -546,7 +550,7 @@ begin
     from found where d.id = found.id returning d.tenant_id
   ), tally as (
     insert into webhook_tallies as t (tenant_id, since, delivered, failed)
-    select tenant_id, date_bin('5 minutes', now_at, 'epoch'), 0, count(*) from settled group by 1
+    select tenant_id, date_bin('5 minutes', now_at, 'epoch'), 0, count(*) from settled group by 1 order by 1
     on conflict (coalesce(tenant_id, '-'), since) do update set failed = t.failed + excluded.failed
   )
   select count(*) into ended from settled;
@@ -555,17 +559,18 @@ end $$;
 
 create function claim_webhook_deliveries(
   shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
-  turns jsonb, only_webhook uuid)
+  wanted_failing int, turns jsonb, only_webhook uuid)
 returns table (
-  id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz, body text,
-  url text, secret text, previous_secret text, previous_until timestamptz,
+  id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz,
+  message_id uuid, bytes int, is_failing boolean, url text, secret text, previous_secret text, previous_until timestamptz,
   next_due_ms double precision, next_turns jsonb, is_more boolean, full_ones text[])
 language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set search_path = multitenancy, pg_temp as $$
+  set search_path = multitenancy, pg_temp set lock_timeout = '5s' as $$
 #variable_conflict use_column
 declare
   now_at timestamptz;
+  failing_left int := wanted_failing;
   fallen_due int;
   busy jsonb;
   first_lane text := coalesce(turns ->> '', '');
@@ -578,6 +583,7 @@ declare
   webhooks_left int;
   of_webhook uuid;
   subscription webhook_subscriptions;
+  on_its_way int;
   free int;
   share int;
   after_tenant text;
@@ -624,7 +630,7 @@ begin
     where keys.due_at <= now_at and d.id = due.id;
   end if;
 
-  busy := webhooks_on_their_way();
+  busy := webhooks_on_their_way(now_at);
 
   loop
     exit when cardinality(ids) >= wanted;
@@ -682,7 +688,12 @@ begin
       end if;
       continue when case when only_webhook is null then subscription.listening_until is not null
         else of_webhook <> only_webhook end;
-      free := per_webhook - coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
+      on_its_way := coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
+      free := case when subscription.failing_since is null then per_webhook else least(per_webhook, 2) end - on_its_way;
+      if subscription.failing_since is not null and failing_left < least(free, share) then
+        full_ones := full_ones || 'failing'::text;
+        free := least(free, failing_left);
+      end if;
       if free <= share then full_ones := full_ones || of_webhook::text; end if;
       continue when free <= 0;
       share := least(share, free);
@@ -736,21 +747,22 @@ begin
       continue when taken_of_webhook = 0;
       turns := turns || jsonb_build_object('', at_lane);
       free_of_lane := free_of_lane - taken_of_webhook;
-      busy := busy || jsonb_build_object('webhook ' || of_webhook, per_webhook - free + taken_of_webhook);
+      if subscription.failing_since is not null then failing_left := failing_left - taken_of_webhook; end if;
+      busy := busy || jsonb_build_object('webhook ' || of_webhook, on_its_way + taken_of_webhook);
     end loop;
     if free_of_lane <= 0 then full_ones := full_ones || at_lane; end if;
     more := more or (is_held_back and free_of_lane > 0);
   end loop;
 
   return query
-  select d.id, d.webhook_id, d.tenant_id, d.lane, d.event, d.attempt_count, d.budget_start, d.created_at, m.body,
-    s.url, s.secret, s.previous_secret, s.previous_until, null::double precision, null::jsonb, null::boolean, null::text[]
+  select d.id, d.webhook_id, d.tenant_id, d.lane, d.event, d.attempt_count, d.budget_start, d.created_at,
+    d.message_id, octet_length(m.body), s.failing_since is not null, s.url, s.secret, s.previous_secret, s.previous_until, null::double precision, null::jsonb, null::boolean, null::text[]
   from unnest(ids) taken join webhook_deliveries d on d.id = taken
   left join webhook_messages m on m.id = d.message_id join webhook_subscriptions s on s.id = d.webhook_id;
 
   return query
-  select null::uuid, null::uuid, null::text, null::text, null::text, null::int, null::int, null::timestamptz, null::text,
-    null::text, null::text, null::text, null::timestamptz,
+  select null::uuid, null::uuid, null::text, null::text, null::text, null::int, null::int, null::timestamptz,
+    null::uuid, null::int, null::boolean, null::text, null::text, null::text, null::timestamptz,
     (select extract(epoch from min(next.due_at) - now_at)::double precision * 1000
      from (values ('delivering'), ('retry_scheduled')) those(state) cross join lateral (
        select due_at from webhook_deliveries d
@@ -758,19 +770,21 @@ begin
     turns, more or cardinality(ids) >= wanted, full_ones;
 end $$;
 
+
 create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])
 returns table (settled uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set search_path = multitenancy, pg_temp as $$
+  set search_path = multitenancy, pg_temp set lock_timeout = '5s' as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
   settled_ids uuid[];
   healthy uuid[];
   failing uuid[];
+  changed uuid[];
 begin
   with outcome as (
     select * from unnest(ids, claims, states, delays_ms, statuses, errors, blamed, started, durations_ms, addresses,
@@ -778,7 +792,7 @@ begin
       as o(id, claim, state, delay_ms, status, error, is_blamed, started, duration_ms, address,
         request_headers, response_headers, response_body)
   ), settled as (
-    update webhook_deliveries d set state = o.state, is_ready = false, claim = null, attempt_count = d.attempt_count + 1,
+    update webhook_deliveries d set state = o.state, is_ready = false, attempt_count = d.attempt_count + 1,
       due_at = now_at + o.delay_ms * interval '1 millisecond', last_status = o.status, last_error = o.error,
       delivered_at = case when o.state = 'delivered' then now_at end
     from outcome o where d.id = o.id and d.claim = o.claim and d.state = 'delivering'
@@ -802,13 +816,19 @@ begin
     coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
   into settled_ids, healthy, failing from settled;
 
-  -- In one order, so that two who settle do not wait for one another.
-  perform from webhook_subscriptions s
-  where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
-  order by s.id for no key update;
-  update webhook_subscriptions s set failing_since = null where s.id = any(healthy) and s.failing_since is not null;
-  update webhook_subscriptions s set failing_since = now_at
-  where s.id = any(failing) and s.failing_since is null and s.id <> all(healthy);
+  -- Somebody who has one of them locked must not keep the others from being settled; the next settlement says it again.
+  changed := array(select s.id from webhook_subscriptions s
+    where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
+    for no key update skip locked);
+  update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
+  where s.id = any(changed);
+
+  -- Settled before by this very claim, whose answer was lost.
+  if coalesce(cardinality(settled_ids), 0) < cardinality(ids) then
+    settled_ids := settled_ids || array(select d.id from unnest(ids, claims) as o(id, claim)
+      join webhook_deliveries d on d.id = o.id and d.claim = o.claim and d.state <> 'delivering'
+      where d.id <> all(coalesce(settled_ids, '{}')));
+  end if;
 
   return query
   select settled_ids, array_agg(s.id), array_agg(s.failing_since)

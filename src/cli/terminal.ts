@@ -47,6 +47,11 @@ export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramT
     stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : text)
   }
 
+  const write = async (chunk: string) => {
+    close()
+    if (!stdout.write(chunk)) await once(stdout, 'drain', { signal })
+  }
+
   return {
     close,
     say,
@@ -57,10 +62,8 @@ export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramT
       else print(tableText(rows, { heading: dim, maxCellWidth: stdout.isTTY ? MAX_CELL_WIDTH : undefined }), value)
     },
     record: (value) => print(json ? '' : recordText(value, dim), value),
-    async write(chunk) {
-      close()
-      if (!stdout.write(chunk)) await once(stdout, 'drain', { signal })
-    },
+    write,
+    item: (text, value) => write(`${json ? JSON.stringify(value) : text}\n`),
     progress(text) {
       if (!showsProgress) return
       stderr.write(CLEAR_LINE + cut(visible(text), (stderr.columns || 80) - 1))

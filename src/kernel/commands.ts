@@ -29,6 +29,8 @@ export interface Terminal {
   record(value: Readonly<Record<string, unknown>>): void
   /** A piece of a result that has a format of its own (an export), as it is. Resolves when there is room for the next. */
   write(chunk: string): Promise<void>
+  /** One of many results that come one after the other: a line of text, or with `--json` the value itself, on a line. */
+  item(text: string, value: unknown): Promise<void>
   /** Plain words, never part of the result. */
   say(text: string): void
   /** A line that is kept up to date while something long runs. */

@@ -16,6 +16,8 @@ export function uuidAt(ms: number): string {
   return textOf(bytes)
 }
 
+export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
+
 /** Below every UUIDv7 of this millisecond, and above those before: a bound for a range of them. */
 export function floorOfUuidsAt(ms: number): string {
   const bytes = Buffer.alloc(16)

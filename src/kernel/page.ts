@@ -39,11 +39,16 @@ export interface PageOf<Item> {
   readonly nextCursor: string | null
 }
 
+const NO_MOMENT = 'not RFC 3339 (2026-01-31T12:00:00Z) or a date'
+
 /** A moment as a query takes it: RFC 3339, or a date alone for its UTC midnight. */
 export const Moment = z
-  .union([z.iso.datetime({ offset: true }), z.iso.date()], 'not RFC 3339 (2026-01-31T12:00:00Z) or a date')
+  .union([z.iso.datetime({ offset: true }), z.iso.date()], NO_MOMENT)
   .transform((text) => new Date(text))
   .refine((date) => !Number.isNaN(date.getTime()), 'not a moment that exists')
+
+/** The same, or in code a date. */
+export const MomentOrDate = z.union([Moment, z.date()], NO_MOMENT)
 
 export class Cursors {
   readonly #secrets: Secrets

@@ -155,7 +155,7 @@ export const File = z.strictObject({
         .min(1)
         .max(10_000)
         .optional()
-        .describe('On their way of one tenant at once, over all processes; default half of `concurrency`'),
+        .describe('On their way of one tenant at once, over all processes; default a quarter of `concurrency`'),
     })
     .prefault({})
     .describe('Outbound webhooks'),

@@ -29,7 +29,15 @@ export async function assertTenantExists(database: Database, id: string): Promis
  */
 export async function lockTenant(database: Database, id: string): Promise<TenantRow> {
   if (!database.inTransaction) throw new Error('lockTenant: without a transaction the lock would end at once')
-  const row = await rowOf(database, id).forNoKeyUpdate().executeTakeFirst()
+  return opened(id, await rowOf(database, id).forNoKeyUpdate().executeTakeFirst())
+}
+
+/** As `lockTenant`, but without the lock: for rows that the tenant has already, which go with it. */
+export async function assertTenantOpen(database: Database, id: string): Promise<void> {
+  opened(id, await rowOf(database, id).executeTakeFirst())
+}
+
+function opened(id: string, row: TenantRow | undefined): TenantRow {
   if (!row || row.purgedAt) throw TenantNotFound(`There is no tenant "${id}".`)
   if (row.status === 'deleted') {
     throw TenantState(`The tenant "${id}" is deleted and cannot be changed; restore it first.`, {

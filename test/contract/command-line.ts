@@ -21,6 +21,10 @@ export async function runCommand(
       printed.push(chunk)
       if (isEndless) interruption.abort()
     },
+    item: async (text) => {
+      printed.push(text)
+      if (isEndless) interruption.abort()
+    },
     say: (words) => {
       if (!isEndless) return
       printed.push(words)

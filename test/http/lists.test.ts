@@ -8,24 +8,51 @@ const takes = (parameter: string) =>
   described
     .filter(({ parameters }) => parameters.some(({ name }) => name === parameter))
     .map((operation) => [operation.name, operation] as const)
-/** Those that three new tenants are enough to turn pages in. */
-const lists = takes('cursor').filter(([name]) => ['tenants.list', 'auditLogs.list', 'auditLogs.listAll'].includes(name))
+/** Those that have enough to turn pages in. */
+const FILLED = [
+  'tenants.list',
+  'auditLogs.list',
+  'auditLogs.listAll',
+  'webhooks.list',
+  'hostWebhooks.list',
+  'webhookDeliveries.list',
+  'hostWebhookDeliveries.list',
+]
+const lists = takes('cursor').filter(([name]) => FILLED.includes(name))
+const webhooks = ['/tenants/acme/webhooks', '/webhooks']
 
 let api: Opened
 /** The same, after its application key was changed. */
 let changed: Api
+/** Of the last subscription, by the path of them all. */
+const webhookIds: Record<string, string> = {}
 beforeAll(async () => {
   api = await openApi(inject('postgresUrl'))
   for (const id of ['acme', 'globex', 'initech']) {
     await api.call('POST', '/tenants', { body: { id, name: id }, headers: { prefer: 'wait=20' } })
+  }
+  if (described.some(({ name }) => name === 'webhooks.create')) {
+    for (const path of webhooks) await subscribe(path)
   }
   const appKey = Buffer.alloc(32, 'the new key').toString('base64')
   changed = await api.open({ role: 'api', appKey, oldAppKeys: [TEST_APP_KEY] })
 })
 afterAll(() => api.end())
 
-const read = (path: string, query: Record<string, string>, from: Api = api) =>
-  from.call('GET', `${path.replaceAll(/\{\w+\}/g, 'acme')}?${new URLSearchParams(query)}`)
+/** Three subscriptions, and three deliveries to the last. */
+async function subscribe(path: string): Promise<void> {
+  const body = { url: 'http://127.0.0.1:9/', events: ['order.paid'] }
+  for (let n = 0; n < 3; n++) {
+    const { json } = await api.call('POST', path, { body })
+    webhookIds[path] = json.webhookId
+  }
+  for (let n = 0; n < 3; n++) await api.call('POST', `${path}/${webhookIds[path]}/test`)
+}
+
+const read = (path: string, query: Record<string, string>, from: Api = api) => {
+  const named = path.replace('{id}', 'acme').replace(/(.*)\/\{webhookId\}/, (_, all) => `${all}/${webhookIds[all]}`)
+  return from.call('GET', `${named}?${new URLSearchParams(query)}`)
+}
 const cursorOf = async ({ path }: Described, from: Api = api): Promise<string> => {
   const { status, json } = await read(path, { limit: '1' }, from)
   expect({ status, json }).toMatchObject({ status: 200, json: { data: [{}], nextCursor: expect.any(String) } })

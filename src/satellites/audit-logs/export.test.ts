@@ -145,6 +145,7 @@ describe('tenant:audit:export', () => {
       progress: unused,
       confirm: unused,
       prompt: unused,
+      item: unused,
       write: async (piece) => void written.push(piece),
     }
     const options = Object.fromEntries(

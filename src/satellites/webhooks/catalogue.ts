@@ -1,7 +1,12 @@
 /** The events that Tenantry dispatches by itself, with the JSON Schema of each body. Hosts dispatch others, under names of theirs. */
 import { z } from 'zod'
 import type { Events } from '../../kernel/events.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Cursors, PageOf } from '../../kernel/page.ts'
 import { dottedName, EventName } from './event-names.ts'
+import type { PageWish } from './subscriptions.ts'
+
+const LIST = 'webhookEvents'
 
 export const WebhookEvent = z.object({
   name: EventName,
@@ -13,10 +18,24 @@ export type WebhookEvent = z.output<typeof WebhookEvent>
 
 export class Catalogue {
   readonly #events: Events
+  readonly #cursors: Cursors
   #all: readonly WebhookEvent[] | undefined
 
-  constructor(events: Events) {
+  constructor({ events, cursors }: Pick<Kernel, 'events' | 'cursors'>) {
     this.#events = events
+    this.#cursors = cursors
+  }
+
+  page({ limit, cursor }: PageWish): PageOf<WebhookEvent> {
+    const [after = ''] = this.#cursors.decode(LIST, cursor) ?? []
+    const rest = this.list().filter(({ name }) => name > after)
+    return this.#cursors.page(
+      LIST,
+      rest,
+      limit,
+      (event) => event,
+      ({ name }) => [name],
+    )
   }
 
   /** By name. */

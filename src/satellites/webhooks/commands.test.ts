@@ -163,7 +163,7 @@ describe('tenant:webhooks:tail', () => {
     await working()
     await subscribe()
     receiver.answers(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
-    const child = tenantry.start(['tenant:webhooks:tail', id, '--format', 'ndjson', '--since', '5'])
+    const child = tenantry.start(['tenant:webhooks:tail', id, '--json', '--since', '5m'])
     const dispatched: (string | undefined)[] = []
     for (let n = 0; n < 20; n++) dispatched.push((await dispatch('order.paid', { n }))[0])
     await child.says(new RegExp(`(?:.*"deliveryId".*\\n){${dispatched.length}}`))
@@ -276,7 +276,7 @@ test.each([
   [['tail', 'acme', '--since', '-1'], 2],
   [['tail', 'acme', '--since', '1.5'], 2],
   [['tail', 'acme', '--since', '100001'], 2],
-  [['tail', 'acme', '--format', 'xml'], 2],
+  [['tail', 'acme', '--since', '3w'], 2],
 ])('tenant:webhooks:%j ends with %i', async ([name = '', ...rest], code) => {
   const line = rest.map((word) => (word === 'acme' ? id : word))
   expect((await tenantry.run(`tenant:webhooks:${name}`, ...line)).code).toBe(code)

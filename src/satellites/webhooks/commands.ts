@@ -21,15 +21,18 @@ export const commands = [
     summary: "Show a tenant's attempts to deliver as they are made",
     arguments: [id],
     options: [
-      { flags: '--since <minutes>', summary: 'begin so long ago; default now, with --once an hour', parse: minutes },
-      { flags: '--format <format>', summary: 'text or ndjson', parse: format, default: 'text' },
+      {
+        flags: '--since <time>',
+        summary: 'begin so long ago, 15m say; default now, with --once an hour',
+        parse: minutes,
+      },
       { flags: '--once', summary: 'show those there are, and end' },
     ],
     run: async (webhooks, { args, options, terminal, signal }) => {
       const isOnce = options.once === true
       const sinceMinutes: number | undefined = options.since ?? (isOnce ? MINUTES_AT_ONCE : undefined)
       for await (const attempt of webhooks.tail(args.id ?? '', { sinceMinutes, isOnce, signal })) {
-        await terminal.write(`${options.format === 'ndjson' ? JSON.stringify(attempt) : lineOf(attempt)}\n`)
+        await terminal.item(lineOf(attempt), attempt)
       }
     },
   }),
@@ -46,9 +49,14 @@ export const commands = [
       const listener = await webhooks.listen({
         tenantId: args.id ?? '',
         url: options.forward,
-        events: String(options.events).split(','),
+        events: String(options.events)
+          .split(',')
+          .map((name) => name.trim()),
         secret: options.secret,
-        heard: (settlement) => void terminal.write(`${lineOf(attemptOf(settlement))}\n`).catch(() => undefined),
+        heard: (settlement) => {
+          const attempt = attemptOf(settlement)
+          terminal.item(lineOf(attempt), attempt).catch(() => undefined) // nobody reads any more: the signal says so too
+        },
       })
       try {
         terminal.say(`events of ${args.id} go to ${listener.url}, signed with ${listener.secret}`)
@@ -63,15 +71,14 @@ export const commands = [
 ]
 
 const MAX_MINUTES = 100_000
+const IN_MINUTES: Readonly<Record<string, number>> = { s: 1 / 60, m: 1, h: 60, d: 1_440 }
 
+/** `90s`, `15m`, `2h`, `3d`; a number alone is minutes. */
 function minutes(text: string): number {
-  if (/^\d{1,6}$/.test(text) && Number(text) <= MAX_MINUTES) return Number(text)
-  throw invalid([{ path: 'since', message: `"${text}" is not a whole number of minutes up to ${MAX_MINUTES}` }])
-}
-
-function format(text: string): 'text' | 'ndjson' {
-  if (text === 'text' || text === 'ndjson') return text
-  throw invalid([{ path: 'format', message: `"${text}" is not one of text, ndjson` }])
+  const [, digits, unit = 'm'] = /^(\d{1,6})([smhd])?$/.exec(text) ?? []
+  const wished = Number(digits) * (IN_MINUTES[unit] ?? Number.NaN)
+  if (wished <= MAX_MINUTES) return wished
+  throw invalid([{ path: 'since', message: `"${text}" is not a time like 90s, 15m, 2h or 3d, up to ${MAX_MINUTES}m` }])
 }
 
 type Shown = Omit<TailedAttempt, 'webhookId'>

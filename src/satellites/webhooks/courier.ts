@@ -11,13 +11,15 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Gathering } from '../../kernel/gathering.ts'
 import type { Listening } from '../../kernel/notifications.ts'
 import type { CourierOptions, CourierPart } from './courier-part.ts'
 import { verdictOn } from './delivery.ts'
 import { CHANNEL } from './functions.ts'
-import { type Claimed, DeliveryQueue, lanesOf, type Offer, type Settled, type Settlement, type Turns } from './queue.ts'
-import { type Exchange, exchangeOf, notSent, requestFor } from './request.ts'
+import { Hold } from './hold.ts'
+import { loaded } from './loading.ts'
+import { type Claimed, DeliveryQueue, type Head, lanesOf, type Offer, type Turns } from './queue.ts'
+import { send } from './sending.ts'
+import { Settler } from './settler.ts'
 
 /** For what happens between the end of a request and the end of its lease. */
 const MARGIN_MS = 3_000
@@ -26,21 +28,21 @@ const LEASE_IN_TIMEOUTS = 3
 const SHARE_OF_DISPATCHES = 0.75
 const IDLE_LOOK_MS = 5_000
 const AFTER_FAILURE_MS = 1_000
-const SETTLED_AT_ONCE = 500
 /** How long what is on its way may take to end when the worker stops. */
 const STOP_MS = 4_000
-
-interface Held {
-  readonly delivery: Claimed
-  readonly leaseEndsAt: number
-}
+const GIVEN_UP_MS = 2_000
+/** Of all room and all requests, for receivers that fail at present. */
+const SHARE_OF_FAILING = 0.25
+const MOST_BYTES_HELD = 64 * 1024 * 1024
+const LOCKED_MS = 250
 
 export class Courier {
   readonly #part: CourierPart
   readonly #options: CourierOptions
   readonly #queue: DeliveryQueue
-  readonly #settling: Gathering<Settlement, Settled>
-  readonly #waiting: Held[] = []
+  readonly #settler: Settler
+  readonly #leaseMs: number
+  readonly #hold = new Hold()
   readonly #giveUp = new AbortController()
   #ear: Listening | undefined
   #look: NodeJS.Timeout | undefined
@@ -52,9 +54,11 @@ export class Courier {
   #full: ReadonlySet<string> = new Set()
   #claiming: Promise<void> | undefined
   #turns: Turns = {}
-  #held = 0
   #sending = 0
+  #sendingFailing = 0
   #count = 0
+  /** Of the last claim. */
+  #failure: unknown
   #quiet: (() => void)[] = []
 
   constructor(part: CourierPart, options: CourierOptions) {
@@ -62,17 +66,17 @@ export class Courier {
     this.#options = options
     const { database, clock } = part.kernel
     this.#queue = new DeliveryQueue(database, clock)
-    this.#settling = new Gathering((settlements) => this.#settle(settlements), { most: SETTLED_AT_ONCE })
+    const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
+    this.#leaseMs = withinMs + MARGIN_MS
+    this.#settler = new Settler(this.#queue, { log: part.kernel.log, withinMs, signal: this.#giveUp.signal })
   }
 
   async start(): Promise<void> {
     this.#reasons += 1
     this.#look = setInterval(() => this.wake(), IDLE_LOOK_MS).unref()
-    this.#ear = await this.#part.kernel.database.listen(
-      CHANNEL,
-      () => this.wake(),
-      () => this.wake(),
-    )
+    const wake = () => this.wake()
+    const hear = (changed: string) => (changed === '' ? wake() : this.#forget(changed))
+    this.#ear = await this.#part.kernel.database.listen(CHANNEL, hear, wake)
     this.wake()
   }
 
@@ -86,9 +90,9 @@ export class Courier {
   /** Room for what is dispatched here and need not be looked for. What waits elsewhere keeps some. */
   offer(): Offer | undefined {
     const { claim, perSubscription, perTenant, listener } = this.#options
-    const wanted = Math.floor(claim * SHARE_OF_DISPATCHES) - this.#held
+    const wanted = Math.floor(claim * SHARE_OF_DISPATCHES) - this.#hold.places
     if (!this.#isRunning || listener || wanted < 1) return undefined
-    this.#held += wanted
+    this.#hold.places += wanted
     const madeAt = performance.now()
     return { claim: randomUUID(), wanted, leaseMs: this.#leaseMs, perSubscription, perTenant, madeAt }
   }
@@ -99,12 +103,14 @@ export class Courier {
       void this.#giveBack(deliveries).then(() => this.#free(wanted))
       return
     }
-    for (const delivery of deliveries) this.#waiting.push({ delivery, leaseEndsAt: madeAt + leaseMs })
-    this.#begin()
+    this.#admit(deliveries, madeAt + leaseMs)
     this.#free(wanted - deliveries.length)
   }
 
-  /** Sends what is due, until nothing is; answers how many requests that were. Beside whoever else does. */
+  /**
+   * Sends what is due, until nothing is; answers how many requests that were. Beside whoever else does. Rejects when it could not be
+   * asked what is due.
+   */
   async pass(signal?: AbortSignal): Promise<number> {
     const before = this.#count
     this.#reasons += 1
@@ -115,6 +121,8 @@ export class Courier {
       this.#tellQuiet()
     })
     this.#reasons -= 1
+    if (!this.#isRunning) await this.#letGo(this.#hold.takeOut())
+    if (this.#failure !== undefined) throw this.#failure
     return this.#count - before
   }
 
@@ -124,12 +132,14 @@ export class Courier {
     clearInterval(this.#look)
     clearTimeout(this.#nextDue)
     await this.#ear?.close()
-    await this.#claiming
-    const unsent = this.#waiting.splice(0)
-    this.#held -= unsent.length
-    await this.#giveBack(unsent.map(({ delivery }) => delivery))
     const timer = setTimeout(() => this.#giveUp.abort(), STOP_MS)
-    if (this.#held > 0) await new Promise<void>((resolve) => this.#quiet.push(resolve))
+    const ended = async () => {
+      await this.#claiming
+      await this.#letGo(this.#hold.takeOut())
+      if (this.#hold.places > 0) await new Promise<void>((resolve) => this.#quiet.push(resolve))
+    }
+    // What a silent database does not answer is left behind: its leases lapse.
+    await Promise.race([ended(), sleep(STOP_MS + GIVEN_UP_MS, undefined, { ref: false })])
     clearTimeout(timer)
   }
 
@@ -146,12 +156,8 @@ export class Courier {
     return this.#reasons > 0 && !this.#isStopped
   }
 
-  get #leaseMs(): number {
-    return LEASE_IN_TIMEOUTS * this.#options.timeoutMs + MARGIN_MS
-  }
-
   get #hasRoom(): boolean {
-    const room = this.#options.claim - this.#held
+    const room = this.#options.claim - this.#hold.places
     return this.#isRunning && room >= Math.ceil(this.#options.claim / 4)
   }
 
@@ -164,120 +170,134 @@ export class Courier {
       try {
         const claimed = await this.#queue.claim({
           claim: randomUUID(),
-          wanted: claim - this.#held,
+          wanted: claim - this.#hold.places,
+          wantedFailing: Math.max(0, Math.floor(claim * SHARE_OF_FAILING) - this.#hold.failing),
           leaseMs,
           perSubscription,
           perTenant,
           turns: this.#turns,
           onlyWebhook: listener?.webhookId ?? null,
         })
+        this.#failure = undefined
         this.#turns = claimed.turns
         this.#isWoken ||= claimed.isMore
         this.#full = claimed.full
-        this.#held += claimed.deliveries.length
-        for (const delivery of claimed.deliveries) this.#waiting.push({ delivery, leaseEndsAt: askedAt + leaseMs })
         this.#wakeIn(claimed.nextDueMs)
-        this.#begin()
+        await this.#load(claimed.deliveries, askedAt + leaseMs)
       } catch (error) {
         this.#part.kernel.log.warn({ err: error }, 'deliveries could not be claimed; trying again')
         this.#wakeIn(AFTER_FAILURE_MS)
+        this.#failure = error
         return
       }
     }
   }
 
+  async #load(heads: readonly Head[], leaseEndsAt: number): Promise<void> {
+    this.#hold.places += heads.length
+    let left = heads
+    try {
+      for await (const part of loaded(
+        this.#queue,
+        heads,
+        () => this.#isRunning && this.#hold.bytes > MOST_BYTES_HELD,
+      )) {
+        left = left.slice(part.length)
+        this.#hold.places -= part.length
+        this.#admit(part, leaseEndsAt)
+      }
+    } catch (error) {
+      await this.#giveBack(left)
+      this.#hold.places -= left.length
+      throw error
+    }
+  }
+
+  #admit(deliveries: readonly Claimed[], leaseEndsAt: number): void {
+    for (const delivery of deliveries) this.#hold.add({ delivery, leaseEndsAt })
+    this.#begin()
+  }
+
+  /** What is past due and could not be claimed is locked by somebody: it is not asked for without a pause. */
   #wakeIn(ms: number | null): void {
     clearTimeout(this.#nextDue)
     if (ms === null || !this.#isRunning || ms > IDLE_LOOK_MS) return
-    this.#nextDue = setTimeout(() => this.wake(), Math.max(1, Math.ceil(ms))).unref()
+    this.#nextDue = setTimeout(() => this.wake(), ms > 0 ? Math.ceil(ms) : LOCKED_MS).unref()
   }
 
   /** Begins as many requests as there is room for. */
   #begin(): void {
     while (this.#isRunning && this.#sending < this.#options.concurrency) {
-      const held = this.#waiting.shift()
+      const held = this.#hold.next(this.#sendingFailing < this.#options.concurrency * SHARE_OF_FAILING)
       if (!held) return
-      if (performance.now() + this.#options.timeoutMs + MARGIN_MS > held.leaseEndsAt) {
-        const late = [held, ...this.#waiting.splice(0)].map(({ delivery }) => delivery)
-        void this.#giveBack(late).then(() => {
-          this.#isWoken = true
-          this.#free(late.length)
-        })
-        return
+      const { delivery } = held
+      const mustEndAt = performance.now() + this.#options.timeoutMs + MARGIN_MS
+      if (mustEndAt > held.leaseEndsAt) {
+        void this.#letGo([delivery, ...this.#hold.takeOut(({ leaseEndsAt }) => mustEndAt > leaseEndsAt)])
+        continue
       }
       this.#sending += 1
-      void this.#deliver(held.delivery)
+      if (delivery.isFailing) this.#sendingFailing += 1
+      void this.#deliver(delivery)
     }
+  }
+
+  /** A subscription has changed: what waits for it is claimed anew, with what it says now. */
+  #forget(webhookId: string): void {
+    void this.#letGo(this.#hold.takeOut(({ delivery }) => delivery.webhookId === webhookId))
+  }
+
+  async #letGo(deliveries: readonly Claimed[]): Promise<void> {
+    if (deliveries.length === 0) return
+    await this.#giveBack(deliveries)
+    for (const delivery of deliveries) this.#hold.remove(delivery)
+    this.#isWoken = true
+    this.#free(0)
   }
 
   async #deliver(delivery: Claimed): Promise<void> {
     const { kernel } = this.#part
     try {
       const startedMs = kernel.clock.now().getTime()
-      const exchange = await this.#exchange(delivery, startedMs).finally(() => {
+      const { timeoutMs, listener, maxAttempts } = this.#options
+      const wish = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
+      const exchange = await send(this.#part, this.#queue, delivery, wish).finally(() => {
         this.#sending -= 1
+        if (delivery.isFailing) this.#sendingFailing -= 1
         this.#begin()
       })
+      if (!exchange) return
+      this.#count += 1
       if (exchange.isGivenUp) return await this.#giveBack([delivery])
       const used = delivery.attemptCount - delivery.budgetStart + 1
-      const tried = { used, maxAttempts: this.#options.maxAttempts }
-      const verdict = verdictOn(exchange, tried, kernel.clock.now(), Math.random())
+      const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())
       const settlement = { delivery, verdict, startedMs, ...exchange }
-      const settled = await this.#settling.add(settlement)
+      const settled = await this.#settler.settle(settlement)
       if (settled.isOurs) this.#part.settled(settlement, settled)
     } catch (error) {
       // Its lease lapses, and somebody sends it again.
       kernel.log.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be settled')
     } finally {
       if (lanesOf(delivery).some((lane) => this.#full.has(lane))) this.#isWoken = true
-      this.#free(1)
+      this.#hold.remove(delivery)
+      this.#free(0)
     }
-  }
-
-  async #exchange(delivery: Claimed, nowMs: number): Promise<Exchange> {
-    const { kernel, egress, secretsOf } = this.#part
-    const { timeoutMs, listener } = this.#options
-    if (delivery.body === null) return notSent('its body is not kept any more')
-    let secrets: readonly string[]
-    try {
-      secrets = secretsOf(delivery)
-    } catch (error) {
-      kernel.log.error({ err: error, webhookId: delivery.webhookId }, 'the secret of a subscription cannot be opened')
-      return notSent('its secret cannot be opened')
-    }
-    this.#count += 1
-    const request = requestFor(delivery, delivery.body, listener?.url ?? delivery.url, secrets, nowMs)
-    return exchangeOf(request, await egress.send({ ...request, timeoutMs, signal: this.#giveUp.signal }))
   }
 
   #free(count: number): void {
-    this.#held -= count
+    this.#hold.places -= count
     if (this.#isRunning) this.#pump()
     this.#tellQuiet()
   }
 
-  async #settle(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const { timeoutMs } = this.#options
-    const until = performance.now() + LEASE_IN_TIMEOUTS * timeoutMs
-    for (;;) {
-      try {
-        return await this.#queue.settle(settlements)
-      } catch (error) {
-        if (performance.now() > until || this.#giveUp.signal.aborted) throw error
-        this.#part.kernel.log.warn({ err: error }, 'deliveries could not be settled; trying again')
-        await sleep(AFTER_FAILURE_MS)
-      }
-    }
-  }
-
-  async #giveBack(deliveries: readonly Claimed[]): Promise<void> {
+  async #giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
     await this.#queue.giveBack(deliveries).catch((error) => {
       this.#part.kernel.log.warn({ err: error }, 'deliveries could not be given back; their lease will lapse')
     })
   }
 
   #tellQuiet(): void {
-    if (this.#held > 0 || this.#claiming || (this.#isRunning && this.#isWoken)) return
+    if (this.#hold.places > 0 || this.#claiming || (this.#isRunning && this.#isWoken)) return
     for (const tell of this.#quiet.splice(0)) tell()
   }
 }

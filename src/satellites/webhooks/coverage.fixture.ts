@@ -120,7 +120,11 @@ export const part: Part = {
   },
   commands: {
     'tenant:webhooks:retry': { given: [subscribed(ofTenant), tested(ofTenant)], line: [] },
-    'tenant:webhooks:tail': { given: [subscribed(ofTenant), tested(ofTenant)], line: ['{id}', '--since', '5'], isEndless: true },
+    'tenant:webhooks:tail': {
+      given: [subscribed(ofTenant), tested(ofTenant)],
+      line: ['{id}', '--since', '5'],
+      isEndless: true,
+    },
     'tenant:webhooks:listen': { line: ['{id}', '--forward', '{receiver}'], isEndless: true },
   },
   jobs: {

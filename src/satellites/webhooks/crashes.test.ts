@@ -11,7 +11,7 @@ const TENANTS = 4
 const KILLS = 3
 const CLAIM = 64
 /** The time-out is short, so that a lease lapses soon; the receiver answers at once. */
-const OPTIONS: WebhooksOptions = { timeoutMs: 500, concurrency: 32, claim: CLAIM, perTenant: 32, bridge: false }
+const OPTIONS: WebhooksOptions = { timeoutMs: 1_500, concurrency: 32, claim: CLAIM, perTenant: 32, bridge: false }
 const SETTLED_WITHIN_MS = 120_000
 
 let opened: TestTenancy<WebhooksSatellites>

@@ -5,27 +5,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { z } from 'zod'
 import { recordChange } from '../../kernel/changes.ts'
-import { floorOfUuidsAt } from '../../kernel/ids.ts'
+import { floorOfUuidsAt, isUuid } from '../../kernel/ids.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { shiftMs } from './database-time.ts'
-import type { Attempt, Delivery, DeliveryDetail, DeliveryState } from './delivery.ts'
+import type { Attempt, Delivery, DeliveryDetail } from './delivery.ts'
 import { DeliveryNotFound, WebhookDisabled } from './errors.ts'
 import { explain } from './explanation.ts'
 import { CHANNEL } from './functions.ts'
+import type { DeliveryFilter } from './queries.ts'
 import { ReplayWindow } from './replay-window.ts'
-import { actionOf, type Owner, type PageWish, type Subscriptions } from './subscriptions.ts'
+import { actionOf, type Owner, type Subscriptions } from './subscriptions.ts'
 import type { AttemptRow, DeliveryRow, SubscriptionRow, WebhookTables } from './tables.ts'
 
 const POLL_MS = 200
-
-export interface DeliveryFilter extends PageWish {
-  readonly state?: DeliveryState | undefined
-  readonly event?: string | undefined
-  readonly from?: Date | undefined
-  readonly to?: Date | undefined
-}
+/** Replayed by one statement. */
+const AT_ONCE = 5_000
 
 export class Deliveries {
   readonly #kernel: Kernel
@@ -96,13 +92,14 @@ export class Deliveries {
   async replay(owner: Owner, webhookId: string, deliveryId: string): Promise<Delivery> {
     const { database } = this.#kernel
     const subscription = this.#enabled(await this.#subscriptions.row(owner, webhookId))
+    await this.#row(webhookId, deliveryId)
     return database.transaction(async () => {
-      const rows = await this.#begin(
+      const { count } = await this.#begin(
         `id = $2 and webhook_id = $3 and (state in ('delivered', 'failed') or (state = 'retry_scheduled' and not is_ready))`,
         [deliveryId, webhookId],
       )
       const row = await this.#row(webhookId, deliveryId)
-      if (rows > 0) await this.#record('webhookDeliveries.replay', subscription, { deliveryId, event: row.event })
+      if (count > 0) await this.#record('webhookDeliveries.replay', subscription, { deliveryId, event: row.event })
       return toDelivery(row)
     })
   }
@@ -127,14 +124,22 @@ export class Deliveries {
       return { count: rows[0].count }
     }
     this.#enabled(subscription)
-    return database.transaction(async () => {
-      const count = await this.#begin(`webhook_id = $2 and state = 'failed' and id >= $3 and id < $4`, bounds)
-      if (count > 0) {
-        const window = { from: from.toISOString(), to: until.toISOString() }
-        await this.#record('webhooks.replayFailed', subscription, { ...window, count })
-      }
-      return { count }
-    })
+    let count = 0
+    for (let from = bounds[1]; ; ) {
+      const some = await this.#begin(
+        `id in (select id from multitenancy.webhook_deliveries
+           where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4 order by id limit ${AT_ONCE})`,
+        [webhookId, from, bounds[2]],
+      )
+      count += some.count
+      if (some.count < AT_ONCE) break
+      from = some.last
+    }
+    if (count > 0) {
+      const window = { from: from.toISOString(), to: until.toISOString() }
+      await this.#record('webhooks.replayFailed', subscription, { ...window, count })
+    }
+    return { count }
   }
 
   /** Resolves when a delivery is settled, or with what it is when `signal` aborts. */
@@ -147,8 +152,8 @@ export class Deliveries {
     return toDelivery(row)
   }
 
-  /** Makes ready what `where` names; of what is settled a new budget begins. Answers how many. */
-  async #begin(where: string, values: readonly unknown[]): Promise<number> {
+  /** Makes ready what `where` names; of what is settled a new budget begins. Answers how many, and the last of them. */
+  async #begin(where: string, values: readonly unknown[]): Promise<{ readonly count: number; readonly last: string }> {
     const { database, clock } = this.#kernel
     const { rows } = await database.sql(
       `with begun as (
@@ -157,15 +162,15 @@ export class Deliveries {
            budget_start = case when state = 'retry_scheduled' then budget_start else attempt_count end,
            is_ready = true, due_at = clock_timestamp() + $1 * interval '1 millisecond', delivered_at = null
          where ${where} returning id)
-       select count(*) as count from begun`,
+       select count(*) as count, max(id::text) as last from begun`,
       [shiftMs(clock), ...values],
     )
-    const { count } = rows[0]
+    const [{ count, last }] = rows as [any]
     if (count > 0) {
       await database.notify(CHANNEL, '')
       database.afterCommit(this.#wake)
     }
-    return count
+    return { count, last }
   }
 
   #enabled(subscription: SubscriptionRow): SubscriptionRow {
@@ -174,7 +179,9 @@ export class Deliveries {
   }
 
   async #row(webhookId: string, deliveryId: string): Promise<DeliveryRow> {
-    const row = await this.#of(webhookId).where('id', '=', deliveryId).executeTakeFirst()
+    const row = isUuid(deliveryId)
+      ? await this.#of(webhookId).where('id', '=', deliveryId).executeTakeFirst()
+      : undefined
     if (!row) throw DeliveryNotFound('The subscription has no such delivery.')
     return row
   }

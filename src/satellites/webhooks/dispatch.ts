@@ -14,6 +14,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantDeleted } from '../../tenants/events.ts'
+import { TENANT_ID } from '../../tenants/tenant.ts'
 import { shiftMs } from './database-time.ts'
 import { dottedName, EventName, patternsFor } from './event-names.ts'
 import { type Claimed, type Offer, TIMEOUT_MS } from './queue.ts'
@@ -78,6 +79,9 @@ export class Dispatch {
 
   /** Answers the ids of its deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when the tenant is deleted, or a 400. */
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
+    if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) {
+      throw TenantNotFound(`There is no tenant ${JSON.stringify(tenantId)}.`)
+    }
     const message = this.#message(tenantId, parsed(EventName, event, 'event'), parsed(Payload, payload, 'payload'))
     return [...(await this.#sendOf(tenantId, message))]
   }
@@ -140,7 +144,8 @@ export class Dispatch {
       {
         name: 'dispatch-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select * from multitenancy.dispatch_webhooks(
+        text: `select place, tenant_status, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
+          from multitenancy.dispatch_webhooks(
           $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14)`,
       },
       [
@@ -190,6 +195,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
   budgetStart: 0,
   createdAt: new Date(createdMs),
   body,
+  isFailing: false,
   url: row.url,
   secret: row.secret,
   previousSecret: row.previous_secret,

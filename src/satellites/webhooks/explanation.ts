@@ -26,7 +26,10 @@ export function explain(
         return 'The worker that was sending it is gone; another will send it again.'
       return `Being sent now, attempt ${attemptCount + 1}.`
     case 'retry_scheduled': {
-      const last = `${capital(tried)} failed, the last with ${lastAnswer(delivery)}.`
+      const isPutOff = attemptCount === budgetStart
+      const last = isPutOff
+        ? `Not sent: ${delivery.lastError ?? 'it was put off'}.`
+        : `${capital(tried)} failed, the last with ${lastAnswer(delivery)}.`
       if (ends) return `${last} It will not be tried again: ${ends}.`
       const left = Math.max(1, maxAttempts - (attemptCount - budgetStart)) // it may have been more that were allowed
       const when = !isReady && dueAt && dueAt > now ? `at ${dueAt.toISOString()}` : 'as soon as a worker is free'

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { type Child, startChild } from '../../testing/child.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { type Claim, type Claimed, type ClaimWish, DeliveryQueue, type Settlement, type Turns } from './queue.ts'
+import { type Claim, type ClaimWish, DeliveryQueue, type Sent, type Settlement, type Turns } from './queue.ts'
 import { NOBODY } from './tables.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import type { WorkerOptions } from './worker-process.fixture.ts'
@@ -78,6 +78,7 @@ const wishOf = (more: Partial<ClaimWish> = {}): ClaimWish => ({
   leaseMs: LEASE_MS,
   perSubscription: PER_SUBSCRIPTION,
   perTenant: PER_TENANT,
+  wantedFailing: 64,
   turns,
   onlyWebhook: null,
   ...more,
@@ -89,7 +90,7 @@ async function claim(more: Partial<ClaimWish> = {}): Promise<Claim> {
   return claimed
 }
 
-const deliveredOne = (delivery: Claimed): Settlement => ({
+const deliveredOne = (delivery: Sent): Settlement => ({
   delivery,
   verdict: { state: 'delivered', delayMs: null, disables: null },
   status: 200,
@@ -102,13 +103,13 @@ const deliveredOne = (delivery: Claimed): Settlement => ({
   responseHeaders: '{}',
   responseBody: '',
 })
-const failedOne = (delivery: Claimed): Settlement => ({
+const failedOne = (delivery: Sent): Settlement => ({
   ...deliveredOne(delivery),
   verdict: { state: 'retry_scheduled', delayMs: 10_000, disables: null },
   status: null,
   error: 'timeout',
 })
-const settle = (deliveries: readonly Claimed[]) => queue.settle(deliveries.map(deliveredOne))
+const settle = (deliveries: readonly Sent[]) => queue.settle(deliveries.map(deliveredOne))
 const idsOf = ({ deliveries }: Claim) => deliveries.map(({ id }) => id)
 const tally = (keys: readonly string[]) => {
   const counts: Record<string, number> = {}
@@ -304,7 +305,7 @@ describe("the host's subscription", () => {
     const pagesOfAClaim = async () => {
       const { rows } = await tenancy.kernel.database.sql(
         `explain (analyze, buffers, format json)
-         select * from multitenancy.claim_webhook_deliveries(0, $1, 64, 60000, ${PER_SUBSCRIPTION}, ${PER_TENANT}, '{}', null)`,
+         select * from multitenancy.claim_webhook_deliveries(0, $1, 64, 60000, ${PER_SUBSCRIPTION}, ${PER_TENANT}, 64, '{}', null)`,
         [randomUUID()],
       )
       return rows[0]['QUERY PLAN'][0].Plan['Shared Hit Blocks']

@@ -7,10 +7,14 @@
  * - In a lane, subscriptions that have the least on their way come first, and each has an equal share of what the lane may take.
  * - In a subscription of the host, the tenants whose events it hears have their turns.
  *
+ * - Of what fails no more is taken than whoever claims has room for it.
+ *
+ * Bodies are read apart (queue.ts), so that nobody holds the lock for as long as they take to arrive.
+ *
  * Nothing is looked at for each delivery or tenant that waits, but for each of which something is taken: keys of an index are found
  * by leaps (`keysOf`).
  */
-import { boundOf, CLAIM_LOCK, PLANS } from './function-settings.ts'
+import { boundOf, CLAIM_LOCK, FAILING, LOCK_TIMEOUT, PLANS } from './function-settings.ts'
 
 /** What has fallen due that one claim looks after, the oldest first; of each tenant some, if there is more. */
 const DUE_AT_ONCE = 1_000
@@ -42,7 +46,7 @@ begin
     from found where d.id = found.id returning d.tenant_id
   ), tally as (
     insert into webhook_tallies as t (tenant_id, since, delivered, failed)
-    select tenant_id, date_bin('5 minutes', now_at, 'epoch'), 0, count(*) from settled group by 1
+    select tenant_id, date_bin('5 minutes', now_at, 'epoch'), 0, count(*) from settled group by 1 order by 1
     on conflict (coalesce(tenant_id, '-'), since) do update set failed = t.failed + excluded.failed
   )
   select count(*) into ended from settled;
@@ -51,15 +55,16 @@ end $$;
 
 create function claim_webhook_deliveries(
   shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
-  turns jsonb, only_webhook uuid)
+  wanted_failing int, turns jsonb, only_webhook uuid)
 returns table (
-  id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz, body text,
-  url text, secret text, previous_secret text, previous_until timestamptz,
+  id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz,
+  message_id uuid, bytes int, is_failing boolean, url text, secret text, previous_secret text, previous_until timestamptz,
   next_due_ms double precision, next_turns jsonb, is_more boolean, full_ones text[])
-language plpgsql ${PLANS} as $$
+language plpgsql ${PLANS} set lock_timeout = '${LOCK_TIMEOUT}' as $$
 #variable_conflict use_column
 declare
   now_at timestamptz;
+  failing_left int := wanted_failing;
   fallen_due int;
   busy jsonb;
   first_lane text := coalesce(turns ->> '', '');
@@ -119,7 +124,7 @@ begin
     where keys.due_at <= now_at and d.id = due.id;
   end if;
 
-  busy := webhooks_on_their_way();
+  busy := webhooks_on_their_way(now_at);
 
   loop
     exit when cardinality(ids) >= wanted;
@@ -167,6 +172,10 @@ begin
         else of_webhook <> only_webhook end;
       on_its_way := coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
       free := ${boundOf('subscription.failing_since')} - on_its_way;
+      if subscription.failing_since is not null and failing_left < least(free, share) then
+        full_ones := full_ones || '${FAILING}'::text;
+        free := least(free, failing_left);
+      end if;
       if free <= share then full_ones := full_ones || of_webhook::text; end if;
       continue when free <= 0;
       share := least(share, free);
@@ -208,6 +217,7 @@ begin
       continue when taken_of_webhook = 0;
       turns := turns || jsonb_build_object('', at_lane);
       free_of_lane := free_of_lane - taken_of_webhook;
+      if subscription.failing_since is not null then failing_left := failing_left - taken_of_webhook; end if;
       busy := busy || jsonb_build_object('webhook ' || of_webhook, on_its_way + taken_of_webhook);
     end loop;
     if free_of_lane <= 0 then full_ones := full_ones || at_lane; end if;
@@ -215,14 +225,14 @@ begin
   end loop;
 
   return query
-  select d.id, d.webhook_id, d.tenant_id, d.lane, d.event, d.attempt_count, d.budget_start, d.created_at, m.body,
-    s.url, s.secret, s.previous_secret, s.previous_until, null::double precision, null::jsonb, null::boolean, null::text[]
+  select d.id, d.webhook_id, d.tenant_id, d.lane, d.event, d.attempt_count, d.budget_start, d.created_at,
+    d.message_id, octet_length(m.body), s.failing_since is not null, s.url, s.secret, s.previous_secret, s.previous_until, null::double precision, null::jsonb, null::boolean, null::text[]
   from unnest(ids) taken join webhook_deliveries d on d.id = taken
   left join webhook_messages m on m.id = d.message_id join webhook_subscriptions s on s.id = d.webhook_id;
 
   return query
-  select null::uuid, null::uuid, null::text, null::text, null::text, null::int, null::int, null::timestamptz, null::text,
-    null::text, null::text, null::text, null::timestamptz,
+  select null::uuid, null::uuid, null::text, null::text, null::text, null::int, null::int, null::timestamptz,
+    null::uuid, null::int, null::boolean, null::text, null::text, null::text, null::timestamptz,
     (select extract(epoch from min(next.due_at) - now_at)::double precision * 1000
      from (values ('delivering'), ('retry_scheduled')) those(state) cross join lateral (
        select due_at from webhook_deliveries d

@@ -1,9 +1,9 @@
 /**
  * Dispatching. What is dispatched outside of a transaction, by a process that sends and has room, is claimed by it in the same
- * statement: it is written once less, and need not be looked for. Only where nothing waits for the same subscription already, within
- * the same bounds, and only if nobody else is claiming: else it waits in its place like anything else.
+ * statement: it is written once less, and need not be looked for. Only where nothing waits for the same subscription already, and
+ * it does not fail; within the same bounds, and only if nobody else is claiming: else it waits in its place like anything else.
  */
-import { boundOf, CHANNEL, CLAIM_LOCK, PLANS } from './function-settings.ts'
+import { CHANNEL, CLAIM_LOCK, PLANS } from './function-settings.ts'
 
 export const dispatching = `
 create function dispatch_webhooks(
@@ -21,7 +21,7 @@ declare
 begin
   -- Whoever else is claiming takes what is left ready.
   if wanted > 0 and pg_try_advisory_xact_lock(${CLAIM_LOCK}) then
-    busy := webhooks_on_their_way();
+    busy := webhooks_on_their_way(now_at);
   end if;
   return query
   with asked as (
@@ -40,14 +40,16 @@ begin
         and enabled and deleted_at is null and (listening_until is null or listening_until > now_at)
       union all
       select * from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
+        and (a.tenant_id is not null or a.kind = 'own' or a.only_for is not null)
         and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
   ), lanes as (
     select lane, webhook_id,
       per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0) as free_of_lane,
-      ${boundOf('failing_since')} - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
-    from (select distinct lane, webhook_id, failing_since from matched where busy is not null and listening_until is null) all_lanes
+      per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
+    from (select distinct lane, webhook_id from matched
+      where busy is not null and listening_until is null and failing_since is null) all_lanes
     -- Those who wait already come first.
     where not exists (select from webhook_deliveries d
       where d.is_ready and d.lane = all_lanes.lane and d.webhook_id = all_lanes.webhook_id)

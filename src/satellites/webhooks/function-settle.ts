@@ -1,18 +1,19 @@
 /** Settling: what became of requests, each under the claim that it was sent with; who has lost that changes nothing. */
-import { PLANS } from './function-settings.ts'
+import { LOCK_TIMEOUT, PLANS } from './function-settings.ts'
 
 export const settling = `
 create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])
-returns table (settled uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql ${PLANS} as $$
+returns table (settled uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql ${PLANS} set lock_timeout = '${LOCK_TIMEOUT}' as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
   settled_ids uuid[];
   healthy uuid[];
   failing uuid[];
+  changed uuid[];
 begin
   with outcome as (
     select * from unnest(ids, claims, states, delays_ms, statuses, errors, blamed, started, durations_ms, addresses,
@@ -20,7 +21,7 @@ begin
       as o(id, claim, state, delay_ms, status, error, is_blamed, started, duration_ms, address,
         request_headers, response_headers, response_body)
   ), settled as (
-    update webhook_deliveries d set state = o.state, is_ready = false, claim = null, attempt_count = d.attempt_count + 1,
+    update webhook_deliveries d set state = o.state, is_ready = false, attempt_count = d.attempt_count + 1,
       due_at = now_at + o.delay_ms * interval '1 millisecond', last_status = o.status, last_error = o.error,
       delivered_at = case when o.state = 'delivered' then now_at end
     from outcome o where d.id = o.id and d.claim = o.claim and d.state = 'delivering'
@@ -44,13 +45,19 @@ begin
     coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
   into settled_ids, healthy, failing from settled;
 
-  -- In one order, so that two who settle do not wait for one another.
-  perform from webhook_subscriptions s
-  where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
-  order by s.id for no key update;
-  update webhook_subscriptions s set failing_since = null where s.id = any(healthy) and s.failing_since is not null;
-  update webhook_subscriptions s set failing_since = now_at
-  where s.id = any(failing) and s.failing_since is null and s.id <> all(healthy);
+  -- Somebody who has one of them locked must not keep the others from being settled; the next settlement says it again.
+  changed := array(select s.id from webhook_subscriptions s
+    where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
+    for no key update skip locked);
+  update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
+  where s.id = any(changed);
+
+  -- Settled before by this very claim, whose answer was lost.
+  if coalesce(cardinality(settled_ids), 0) < cardinality(ids) then
+    settled_ids := settled_ids || array(select d.id from unnest(ids, claims) as o(id, claim)
+      join webhook_deliveries d on d.id = o.id and d.claim = o.claim and d.state <> 'delivering'
+      where d.id <> all(coalesce(settled_ids, '{}')));
+  end if;
 
   return query
   select settled_ids, array_agg(s.id), array_agg(s.failing_since)

@@ -66,8 +66,9 @@ export class Listener {
     const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true })
     let listener: Listener | undefined
     try {
-      const { href } = egress.check(url)
-      const made = await parts.subscriptions.beginListening(tenantId, patterns, own)
+      const { href, origin } = egress.check(url)
+      const wish = { events: patterns, secret: own, to: origin }
+      const made = await parts.subscriptions.beginListening(tenantId, wish)
       listener = new Listener(parts, made, { egress, url: href, heard })
       await listener.#courier.start()
       return listener

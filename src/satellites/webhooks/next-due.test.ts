@@ -66,6 +66,7 @@ const claim = (more: Partial<ClaimWish> = {}) =>
     perSubscription: 16,
     perTenant: 64,
     turns: {},
+    wantedFailing: 64,
     onlyWebhook: null,
     ...more,
   })
@@ -120,6 +121,32 @@ describe('a worker that nobody tells anything', () => {
     expect(timesReceived(deliveryId)).toBe(2)
     const [first, second] = delivery.attempts.map(({ startedAt }) => Date.parse(startedAt))
     expect((second ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(8_000)
+  }, 60_000)
+
+  test('looks when the next is due, and not only every few seconds', async () => {
+    await startWorker()
+    const count = 40
+    await sql(
+      `with message as (
+         insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at)
+         values (gen_random_uuid(), $1, 'order.paid', '{}', now()) returning id)
+       insert into multitenancy.webhook_deliveries
+         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, attempt_count, created_at)
+       select gen_random_uuid(), message.id, $2, $1, $1, 'order.paid', 'retry_scheduled', false,
+         clock_timestamp() + ($3::float8 + 1000 + n * 75) * interval '1 millisecond', 1, now()
+       from message, generate_series(1, $4::int) n`,
+      [id, webhookId, leaptMs, count],
+    )
+    await worker?.webhooks.retry() // now it knows of them
+    await eventually(async () => {
+      const rows = await sql(`select 1 from multitenancy.webhook_deliveries where state = 'delivered'`)
+      expect(rows).toHaveLength(count)
+    }, NOTICED_WITHIN_MS)
+    const attempts = await sql('select started_at as at from multitenancy.webhook_attempts order by 1')
+    const times = attempts.map(({ at }) => at.getTime())
+    // They are due over three seconds: who looks every five finds them together, or in two parts.
+    const apart = times.filter((ms, index) => ms - (times[index - 1] ?? 0) > 40)
+    expect(apart.length).toBeGreaterThan(5)
   }, 60_000)
 
   test('goes through the whole schedule by itself', async () => {

@@ -2,15 +2,16 @@
 import { z } from 'zod'
 import { UrlNotAllowed } from '../../kernel/egress.ts'
 import { operation, Reply } from '../../kernel/operation.ts'
-import { Moment, Page, pageOf } from '../../kernel/page.ts'
+import { pageOf } from '../../kernel/page.ts'
 import type { AnyOperation } from '../../satellite.ts'
 import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantId } from '../../tenants/tenant.ts'
 import { WebhookEvent } from './catalogue.ts'
-import { Delivery, DeliveryDetail, DeliveryState } from './delivery.ts'
+import { Delivery, DeliveryDetail } from './delivery.ts'
 import { DispatchRequest } from './dispatch.ts'
 import { DeliveryNotFound, WebhookDisabled, WebhookNotFound } from './errors.ts'
 import { EventName } from './event-names.ts'
+import { DeliveryQuery, ListQuery } from './queries.ts'
 import { ReplayWindow } from './replay-window.ts'
 import { NewSubscription, Rotation, Subscription, SubscriptionChange, SubscriptionWithSecret } from './subscription.ts'
 import type { Owner } from './subscriptions.ts'
@@ -20,16 +21,6 @@ const webhookId = z.uuid().meta({ description: 'Identifier of a subscription' })
 const deliveryId = z.uuid().meta({ description: 'Identifier of a delivery' })
 
 const TestRequest = z.strictObject({ event: EventName.optional().describe('Default `webhook.test`') })
-const DeliveryQuery = z
-  .strictObject({
-    ...Page.shape,
-    state: DeliveryState.optional(),
-    event: EventName.optional(),
-    from: Moment.optional().meta({ description: 'Dispatched at or after' }),
-    to: Moment.optional().meta({ description: 'Dispatched before' }),
-  })
-  .describe('Which deliveries')
-
 /** As they were parsed: texts. */
 type Params = Readonly<Record<string, unknown>>
 
@@ -75,7 +66,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       path,
       summary: `List ${whose} subscriptions, the newest first`,
       params: z.object(owner),
-      query: z.strictObject({ ...Page.shape }),
+      query: ListQuery,
       reply: pageOf(Subscription),
       errors: absent,
       handle: (webhooks: Webhooks, { params, query }) => webhooks.list(ownerOf(params), query),
@@ -249,8 +240,9 @@ export const operations: readonly AnyOperation<Webhooks>[] = [
     summary: 'List the events that are dispatched by themselves, with the JSON Schemas of their bodies',
     description:
       'The catalogue informs, it does not limit: a host dispatches events of its own under any name of the pattern.',
+    query: ListQuery,
     reply: pageOf(WebhookEvent),
-    handle: async (webhooks: Webhooks) => ({ data: [...webhooks.catalogue.list()], nextCursor: null }),
+    handle: async (webhooks: Webhooks, { query }) => webhooks.catalogue.page(query),
   }),
 ]
 

@@ -15,7 +15,7 @@ export const Options = z.strictObject({
   claim: z.int().min(1).max(10_000).optional(),
   /** On their way to one subscription at once, over all processes. */
   perSubscription: z.int().min(1).max(10_000).default(16),
-  /** On their way of one tenant at once, over all processes; default half of `concurrency`. */
+  /** On their way of one tenant at once, over all processes; default a quarter of `concurrency`. */
   perTenant: z.int().min(1).max(10_000).optional(),
 })
 export type WebhooksOptions = z.input<typeof Options>
@@ -28,5 +28,5 @@ export interface Options extends z.output<typeof Options> {
 export const withDefaults = (options: z.output<typeof Options>): Options => ({
   ...options,
   claim: options.claim ?? options.concurrency * 4,
-  perTenant: options.perTenant ?? Math.max(1, Math.ceil(options.concurrency / 2)),
+  perTenant: options.perTenant ?? Math.max(1, Math.ceil(options.concurrency / 4)),
 })

@@ -6,6 +6,7 @@ import type { Clock } from '../../kernel/clock.ts'
 import type { Database } from '../../kernel/database.ts'
 import { shiftMs } from './database-time.ts'
 import type { Verdict } from './delivery.ts'
+import { FAILING } from './function-settings.ts'
 import { CHANNEL } from './functions.ts'
 import { NOBODY } from './tables.ts'
 
@@ -27,6 +28,8 @@ export interface Claimed {
   /** Null when it is not kept any more. */
   readonly body: string | null
   readonly url: string
+  /** Whether its subscription knows nothing but failures at present. */
+  readonly isFailing: boolean
   /** Sealed. */
   readonly secret: string
   readonly previousSecret: string | null
@@ -50,14 +53,26 @@ export interface Offer {
 export type Turns = Readonly<Record<string, string>>
 
 export interface ClaimWish extends Omit<Offer, 'madeAt'> {
+  /** Of subscriptions that fail, at most. */
+  readonly wantedFailing: number
   /** As the claim before answered; `{}`: the first. */
   readonly turns: Turns
   /** Of a listener: its own subscription, which nobody else sends for. */
   readonly onlyWebhook: string | null
 }
 
+/** What a settlement must know of it. */
+export type Sent = Omit<Claimed, 'body'>
+
+/** Claimed, but for its body. */
+export interface Head extends Sent {
+  readonly messageId: string
+  /** Of the body. */
+  readonly bytes: number
+}
+
 export interface Claim {
-  readonly deliveries: readonly Claimed[]
+  readonly deliveries: readonly Head[]
   readonly turns: Turns
   /** Until something is due that was not claimed; null: nothing waits. */
   readonly nextDueMs: number | null
@@ -68,7 +83,7 @@ export interface Claim {
 }
 
 export interface Settlement {
-  readonly delivery: Claimed
+  readonly delivery: Sent
   readonly verdict: Verdict
   readonly status: number | null
   readonly error: string | null
@@ -83,10 +98,8 @@ export interface Settlement {
 }
 
 /** What `Claim.full` may hold of a delivery. */
-export const lanesOf = ({ lane, webhookId }: Pick<Claimed, 'lane' | 'webhookId'>): readonly string[] => [
-  lane,
-  webhookId,
-]
+export const lanesOf = ({ lane, webhookId, isFailing }: Sent): readonly string[] =>
+  isFailing ? [lane, webhookId, FAILING] : [lane, webhookId]
 
 /** What became of a settlement. */
 export interface Settled {
@@ -110,7 +123,9 @@ export class DeliveryQueue {
       {
         name: 'claim-webhook-deliveries',
         timeoutMs: TIMEOUT_MS,
-        text: 'select * from multitenancy.claim_webhook_deliveries($1, $2, $3, $4, $5, $6, $7, $8)',
+        text: `select id, webhook_id, tenant_id, lane, event, attempt_count, budget_start, created_at, message_id, bytes, is_failing,
+            url, secret, previous_secret, previous_until, next_due_ms, next_turns, is_more, full_ones
+          from multitenancy.claim_webhook_deliveries($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
       },
       [
         shiftMs(this.#clock),
@@ -119,18 +134,33 @@ export class DeliveryQueue {
         wish.leaseMs,
         wish.perSubscription,
         wish.perTenant,
+        wish.wantedFailing,
         wish.turns,
         wish.onlyWebhook,
       ],
     )
     const last = rows.pop()
     return {
-      deliveries: rows.map((row) => claimedOf(row, wish.claim)),
+      deliveries: rows.map((row) => headOf(row, wish.claim)),
       turns: last.next_turns,
       nextDueMs: last.next_due_ms,
       isMore: last.is_more,
       full: new Set(last.full_ones),
     }
+  }
+
+  /** With their bodies; of a message that several get, once. */
+  async load(heads: readonly Head[]): Promise<Claimed[]> {
+    const { rows } = await this.#database.sql(
+      {
+        name: 'bodies-of-webhooks',
+        timeoutMs: TIMEOUT_MS,
+        text: 'select id, body from multitenancy.webhook_messages where id = any($1::uuid[])',
+      },
+      [[...new Set(heads.map(({ messageId }) => messageId))]],
+    )
+    const bodies = new Map<string, string>(rows.map(({ id, body }) => [id, body]))
+    return heads.map(({ messageId, bytes: _, ...head }) => ({ ...head, body: bodies.get(messageId) ?? null }))
   }
 
   /** In the order of `settlements`. */
@@ -169,17 +199,33 @@ export class DeliveryQueue {
   }
 
   /** What was claimed and not sent is ready again, as it was. */
-  async giveBack(deliveries: readonly Claimed[]): Promise<void> {
+  async giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
     if (deliveries.length === 0) return
     await this.#database.sql(
-      `with given as (
-         update multitenancy.webhook_deliveries d set is_ready = true, claim = null,
-           due_at = clock_timestamp() + $1 * interval '1 millisecond',
-           state = case when attempt_count = budget_start then 'pending' else 'retry_scheduled' end
-         from unnest($2::uuid[], $3::uuid[]) as o(id, claim)
-         where d.id = o.id and d.claim = o.claim and d.state = 'delivering' returning d.id)
-       select pg_notify('${CHANNEL}', '') from given limit 1`,
+      {
+        timeoutMs: TIMEOUT_MS,
+        text: `with given as (
+            update multitenancy.webhook_deliveries d set is_ready = true, claim = null,
+              due_at = clock_timestamp() + $1 * interval '1 millisecond',
+              state = case when attempt_count = budget_start then 'pending' else 'retry_scheduled' end
+            from unnest($2::uuid[], $3::uuid[]) as o(id, claim)
+            where d.id = o.id and d.claim = o.claim and d.state = 'delivering' returning d.id)
+          select pg_notify('${CHANNEL}', '') from given limit 1`,
+      },
       [shiftMs(this.#clock), deliveries.map(({ id }) => id), deliveries.map(({ claim }) => claim)],
+    )
+  }
+
+  /** What cannot be sent now, for a reason that is ours, is tried again later; nothing of its budget is used. */
+  async putOff({ id, claim }: Claimed, why: string, forMs: number): Promise<void> {
+    await this.#database.sql(
+      {
+        timeoutMs: TIMEOUT_MS,
+        text: `update multitenancy.webhook_deliveries set state = 'retry_scheduled', claim = null, last_error = $4, last_status = null,
+            due_at = clock_timestamp() + ($1::float8 + $5) * interval '1 millisecond'
+          where id = $2 and claim = $3 and state = 'delivering'`,
+      },
+      [shiftMs(this.#clock), id, claim, why, forMs],
     )
   }
 
@@ -208,7 +254,7 @@ export class DeliveryQueue {
   }
 }
 
-const claimedOf = (row: any, claim: string): Claimed => ({
+const headOf = (row: any, claim: string): Head => ({
   id: row.id,
   claim,
   webhookId: row.webhook_id,
@@ -218,7 +264,9 @@ const claimedOf = (row: any, claim: string): Claimed => ({
   attemptCount: row.attempt_count,
   budgetStart: row.budget_start,
   createdAt: row.created_at,
-  body: row.body,
+  messageId: row.message_id,
+  bytes: row.bytes ?? 0,
+  isFailing: row.is_failing,
   url: row.url,
   secret: row.secret,
   previousSecret: row.previous_secret,

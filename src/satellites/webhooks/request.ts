@@ -2,6 +2,7 @@
 import type { Exchange as EgressExchange, Exchanged } from '../../kernel/egress.ts'
 import type { Claimed } from './queue.ts'
 import { signatureHeaders } from './signing.ts'
+import { NOBODY } from './tables.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024
 const USER_AGENT = 'Tenantry-Webhooks'
@@ -10,7 +11,7 @@ export type Request = Pick<EgressExchange, 'url' | 'method' | 'headers' | 'body'
 
 /** @param secrets opened; the present one, then the one before while a rotation lasts */
 export function requestFor(
-  { id, event }: Pick<Claimed, 'id' | 'event'>,
+  { id, event, lane, tenantId }: Pick<Claimed, 'id' | 'event' | 'lane' | 'tenantId'>,
   body: string,
   url: string,
   secrets: readonly string[],
@@ -26,6 +27,8 @@ export function requestFor(
       'user-agent': USER_AGENT,
       'x-webhook-event': event,
       'x-delivery-id': id,
+      // Tenants know who they are.
+      ...(lane === NOBODY && tenantId !== null ? { 'x-webhook-tenant': tenantId } : {}),
       ...signatureHeaders({ deliveryId: id, timestampSeconds, body: bytes, secrets }),
     },
     body: bytes,

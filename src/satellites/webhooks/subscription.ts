@@ -30,7 +30,10 @@ export type SubscriptionWithSecret = z.output<typeof SubscriptionWithSecret>
 const description = z.string().max(500).refine(isStorable, 'holds NUL or half a character').nullable()
 
 export const NewSubscription = z.strictObject({
-  url: z.string().min(1).meta({ description: 'https, of a public address', example: 'https://receiver.example/webhooks' }),
+  url: z
+    .string()
+    .min(1)
+    .meta({ description: 'https, of a public address', example: 'https://receiver.example/webhooks' }),
   events: EventPatterns,
   secret: Secret.optional().describe('Made if absent'),
   description: description.default(null),

@@ -7,14 +7,14 @@
 import { randomUUID } from 'node:crypto'
 import type { z } from 'zod'
 import { recordChange } from '../../kernel/changes.ts'
-import { runInContext, SYSTEM } from '../../kernel/context.ts'
+import { isUuid } from '../../kernel/ids.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
-import { assertTenantExists, lockTenant } from '../../tenants/existing.ts'
+import { assertTenantExists, assertTenantOpen, lockTenant } from '../../tenants/existing.ts'
 import { shiftMs } from './database-time.ts'
 import { WebhookNotFound } from './errors.ts'
-import { WebhookSubscriptionDisabled } from './events.ts'
+import { CHANNEL } from './functions.ts'
 import { newSecret } from './secret.ts'
 import {
   NewSubscription,
@@ -56,6 +56,7 @@ export class Subscriptions {
   /** `E_WEBHOOK_NOT_FOUND`, also when it is another's. */
   async row(owner: Owner, webhookId: string): Promise<SubscriptionRow> {
     if (owner !== null) await assertTenantExists(this.#kernel.database, owner)
+    if (!isUuid(webhookId)) notThere(owner)
     const row = await this.#rows(owner).where('id', '=', webhookId).executeTakeFirst()
     return row ?? notThere(owner)
   }
@@ -72,7 +73,7 @@ export class Subscriptions {
   async update(owner: Owner, webhookId: string, request: z.input<typeof SubscriptionChange>): Promise<Subscription> {
     const { url, ...rest } = parsed(SubscriptionChange, request)
     const wish = { ...rest, ...(url === undefined ? {} : { url: this.#kernel.egress.check(url).href }) }
-    return this.#locked(owner, async () => {
+    return this.#changing(owner, async () => {
       const before = await this.#lock(owner, webhookId)
       const wished = { ...before, ...wish }
       const changed = SHOWN.filter((member) => JSON.stringify(before[member]) !== JSON.stringify(wished[member]))
@@ -90,7 +91,7 @@ export class Subscriptions {
 
   /** Nothing new is made for it, and what still waits ends as failed. */
   async delete(owner: Owner, webhookId: string): Promise<void> {
-    await this.#locked(owner, async () => {
+    await this.#changing(owner, async () => {
       const before = await this.#lock(owner, webhookId)
       const gone = { secret: '', previousSecret: null, previousUntil: null, listeningUntil: null }
       const after = await this.#write(webhookId, { ...gone, deletedAt: this.#kernel.clock.now() })
@@ -106,7 +107,7 @@ export class Subscriptions {
   ): Promise<SubscriptionWithSecret> {
     const { graceSeconds } = parsed(Rotation, request)
     const { clock, secrets } = this.#kernel
-    return this.#locked(owner, async () => {
+    return this.#changing(owner, async () => {
       const before = await this.#lock(owner, webhookId)
       const secret = newSecret()
       const previousUntil = new Date(clock.now().getTime() + graceSeconds * 1_000)
@@ -120,32 +121,21 @@ export class Subscriptions {
     })
   }
 
-  /** Switches off what is on; of any number of callers one says so. */
-  async disable(webhookId: string, reason: 'gone' | 'failing'): Promise<void> {
-    const { database, events, clock } = this.#kernel
-    await runInContext({ requestId: null, actor: SYSTEM, ip: null }, () =>
-      database.transaction(async () => {
-        const row = await database
-          .query<WebhookTables>()
-          .updateTable('webhookSubscriptions')
-          .set({ enabled: false, disabledReason: reason, updatedAt: clock.now() })
-          .where('id', '=', webhookId)
-          .where('enabled', '=', true)
-          .where('deletedAt', 'is', null)
-          .returningAll()
-          .executeTakeFirst()
-        if (!row) return
-        await this.#record('webhooks.disable', row, { enabled: true }, { enabled: false, disabledReason: reason })
-        await events.publish(WebhookSubscriptionDisabled, { tenantId: row.tenantId, webhookId, reason })
-      }),
-    )
-  }
-
   /** One that lives as long as somebody listens; nobody else sends anything for it. */
-  async beginListening(owner: Owner, events: readonly string[], secret: string): Promise<SubscriptionWithSecret> {
+  async beginListening(
+    owner: Owner,
+    { events, secret, to }: { readonly events: readonly string[]; readonly secret: string; readonly to: string },
+  ): Promise<SubscriptionWithSecret> {
     const settings = { url: 'listener:', description: null, enabled: true, events: [...events] }
     return this.#kernel.database.transaction(async () => {
       const made = await this.#insert(owner, settings, secret, this.#kernel.clock.now())
+      const target = `webhook:${made.webhookId}`
+      await recordChange(this.#kernel.events, {
+        action: 'webhooks.listen',
+        tenantId: owner,
+        target,
+        after: { to, events: [...events] },
+      })
       await this.goOnListening(made.webhookId)
       return made
     })
@@ -213,6 +203,15 @@ export class Subscriptions {
     })
   }
 
+  /** Of one there is already its row alone is locked: whoever has locked the tenant does not keep a secret from being rotated. */
+  #changing<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
+    const { database } = this.#kernel
+    return database.transaction(async () => {
+      if (owner !== null) await assertTenantOpen(database, owner)
+      return work()
+    })
+  }
+
   #locked<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
     const { database } = this.#kernel
     return database.transaction(async () => {
@@ -222,6 +221,7 @@ export class Subscriptions {
   }
 
   async #lock(owner: Owner, webhookId: string): Promise<SubscriptionRow> {
+    if (!isUuid(webhookId)) notThere(owner)
     const row = await this.#rows(owner).where('id', '=', webhookId).forUpdate().executeTakeFirst()
     return row ?? notThere(owner)
   }
@@ -235,8 +235,11 @@ export class Subscriptions {
       .where('deletedAt', 'is', null)
   }
 
-  #write(webhookId: string, set: Partial<SubscriptionRow>): Promise<SubscriptionRow> {
-    return this.#kernel.database
+  /** Whoever has something of it in hand forgets what it knew. */
+  async #write(webhookId: string, set: Partial<SubscriptionRow>): Promise<SubscriptionRow> {
+    const { database } = this.#kernel
+    await database.notify(CHANNEL, webhookId)
+    return database
       .query<WebhookTables>()
       .updateTable('webhookSubscriptions')
       .set({ ...set, updatedAt: this.#kernel.clock.now() })

@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
 import { recordChange } from '../../kernel/changes.ts'
+import { isDatabaseUnavailable } from '../../kernel/database.ts'
 import type { EventType } from '../../kernel/events.ts'
 import type { QueueCounts } from '../../kernel/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -13,8 +14,9 @@ import { parsed } from '../../kernel/parsed.ts'
 import { Catalogue } from './catalogue.ts'
 import { Courier } from './courier.ts'
 import type { CourierOptions } from './courier-part.ts'
-import { Deliveries, type DeliveryFilter } from './deliveries.ts'
+import { Deliveries } from './deliveries.ts'
 import type { Delivery, DeliveryDetail } from './delivery.ts'
+import { disable } from './disabling.ts'
 import { Dispatch, type Sender } from './dispatch.ts'
 import { WebhookDisabled } from './errors.ts'
 import { EventName } from './event-names.ts'
@@ -24,6 +26,7 @@ import { Listener, type ListenWish } from './listener.ts'
 import type { Options } from './options.ts'
 import { Partitions } from './partitions.ts'
 import { forgetTenant } from './purge.ts'
+import { DeliveryQuery, ListQuery } from './queries.ts'
 import { type Claimed, DeliveryQueue, type Settled, type Settlement } from './queue.ts'
 import type { ReplayWindow } from './replay-window.ts'
 import { WebhookSeries } from './series.ts'
@@ -34,7 +37,7 @@ import type {
   SubscriptionChange,
   SubscriptionWithSecret,
 } from './subscription.ts'
-import { actionOf, type Owner, type PageWish, Subscriptions } from './subscriptions.ts'
+import { actionOf, type Owner, Subscriptions } from './subscriptions.ts'
 import { type TailedAttempt, type TailWish, tail } from './tail.ts'
 
 const DAY_MS = 86_400_000
@@ -68,7 +71,7 @@ export class Webhooks {
       offer: () => this.#courier.offer(),
       take: (offer, deliveries) => this.#courier.take(offer, deliveries),
     }
-    this.catalogue = new Catalogue(kernel.events)
+    this.catalogue = new Catalogue(kernel)
     this.partitions = new Partitions(kernel, options.retentionDays)
     this.#subscriptions = new Subscriptions(kernel)
     this.inspection = new Inspection(kernel, this.#subscriptions, this.partitions, options.retentionDays)
@@ -79,8 +82,8 @@ export class Webhooks {
   }
 
   /** @param owner a tenant's id, or null for the host's own, which hear of all tenants; the newest first */
-  list(owner: Owner, page: PageWish): Promise<PageOf<Subscription>> {
-    return this.#subscriptions.list(owner, page)
+  async list(owner: Owner, page: z.input<typeof ListQuery> = {}): Promise<PageOf<Subscription>> {
+    return this.#subscriptions.list(owner, parsed(ListQuery, page))
   }
 
   async get(owner: Owner, webhookId: string): Promise<Subscription> {
@@ -136,8 +139,12 @@ export class Webhooks {
   }
 
   /** The newest first. */
-  deliveries(owner: Owner, webhookId: string, filter: DeliveryFilter): Promise<PageOf<Delivery>> {
-    return this.#deliveries.list(owner, webhookId, filter)
+  async deliveries(
+    owner: Owner,
+    webhookId: string,
+    filter: z.input<typeof DeliveryQuery> = {},
+  ): Promise<PageOf<Delivery>> {
+    return this.#deliveries.list(owner, webhookId, parsed(DeliveryQuery, filter))
   }
 
   /** With its body, every attempt, and why it is where it is. */
@@ -162,9 +169,14 @@ export class Webhooks {
     return this.#deliveries.settled(delivery, signal)
   }
 
-  /** Sends what is due, until nothing is; answers how many requests that were. Any number may do so at once. */
+  /**
+   * Sends what is due, until nothing is; answers how many requests that were. Any number may do so at once.
+   * `E_DEPENDENCY_UNAVAILABLE` when the database cannot be asked what is due.
+   */
   retry(signal?: AbortSignal): Promise<number> {
-    return this.#courier.pass(signal)
+    return this.#courier.pass(signal).catch((error) => {
+      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.refusal('database', error) : error
+    })
   }
 
   /** Begins to send what is dispatched, here or in other processes. */
@@ -234,15 +246,17 @@ export class Webhooks {
     return opened
   }
 
-  #settled({ delivery, verdict, status, isBlamed }: Settlement, { failingSince }: Settled): void {
+  #settled({ delivery, verdict, status, isBlamed, startedMs }: Settlement, { failingSince }: Settled): void {
     const { events, clock, log } = this.#kernel
     const now = clock.now().getTime()
     this.series.add(verdict.state, (now - delivery.createdAt.getTime()) / 1_000)
     const { webhookId, tenantId, event, attemptCount } = delivery
-    const isFailing = isBlamed && failingSince !== null && now - failingSince.getTime() >= FAILING_FOR_MS
+    const isGivenUp = verdict.state === 'failed' && isBlamed && event !== TEST_EVENT
+    const isFailing = isGivenUp && failingSince !== null && now - failingSince.getTime() >= FAILING_FOR_MS
     const reason = verdict.disables ?? (isFailing ? 'failing' : null)
     const then = async () => {
-      if (reason) await this.#subscriptions.disable(webhookId, reason)
+      const startedAt = new Date(startedMs)
+      if (reason) await disable(this.#kernel, webhookId, { reason, url: delivery.url, startedAt, failingSince })
       if (verdict.state !== 'failed' || !events.isHeard(WebhookDeliveryFailed)) return
       const told = { tenantId, webhookId, deliveryId: delivery.id, event, attemptCount: attemptCount + 1 }
       await events.publish(WebhookDeliveryFailed, { ...told, lastStatus: status })

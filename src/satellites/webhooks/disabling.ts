@@ -1,0 +1,55 @@
+/**
+ * A subscription is switched off by itself when its receiver answers 410, or after days of nothing but failures; of any number of
+ * workers that see it one does so, and says so. Not when it has been changed since: what was seen then is of another receiver, or
+ * of before a new beginning.
+ */
+import { recordChange } from '../../kernel/changes.ts'
+import { runInContext, SYSTEM } from '../../kernel/context.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { WebhookSubscriptionDisabled } from './events.ts'
+import { CHANNEL } from './functions.ts'
+import { actionOf } from './subscriptions.ts'
+import type { WebhookTables } from './tables.ts'
+
+/** What a delivery has shown of its receiver. */
+export interface Disabling {
+  readonly reason: 'gone' | 'failing'
+  /** Where it was sent to. */
+  readonly url: string
+  /** When its attempt began. */
+  readonly startedAt: Date
+  readonly failingSince: Date | null
+}
+
+export async function disable(
+  { database, events, clock }: Kernel,
+  webhookId: string,
+  { reason, url, failingSince, startedAt }: Disabling,
+): Promise<void> {
+  const work = async () => {
+    const row = await database
+      .query<WebhookTables>()
+      .updateTable('webhookSubscriptions')
+      .set({ enabled: false, disabledReason: reason, updatedAt: clock.now() })
+      .where('id', '=', webhookId)
+      .where('enabled', '=', true)
+      .where('deletedAt', 'is', null)
+      .where('url', '=', url)
+      .$if(reason === 'gone', (query) => query.where('updatedAt', '<=', startedAt))
+      .$if(reason === 'failing', (query) => query.where('failingSince', '=', failingSince))
+      .returning('tenantId')
+      .executeTakeFirst()
+    if (!row) return
+    const { tenantId } = row
+    await database.notify(CHANNEL, webhookId)
+    await recordChange(events, {
+      action: actionOf(tenantId, 'webhooks.disable'),
+      tenantId,
+      target: `webhook:${webhookId}`,
+      before: { enabled: true },
+      after: { enabled: false, disabledReason: reason },
+    })
+    await events.publish(WebhookSubscriptionDisabled, { tenantId, webhookId, reason })
+  }
+  await runInContext({ requestId: null, actor: SYSTEM, ip: null }, () => database.transaction(work))
+}

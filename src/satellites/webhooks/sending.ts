@@ -1,0 +1,35 @@
+/** Sends a delivery once. */
+import type { CourierOptions, CourierPart } from './courier-part.ts'
+import type { Claimed, DeliveryQueue } from './queue.ts'
+import { type Exchange, exchangeOf, notSent, requestFor } from './request.ts'
+
+/** For somebody to give this process the key that it lacks, or for another process that has it. */
+const PUT_OFF_MS = 60_000
+
+/** What came of it; undefined when it could not be signed here, and is put off. */
+export async function send(
+  { kernel, egress, secretsOf }: CourierPart,
+  queue: DeliveryQueue,
+  delivery: Claimed,
+  {
+    timeoutMs,
+    listener,
+    nowMs,
+    signal,
+  }: Pick<CourierOptions, 'timeoutMs' | 'listener'> & {
+    readonly nowMs: number
+    readonly signal: AbortSignal
+  },
+): Promise<Exchange | undefined> {
+  if (delivery.body === null) return notSent('its body is not kept any more')
+  let secrets: readonly string[]
+  try {
+    secrets = secretsOf(delivery)
+  } catch (error) {
+    kernel.log.error({ err: error, webhookId: delivery.webhookId }, 'the secret of a subscription cannot be opened')
+    await queue.putOff(delivery, 'its secret cannot be opened', PUT_OFF_MS)
+    return undefined
+  }
+  const request = requestFor(delivery, delivery.body, listener?.url ?? delivery.url, secrets, nowMs)
+  return exchangeOf(request, await egress.send({ ...request, timeoutMs, signal }))
+}
