@@ -30,7 +30,6 @@ const IDLE_LOOK_MS = 5_000
 const AFTER_FAILURE_MS = 1_000
 /** How long what is on its way may take to end when the worker stops. */
 const STOP_MS = 4_000
-const GIVEN_UP_MS = 2_000
 /** Of all room and all requests, for receivers that fail at present. */
 const SHARE_OF_FAILING = 0.25
 const MOST_BYTES_HELD = 64 * 1024 * 1024
@@ -99,27 +98,17 @@ export class Courier {
 
   /** What came of an offer; those that it had room for and did not come are free again. */
   take({ wanted, leaseMs, madeAt }: Offer, deliveries: readonly Claimed[]): void {
-    if (!this.#isRunning) {
-      void this.#giveBack(deliveries).then(() => this.#free(wanted))
-      return
-    }
+    if (!this.#isRunning) return void this.#giveBack(deliveries).then(() => this.#free(wanted))
     this.#admit(deliveries, madeAt + leaseMs)
-    this.#free(wanted - deliveries.length)
+    this.#free(wanted)
   }
 
-  /**
-   * Sends what is due, until nothing is; answers how many requests that were. Beside whoever else does. Rejects when it could not be
-   * asked what is due.
-   */
+  /** Sends what is due, until nothing is; answers how many requests that were. Rejects when it could not be asked what is due. */
   async pass(signal?: AbortSignal): Promise<number> {
     const before = this.#count
     this.#reasons += 1
     this.wake()
-    await new Promise<void>((resolve) => {
-      this.#quiet.push(resolve)
-      signal?.addEventListener('abort', () => resolve(), { once: true })
-      this.#tellQuiet()
-    })
+    await this.#untilQuiet(signal)
     this.#reasons -= 1
     if (!this.#isRunning) await this.#letGo(this.#hold.takeOut())
     if (this.#failure !== undefined) throw this.#failure
@@ -136,10 +125,10 @@ export class Courier {
     const ended = async () => {
       await this.#claiming
       await this.#letGo(this.#hold.takeOut())
-      if (this.#hold.places > 0) await new Promise<void>((resolve) => this.#quiet.push(resolve))
+      await this.#untilQuiet()
     }
     // What a silent database does not answer is left behind: its leases lapse.
-    await Promise.race([ended(), sleep(STOP_MS + GIVEN_UP_MS, undefined, { ref: false })])
+    await Promise.race([ended(), sleep(STOP_MS * 1.5, undefined, { ref: false })])
     clearTimeout(timer)
   }
 
@@ -293,6 +282,14 @@ export class Courier {
   async #giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
     await this.#queue.giveBack(deliveries).catch((error) => {
       this.#part.kernel.log.warn({ err: error }, 'deliveries could not be given back; their lease will lapse')
+    })
+  }
+
+  #untilQuiet(signal?: AbortSignal): Promise<void> {
+    return new Promise<void>((resolve) => {
+      this.#quiet.push(resolve)
+      signal?.addEventListener('abort', () => resolve(), { once: true })
+      this.#tellQuiet()
     })
   }
 

@@ -31,6 +31,3 @@ export async function anyTenant(tenancy: WebhooksTenancy): Promise<string> {
   const { id } = await installed(tenancy, { id: `tenant-${count}`, name: `Tenant ${count}` })
   return id
 }
-
-export const stateOf = async (tenancy: WebhooksTenancy, owner: string | null, webhookId: string, deliveryId: string) =>
-  tenancy.webhooks.delivery(owner, webhookId, deliveryId)
