@@ -43,7 +43,7 @@ async function* examineDeliveries({ inspection }: Webhooks): AsyncIterable<Findi
       code: 'webhooks.behind',
       message: `${deliveries(count)} due to ${of(tenantId, webhookId, url)} since ${since.toISOString()}`,
       remedy:
-        'Its receiver answers slowly, or it gets more than perSubscription, perTenant and concurrency of `webhooks` let through' +
+        'Its receiver answers slowly or fails, or it gets more than perSubscription, perTenant and concurrency of `webhooks` let through' +
         `${tenantId === null ? '' : `; tenantry tenant:webhooks:tail ${tenantId} shows how long it takes`}.`,
       ...whose(tenantId),
     }

@@ -48,3 +48,18 @@ describe('a dispatched event', () => {
     expect(JSON.stringify(detail)).not.toContain(secret)
   })
 })
+
+describe('dispatches that go together', () => {
+  test('do not fail with one for no tenant that could be', async () => {
+    const id = await anyTenant(tenancy)
+    await tenancy.webhooks.create(id, { url: `${receiver.url}/together`, events: ['*'] })
+    const wrong = ['no\0body', 'No Id', undefined as unknown as string, null as unknown as string]
+    const outcomes = await Promise.allSettled(
+      [id, ...wrong, id].map((tenantId) => tenancy.webhooks.dispatch(tenantId, 'order.paid', {})),
+    )
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', ...wrong.map(() => 'rejected'), 'fulfilled'])
+    for (const outcome of outcomes) {
+      if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    }
+  })
+})

@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+
+let opened: TestTenancy<WebhooksSatellites>
+let tenancy: WebhooksTenancy
+let receiver: Receiver
+let release = () => {}
+
+beforeAll(async () => {
+  opened = await openWebhooks(inject('postgresUrl'))
+  tenancy = opened.tenancy
+  receiver = await startReceiver()
+})
+afterAll(async () => {
+  await receiver.close()
+  await opened.end()
+})
+
+/** A delivery whose receiver answers 410 once it is released. */
+async function onItsWay() {
+  const id = await anyTenant(tenancy)
+  receiver.answers((_, response) => {
+    release = () => response.writeHead(410).end()
+    return undefined
+  })
+  const { webhookId } = await tenancy.webhooks.create(id, { url: `${receiver.url}/${id}`, events: ['*'] })
+  const [deliveryId = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', {})
+  await eventually(() => expect(receiver.received.at(-1)?.path).toBe(`/${id}`))
+  const isFailed = () =>
+    eventually(async () => {
+      expect((await tenancy.webhooks.delivery(id, webhookId, deliveryId)).state).toBe('failed')
+    })
+  return { id, webhookId, isFailed }
+}
+
+test('a 410 disables the subscription', async () => {
+  const { id, webhookId, isFailed } = await onItsWay()
+  release()
+  await isFailed()
+  await eventually(async () => {
+    expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: false, disabledReason: 'gone' })
+  })
+})
+
+test('a 410 of the address before does not disable what has another one now', async () => {
+  const { id, webhookId, isFailed } = await onItsWay()
+  await tenancy.webhooks.update(id, webhookId, { url: `${receiver.url}/new` })
+  release()
+  await isFailed()
+  receiver.answers(() => ({}))
+  const [next = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', {})
+  await eventually(async () => {
+    expect((await tenancy.webhooks.delivery(id, webhookId, next)).state).toBe('delivered')
+  })
+  expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: true, disabledReason: null })
+})
+
+test('a 410 of before does not disable what was enabled again since', async () => {
+  const { id, webhookId, isFailed } = await onItsWay()
+  await tenancy.webhooks.update(id, webhookId, { enabled: false })
+  await tenancy.webhooks.update(id, webhookId, { enabled: true })
+  release()
+  await isFailed()
+  await tenancy.webhooks.stop()
+  expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: true })
+})
