@@ -464,7 +464,7 @@ create function dispatch_webhooks(
   created double precision[], kinds text[], only_for uuid[],
   claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
 returns table (
-  place bigint, tenant_status text, id uuid, is_taken boolean, webhook_id uuid, lane text,
+  place bigint, refused text, id uuid, is_taken boolean, webhook_id uuid, lane text,
   url text, secret text, previous_secret text, previous_until timestamptz)
 language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -527,11 +527,12 @@ begin
   ), told as (
     select pg_notify('multitenancy_webhooks', '') from judged where not is_taken limit 1
   )
-  select place, case when purged_at is not null then 'purged' else status end,
+  select place, case when status is null or purged_at is not null then 'none' else status end,
     null::uuid, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
-  from asked left join told on true
+  from asked where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until from judged;
+  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
+  from judged left join told on true;
 end $$;
 
 
@@ -775,13 +776,14 @@ create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])
-returns table (settled uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql set plan_cache_mode = force_generic_plan
+returns table (not_ours uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp set lock_timeout = '5s' as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
-  settled_ids uuid[];
+  count_settled int;
+  others uuid[];
   healthy uuid[];
   failing uuid[];
   changed uuid[];
@@ -812,9 +814,9 @@ begin
     on conflict (coalesce(tenant_id, '-'), since)
       do update set delivered = t.delivered + excluded.delivered, failed = t.failed + excluded.failed
   )
-  select array_agg(id), coalesce(array_agg(distinct webhook_id) filter (where state = 'delivered'), '{}'),
+  select count(*), coalesce(array_agg(distinct webhook_id) filter (where state = 'delivered'), '{}'),
     coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
-  into settled_ids, healthy, failing from settled;
+  into count_settled, healthy, failing from settled;
 
   -- Somebody who has one of them locked must not keep the others from being settled; the next settlement says it again.
   changed := array(select s.id from webhook_subscriptions s
@@ -823,14 +825,13 @@ begin
   update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
   where s.id = any(changed);
 
-  -- Settled before by this very claim, whose answer was lost.
-  if coalesce(cardinality(settled_ids), 0) < cardinality(ids) then
-    settled_ids := settled_ids || array(select d.id from unnest(ids, claims) as o(id, claim)
-      join webhook_deliveries d on d.id = o.id and d.claim = o.claim and d.state <> 'delivering'
-      where d.id <> all(coalesce(settled_ids, '{}')));
+  -- But for what was settled before by this very claim, whose answer was lost.
+  if count_settled < cardinality(ids) then
+    others := array(select o.id from unnest(ids, claims) as o(id, claim) where not exists (
+      select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));
   end if;
 
   return query
-  select settled_ids, array_agg(s.id), array_agg(s.failing_since)
+  select others, array_agg(s.id), array_agg(s.failing_since)
   from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
 end $$;

@@ -50,7 +50,8 @@ interface Message {
 }
 
 interface Dispatched {
-  readonly tenantStatus: string | null
+  /** Why nothing more is sent of the tenant: there is `none`, or it is `deleted`. */
+  readonly refused: string | null
   readonly deliveries: readonly string[]
 }
 
@@ -102,12 +103,12 @@ export class Dispatch {
 
   /** Answers the deliveries; throws when there is nothing more to be sent of the tenant. */
   async #sendOf(tenantId: string | null, message: Message): Promise<readonly string[]> {
-    const { tenantStatus, deliveries } = await this.#send(message)
+    const { refused, deliveries } = await this.#send(message)
     if (tenantId === null) return deliveries
-    if (tenantStatus === null || tenantStatus === 'purged') throw TenantNotFound(`There is no tenant "${tenantId}".`)
-    if (tenantStatus === 'deleted') {
+    if (refused === 'none') throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (refused === 'deleted') {
       throw TenantState(`The tenant "${tenantId}" is deleted; nothing more is sent of it.`, {
-        extras: { from: tenantStatus },
+        extras: { from: refused },
       })
     }
     return deliveries
@@ -144,7 +145,7 @@ export class Dispatch {
       {
         name: 'dispatch-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select place, tenant_status, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
+        text: `select place, refused, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
           from multitenancy.dispatch_webhooks(
           $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14)`,
       },
@@ -165,7 +166,7 @@ export class Dispatch {
         offer?.perTenant ?? 0,
       ],
     )
-    const dispatched = messages.map(() => ({ tenantStatus: null as string | null, deliveries: [] as string[] }))
+    const dispatched = messages.map(() => ({ refused: null as string | null, deliveries: [] as string[] }))
     const taken: Claimed[] = []
     let isLeft = false
     for (const row of rows) {
@@ -173,7 +174,7 @@ export class Dispatch {
       const message = messages[row.place - 1]
       if (!of || !message) continue
       if (row.id === null) {
-        of.tenantStatus = row.tenant_status
+        of.refused = row.refused
         continue
       }
       of.deliveries.push(row.id)

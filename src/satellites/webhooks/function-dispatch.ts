@@ -11,7 +11,7 @@ create function dispatch_webhooks(
   created double precision[], kinds text[], only_for uuid[],
   claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
 returns table (
-  place bigint, tenant_status text, id uuid, is_taken boolean, webhook_id uuid, lane text,
+  place bigint, refused text, id uuid, is_taken boolean, webhook_id uuid, lane text,
   url text, secret text, previous_secret text, previous_until timestamptz)
 language plpgsql ${PLANS} as $$
 #variable_conflict use_column
@@ -72,10 +72,11 @@ begin
   ), told as (
     select pg_notify('${CHANNEL}', '') from judged where not is_taken limit 1
   )
-  select place, case when purged_at is not null then 'purged' else status end,
+  select place, case when status is null or purged_at is not null then 'none' else status end,
     null::uuid, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
-  from asked left join told on true
+  from asked where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until from judged;
+  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
+  from judged left join told on true;
 end $$;
 `

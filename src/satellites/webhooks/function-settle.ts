@@ -6,11 +6,12 @@ create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])
-returns table (settled uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql ${PLANS} set lock_timeout = '${LOCK_TIMEOUT}' as $$
+returns table (not_ours uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql ${PLANS} set lock_timeout = '${LOCK_TIMEOUT}' as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
-  settled_ids uuid[];
+  count_settled int;
+  others uuid[];
   healthy uuid[];
   failing uuid[];
   changed uuid[];
@@ -41,9 +42,9 @@ begin
     on conflict (coalesce(tenant_id, '-'), since)
       do update set delivered = t.delivered + excluded.delivered, failed = t.failed + excluded.failed
   )
-  select array_agg(id), coalesce(array_agg(distinct webhook_id) filter (where state = 'delivered'), '{}'),
+  select count(*), coalesce(array_agg(distinct webhook_id) filter (where state = 'delivered'), '{}'),
     coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
-  into settled_ids, healthy, failing from settled;
+  into count_settled, healthy, failing from settled;
 
   -- Somebody who has one of them locked must not keep the others from being settled; the next settlement says it again.
   changed := array(select s.id from webhook_subscriptions s
@@ -52,15 +53,14 @@ begin
   update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
   where s.id = any(changed);
 
-  -- Settled before by this very claim, whose answer was lost.
-  if coalesce(cardinality(settled_ids), 0) < cardinality(ids) then
-    settled_ids := settled_ids || array(select d.id from unnest(ids, claims) as o(id, claim)
-      join webhook_deliveries d on d.id = o.id and d.claim = o.claim and d.state <> 'delivering'
-      where d.id <> all(coalesce(settled_ids, '{}')));
+  -- But for what was settled before by this very claim, whose answer was lost.
+  if count_settled < cardinality(ids) then
+    others := array(select o.id from unnest(ids, claims) as o(id, claim) where not exists (
+      select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));
   end if;
 
   return query
-  select settled_ids, array_agg(s.id), array_agg(s.failing_since)
+  select others, array_agg(s.id), array_agg(s.failing_since)
   from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
 end $$;
 `

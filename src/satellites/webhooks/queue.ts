@@ -169,7 +169,7 @@ export class DeliveryQueue {
       {
         name: 'settle-webhook-deliveries',
         timeoutMs: TIMEOUT_MS,
-        text: `select settled, failing_webhooks, failing_since from multitenancy.settle_webhook_deliveries(
+        text: `select not_ours, failing_webhooks, failing_since from multitenancy.settle_webhook_deliveries(
           $1, $2::uuid[], $3::uuid[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
       },
       [
@@ -189,11 +189,11 @@ export class DeliveryQueue {
         settlements.map(({ responseBody }) => responseBody),
       ],
     )
-    const [{ settled, failing_webhooks: webhooks, failing_since: since }] = rows as [any]
-    const ours = new Set<string>(settled)
+    const [{ not_ours: notOurs, failing_webhooks: webhooks, failing_since: since }] = rows as [any]
+    const lost = new Set<string>(notOurs)
     const failing = new Map<string, Date>(webhooks?.map((id: string, index: number) => [id, since[index]]))
     return settlements.map(({ delivery: { id, webhookId }, verdict }) => ({
-      isOurs: ours.has(id),
+      isOurs: !lost.has(id),
       failingSince: verdict.state === 'delivered' ? null : (failing.get(webhookId) ?? null),
     }))
   }
