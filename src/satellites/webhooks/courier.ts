@@ -160,7 +160,7 @@ export class Courier {
         const claimed = await this.#queue.claim({
           claim: randomUUID(),
           wanted: claim - this.#hold.places,
-          wantedFailing: Math.max(0, Math.floor(claim * SHARE_OF_FAILING) - this.#hold.failing),
+          wantedFailing: Math.max(0, Math.ceil(claim * SHARE_OF_FAILING) - this.#hold.failing),
           leaseMs,
           perSubscription,
           perTenant,

@@ -104,7 +104,10 @@ export class Deliveries {
     })
   }
 
-  /** Replays what has failed and was dispatched in the window; with `dryRun` only counts it. */
+  /**
+   * Replays what has failed and was dispatched in the window; with `dryRun` only counts it. Some at a time, each with its entry in the
+   * audit log: there may be very many.
+   */
   async replayFailed(
     owner: Owner,
     webhookId: string,
@@ -125,21 +128,23 @@ export class Deliveries {
     }
     this.#enabled(subscription)
     let count = 0
-    for (let from = bounds[1]; ; ) {
-      const some = await this.#begin(
-        `id in (select id from multitenancy.webhook_deliveries
-           where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4 order by id limit ${AT_ONCE})`,
-        [webhookId, from, bounds[2]],
-      )
+    for (let first = bounds[1]; ; ) {
+      const some = await database.transaction(async () => {
+        const begun = await this.#begin(
+          `id in (select id from multitenancy.webhook_deliveries
+             where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4 order by id limit ${AT_ONCE})`,
+          [webhookId, first, bounds[2]],
+        )
+        const window = { from: from.toISOString(), to: until.toISOString() }
+        if (begun.count > 0) {
+          await this.#record('webhooks.replayFailed', subscription, { ...window, count: begun.count })
+        }
+        return begun
+      })
       count += some.count
-      if (some.count < AT_ONCE) break
-      from = some.last
+      if (some.count < AT_ONCE) return { count }
+      first = some.last
     }
-    if (count > 0) {
-      const window = { from: from.toISOString(), to: until.toISOString() }
-      await this.#record('webhooks.replayFailed', subscription, { ...window, count })
-    }
-    return { count }
   }
 
   /** Resolves when a delivery is settled, or with what it is when `signal` aborts. */
