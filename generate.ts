@@ -6,11 +6,10 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import * as commandErrors from './src/cli/exit-codes.ts'
-import { COMMON_OPTIONS } from './src/cli/parser.ts'
-import { allCommands } from './src/cli/program.ts'
+import { groups } from './src/cli/program.ts'
+import { commandsReference } from './src/cli/reference.ts'
 import * as migrationSetErrors from './src/drivers/isolation/migration-set.ts'
 import * as httpErrors from './src/http/problem.ts'
-import type { Option } from './src/kernel/commands.ts'
 import * as doctorErrors from './src/kernel/doctor.ts'
 import type { ErrorType } from './src/kernel/errors.ts'
 import * as kernelErrors from './src/kernel/errors.ts'
@@ -36,8 +35,8 @@ export function generated(): Map<string, string> {
     ['schema.sql', schema(catalogue)],
     ['docs/reference/operations.md', operationsPage(catalogue.operations)],
     ['docs/reference/events.md', eventsPage(catalogue)],
-    ['docs/reference/errors.md', errorsPage(catalogue.operations)],
-    ['docs/reference/commands.md', commandsPage()],
+    ['docs/reference/errors.md', errorsPage(catalogue)],
+    ['docs/reference/commands.md', `${HEAD}\n# Commands\n\n${commandsReference(groups)}\n`],
     ['docs/reference/settings.md', settingsPage()],
     ['README.md', withExamples(readFileSync(join(ROOT, 'README.md'), 'utf8'))],
   ])
@@ -96,7 +95,7 @@ function eventsPage({ events, jobs }: Catalogue): string {
   ])
 }
 
-function errorsPage(operations: readonly AnyOperation[]): string {
+function errorsPage({ operations, errors }: Catalogue): string {
   const declared = [
     ...errorsOf(
       kernelErrors,
@@ -110,6 +109,7 @@ function errorsPage(operations: readonly AnyOperation[]): string {
       migrationSetErrors,
     ),
     ...operations.flatMap(({ errors = [] }) => errors),
+    ...errors,
   ]
   // The commands say E_INTERNAL as HTTP does, so it is the service's too.
   const [internal, own] = [
@@ -142,29 +142,6 @@ const errorsOf = (...modules: readonly object[]): ErrorType[] =>
 
 const isErrorType = (value: unknown): value is ErrorType =>
   typeof value === 'function' && 'matches' in value && 'code' in value
-
-function commandsPage(): string {
-  const optionRow = ({ flags, summary }: Option) => row(`\`${flags}\``, summary)
-  const rows = allCommands().map(({ name, summary, arguments: args = [], options = [] }) => {
-    const words = [name, ...args.map((one) => (one.required ? `<${one.name}>` : `[${one.name}]`))]
-    return row(`\`${words.join(' ')}\``, summary, code(options.map(({ flags }) => flags)))
-  })
-  return page('Commands', '`tenantry <command>`; in the repository `npm run -s tenantry -- <command>`.', [
-    row('command', '', 'options'),
-    row(...Array(3).fill('---')),
-    ...rows,
-    '',
-    row('option of every command', ''),
-    row('---', '---'),
-    ...COMMON_OPTIONS.map(optionRow),
-    '',
-    'The result is on standard output, everything else on standard error.',
-    '',
-    row('exit code', ''),
-    row('---', '---'),
-    ...Object.entries(commandErrors.EXIT_CODES).map((pair) => row(...pair)),
-  ])
-}
 
 function settingsPage(): string {
   const variables = Object.entries(propertiesOf(Environment)).map(([name, schema]) =>

@@ -125,6 +125,24 @@ begin
 end
 $function$;
 
+-- store/0003_store_sums
+create table store_sums (
+  day date not null,
+  tenant_id text collate "C" not null,
+  name text collate "C" not null,
+  incarnation uuid not null default gen_random_uuid(),
+  sum bigint not null,
+  primary key (day, tenant_id, name)
+) with (fillfactor = 50);
+create index store_sums_of_tenant on store_sums (tenant_id, day);
+
+create table store_sum_sources (
+  source uuid primary key,
+  number bigint not null,
+  seen_at timestamptz not null
+);
+comment on table store_sum_sources is 'the last batch of each process that was added, so that none is added twice';
+
 -- tenants/0001_tenants
 create table tenants (
   id text primary key check (id ~ '^[a-z0-9][a-z0-9_-]{0,47}$'),
@@ -302,6 +320,97 @@ create trigger audit_entries_append_only before update or delete or truncate on 
   for each statement execute function refuse_audit_change();
 alter table audit_entries enable always trigger audit_entries_append_only;
 
+-- auditLogs/0002_seals_and_months
+create function make_audit_partition(name text, bounds text) returns void language plpgsql as $$
+  begin
+    execute format('create table multitenancy.%I partition of multitenancy.audit_entries %s', name, bounds);
+    execute format('create trigger audit_entries_append_only before update or delete or truncate on multitenancy.%I
+      for each statement execute function multitenancy.refuse_audit_change()', name);
+    execute format('alter table multitenancy.%I enable always trigger audit_entries_append_only', name);
+  end
+$$;
+
+-- What there is becomes the first partition as it is, and goes with the present month.
+alter table audit_entries rename to audit_entries_before;
+alter table audit_entries_before drop constraint audit_entries_pkey, add primary key (created_at, id);
+drop index audit_entries_page;
+alter index audit_entries_tenant_page rename to audit_entries_before_tenant_page;
+create table audit_entries (
+  id uuid not null,
+  tenant_id text,
+  action text not null,
+  actor_type text not null,
+  actor_id text not null,
+  actor_name text not null,
+  target text not null,
+  before jsonb,
+  after jsonb,
+  request_id text,
+  ip text,
+  outcome text not null constraint audit_entries_outcome_check check (outcome in ('success', 'failure')),
+  created_at timestamptz(3) not null,
+  primary key (created_at, id)
+) partition by range (created_at);
+create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
+create trigger audit_entries_append_only before update or delete or truncate on audit_entries
+  for each statement execute function refuse_audit_change();
+alter table audit_entries enable always trigger audit_entries_append_only;
+select make_audit_partition('audit_entries_others', 'default');
+do $$
+declare
+  present timestamp := date_trunc('month', now() at time zone 'UTC');
+  name text := 'audit_entries_' || to_char(present, 'YYYYMM');
+begin
+  execute format('alter table audit_entries_before rename to %I', name);
+  execute format('alter table audit_entries attach partition %I for values from (minvalue) to (%L)',
+    name, (present + interval '1 month') at time zone 'UTC');
+  for n in 1..2 loop
+    perform make_audit_partition(
+      'audit_entries_' || to_char(present + n * interval '1 month', 'YYYYMM'),
+      format('for values from (%L) to (%L)', (present + n * interval '1 month') at time zone 'UTC',
+        (present + (n + 1) * interval '1 month') at time zone 'UTC'));
+  end loop;
+end $$;
+
+create table audit_unsealed (
+  created_at timestamptz(3) not null,
+  entry_id uuid not null,
+  tenant_id text collate "C" not null,
+  mac text,
+  primary key (created_at, entry_id)
+);
+insert into audit_unsealed select created_at, id, coalesce(tenant_id, '-'), null from audit_entries;
+
+create table audit_seals (
+  tenant_id text collate "C" not null,
+  seq bigint not null,
+  entry_id uuid not null,
+  created_at timestamptz(3) not null,
+  digest text not null,
+  hash text not null,
+  primary key (tenant_id, seq)
+);
+create unique index audit_seals_entry on audit_seals (entry_id);
+
+create table audit_heads (
+  tenant_id text collate "C" primary key,
+  seq bigint not null,
+  entry_id uuid not null,
+  hash text not null
+);
+create table audit_checkpoints (
+  tenant_id text collate "C" primary key,
+  seq bigint not null,
+  hash text not null,
+  mac text not null
+);
+create table audit_state (
+  is_only boolean primary key default true check (is_only),
+  secret text not null,
+  kept_from timestamptz(3),
+  mac text
+);
+
 -- branding/0001_branding
 create table branding (
   tenant_id text primary key references tenants,
@@ -331,6 +440,36 @@ create table feature_flags (
   unique (tenant_id, key)
 );
 
+-- impersonation/0001_impersonations
+create table impersonations (
+  id uuid primary key,
+  tenant_id text not null references tenants,
+  user_id text not null,
+  actor_type text not null,
+  actor_id text not null,
+  actor_name text not null,
+  reason text not null,
+  token_hash text collate "C" not null unique,
+  created_at timestamptz(3) not null,
+  expires_at timestamptz(3) not null,
+  ended_at timestamptz(3)
+);
+create index impersonations_page on impersonations (tenant_id, created_at desc, id desc);
+
+-- metrics/0001_metrics
+-- What a sum of the store had come to when it was last flushed. A sum that the store has lost begins anew under another
+-- incarnation, in a row of its own: the value of a day is the sum over its rows. No foreign key: it would lock the tenant at
+-- each new row; whoever writes looks that there is a tenant.
+create table metric_sums (
+  day date not null,
+  tenant_id text collate "C" not null,
+  key text collate "C" not null,
+  incarnation uuid not null,
+  value bigint not null,
+  primary key (day, tenant_id, key, incarnation)
+) with (fillfactor = 70);
+create index metric_sums_of_tenant on metric_sums (tenant_id, day, key);
+
 -- quotas/0001_quotas
 -- What has been said of a quota on a day, so that it is said once. The counters are in the store.
 create table quota_alerts (
@@ -341,6 +480,23 @@ create table quota_alerts (
   primary key (day, tenant_id, quota, kind)
 );
 create index quota_alerts_tenant_id on quota_alerts (tenant_id);
+
+-- sso/0001_sso
+create table sso (
+  tenant_id text primary key references tenants,
+  issuer text,
+  client_id text,
+  client_secret text,
+  scopes text[] not null,
+  redirect_uri text,
+  allowed_domains text[] not null,
+  enabled boolean not null,
+  enforced boolean not null,
+  version integer not null,
+  updated_at timestamptz(3) not null,
+  check (not enabled or (issuer is not null and client_id is not null and redirect_uri is not null)),
+  check (enabled or not enforced)
+);
 
 -- webhooks/0001_webhooks
 create table webhook_subscriptions (
@@ -464,7 +620,7 @@ create function dispatch_webhooks(
   created double precision[], kinds text[], only_for uuid[],
   claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
 returns table (
-  place bigint, refused text, id uuid, is_taken boolean, webhook_id uuid, lane text,
+  place bigint, refused text, id uuid, is_taken boolean, is_news boolean, webhook_id uuid, lane text,
   url text, secret text, previous_secret text, previous_until timestamptz)
 language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -472,12 +628,9 @@ language plpgsql set plan_cache_mode = force_generic_plan
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
-  busy jsonb;
-begin
   -- Whoever else is claiming takes what is left ready.
-  if wanted > 0 and pg_try_advisory_xact_lock(7367228006) then
-    busy := webhooks_on_their_way(now_at);
-  end if;
+  is_alone boolean := wanted > 0 and pg_try_advisory_xact_lock(7367228006);
+begin
   return query
   with asked as (
     select a.*, t.status, t.purged_at
@@ -499,21 +652,26 @@ begin
         and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
-  ), lanes as (
-    select lane, webhook_id,
-      per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0) as free_of_lane,
-      per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
-    from (select distinct lane, webhook_id from matched
-      where busy is not null and listening_until is null and failing_since is null) all_lanes
-    -- Those who wait already come first.
-    where not exists (select from webhook_deliveries d
-      where d.is_ready and d.lane = all_lanes.lane and d.webhook_id = all_lanes.webhook_id)
+  ), sent as materialized (
+    select lane, webhook_id, count(*)::int as n from webhook_deliveries
+    where is_alone and state = 'delivering' and not is_ready and due_at > now_at group by 1, 2
+  ), lanes as materialized (
+    select lane, webhook_id, has_waiting, is_alone and is_sound and not has_waiting as is_open,
+      per_tenant - coalesce((select sum(n) from sent where lane = those.lane), 0) as free_of_lane,
+      per_webhook - coalesce((select sum(n) from sent where webhook_id = those.webhook_id), 0) as free_of_webhook
+    from (
+      select lane, webhook_id, bool_and(listening_until is null and failing_since is null) as is_sound
+      from matched group by 1, 2
+    ) those cross join lateral (
+      select exists (select from webhook_deliveries d
+        where d.is_ready and d.lane = those.lane and d.webhook_id = those.webhook_id) as has_waiting offset 0
+    ) present
   ), judged as (
-    select m.*, coalesce(
-      row_number() over (order by place, webhook_id) <= wanted
+    select m.*, has_waiting, is_open
+      and row_number() over (order by place, webhook_id) <= wanted
       and row_number() over (partition by lane order by place, webhook_id) <= free_of_lane
-      and row_number() over (partition by webhook_id order by place) <= free_of_webhook, false) as is_taken
-    from matched m left join lanes using (lane, webhook_id)
+      and row_number() over (partition by webhook_id order by place) <= free_of_webhook as is_taken
+    from matched m join lanes using (lane, webhook_id)
   ), message as (
     insert into webhook_messages (id, tenant_id, event, body, created_at)
     select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
@@ -525,13 +683,13 @@ begin
       case when is_taken then claim_id end, created_at
     from judged
   ), told as (
-    select pg_notify('multitenancy_webhooks', '') from judged where not is_taken limit 1
+    select pg_notify('multitenancy_webhooks', '') from judged where not is_taken and (wanted = 0 or not has_waiting) limit 1
   )
   select place, case when status is null or purged_at is not null then 'none' else status end,
-    null::uuid, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
+    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
   from asked where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
+  select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until
   from judged left join told on true;
 end $$;
 
@@ -822,8 +980,10 @@ begin
   changed := array(select s.id from webhook_subscriptions s
     where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
     for no key update skip locked);
-  update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
-  where s.id = any(changed);
+  if cardinality(changed) > 0 then
+    update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
+    where s.id = any(changed);
+  end if;
 
   -- But for what was settled before by this very claim, whose answer was lost.
   if count_settled < cardinality(ids) then
@@ -831,7 +991,10 @@ begin
       select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));
   end if;
 
-  return query
-  select others, array_agg(s.id), array_agg(s.failing_since)
-  from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
+  if cardinality(failing) = 0 then
+    return query values (others, null::uuid[], null::timestamptz[]);
+  else
+    return query select others, array_agg(s.id), array_agg(s.failing_since)
+    from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
+  end if;
 end $$;

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
 import { adminApi } from './cases/admin-api.ts'
+import { auditInsert } from './cases/audit-insert.ts'
 import { backups } from './cases/backups.ts'
 import { churn } from './cases/churn.ts'
 import { coldTenants } from './cases/cold-tenants.ts'
@@ -44,6 +45,7 @@ const cases: readonly Case[] = [
   quotaStores,
   webhookSending,
   webhookLatency,
+  auditInsert,
   backups,
   paging,
   scrape,

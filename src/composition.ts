@@ -8,6 +8,7 @@ import type { StoreDriver } from './kernel/store.ts'
 import type { Satellite } from './satellite.ts'
 import * as tenantEvents from './tenants/events.ts'
 import { tables } from './tenants/tables.ts'
+import { type Traffic, trafficTo } from './tenants/traffic.ts'
 
 /** A satellite with its service; the tenants are one of these, too. */
 export interface BoundPart {
@@ -60,6 +61,10 @@ export function registeredJobs(parts: readonly BoundPart[]): RegisteredJobs {
   }
 }
 
+/** Undefined when none of them wants to know of it. */
+export const trafficOf = (parts: readonly BoundPart[]): Traffic | undefined =>
+  trafficTo(parts.flatMap(({ satellite, service }) => satellite.traffic?.(service) ?? []))
+
 /** Members of a tenancy, and the parts whose migrations are ours. */
 const TAKEN = [
   'kernel',
@@ -67,7 +72,7 @@ const TAKEN = [
   'tenants',
   'health',
   'doctor',
-  'metrics',
+  'series',
   'operations',
   'commands',
   'tenant',

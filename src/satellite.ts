@@ -8,13 +8,16 @@
  */
 import type { Command } from './kernel/commands.ts'
 import type { Diagnosis } from './kernel/doctor.ts'
+import type { ErrorType } from './kernel/errors.ts'
 import type { EventType, Listener, WideListener } from './kernel/events.ts'
 import type { Job, QueueCounts, Recurring } from './kernel/jobs.ts'
 import type { Kernel } from './kernel/kernel.ts'
 import type { Series } from './kernel/metrics.ts'
 import type { Migration } from './kernel/migrations.ts'
 import type { Operation } from './kernel/operation.ts'
+import type { SealedColumn } from './kernel/resealing.ts'
 import type { Tenants } from './tenants/index.ts'
+import type { Traffic } from './tenants/traffic.ts'
 
 type Awaitable<T> = T | Promise<T>
 
@@ -26,9 +29,13 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly summary: string
   readonly tables?: readonly Migration[]
   readonly events?: readonly EventType[]
+  /** Where it keeps secrets, for when the application key changes. */
+  readonly sealed?: readonly SealedColumn[]
   /** @param tenants who there is, and which plan each has */
   readonly service: (kernel: Kernel, tenants: Tenants) => Service
   readonly operations?: readonly AnyOperation<Service>[]
+  /** What its service throws to a host, beside the errors of its operations. */
+  readonly errors?: readonly ErrorType[]
   readonly listeners?: readonly (Listener<Service> | WideListener<Service>)[]
   readonly jobs?: readonly Job<Service>[]
   readonly schedule?: readonly Recurring[]
@@ -41,6 +48,8 @@ export interface Satellite<Name extends string = string, Service = any> {
   /** What the doctor examines of it. */
   readonly doctor?: readonly Diagnosis<Service>[]
   readonly metrics?: (service: Service) => readonly Series[]
+  /** Is told of the requests that guards have let through with a tenant. */
+  readonly traffic?: (service: Service) => Traffic
   readonly stop?: (service: Service) => Awaitable<void>
 }
 

@@ -7,7 +7,15 @@
  *   await tenancy.stop()
  */
 
-import { type BoundPart, eventsOf, partsOf, refuseRepeats, registeredJobs, subscribe } from './composition.ts'
+import {
+  type BoundPart,
+  eventsOf,
+  partsOf,
+  refuseRepeats,
+  registeredJobs,
+  subscribe,
+  trafficOf,
+} from './composition.ts'
 import { type PlacementConfig, preparePlacement } from './drivers/isolation/tenant-login.ts'
 import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
 import { postgresStore } from './drivers/store/postgres.ts'
@@ -16,6 +24,7 @@ import { type Clock, systemClock } from './kernel/clock.ts'
 import type { Command } from './kernel/commands.ts'
 import { createSecrets } from './kernel/crypto.ts'
 import { Database, type DatabaseOptions } from './kernel/database.ts'
+import { diagnoses as kernelDiagnoses } from './kernel/diagnoses.ts'
 import { Doctor } from './kernel/doctor.ts'
 import { Egress, type EgressSettings } from './kernel/egress.ts'
 import { refusedInProduction } from './kernel/egress-production.ts'
@@ -28,9 +37,9 @@ import { Metrics } from './kernel/metrics.ts'
 import { migrate } from './kernel/migrations.ts'
 import { once } from './kernel/once.ts'
 import { Cursors } from './kernel/page.ts'
+import { processSeries } from './kernel/process-series.ts'
 import { Resilience, type ResilienceConfig } from './kernel/resilience.ts'
 import type { StoreDriver } from './kernel/store.ts'
-import { storeDiagnosis } from './kernel/store-diagnosis.ts'
 import { TenantLabels } from './kernel/tenant-labels.ts'
 import { openTracing } from './kernel/tracing.ts'
 import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
@@ -120,7 +129,8 @@ export interface Core {
   readonly tenants: Tenants
   readonly health: Health
   readonly doctor: Doctor
-  readonly metrics: Metrics
+  /** What a scrape shows; a host may register series of its own. */
+  readonly series: Metrics
   readonly operations: readonly Bound<AnyOperation>[]
   readonly commands: readonly Bound<Command>[]
   /**
@@ -228,7 +238,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     ]
     const health = createHealth(config.health?.critical)
     const doctor = new Doctor(log)
-    doctor.register(storeDiagnosis, store)
+    for (const diagnosis of kernelDiagnoses) doctor.register(diagnosis, kernel)
     const metrics = new Metrics()
     for (const part of parts) {
       const { satellite, service } = part
@@ -240,7 +250,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       metrics.register(...(satellite.metrics?.(service) ?? []))
       stops.push(() => satellite.stop?.(service))
     }
-    for (const { series, stop } of [tenantSeries(tenants.registry), jobSeries(runner, labels)]) {
+    for (const { series, stop } of [tenantSeries(tenants.registry), jobSeries(runner, labels), processSeries()]) {
       metrics.register(...series)
       stops.push(stop)
     }
@@ -253,17 +263,18 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     stops.push(() => runner.stop(STOP_TIMEOUT_MS))
     if (config.role !== 'api') for (const { satellite, service } of parts) await satellite.work?.(service)
 
+    const traffic = trafficOf(parts)
     const core: Core = {
       kernel,
       tenants,
       health,
       doctor,
-      metrics,
+      series: metrics,
       operations: parts.flatMap(({ satellite, service }) => bind(satellite.operations, service)),
       commands: parts.flatMap(({ satellite, service }) => bind(satellite.commands, service)),
       tenant: (id) => tenants.handle(id),
       ...createScope((id) => tenants.handle(id)),
-      guard: (options) => createGuard(tenants, options),
+      guard: (options) => createGuard(tenants, options, traffic),
       transaction: (work) => database.transaction(work),
       on: (type, listener) => events.subscribe(type, 'after', listener),
       stop,

@@ -188,7 +188,7 @@ describe('beside the operations', () => {
     const scrape = async () => (await http.fetch(new Request('http://localhost/metrics'))).text()
     await worker.call('GET', '/tenants')
     const text = await scrape()
-    for (const name of tenancy.metrics.names) {
+    for (const name of tenancy.series.names) {
       expect(text).toMatch(new RegExp(`^# HELP ${name} .+\n# TYPE ${name} (gauge|counter|histogram)\n${name}`, 'm'))
     }
   })

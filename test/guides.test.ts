@@ -28,7 +28,10 @@ const AROUND = `import type { Tenancy } from 'tenantry'
 import type { auditLogs } from 'tenantry/satellites/audit-logs'
 import type { branding } from 'tenantry/satellites/branding'
 import type { featureFlags } from 'tenantry/satellites/feature-flags'
+import type { impersonation } from 'tenantry/satellites/impersonation'
+import type { metrics } from 'tenantry/satellites/metrics'
 import type { quotas } from 'tenantry/satellites/quotas'
+import type { sso } from 'tenantry/satellites/sso'
 import type { webhooks } from 'tenantry/satellites/webhooks'
 declare global {
   const tenancy: Tenancy<
@@ -36,7 +39,10 @@ declare global {
       ReturnType<typeof auditLogs>,
       ReturnType<typeof branding>,
       ReturnType<typeof featureFlags>,
+      ReturnType<typeof impersonation>,
+      ReturnType<typeof metrics>,
       ReturnType<typeof quotas>,
+      ReturnType<typeof sso>,
       ReturnType<typeof webhooks>,
     ]
   >
@@ -74,7 +80,9 @@ test('their TypeScript is that of the package', async () => {
       'backups',
       'embedding',
       'flags',
+      'impersonation',
       'isolation',
+      'metrics',
       'migrations',
       'operating',
       'outages',
@@ -82,6 +90,7 @@ test('their TypeScript is that of the package', async () => {
       'protection',
       'quotas',
       'receiving-webhooks',
+      'sso',
       'webhooks',
     ]),
   )
@@ -153,7 +162,7 @@ describe('the tables that docs/migrations.md shows', () => {
 })
 
 /** In a shell, one after the other, as a reader types them; on a database of their own. */
-test.each(['backups', 'flags', 'moving', 'quotas', 'webhooks'])(
+test.each(['backups', 'flags', 'metrics', 'moving', 'quotas', 'webhooks'])(
   'the commands of docs/%s.md do what they say',
   async (guide) => {
     const commands = blocks.filter(({ name, language }) => name.startsWith(`${guide}-`) && language === 'sh')

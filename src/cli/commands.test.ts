@@ -150,6 +150,7 @@ describe('a tenant, from the first command to the last', () => {
       { tenantId: 'globex', migrations: ['0003_wrong'] },
     ])
     expect((await tenantry.run('tenant:migrate', '--cancel')).stderr).toBe('there is no unfinished run\n')
+    expect(await json('tenant:migrate', '--cancel')).toBeNull()
   })
 
   test('tenant:seed, from SQL and from a program, all or nothing for each tenant', async () => {
@@ -227,6 +228,11 @@ describe.concurrent('what is refused', () => {
     [3, ['tenant:suspend', 'nobody'], /nobody/],
     [2, ['tenant:suspend', 'globex', 'acme'], /too many arguments/],
     [3, ['tenant:delete', 'nobody', '--yes'], /nobody/],
+    [
+      2,
+      ['tenant:move', 'globex', '--isolation', 'database-pg'],
+      /Move globex from schema-pg on main to database-pg .*--yes/,
+    ],
     [2, ['tenant:delete', 'globex'], /Delete Globex \(globex\)\?.*--yes/],
     [3, ['tenant:restore', 'nobody'], /nobody/],
     [5, ['tenant:restore', 'globex'], /active/],

@@ -43,6 +43,10 @@ export const ownCommands: readonly OwnCommand[] = [
     summary: 'Say what is wrong, and what to do about it',
     options: [
       { flags: '--prove', summary: 'prove the isolation of tenants from the catalogs of their servers too' },
+      {
+        flags: '--show-sql',
+        summary: 'with the beginning of statements that run for long, whatever values stand in it',
+      },
       { flags: '--fix', summary: 'put right what can be without harm, and say what stands then' },
       { flags: '--dry-run', summary: 'with --fix: only say what it would put right' },
     ],
@@ -69,8 +73,19 @@ export const ownCommands: readonly OwnCommand[] = [
     run: async (input) => (await import('./openapi.ts')).openapi(input),
   },
   {
+    name: 'completion',
+    summary: 'Print what a shell has to read to complete commands, options and ids of tenants',
+    arguments: [{ name: 'shell', summary: 'bash, zsh, fish or powershell', required: true }],
+    run: async (input) => (await import('./completion.ts')).completion(input),
+  },
+  {
     name: 'backoffice:setup',
     summary: 'Make the schema, roles and queues in the backoffice database; again does no harm',
     run: async (input) => (await import('./backoffice-setup.ts')).setUpBackoffice(input),
+  },
+  {
+    name: 'tenant:secrets:reencrypt',
+    summary: 'Seal under the present application key what was sealed under a former one; again does no harm',
+    run: async (input) => (await import('./reencrypt.ts')).reencrypt(input),
   },
 ]

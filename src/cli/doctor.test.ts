@@ -34,6 +34,10 @@ test('nothing wrong', async () => {
   expect({ code, report: JSON.parse(stdout) }).toEqual({ code: 0, report: { status: 'ok', checks: [] } })
 })
 
+test('--show-sql finds no more', async () => {
+  expect(await tenantry.run('doctor', '--show-sql')).toEqual({ code: 0, stdout: 'nothing found\n', stderr: '' })
+})
+
 test('--prove tells what is for information only, and that is no failure', async () => {
   const { code, stdout, stderr } = await tenantry.run('doctor', '--prove')
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })

@@ -19,14 +19,14 @@ export async function doctor(input: OwnInput): Promise<void> {
 
 async function examine({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {
   terminal.progress(options.prove ? 'proving the isolation of tenants' : 'examining')
-  return { ...(await doctor.examine({ prove: options.prove === true, signal })), fixes: [] }
+  return { ...(await doctor.examine({ ...asked(options), signal })), fixes: [] }
 }
 
 async function fix({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {
   terminal.progress('examining')
   let [found, done] = [0, 0]
   const report = await doctor.fix({
-    prove: options.prove === true,
+    ...asked(options),
     signal,
     approve: async (fixable) => {
       found = fixable.length
@@ -39,6 +39,8 @@ async function fix({ doctor }: Tenancy, { options, terminal, signal }: OwnInput)
   if (found === 0) terminal.say('there is nothing that it could put right')
   return report
 }
+
+const asked = ({ prove, showSql }: OwnInput['options']) => ({ prove: prove === true, showsSql: showSql === true })
 
 /** How many, and what they are: `3 findings (storage.closed 2, storage.open 1)`. */
 function kinds(findings: readonly ReportedFinding[]): string {

@@ -45,7 +45,9 @@ describe('help', () => {
         doctor [options]                                  Say what is wrong, and what to do about it
         api [options] <method> <path>                     Call the running service with the admin token
         openapi [options]                                 Print the OpenAPI document of the service
+        completion [options] <shell>                      Print what a shell has to read to complete commands, options and ids of tenants
         backoffice:setup [options]                        Make the schema, roles and queues in the backoffice database; again does no harm
+        tenant:secrets:reencrypt [options]                Seal under the present application key what was sealed under a former one; again does no harm
       "
     `)
   })

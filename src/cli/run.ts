@@ -11,6 +11,7 @@ import { createTerminal } from './terminal.ts'
 export async function run(argv: readonly string[]): Promise<void> {
   const signal = stopSignal()
   try {
+    if (argv[0] === 'complete' && argv[1] === '--') return await complete(argv.slice(2))
     const isOwn = ownCommands.some(({ name }) => name === argv.find((word) => !word.startsWith('-')))
     const groups = isOwn ? [{ heading: OWN_HEADING, commands: ownCommands }] : (await import('./program.ts')).groups
     await runProgram(groups, argv, (asked) => runOne(asked, signal))
@@ -24,15 +25,29 @@ export async function run(argv: readonly string[]): Promise<void> {
   if (signal.aborted) process.exit()
 }
 
+/** Asked by a shell, at each key. */
+async function complete(words: readonly string[]): Promise<void> {
+  const [{ completed, tenantIdsOf }, { allCommands }] = await Promise.all([
+    import('./completion.ts'),
+    import('./program.ts'),
+  ])
+  process.stdout.write(
+    await completed(allCommands(), words, (prefix) =>
+      tenantIdsOf(configLoader(words[words.indexOf('--config') + 1 || words.length]), prefix),
+    ),
+  )
+}
+
 async function runOne({ command, args, options, common }: Invocation<OwnCommand>, signal: AbortSignal): Promise<void> {
   const terminal = createTerminal({ ...common, signal })
-  const loadConfig = async () => {
-    const [config, { satellites }] = await Promise.all([import('../service/config.ts'), import('../service/main.ts')])
-    return config.loadConfig({ file: common.config, satellites })
-  }
   try {
-    await command.run({ args, options, terminal, signal, loadConfig })
+    await command.run({ args, options, terminal, signal, loadConfig: configLoader(common.config) })
   } finally {
     terminal.close()
   }
+}
+
+const configLoader = (file: string | undefined) => async () => {
+  const [config, { satellites }] = await Promise.all([import('../service/config.ts'), import('../service/main.ts')])
+  return config.loadConfig({ file, satellites })
 }

@@ -58,6 +58,17 @@ export function cellText(value: unknown): string {
   return Object.keys(value).length === 0 ? ABSENT : visible(JSON.stringify(value))
 }
 
+/** As JSON; what it has no words for as the cells above: bytes in hexadecimal, numbers beyond its own as text. */
+export const jsonText = (value: unknown, indent?: number): string =>
+  JSON.stringify(
+    value,
+    function (this: Row, name, one: unknown) {
+      const itself = this[name] // before its toJSON
+      return typeof one === 'bigint' || itself instanceof Uint8Array ? cellText(itself) : one
+    },
+    indent,
+  )
+
 export const visible = (text: string): string =>
   text.replaceAll(UNSAFE, (character) => {
     if (character === '\n') return '\\n'

@@ -3,12 +3,13 @@
  * progress and questions go to standard error. With `--json` the result is one JSON value.
  */
 import { once } from 'node:events'
+import type { Writable } from 'node:stream'
 import colors from 'picocolors'
 import type { Terminal } from '../kernel/commands.ts'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { usesColor } from './color.ts'
 import { Interrupted } from './stop-signal.ts'
-import { cut, recordText, tableText, visible } from './table.ts'
+import { cut, jsonText, recordText, tableText, visible } from './table.ts'
 
 /** Of a cell on a screen; in a pipe it is whole. */
 const MAX_CELL_WIDTH = 60
@@ -19,7 +20,17 @@ export interface TerminalOptions {
   readonly json: boolean
   readonly yes: boolean
   readonly signal: AbortSignal
+  /** Default: those of the process. */
+  readonly streams?: Streams
 }
+
+export interface Streams {
+  readonly stdin: Pick<Screen, 'isTTY'>
+  readonly stdout: Writable & Screen
+  readonly stderr: Writable & Screen
+}
+
+type Screen = Partial<Pick<NodeJS.WriteStream, 'isTTY' | 'columns'>>
 
 export interface ProgramTerminal extends Terminal {
   /** A result with a text of its own; with `--json` the value itself. */
@@ -28,8 +39,8 @@ export interface ProgramTerminal extends Terminal {
   close(): void
 }
 
-export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramTerminal {
-  const { stdin, stdout, stderr } = process
+export function createTerminal({ json, yes, signal, streams = process }: TerminalOptions): ProgramTerminal {
+  const { stdin, stdout, stderr } = streams
   const showsProgress = stderr.isTTY && !json
   const { dim } = colors.createColors(usesColor(stdout))
   let hasProgress = false
@@ -44,7 +55,7 @@ export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramT
   }
   const print = (text: string, value: unknown) => {
     close()
-    stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : text)
+    stdout.write(json ? `${jsonText(value, 2)}\n` : text)
   }
 
   const write = async (chunk: string) => {
@@ -56,14 +67,15 @@ export function createTerminal({ json, yes, signal }: TerminalOptions): ProgramT
     close,
     say,
     print,
-    table(rows, value = rows) {
+    isJson: json,
+    table(rows, value = rows, words = 'none') {
       if (json) print('', value)
-      else if (rows.length === 0) say('none')
+      else if (rows.length === 0) say(words)
       else print(tableText(rows, { heading: dim, maxCellWidth: stdout.isTTY ? MAX_CELL_WIDTH : undefined }), value)
     },
     record: (value) => print(json ? '' : recordText(value, dim), value),
     write,
-    item: (text, value) => write(`${json ? JSON.stringify(value) : text}\n`),
+    item: (text, value) => write(`${json ? jsonText(value) : text}\n`),
     progress(text) {
       if (!showsProgress) return
       stderr.write(CLEAR_LINE + cut(visible(text), (stderr.columns || 80) - 1))

@@ -82,7 +82,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   const runner = new OperationRunner(core, new Idempotency(database, secrets), prefix)
   const probes = createProbes(core, options)
   const seconds = new Histogram()
-  core.metrics.register({
+  core.series.register({
     name: 'multitenancy_http_request_seconds',
     help: 'Duration of admin API requests',
     type: 'histogram',

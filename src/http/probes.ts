@@ -19,9 +19,9 @@ export interface Probes {
   answer(request: Request, pathname: string): Promise<Response>
 }
 
-export function createProbes({ health, metrics }: Core, { probes = {}, exposition = {} }: ProbeOptions): Probes {
+export function createProbes({ health, series }: Core, { probes = {}, exposition = {} }: ProbeOptions): Probes {
   const uptimeSeconds = () => Math.round(process.uptime() * 1000) / 1000
-  metrics.register({
+  series.register({
     name: 'multitenancy_uptime_seconds',
     help: 'Seconds since this process started',
     type: 'gauge',
@@ -40,7 +40,7 @@ export function createProbes({ health, metrics }: Core, { probes = {}, expositio
   }
   if (exposition.enabled ?? true) {
     routes.set(`${normalizedPrefix(exposition.prefix ?? '')}/metrics`, async () =>
-      respond(200, await metrics.expose(), { 'content-type': CONTENT_TYPE }),
+      respond(200, await series.expose(), { 'content-type': CONTENT_TYPE }),
     )
   }
   return {

@@ -23,8 +23,10 @@ export interface Option {
 
 /** What a command is given to speak with: data goes to standard output, everything else to standard error. */
 export interface Terminal {
-  /** Result rows: a table, or with `--json` the value itself. */
-  table(rows: readonly Readonly<Record<string, unknown>>[], value?: unknown): void
+  /** Whether the result is to be JSON: what would be in a format of its own is refused. */
+  readonly isJson: boolean
+  /** Result rows: a table, or with `--json` the value itself. Of no rows it says `words`, by default `none`. */
+  table(rows: readonly Readonly<Record<string, unknown>>[], value?: unknown, words?: string): void
   /** One result, as lines of `name  value`, or with `--json` the value itself. */
   record(value: Readonly<Record<string, unknown>>): void
   /** A piece of a result that has a format of its own (an export), as it is. Resolves when there is room for the next. */

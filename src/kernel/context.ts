@@ -5,10 +5,23 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 export interface Actor {
-  /** `admin` holds a token, `cli` is an operator's terminal, `host` is the embedding program, `system` is Tenantry itself. */
-  readonly type: 'admin' | 'cli' | 'host' | 'system'
+  /**
+   * `admin` holds a token, `cli` is an operator's terminal, `host` is the embedding program, `system` is Tenantry itself.
+   * `impersonator` is one of these who acts in the name of a tenant's user; the name names both.
+   */
+  readonly type: 'admin' | 'cli' | 'host' | 'system' | 'impersonator'
   readonly id: string
   readonly name: string
+}
+
+/** That somebody acts in the name of a tenant's user: who, in whose, why, and until when at most. */
+export interface ActiveImpersonation {
+  readonly sessionId: string
+  readonly userId: string
+  /** Whoever has begun it. */
+  readonly actor: Actor
+  readonly reason: string
+  readonly expiresAt: string
 }
 
 export interface Context {
@@ -17,6 +30,8 @@ export interface Context {
   readonly ip: string | null
   /** The tenant that the work is for, where it is for one; `NO_TENANT` where no tenant's storage may be used at all. */
   readonly tenantId?: string | null
+  /** Where the work is done in the name of a tenant's user; `actor` names both then. */
+  readonly impersonation?: ActiveImpersonation
 }
 
 /** Not an id: what is for no tenant agrees with none. */
@@ -32,3 +47,10 @@ const storage = new AsyncLocalStorage<Context>()
 export const currentContext = (): Context => storage.getStore() ?? nobody
 
 export const runInContext = <T>(context: Context, work: () => T): T => storage.run(context, work)
+
+/** The context of what is done in the name of a user: each change recorded in it names both. */
+export function impersonated(context: Context, impersonation: ActiveImpersonation): Context {
+  const { actor, userId } = impersonation
+  const both: Actor = { type: 'impersonator', id: actor.id, name: `${actor.name} as ${userId}` }
+  return { ...context, actor: both, impersonation }
+}

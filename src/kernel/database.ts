@@ -23,6 +23,8 @@ import { type Listening, Notifications } from './notifications.ts'
 export const SCHEMA = 'multitenancy'
 
 const BIGINT = 20
+/** A connection that is kept keeps its plans. */
+const IDLE_TIMEOUT_MS = 60_000
 const CONNECT_TIMEOUT_MS = 5_000
 
 export interface DatabaseOptions {
@@ -40,6 +42,9 @@ export interface Prepared {
   /** When it is given up outside of a transaction, with the connection: one that has gone silent would keep its place for minutes. */
   readonly timeoutMs?: number
 }
+
+/** A client that has a session to itself. */
+export type Session = pg.ClientBase
 
 export interface SqlResult {
   readonly rows: any[]
@@ -60,6 +65,7 @@ export class Database {
   readonly #notifications: Notifications
   readonly #frames = new AsyncLocalStorage<Frame | undefined>()
   readonly #pending = new Set<Promise<unknown>>()
+  readonly #parts: Database[] = []
   readonly #log: Logger
 
   constructor({ url, max = 10 }: DatabaseOptions, log: Logger) {
@@ -69,6 +75,7 @@ export class Database {
       connectionString: url,
       max,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      idleTimeoutMillis: IDLE_TIMEOUT_MS,
       keepAlive: true,
       application_name: 'tenantry',
       types: { getTypeParser: typeParser },
@@ -156,7 +163,7 @@ export class Database {
   }
 
   /** A client of its own for what must hold a session (advisory locks); destroyed afterwards, so nothing of it leaks. */
-  async session<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+  async session<T>(work: (client: Session) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect()
     try {
       return await work(client)
@@ -165,9 +172,14 @@ export class Database {
     }
   }
 
-  /** The same database by connections of its own, for what must neither join nor wait for the transactions of this one. */
+  /**
+   * The same database by connections of its own, for what must neither join nor wait for the transactions of this one. It is closed
+   * with this one, if it was not before.
+   */
   apart(max: number): Database {
-    return new Database({ url: this.url, max }, this.#log)
+    const part = new Database({ url: this.url, max }, this.#log)
+    this.#parts.push(part)
+    return part
   }
 
   /** Throws when the server does not answer. */
@@ -177,6 +189,7 @@ export class Database {
 
   async close(): Promise<void> {
     await Promise.allSettled(this.#pending)
+    await Promise.all(this.#parts.map((part) => part.close()))
     await this.#notifications.close()
     // Of the pool, and not of Kysely, which ends only what it has used itself.
     if (!this.#pool.ending) await this.#pool.end()

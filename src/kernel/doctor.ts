@@ -45,6 +45,8 @@ export interface Finding {
 export interface Examination {
   /** Whether what usually holds by construction is to be proven as well, which takes longer. */
   readonly prove: boolean
+  /** Whether the texts of statements may be told, with whatever values stand in them; default false. */
+  readonly showsSql?: boolean
   /** Aborts when the time is up, or when nobody waits for the answer any more. */
   readonly signal: AbortSignal
   readonly log: Logger
@@ -92,7 +94,10 @@ export interface FixReport extends DoctorReport {
   readonly fixes: readonly Fix[]
 }
 
-export interface FixOptions extends Partial<Pick<Examination, 'prove' | 'signal'>> {
+/** What may be asked of an examination. */
+export type Asked = Partial<Omit<Examination, 'log'>>
+
+export interface FixOptions extends Asked {
   /** Asked before anything is changed, if there is something to put right; what it declines is left as it is. */
   readonly approve: (fixable: readonly ReportedFinding[]) => Promise<boolean>
   /** Told before each one. */
@@ -122,7 +127,7 @@ export class Doctor {
   }
 
   /** All diagnoses at once. Throws nothing but the reason of `signal`. */
-  async examine(options: Partial<Pick<Examination, 'prove' | 'signal'>> = {}): Promise<DoctorReport> {
+  async examine(options: Asked = {}): Promise<DoctorReport> {
     return reportOf(await this.#examined(options))
   }
 
@@ -148,20 +153,19 @@ export class Doctor {
     return { ...(await this.examine(options)), fixes }
   }
 
-  async #examined({ prove = false, signal }: Partial<Pick<Examination, 'prove' | 'signal'>>): Promise<Examined[]> {
+  async #examined(asked: Asked): Promise<Examined[]> {
     const all = this.#diagnoses.map(async (registered) => ({
       ...registered,
-      findings: await this.#carryOut(registered, prove, signal),
+      findings: await this.#carryOut(registered, asked),
     }))
     const examined = await Promise.all(all)
-    signal?.throwIfAborted()
+    asked.signal?.throwIfAborted()
     return examined
   }
 
   async #carryOut(
     { diagnosis, service }: Registered,
-    prove: boolean,
-    signal: AbortSignal | undefined,
+    { prove = false, showsSql = false, signal }: Asked,
   ): Promise<Finding[]> {
     const { name, timeoutMs = TIMEOUT_MS } = diagnosis
     const time = new AbortController()
@@ -169,7 +173,7 @@ export class Doctor {
     const limit = signal ? AbortSignal.any([signal, time.signal]) : time.signal
     const findings: Finding[] = []
     try {
-      const examination = { prove, signal: limit, log: this.#log }
+      const examination = { prove, showsSql, signal: limit, log: this.#log }
       for await (const finding of untilAborted(() => diagnosis.examine(service, examination), limit)) {
         findings.push(finding)
       }

@@ -61,6 +61,25 @@ export interface QueueCounts {
   readonly delayed: number
 }
 
+/** Jobs of one queue that are not as they should be. */
+export interface Backlog {
+  readonly queue: string
+  readonly count: number
+  /** Of the oldest one. */
+  readonly since: Date
+}
+
+export interface QueueState {
+  /** Due for long; and whether one of that queue was begun meanwhile, or is being worked on. */
+  readonly waiting: readonly (Backlog & { readonly isWorkedOn: boolean })[]
+  /** Whether any job of any queue was. */
+  readonly isWorking: boolean
+  /** Counted as being worked on, by a worker that has fallen silent. */
+  readonly silent: readonly Backlog[]
+  /** By the queue that they came from; with the time of the newest. */
+  readonly deadLetters: readonly (Backlog & { readonly last: Date })[]
+}
+
 export interface Jobs {
   send<Type extends JobType>(type: Type, data: z.input<Type['data']>, options?: SendOptions): Promise<void>
   /** Whether a job of this type and key is waiting or active. */
@@ -70,6 +89,8 @@ export interface Jobs {
   /** Removes everything that is kept of a tenant's jobs. */
   forget(tenantId: string): Promise<void>
   counts(tenantId?: string): Promise<QueueCounts[]>
+  /** Of all queues, for the doctor. @param lateMs how long a job that is due may wait */
+  state(lateMs: number): Promise<QueueState>
 }
 
 /** Counts a queue that is none of jobs. */

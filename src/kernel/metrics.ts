@@ -87,15 +87,18 @@ export class Histogram {
 
   /** `key` names the label set; `labels` is called only when it is new. */
   observe(key: string, labels: () => Labels, value: number): void {
-    let distribution = this.#values.get(key)
-    if (!distribution) {
-      distribution = { labels: labels(), counts: new Array(this.#bounds.length).fill(0), sum: 0, count: 0 }
-      this.#values.set(key, distribution)
-    }
+    const distribution = this.#values.get(key) ?? this.begin(key, labels())
     const index = this.#bounds.findIndex((bound) => value <= bound)
     if (index >= 0) distribution.counts[index] = (distribution.counts[index] ?? 0) + 1
     distribution.sum += value
     distribution.count += 1
+  }
+
+  /** What is known before it happens is there from the first scrape on, with nothing in it. */
+  begin(key: string, labels: Labels): Distribution {
+    const distribution = { labels, counts: new Array(this.#bounds.length).fill(0), sum: 0, count: 0 }
+    this.#values.set(key, distribution)
+    return distribution
   }
 
   *samples(): Iterable<Sample> {

@@ -35,6 +35,7 @@ export async function migrate(database: Database, parts: readonly MigratedPart[]
     for (const { part, name, up } of pending) {
       await client.query('begin')
       await client.query(`set local search_path = ${SCHEMA}, pg_temp`)
+      await client.query(`set local timezone = 'UTC'`)
       await client.query(up)
       await client.query(`insert into ${SCHEMA}.migrations (part, name, checksum) values ($1, $2, $3)`, [
         part,

@@ -40,6 +40,9 @@ export const ResilienceSettings = z.strictObject({
       cache: Policy.default('fail-open').describe(
         'Reading flags by way of the store; open: past it, from the database',
       ),
+      metrics: Policy.default('fail-open').describe(
+        '`increment` and reading of metrics; open: kept in the process until it can be handed over',
+      ),
     })
     .prefault({}),
   database: z
@@ -53,7 +56,7 @@ export const ResilienceSettings = z.strictObject({
 export type ResilienceConfig = z.input<typeof ResilienceSettings>
 
 /** What a dependency is used for, as the configuration names it. */
-export type Use = 'redis.quota' | 'redis.cache' | 'database.flags'
+export type Use = 'redis.quota' | 'redis.cache' | 'redis.metrics' | 'database.flags'
 export type Dependency = 'redis' | 'database'
 
 const WORDS: Readonly<Record<Dependency, string>> = { redis: 'store', database: 'database' }
@@ -84,7 +87,12 @@ export class Resilience {
   constructor(config: ResilienceConfig, parts: ResilienceParts) {
     const { redis, database, retryAfterSeconds } = ResilienceSettings.parse(config)
     this.retryAfterSeconds = retryAfterSeconds
-    this.#policies = { 'redis.quota': redis.quota, 'redis.cache': redis.cache, 'database.flags': database.flags }
+    this.#policies = {
+      'redis.quota': redis.quota,
+      'redis.cache': redis.cache,
+      'redis.metrics': redis.metrics,
+      'database.flags': database.flags,
+    }
     this.#parts = parts
     for (const [use, policy] of Object.entries(this.#policies)) this.#count(dependencyOf(use as Use), policy, 0)
   }

@@ -18,6 +18,7 @@ import type { Migration } from './migrations.ts'
 import type { Listening } from './notifications.ts'
 import { parsed } from './parsed.ts'
 import { isStorable } from './storable.ts'
+import type { Sums } from './sums.ts'
 
 /** Whose key it is: a tenant's id, or null for the service's own. */
 export type Owner = string | null
@@ -33,6 +34,8 @@ export interface Store {
   readonly isCache: boolean
   /** What quotas are kept in. */
   readonly counters: Counters
+  /** What metrics are counted in. */
+  readonly sums: Sums
   get(owner: Owner, key: string): Promise<string | null>
   /** Without `ttlSeconds` it is kept until it is deleted, whatever its expiry was before. */
   set(owner: Owner, key: string, value: string, ttlSeconds?: number): Promise<void>
@@ -52,10 +55,12 @@ export interface Store {
    * or hears as soon as it is there (redis).
    */
   subscribe(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening>
-  /** Removes every key and every counter of a tenant. It may read the whole store. */
+  /** Removes every key, counter and sum of a tenant. It may read the whole store. */
   purge(tenantId: string): Promise<void>
   /** By which policy the server may drop keys when its memory is full; undefined when it does not. */
   evictionPolicy?(): Promise<string | undefined>
+  /** What time it is at each of its servers, in ms; absent where that is the clock of this process, or of the backoffice database. */
+  times?(): Promise<readonly number[]>
   ping(): Promise<void>
   close(): Promise<void>
 }

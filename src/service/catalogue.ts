@@ -5,6 +5,7 @@ import { postgresStore } from '../drivers/store/postgres.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import { openApiDocument } from '../http/openapi.ts'
 import { systemOperations } from '../http/system-operations.ts'
+import type { ErrorType } from '../kernel/errors.ts'
 import type { EventType } from '../kernel/events.ts'
 import type { JobType } from '../kernel/jobs.ts'
 import type { Migration } from '../kernel/migrations.ts'
@@ -14,6 +15,8 @@ import { operations as tenantOperations } from '../tenants/operations.ts'
 
 export interface Catalogue {
   readonly operations: readonly AnyOperation[]
+  /** What satellites throw to a host, beside the errors of operations. */
+  readonly errors: readonly ErrorType[]
   readonly events: readonly EventType[]
   readonly jobs: readonly JobType[]
   readonly tables: readonly { readonly part: string; readonly migrations: readonly Migration[] }[]
@@ -21,6 +24,7 @@ export interface Catalogue {
 
 export const catalogueOf = (satellites: readonly Satellite[]): Catalogue => ({
   operations: [...tenantOperations, ...satellites.flatMap(({ operations = [] }) => operations), ...systemOperations],
+  errors: satellites.flatMap(({ errors = [] }) => errors),
   events: eventsOf(satellites),
   jobs: [...jobs, ...satellites.flatMap(({ jobs = [] }) => jobs)].map(({ type }) => type),
   tables: partsOf(postgresStore(), satellites),

@@ -49,7 +49,7 @@ test('faults of the environment, of keys, between keys and of production are tol
     '<file>: adminTokens: two are named "ops"',
     `<file>: adminTokens: the token of "ops" is another's too`,
     `<file>: migrations: no folder ${join(directory, 'absent')}`,
-    '<file>: satellites: there is no satellite "brandig", only auditLogs, branding, featureFlags, quotas, webhooks',
+    '<file>: satellites: there is no satellite "brandig", only auditLogs, branding, featureFlags, impersonation, metrics, quotas, sso, webhooks',
     '<file>: health.critical: there is no check "weather", only backoffice, store, circuits',
     'DATABASE_URL: required in production',
     'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
@@ -109,6 +109,18 @@ test('egress may be widened for development, and in production by neither settin
   expect(await faultsOf(load(content(both), env))).toEqual([refused('allowPrivateNetworks'), refused('allowHttp')])
   expect(await faultsOf(load(content({ allowLoopback: true })))).toEqual([
     expect.stringMatching(/egress: .*allowLoopback/),
+  ])
+})
+
+test('impersonations last no longer than an hour, and by default no longer than they may', async () => {
+  expect(await load({})).toMatchObject({ impersonation: { maxSeconds: 3_600 } })
+  const impersonation = { maxSeconds: 600, defaultSeconds: 300 }
+  expect(await load({ impersonation })).toMatchObject({ impersonation })
+  expect(await faultsOf(load({ impersonation: { maxSeconds: 3_601 } }))).toEqual([
+    expect.stringMatching(/^<file>: impersonation\.maxSeconds: /),
+  ])
+  expect(await faultsOf(load({ impersonation: { maxSeconds: 60, defaultSeconds: 61 } }))).toEqual([
+    '<file>: impersonation.defaultSeconds: more than maxSeconds',
   ])
 })
 

@@ -30,16 +30,24 @@ const modules: readonly { default: (options?: any) => Satellite }[] = await Prom
   import('../satellites/audit-logs/index.ts'),
   import('../satellites/branding/index.ts'),
   import('../satellites/feature-flags/index.ts'),
+  import('../satellites/impersonation/index.ts'),
+  import('../satellites/metrics/index.ts'),
   import('../satellites/quotas/index.ts'),
+  import('../satellites/sso/index.ts'),
   import('../satellites/webhooks/index.ts'),
 ])
 export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) => satellite())
 
-/** Those that the configuration does not switch off, each with the options that it has under the satellite's name. */
+/** Those that the configuration does not switch off, each with its options. */
 export const satellitesOn = (config: Pick<ServiceConfig, 'satellites'>): Satellite[] =>
   satellites.flatMap(({ name }, index) =>
-    config.satellites[name] === false ? [] : (modules[index]?.default((config as OptionsByName)[name]) ?? []),
+    config.satellites[name] === false
+      ? []
+      : (modules[index]?.default((config as OptionsByName)[SETTINGS_OF[name] ?? name]) ?? []),
   )
+
+/** What the configuration calls otherwise than the satellite. */
+const SETTINGS_OF: Readonly<Record<string, string>> = { auditLogs: 'audit' }
 
 type OptionsByName = Readonly<Record<string, unknown>>
 

@@ -119,6 +119,17 @@ export const File = z.strictObject({
     })
     .optional()
     .describe("When the circuit of a tenant's database opens"),
+  audit: z
+    .strictObject({
+      retentionDays: z
+        .int()
+        .min(1)
+        .max(36_500)
+        .optional()
+        .describe('How long entries are kept at least, by whole months; default for ever'),
+    })
+    .prefault({})
+    .describe('The audit log'),
   featureFlags: z
     .strictObject({
       cacheTtl: z
@@ -130,12 +141,34 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('Feature flags'),
+  impersonation: z
+    .strictObject({
+      maxSeconds: z.int().min(1).max(3_600).default(3_600).describe('The longest that somebody may ask for'),
+      defaultSeconds: z
+        .int()
+        .min(1)
+        .max(3_600)
+        .optional()
+        .describe('Of one that names none; default 900, or `maxSeconds` where that is less'),
+    })
+    .refine(({ maxSeconds, defaultSeconds = 0 }) => defaultSeconds <= maxSeconds, {
+      error: 'more than maxSeconds',
+      path: ['defaultSeconds'],
+    })
+    .prefault({})
+    .describe("Acting in the name of tenants' users"),
   quotas: z
     .strictObject({
       headers: z.boolean().default(true).describe('Whether `RateLimit` and `RateLimit-Policy` are answered'),
     })
     .prefault({})
     .describe('Quotas'),
+  sso: z
+    .strictObject({
+      timeoutMs: z.int().min(100).max(30_000).default(5_000).describe('Of one request to an identity provider'),
+    })
+    .prefault({})
+    .describe('Single sign-on'),
   webhooks: z
     .strictObject({
       maxAttempts: z.int().min(1).max(20).default(5).describe('The first and its retries'),
@@ -143,7 +176,12 @@ export const File = z.strictObject({
       retentionDays: z.int().min(1).max(3_650).default(30).describe('How long deliveries are kept at least'),
       bridge: z.boolean().default(true).describe("Whether Tenantry's own events are dispatched"),
       concurrency: z.int().min(1).max(10_000).default(128).describe('Requests that a process has on their way at once'),
-      claim: z.int().min(1).max(10_000).optional().describe('Deliveries that a process holds; default four times that'),
+      claim: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .optional()
+        .describe('Deliveries that a process holds; default eight times that'),
       perSubscription: z
         .int()
         .min(1)
@@ -191,9 +229,15 @@ export const File = z.strictObject({
         .min(0)
         .default(1_000)
         .describe('Tenants with series of their own; the others are counted together'),
+      retentionDays: z
+        .int()
+        .min(1)
+        .max(36_500)
+        .optional()
+        .describe("How long tenants' daily metrics are kept; default for ever"),
     })
     .prefault({})
-    .describe('Metrics'),
+    .describe('Metrics: of the service, and of each tenant'),
   satellites: z.record(z.string(), z.boolean()).default({}).describe('`{ <name>: false }` switches one off'),
   probes: Group('Probes', '`/livez`, `/readyz`, `/healthz`'),
   exposition: Group('Metrics over HTTP', '`/metrics`'),

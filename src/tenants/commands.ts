@@ -3,6 +3,7 @@ import { CompiledQuery } from 'kysely'
 import { z } from 'zod'
 import { type CommandInput, command, type Option } from '../kernel/commands.ts'
 import { invalid } from '../kernel/errors.ts'
+import { meter, paceText } from '../kernel/pace.ts'
 import { Page } from '../kernel/page.ts'
 import { parsed } from '../kernel/parsed.ts'
 import { InstallationFailed, TenantNotReady } from './errors.ts'
@@ -232,11 +233,12 @@ async function each<Result extends object>(
   { terminal, signal }: Pick<CommandInput, 'terminal' | 'signal'>,
   work: (id: string) => Promise<Result>,
 ): Promise<void> {
+  const look = meter()
   const results: ({ id: string; error?: string } & Partial<Result>)[] = []
   const failures: unknown[] = []
   for (const [index, id] of ids.entries()) {
     if (signal.aborted) break
-    terminal.progress(`${index + 1} of ${ids.length}: ${id}`)
+    terminal.progress(`${index} of ${ids.length}${paceText(look(index, ids.length))}: ${id}`)
     try {
       results.push({ id, ...(await work(id)) })
     } catch (error) {

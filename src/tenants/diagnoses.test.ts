@@ -302,10 +302,15 @@ describe('storage', () => {
     await proxy.close()
     await sql('drop schema t1_near cascade')
     const found = await checks(tenancy)
-    expect(found.map(({ code }) => code).sort()).toEqual(['doctor.not-examined', 'storage.missing'])
-    expect(found.find(({ code }) => code === 'doctor.not-examined')?.message).toMatch(
-      /^The storage of schema-pg on "second" could not be examined: /,
-    )
+    expect(found.map(({ name, code }) => `${name} ${code}`).sort()).toEqual([
+      'servers doctor.not-examined',
+      'storage doctor.not-examined',
+      'storage storage.missing',
+    ])
+    expect(found.filter(({ code }) => code === 'doctor.not-examined').map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^The storage of schema-pg on "second" could not be examined: /),
+      expect.stringMatching(/^What the server of "second" is doing could not be examined: /),
+    ])
   })
 })
 

@@ -1,6 +1,7 @@
 /** What the doctor examines of tenants: their installation, what they depend on, and, with `prove`, their isolation. */
 import { type Diagnosis, type Examination, type Finding, notExamined } from '../kernel/doctor.ts'
 import type { Tenants } from './index.ts'
+import { serversDiagnosis } from './servers-diagnosis.ts'
 import { storageDiagnosis } from './storage-diagnosis.ts'
 import { transferDiagnoses } from './transfers/diagnoses.ts'
 
@@ -18,6 +19,7 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
   { name: 'circuits', summary: 'Databases that are not called at present', examine: examineCircuits },
   { name: 'migrations', summary: 'Storage that lacks migrations, or has others', examine: examineMigrations },
   storageDiagnosis,
+  serversDiagnosis(),
   ...transferDiagnoses,
   {
     name: 'isolation',

@@ -21,6 +21,7 @@ import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './resolution.ts'
 import { TENANT_ID, type Tenant } from './tenant.ts'
 import type { Located } from './tenant-cache.ts'
+import type { Traffic } from './traffic.ts'
 
 export interface GuardOptions {
   /** Where a request names its tenant. */
@@ -63,6 +64,8 @@ export type Admission =
 export interface Guard {
   /** Throws, or rejects with, what the request is to be answered. */
   admit(request: GuardedRequest): Admission | Promise<Admission>
+  /** Who is told of what is let through with a tenant. */
+  readonly traffic?: Traffic | undefined
 }
 
 const NONE: Admission = { scope: 'none' }
@@ -72,7 +75,7 @@ const IGNORED: Admission = { scope: 'ignored' }
 /**
  *   const guard = tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })
  */
-export function createGuard(tenants: GuardedTenants, options: GuardOptions): Guard {
+export function createGuard(tenants: GuardedTenants, options: GuardOptions, traffic?: Traffic): Guard {
   const { resolve, authorize, denial = 'forbidden' } = options
   const classOf = pathClasses(options)
   const { registry, handles } = tenants
@@ -107,6 +110,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions): Gua
   }
 
   return {
+    traffic,
     admit(request) {
       const pathClass = classOf(request)
       if (pathClass === 'ignored') return IGNORED

@@ -3,9 +3,10 @@ import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { command } from '../kernel/commands.ts'
 import { invalid } from '../kernel/errors.ts'
+import { meter, type Pace, paceText } from '../kernel/pace.ts'
+import { number, size } from '../kernel/quantities.ts'
 import type { Tenants } from './index.ts'
 import { type ImportTotals, importSql } from './sql-import.ts'
-import { number, size } from './transfers/progress-text.ts'
 
 const READ_AT_ONCE = 256 * 1024
 
@@ -22,6 +23,7 @@ export const importCommand = command<Tenants>({
     const { isolation } = await tenants.get(handle.id)
     const { engine } = tenants.storage.driver(isolation).capabilities
     const { stream, sizeBytes } = await opened(options.file)
+    const look = meter()
     const stop = () => stream.destroy()
     signal.addEventListener('abort', stop, { once: true })
     try {
@@ -29,7 +31,7 @@ export const importCommand = command<Tenants>({
         engine,
         signal,
         isDryRun: options.dryRun,
-        onProgress: (totals) => terminal.progress(words(totals, sizeBytes)),
+        onProgress: (totals) => terminal.progress(words(totals, sizeBytes, look(totals.bytes, sizeBytes))),
       })
       if (passedOver > 0) terminal.say(`passed over, as they are for psql: ${passedOver} of a dump's settings`)
       if (options.dryRun) terminal.say('a dry run: everything was rolled back')
@@ -67,7 +69,7 @@ async function opened(path: string | undefined): Promise<Input> {
 
 const refused = (message: string) => invalid([{ path: 'file', message }])
 
-function words({ bytes, statements }: ImportTotals, sizeBytes: number | undefined): string {
+function words({ bytes, statements }: ImportTotals, sizeBytes: number | undefined, pace: Pace): string {
   const done = sizeBytes ? `${Math.floor((100 * bytes) / sizeBytes)} % of ${size(sizeBytes)}` : size(bytes)
-  return `${done}, ${number(statements)} statements`
+  return `${done}, ${number(statements)} statements${paceText(pace, size)}`
 }

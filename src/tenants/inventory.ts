@@ -5,7 +5,7 @@
  * a second time with its rows locked, when nothing of it is on its way any more.
  */
 import type { Kernel } from '../kernel/kernel.ts'
-import type { IsolationDriver, Place, StoredPlace } from './isolation.ts'
+import type { ConnectionCount, IsolationDriver, Place, StoredPlace } from './isolation.ts'
 import type { Status } from './lifecycle.ts'
 import { toPlace } from './registry.ts'
 import type { Storage } from './storage.ts'
@@ -132,6 +132,31 @@ export class Inventory {
       )
       return (await look()).filter((mismatch) => suspected.has(identity(mismatch)))
     })
+  }
+
+  /** Whose storage these are, of those that are ours. */
+  async ownersOf(placement: string, locators: readonly string[]): Promise<Map<string, string>> {
+    if (locators.length === 0) return new Map()
+    const { rows } = await this.#kernel.database.sql(
+      `select locator, id from multitenancy.tenants where placement = $1 and locator = any($2) and purged_at is null
+       union select locator, tenant_id from multitenancy.places where placement = $1 and locator = any($2)`,
+      [placement, locators],
+    )
+    return new Map(rows.map(({ locator, id }) => [locator, id]))
+  }
+
+  /** Whether storage is being copied or migrated, which may take its time. */
+  async isAtWork(): Promise<boolean> {
+    const { rows } = await this.#kernel.database.sql(
+      `select exists (select from multitenancy.transfers where state = 'running' and lease_until > now())
+         or exists (select from multitenancy.migration_runs where state = 'running') as "isAtWork"`,
+    )
+    return rows[0].isAtWork
+  }
+
+  /** Connections for tenants' queries, by placement. */
+  connections(): readonly ConnectionCount[] {
+    return this.#storage.connections()
   }
 
   /** The places of all tenants of a driver that have not been purged. */

@@ -17,6 +17,7 @@ import { DependencyUnavailable, defineError, type TenancyError } from '../kernel
 import type { Logger } from '../kernel/logger.ts'
 import type { TenantCopy } from './copy.ts'
 import type { TenantMigration } from './migrations.ts'
+import type { ActivityOptions, ServerActivity } from './server-activity.ts'
 
 export interface Place {
   readonly tenantId: string
@@ -148,6 +149,8 @@ export interface IsolationDriver {
   inventory?(placement: string): Promise<readonly StoredPlace[]>
   /** What the server's catalog says about isolation, for `doctor --prove`; nothing when all is as it should be. */
   audit(places: AsyncIterable<Place>): AsyncIterable<Finding>
+  /** What a server is doing, for the doctor; absent where there is no server. Drivers of one placement answer the same. */
+  activity?(placement: string, options: ActivityOptions): Promise<ServerActivity>
   /** Connections for tenants' queries, by placement. */
   connections(): readonly ConnectionCount[]
   stop(): Promise<void>
@@ -192,6 +195,8 @@ export interface StoredPlace {
 
 export interface ConnectionCount {
   readonly placement: string
+  /** How many there may be at once; undefined where there is no such bound. */
+  readonly max?: number
   readonly idle: number
   readonly busy: number
   readonly waiting: number

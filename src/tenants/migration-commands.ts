@@ -1,12 +1,14 @@
 /** Migrations of tenants, and their seeds, from a terminal. */
 import { type CommandInput, command, type Option, type Terminal } from '../kernel/commands.ts'
 import { invalid, TenancyError } from '../kernel/errors.ts'
+import { meter, paceText } from '../kernel/pace.ts'
+import { number } from '../kernel/quantities.ts'
 import { inLanes } from './in-lanes.ts'
 import type { Tenants } from './index.ts'
 import { MigrationsIncomplete } from './migration-errors.ts'
 import type { MigrateOptions, MigrationReport } from './migration-options.ts'
 import { nameOf } from './migration-plan.ts'
-import type { MigrationItem, Progress } from './migration-run.ts'
+import { finishedOf, type MigrationItem, type Progress } from './migration-run.ts'
 import { count, countOrNone } from './numbers.ts'
 import { readSeed } from './seed.ts'
 
@@ -41,7 +43,8 @@ export const migrationCommands = [
       const { verify = false } = options
       if (options.cancel) {
         const report = await migrations.cancel()
-        return report ? shown(report, terminal) : terminal.say('there is no unfinished run')
+        if (report) return shown(report, terminal)
+        return terminal.table([], null, 'there is no unfinished run')
       }
       if (options.dryRun) {
         const planned = await migrations.status.plan({ ids: chosen, verify })
@@ -178,16 +181,10 @@ const rowOf = (item: MigrationItem) => ({
   error: item.error && item.state !== 'done' ? `${item.error.code}: ${item.error.message}` : null,
 })
 
-function words({ total, done, failed, skipped, perSecond, remainingSeconds }: Progress): string {
-  const pace = perSecond === null ? '' : `, ${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)} a second`
-  const left = remainingSeconds === null ? '' : `, about ${duration(remainingSeconds)} left`
+function words(progress: Progress): string {
+  const { total, failed } = progress
   const failures = failed > 0 ? `, ${failed} failed` : ''
-  return `${done + failed + skipped} of ${total}${failures}${pace}${left}`
-}
-
-function duration(seconds: number): string {
-  if (seconds < 90) return `${Math.ceil(seconds)} s`
-  return seconds < 5_400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3_600).toFixed(1)} h`
+  return `${number(finishedOf(progress))} of ${number(total)}${failures}${paceText(progress)}`
 }
 
 async function seeded(tenants: Tenants, chosen: readonly string[], input: CommandInput): Promise<void> {
@@ -195,11 +192,13 @@ async function seeded(tenants: Tenants, chosen: readonly string[], input: Comman
   const seed = await readSeed(options.file)
   const results: { id: string; isSeeded: boolean; error?: string }[] = []
   const failures: unknown[] = []
+  const look = meter()
+  let finished = 0
   await inLanes(
     chosen,
     options.concurrency,
     async (id, index) => {
-      terminal.progress(`${index + 1} of ${chosen.length}: ${id}`)
+      terminal.progress(`${finished} of ${chosen.length}${paceText(look(finished, chosen.length))}: ${id}`)
       try {
         const [tenant, { transaction }] = [await tenants.get(id), await tenants.handle(id)]
         await transaction(async (db) => void (await seed(db, tenant)))
@@ -208,6 +207,7 @@ async function seeded(tenants: Tenants, chosen: readonly string[], input: Comman
         failures.push(error)
         results[index] = { id, isSeeded: false, error: error instanceof Error ? error.message : String(error) }
       }
+      finished++
     },
     signal,
   )

@@ -12,6 +12,7 @@
  * what is pending is known from the tenants, not from the run.
  */
 import { createHash } from 'node:crypto'
+import { type Pace, type PaceSample, paceOf } from '../kernel/pace.ts'
 
 export type Direction = 'up' | 'down'
 export type RunState = 'running' | 'completed' | 'failed' | 'cancelled'
@@ -95,42 +96,17 @@ const LAST_RETRY_MS = 30_000
 /** Doubled with each attempt. */
 export const retryDelayMs = (attempts: number): number => Math.min(FIRST_RETRY_MS * 2 ** (attempts - 1), LAST_RETRY_MS)
 
-export interface Sample {
-  readonly atMs: number
-  /** Items that are done, failed or skipped by then. */
-  readonly finished: number
-}
-
-export interface Progress extends Counts {
+/** The pace is that of all processes. */
+export interface Progress extends Counts, Pace {
   readonly total: number
-  /** Of all processes, lately; null while it cannot be told. */
-  readonly perSecond: number | null
-  readonly remainingSeconds: number | null
 }
 
-const WINDOW_MS = 30_000
-
-/** Samples that still say something about the pace; the newest is last. */
-export const recentOf = (samples: readonly Sample[]): Sample[] => {
-  const now = samples.at(-1)?.atMs ?? 0
-  return samples.filter(({ atMs }) => now - atMs <= WINDOW_MS)
-}
-
+/** Items that are done, failed or skipped. */
 export const finishedOf = ({ done, failed, skipped }: Counts): number => done + failed + skipped
 
-export function progressOf(counts: Counts, samples: readonly Sample[]): Progress {
-  const recent = recentOf(samples)
-  const [first, last] = [recent[0], recent.at(-1)]
-  const elapsedSeconds = first && last ? (last.atMs - first.atMs) / 1_000 : 0
-  const gained = first && last ? last.finished - first.finished : 0
-  const perSecond = elapsedSeconds > 0 && gained > 0 ? gained / elapsedSeconds : null
+export function progressOf(counts: Counts, samples: readonly PaceSample[]): Progress {
   const left = counts.pending + counts.running
-  return {
-    ...counts,
-    total: left + finishedOf(counts),
-    perSecond,
-    remainingSeconds: left === 0 ? 0 : perSecond === null ? null : left / perSecond,
-  }
+  return { ...counts, total: left + finishedOf(counts), ...paceOf(samples, left) }
 }
 
 export const NO_COUNTS: Counts = { pending: 0, running: 0, done: 0, failed: 0, skipped: 0 }

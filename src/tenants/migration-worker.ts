@@ -8,8 +8,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kernel } from '../kernel/kernel.ts'
+import { type PaceSample, recentOf } from '../kernel/pace.ts'
 import type { Claimed, MigrationItems } from './migration-items.ts'
-import { finishedOf, type MigrationRun, type Progress, progressOf, recentOf, type Sample } from './migration-run.ts'
+import { finishedOf, type MigrationRun, type Progress, progressOf } from './migration-run.ts'
 import type { MigrationSettlement } from './migration-settlement.ts'
 import type { Outcome, StorageMigration } from './storage-migration.ts'
 
@@ -45,7 +46,7 @@ export class MigrationWorker {
   readonly #outcomes: Outcome[] = []
   #claiming: Promise<void> | undefined
   #settling: Promise<void> | undefined
-  #samples: Sample[] = []
+  #samples: PaceSample[] = []
   #failures = 0
   #hasFailed = false
 

@@ -11,6 +11,7 @@ import { countersSuite } from './store-suite-counters.ts'
 import { messagesSuite } from './store-suite-messages.ts'
 import { refusalsSuite } from './store-suite-refusals.ts'
 import { standingSuite } from './store-suite-standing.ts'
+import { sumsSuite } from './store-suite-sums.ts'
 
 export interface OpenedStore {
   /** Closed by the suite. */
@@ -264,6 +265,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
     refusalsSuite(vitest, () => opened)
     countersSuite(vitest, () => opened)
     standingSuite(vitest, () => opened)
+    sumsSuite(vitest, () => opened)
     messagesSuite(vitest, () => opened)
 
     test('answers a ping', async () => {

@@ -15,6 +15,7 @@ export async function runCommand(
   const printed: unknown[] = []
   const interruption = new AbortController()
   const terminal: Terminal = {
+    isJson: false,
     table: (rows, value = rows) => void printed.push(value),
     record: (value) => void printed.push(value),
     write: async (chunk) => {

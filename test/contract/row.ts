@@ -40,6 +40,12 @@ export interface CommandCase extends Case {
   readonly line: readonly string[]
   /** It goes on until it is interrupted, as it is here when it has said something. */
   readonly isEndless?: boolean
+  /** What is otherwise where its result, as JSON, is held against its golden file. */
+  readonly json?: Case & {
+    readonly line?: readonly string[]
+    /** Requests of an admin once it has said something. */
+    readonly meanwhile?: readonly string[]
+  }
 }
 
 /** What stands for what, once the tenant of a case is made and what is given has happened; `receiver` is a URL that answers. */

@@ -86,7 +86,7 @@ export const tenants: Part = {
     'tenant:restore': { ...deleted, line: ['{id}'] },
     'tenant:maintenance': { line: ['{id}', '--message', 'Back at noon'] },
     'tenant:purge': { ...deleted, line: ['{id}'] },
-    'tenant:migrate': { line: ['{id}'] },
+    'tenant:migrate': { line: ['{id}'], json: { line: ['{id}', '--verify'] } },
     'tenant:migrate:rollback': { line: ['{id}', '--steps', '2'] },
     'tenant:migrate:status': { line: ['{id}'] },
     'tenant:seed': { line: ['{id}', '--file', join(import.meta.dirname, 'seed.sql')] },

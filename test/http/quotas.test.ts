@@ -458,9 +458,9 @@ describe.each(hosts)('while the store is away, %s', (_, open) => {
       expect(await direct.quotas.getUsage(id, 'exports')).toBe(3)
     }
     /** Samples of a series of one tenancy, by its labels. */
-    const samples = async ({ metrics }: WithQuotas, series: string) =>
+    const samples = async ({ series }: WithQuotas, name: string) =>
       Object.fromEntries(
-        [...(await metrics.expose()).matchAll(new RegExp(`^${series}(\\{.*\\}) (\\d+)$`, 'gm'))].map(
+        [...(await series.expose()).matchAll(new RegExp(`^${name}(\\{.*\\}) (\\d+)$`, 'gm'))].map(
           ([, labels = '', value]) => [labels, Number(value)],
         ),
       )

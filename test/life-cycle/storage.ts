@@ -78,7 +78,7 @@ export const tenantsRows = `
     declare candidate regclass; named name; found boolean;
     begin
       for candidate, named in select attrelid::regclass, attname from pg_attribute join pg_class on pg_class.oid = attrelid
-        where relkind in ('r', 'p') and relname <> 'audit_entries' and not attisdropped and (
+        where relkind in ('r', 'p') and relname not like 'audit_%' and not attisdropped and (
           attname = 'tenant_id' and relnamespace in ('multitenancy'::regnamespace, to_regnamespace('tenantry_rows'))
           or attname in ('tenant', 'locator') and relnamespace = to_regnamespace('tenantry'))
       loop

@@ -16,11 +16,17 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   lost_placements: 'servers that are gone',
   schema_versions: "sets of the host's migrations, which tenants have in common",
   migration_runs: 'a run is over many tenants; its items name them',
+  audit_state: 'the key of all seals',
+  store_sum_sources: 'processes, and how far the store has taken what they count; the sums name their tenants',
 }
 
-/** Where a row may name nobody. */
+/** Where a row may name nobody, by null or, in a key, by a dash. */
 const MAY_BE_NOBODYS: Readonly<Record<string, string>> = {
   audit_entries: 'what is done to the service itself',
+  audit_seals: 'of what is done to the service itself, under a dash',
+  audit_heads: 'of that chain',
+  audit_unsealed: 'what waits for that chain',
+  audit_checkpoints: 'of that chain',
   migration_items: 'tables that tenants share are migrated for all of them',
   webhook_subscriptions: "the host's own, which hear of all tenants",
   webhook_messages: 'events that are of no tenant, and what is sent to the host to try its subscription',
@@ -42,8 +48,10 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 /** Queues whose jobs belong to no tenant. */
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own upkeep"],
-  [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences)$/, 'looks through all tenants'],
+  [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers)$/, 'looks through all tenants'],
   [/^tenantry\.(DeliverWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
+  [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],
+  [/^tenantry\.FlushMetrics$/, 'what was counted of all tenants'],
   [/^tenantry\.UninstallTenant$/, 'of the service: as the tenant’s own it would be left over from what it removes'],
 ]
 
@@ -81,7 +89,7 @@ async function unownedRows(database: Database, known: ReadonlySet<string>): Prom
     }
     const { rows } = await database.sql(`select distinct ${column} as id from multitenancy.${name}`)
     for (const { id } of rows) {
-      const isNobodys = name === 'store' ? id === '' : id === null && name in MAY_BE_NOBODYS
+      const isNobodys = name === 'store' ? id === '' : (id === null || id === '-') && name in MAY_BE_NOBODYS
       if (!isNobodys && !known.has(id)) found.push(`a row of ${name} belongs to ${JSON.stringify(id)}`)
     }
   }

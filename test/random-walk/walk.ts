@@ -44,7 +44,7 @@ class Walker {
   readonly #begun = new Date().toISOString()
   readonly #steps: Step[] = []
   /** Answers that are kept, or may be, by who asked, their path and key. */
-  readonly #keyed = new Map<string, readonly { body: string | undefined; answer: Answer }[]>()
+  readonly #keyed = new Map<string, readonly { body: string; answer: Answer }[]>()
   readonly #receiver: string
   /** What was seen last, by the name that stands for it. */
   readonly #seen: Record<string, string> = {
@@ -73,7 +73,7 @@ class Walker {
     const words = `${requestId}: ${operation.method} ${path} ${JSON.stringify(headers)} ${body ?? ''}`
     const faults = [
       ...breaches(operation, answer),
-      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, body, answer),
+      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, body ?? '', answer),
     ]
     if (answer.status >= 500) faults.push('a fault of ours')
     if (answer.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
@@ -137,7 +137,7 @@ class Walker {
   }
 
   /** @param scope path and key: all of a walk that are run have one token */
-  #faultsOfKey(scope: string, body: string | undefined, answer: Answer): string[] {
+  #faultsOfKey(scope: string, body: string, answer: Answer): string[] {
     const { status, text, json, headers } = answer
     const earlier = this.#keyed.get(scope) ?? []
     if (headers.has('idempotency-replayed')) {

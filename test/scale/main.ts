@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util'
 import { createTenancy, databasePg, schemaPg, type Tenancy, type TenantMigration } from '../../src/index.ts'
 import { createLogger } from '../../src/kernel/logger.ts'
 import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
+import { TenantMigrated } from '../../src/tenants/events.ts'
 import { inLanes } from '../../src/tenants/in-lanes.ts'
 import { createTestDatabase } from '../../src/testing/database.ts'
 import { dropWithRoles } from '../../src/testing/roles.ts'
@@ -120,8 +121,21 @@ async function use(tenancy: Tenancy, statement: string): Promise<void> {
   })
 }
 
-async function migrate({ tenants }: Tenancy): Promise<void> {
+/** Interrupted on the way; the same again goes on with the rest, and the report is of all of it. */
+async function migrate({ tenants, on }: Tenancy): Promise<void> {
+  const stop = new AbortController()
+  let heard = 0
+  on(TenantMigrated, () => {
+    heard++
+    if (heard >= ids.length / 3) stop.abort()
+  })
+  const begun = await tenants.migrations.run({ concurrency: MIGRATED_AT_ONCE, signal: stop.signal })
+  if (begun.state !== 'running' || begun.running > 0 || begun.pending + begun.done !== ids.length) {
+    throw new Error(`the interrupted run is ${begun.state}: ${begun.done} done, ${begun.pending} of ${ids.length} left`)
+  }
   const report = await tenants.migrations.run({ concurrency: MIGRATED_AT_ONCE })
+  if (report.runId !== begun.runId) throw new Error('what was interrupted was not gone on with')
+  console.log(`migrated ${begun.done}, and after an interruption ${report.done - begun.done} more`)
   const isComplete = report.state === 'completed' && report.done === ids.length
   if (!isComplete || report.items.some(({ migrations }) => migrations.join() !== TAGS.name)) {
     throw new Error(`the run is ${report.state}: ${report.done} of ${ids.length} done, ${report.failed} failed`)

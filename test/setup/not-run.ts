@@ -12,6 +12,7 @@ const OPTIONAL = [
   },
   { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.test.ts'] },
   { name: 'egress by TLS', program: 'openssl', files: ['src/kernel/egress-tls.test.ts'] },
+  { name: 'promtool', program: 'promtool', files: ['test/promtool.test.ts'] },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
 ]
 

@@ -32,6 +32,7 @@ import type { MigratingOptions, PostgresServer } from './postgres-server.ts'
 import { rightsIn } from './schema-rights.ts'
 import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
+import { activityOf } from './server-activity.ts'
 import { closeDatabase, databasesOf, dropDatabase, isClosed, makeDatabase, openDatabase } from './tenant-database.ts'
 
 export interface DatabasePgOptions extends ScopeOptions {
@@ -183,6 +184,7 @@ export function databasePg({
       return all.filter(({ locator }) => locator.split('_')[1] === installation)
     },
     audit: (places) => auditDatabases(placements, places, { schema: TENANT_SCHEMA, extensionsSchema }),
+    activity: (placement, options) => activityOf(placements.server(placement), options),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

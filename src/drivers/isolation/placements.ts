@@ -41,7 +41,11 @@ export class Placements {
   }
 
   connections(): ConnectionCount[] {
-    return [...this.#servers.values()].map(({ name, connections }) => ({ placement: name, ...connections.count() }))
+    return [...this.#servers.values()].map(({ name, placement, connections }) => ({
+      placement: name,
+      max: placement.connections.max,
+      ...connections.count(),
+    }))
   }
 
   async close(): Promise<void> {

@@ -26,7 +26,8 @@ export const COPIES = 6
 /** As many as a run of migrations may use at once, whatever is copied meanwhile; opened when they are needed. */
 const OWNER_CONNECTIONS = 16 + 2 * COPIES
 const CONNECT_TIMEOUT_MS = 5_000
-const OWNER = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEPT_ALIVE, application_name: 'tenantry ddl' }
+export const DDL_APPLICATION = 'tenantry ddl'
+const OWNER = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEPT_ALIVE, application_name: DDL_APPLICATION }
 const LOCK_TIMEOUT_MS = 10_000
 /** Sooner than who waits for an answer gives up, so that there is one. */
 const AWAITED_LOCK_MS = 4_000

@@ -23,6 +23,7 @@ import { readingRows } from './row-reader.ts'
 import { deleteTenantRows } from './row-removal.ts'
 import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
+import { activityOf } from './server-activity.ts'
 import { ANSWER_MS, silent } from './silent.ts'
 
 /** The schema with the tables of all tenants. */
@@ -226,6 +227,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     },
 
     audit: (places) => auditRowTables(placements, places, { schema: ROWS_SCHEMA, extensionsSchema }),
+    activity: (placement, options) => activityOf(placements.server(placement), options),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

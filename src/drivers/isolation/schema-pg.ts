@@ -20,6 +20,7 @@ import type { PostgresServer } from './postgres-server.ts'
 import { rightsIn } from './schema-rights.ts'
 import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
+import { activityOf } from './server-activity.ts'
 
 export interface SchemaPgOptions extends ScopeOptions {
   /** A schema with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */
@@ -173,6 +174,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     },
 
     audit: (places) => auditSchemas(placements, places, { extensionsSchema }),
+    activity: (placement, options) => activityOf(placements.server(placement), options),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

@@ -19,10 +19,12 @@ import type {
   JobRunner,
   JobType,
   QueueCounts,
+  QueueState,
   RegisteredJobs,
   SendOptions,
 } from '../../kernel/jobs.ts'
 import type { Logger } from '../../kernel/logger.ts'
+import { readQueueState } from './queue-state.ts'
 
 const SCHEMA = 'multitenancy_jobs'
 const PREFIX = 'tenantry.'
@@ -128,6 +130,10 @@ export class PgBossJobs implements JobRunner {
     )
     const others = await Promise.all(this.#otherQueues.map((count) => count(tenantId)))
     return [...rows, ...others.flat()]
+  }
+
+  state(lateMs: number): Promise<QueueState> {
+    return readQueueState(this.#database, { schema: SCHEMA, prefix: PREFIX, deadLetter: DEAD_LETTER, lateMs })
   }
 
   alsoCount(count: CountQueues): void {

@@ -9,6 +9,7 @@ import { InvalidRequest } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { checkEntry, checkMessage, type Owner, type Store } from '../../kernel/store.ts'
 import { MemoryCounters } from './memory-counters.ts'
+import { MemorySums } from './memory-sums.ts'
 
 const SWEPT_PER_WRITE = 2
 
@@ -29,6 +30,7 @@ function storeBy(clock: Clock, log?: Logger): Store {
   const entries = new Map<string, Entry>()
   const listeners = new Set<{ readonly channel: string; readonly onMessage: (message: string) => void }>()
   const counters = new MemoryCounters(clock)
+  const sums = new MemorySums(clock)
   let round = entries.entries()
 
   const isExpired = ({ expiresAtMs }: Entry) => expiresAtMs <= clock.now().getTime()
@@ -49,6 +51,7 @@ function storeBy(clock: Clock, log?: Logger): Store {
     name: 'memory',
     isCache: false,
     counters,
+    sums,
     async get(owner, key) {
       checkEntry({ owner, key })
       return alive(idOf(owner, key))
@@ -114,6 +117,7 @@ function storeBy(clock: Clock, log?: Logger): Store {
     async purge(tenantId) {
       checkEntry({ owner: tenantId })
       counters.purge(tenantId)
+      sums.purge(tenantId)
       for (const [id, { owner }] of entries) if (owner === tenantId) entries.delete(id)
     },
     async ping() {},
@@ -121,6 +125,7 @@ function storeBy(clock: Clock, log?: Logger): Store {
       entries.clear()
       listeners.clear()
       counters.close()
+      sums.close()
     },
   }
 }

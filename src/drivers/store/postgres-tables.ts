@@ -135,8 +135,29 @@ const COUNTERS = `
       $function$;
     `
 
+/** A row that is removed and comes again has another incarnation. Room in the pages is for updates that write no index (HOT). */
+const SUMS = `
+      create table store_sums (
+        day date not null,
+        tenant_id text collate "C" not null,
+        name text collate "C" not null,
+        incarnation uuid not null default gen_random_uuid(),
+        sum bigint not null,
+        primary key (day, tenant_id, name)
+      ) with (fillfactor = 50);
+      create index store_sums_of_tenant on store_sums (tenant_id, day);
+
+      create table store_sum_sources (
+        source uuid primary key,
+        number bigint not null,
+        seen_at timestamptz not null
+      );
+      comment on table store_sum_sources is 'the last batch of each process that was added, so that none is added twice';
+    `
+
 /** An owner is a tenant's id, or empty for the service. */
 export const storeTables: readonly Migration[] = [
   { name: '0001_store', up: STORE },
   { name: '0002_store_counters', up: COUNTERS },
+  { name: '0003_store_sums', up: SUMS },
 ]

@@ -12,6 +12,7 @@ import { type Database, type Prepared, SCHEMA, type SqlResult, sqlState } from '
 import { InvalidRequest } from '../../kernel/errors.ts'
 import { checkEntry, checkMessage, type Owner, type Store, type StoreDriver } from '../../kernel/store.ts'
 import { failureOf, NOW, PostgresCounters } from './postgres-counters.ts'
+import { PostgresSums } from './postgres-sums.ts'
 import { storeTables } from './postgres-tables.ts'
 
 const MAX_CONNECTIONS = 5
@@ -90,6 +91,7 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
       throw failureOf(error)
     }
   }
+  const sums = new PostgresSums(run, { clockOffsetMs, timeoutMs })
   const runInTime = (text: string, values: readonly unknown[] = []) => run({ text, timeoutMs }, values)
   const runAtTime = (statement: string, ...values: unknown[]) => runInTime(statement, [clockOffsetMs(), ...values])
   const sweepSometimes = async () => {
@@ -106,6 +108,7 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
     name: 'postgres',
     isCache: false,
     counters,
+    sums,
     async get(owner, key) {
       checkEntry({ owner, key })
       const { rows } = await runAtTime(GET, ownerColumn(owner), key)
@@ -157,7 +160,7 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
     },
     async purge(tenantId) {
       checkEntry({ owner: tenantId })
-      await counters.purge(tenantId)
+      await Promise.all([counters.purge(tenantId), sums.purge(tenantId)])
       await run(`delete from ${TABLE} where owner = $1`, [tenantId])
     },
     async ping() {

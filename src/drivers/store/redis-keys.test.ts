@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import type { Cluster, Redis } from 'ioredis'
 import { describe, expect, inject, test, vi } from 'vitest'
@@ -6,7 +7,7 @@ import { type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 import { redisStore } from './redis.ts'
 import { RedisKeys } from './redis-keys.ts'
 
-const signs = fc.constantFrom('a', 'b', ':', '/', '{', '}', '%', '*', '7B', 'tenants', 'quota', '\\', '🔑')
+const signs = fc.constantFrom('a', 'b', ':', '/', '{', '}', '%', '*', '7B', 'tenants', 'quota', 'metrics', '\\', '🔑')
 const text = fc.array(signs, { minLength: 1, maxLength: 6 }).map((parts) => parts.join(''))
 const owner = fc.option(text, { nil: null })
 const EVENTUALLY = { timeout: 15_000, interval: 20 }
@@ -22,6 +23,8 @@ describe('keys in Redis', () => {
     ['acme', 'quota:x', 'app:%71uota:{acme}:x'],
     ['acme', '%71uota:x', 'app:%2571uota:{acme}:x'],
     ['acme', 'quotas:x', 'app:quotas:{acme}:x'],
+    ['acme', 'metrics:2026-11-21', 'app:%6Detrics:{acme}:2026-11-21'],
+    [null, 'metrics', 'app:%6Detrics:{}'],
     [null, 'session:4711', 'app:session:{}:4711'],
     ['acme', 'feature-flags/new-ui', 'app:tenants/acme/feature-flags/new-ui'],
     ['acme', 'page:a/b', 'app:page:{acme}:a/b'],
@@ -39,6 +42,8 @@ describe('keys in Redis', () => {
         expect(keys.ownerOf(first)).toBe(firstOwner)
         expect(first.startsWith(keys.counting(secondOwner ?? 'acme'))).toBe(false)
         expect(keys.ownerOf(`${keys.counting(secondKey)}names`)).toBe(secondKey)
+        expect(first).not.toBe(keys.summing(secondOwner, '2026-11-21'))
+        expect(keys.ownerOf(keys.summing(secondOwner, '2026-11-21'))).toBe(secondOwner)
       }),
       { numRuns: 2_000 },
     )
@@ -176,6 +181,62 @@ describe('counters in Redis', () => {
       await admin.lpush(`${prefix}circuit:{acme}`, 'a list')
       await expect(store.increment('acme', 'circuit', 1)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
     }))
+})
+
+describe('sums in Redis', () => {
+  const source = randomUUID()
+  const batch = (number: number, tenantId = 'acme', more = {}) => {
+    const additions = [{ tenantId, name: 'requests', amount: 3 }]
+    return { day: '2026-11-21', source, number, additions, ...more }
+  }
+
+  test('stand where the documentation says, for 72 h after their last addition, in one slot for each tenant', async () => {
+    const { store, prefix, admin, advance, cleanUp } = await openInRedis({ url: inject('redisUrl') })
+    const { sums } = store
+    await sums.add(batch(1))
+    const [ofTenant, ofAll] = [`${prefix}metrics:{acme}:2026-11-21`, `${prefix}metrics:{}:2026-11-21`]
+    expect((await admin.keys(`${prefix}*`)).toSorted()).toEqual([ofTenant, ofAll].toSorted())
+    expect(await admin.hgetall(ofTenant)).toEqual({
+      '@': expect.stringMatching(/^[0-9a-f-]{36}$/),
+      [`#${source}`]: '1',
+      requests: '3',
+    })
+    expect(await admin.smembers(ofAll)).toEqual(['acme'])
+    for (const key of [ofTenant, ofAll]) {
+      await admin.expire(key, 1_000)
+      await sums.read('acme', ['2026-11-21'])
+      expect(await admin.ttl(key)).toBeLessThanOrEqual(1_000)
+    }
+    await sums.add(batch(2))
+    for (const key of [ofTenant, ofAll]) expect(await admin.ttl(key)).toBeGreaterThan(72 * 3_600 - 10)
+    await advance(72 * 3_600_000)
+    expect(await admin.keys(`${prefix}*`)).toEqual([])
+    await store.close()
+    await cleanUp()
+  })
+
+  test('are added to, once, by a server that has dropped its scripts, or one sum of many', async () => {
+    const { store, prefix, admin, cleanUp } = await openInRedis({ url: inject('redisUrl') })
+    const { sums } = store
+    await sums.add(batch(1))
+    await sums.add(batch(1, 'globex'))
+    await (admin as Redis).script('FLUSH')
+    await admin.unlink(`${prefix}metrics:{globex}:2026-11-21`)
+    await sums.add(batch(2))
+    await sums.add(batch(2, 'globex'))
+    const sumOf = async (tenant: string) => (await sums.read(tenant, ['2026-11-21']))[0]?.sum
+    expect([await sumOf('acme'), await sumOf('globex')]).toEqual([6, 3])
+    await store.close()
+    await cleanUp()
+  })
+
+  test('that stand on what is none are refused, and say so', async () => {
+    const { store, prefix, admin, cleanUp } = await openInRedis({ url: inject('redisUrl') })
+    await admin.lpush(`${prefix}metrics:{acme}:2026-11-21`, 'x')
+    await expect(store.sums.add(batch(1))).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    await store.close()
+    await cleanUp()
+  })
 })
 
 describe('the options of the store redis', () => {

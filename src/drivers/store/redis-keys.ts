@@ -7,13 +7,14 @@
  *   `feature-flags/new-ui` of acme  tenants/acme/feature-flags/new-ui
  *
  * What separates is percent-encoded in front of it, so that no two keys meet: a key with a slash before any colon takes the last form.
- * `quota:{…}:` is of the counters alone: `quota:x` of acme is `%71uota:{acme}:x`.
+ * `quota:{…}:` is of the counters alone, and `metrics:{…}:` of the sums: `quota:x` of acme is `%71uota:{acme}:x`.
  */
 import type { Owner } from '../../kernel/store.ts'
 
 /** The service's own is empty: no tenant is. */
 const OWNED = /^([^:/]*):\{([^{}]*)\}/
 const COUNTING = 'quota'
+const SUMMING = 'metrics'
 const OF_TENANT = /^tenants\/([^/]*)\//
 
 export class RedisKeys {
@@ -54,6 +55,11 @@ export class RedisKeys {
     return name === undefined ? undefined : decodeURIComponent(name) || null
   }
 
+  /** Of a tenant's sums of a day; of null, where it says which tenants have some. */
+  summing(owner: Owner, day: string): string {
+    return `${this.prefix}${SUMMING}:{${encoded(owner ?? '')}}:${day}`
+  }
+
   /** Of what is counted: one tenant's, all in one slot. */
   counting(tenantId: string): string {
     return `${this.prefix}${COUNTING}:{${encoded(tenantId)}}:`
@@ -67,7 +73,9 @@ function parts(key: string): { readonly head: string | undefined; readonly rest:
   return end < 0 ? { head: key, rest: '' } : { head: key.slice(0, end), rest: key.slice(end) }
 }
 
-const ordinary = (head: string): string => (head === COUNTING ? '%71uota' : encoded(head))
+const ORDINARY: Readonly<Record<string, string>> = { [COUNTING]: '%71uota', [SUMMING]: '%6Detrics' }
+
+const ordinary = (head: string): string => (Object.hasOwn(ORDINARY, head) ? (ORDINARY[head] ?? '') : encoded(head))
 
 const encoded = (part: string): string =>
   part.replace(/[%{}/]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)

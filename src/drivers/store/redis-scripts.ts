@@ -142,3 +142,21 @@ local after = redis.call('INCRBY', KEYS[1], ARGV[1])
 if ARGV[2] == '0' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return redis.call('GET', KEYS[1])
 `)
+
+/**
+ * KEYS: the sums of a tenant's day. ARGV: seconds that they are kept, the incarnation if there are none yet, the source and the number of
+ * the batch, how much a sum may be; then names and amounts. A name begins with a letter or a digit, what stands beside them does not.
+ */
+export const ADD = script<number>(`
+local key, source, number = KEYS[1], '#' .. ARGV[3], tonumber(ARGV[4])
+local last = redis.call('HGET', key, source)
+if last and tonumber(last) >= number then return 0 end
+redis.call('HSETNX', key, '@', ARGV[2])
+for n = 6, #ARGV, 2 do
+  local sum = (tonumber(redis.call('HGET', key, ARGV[n]) or 0) or 0) + tonumber(ARGV[n + 1])
+  redis.call('HSET', key, ARGV[n], string.format('%.0f', math.min(sum, tonumber(ARGV[5]))))
+end
+redis.call('HSET', key, source, ARGV[4])
+redis.call('EXPIRE', key, ARGV[1])
+return 1
+`)

@@ -12,6 +12,7 @@ import { RedisCounters } from './redis-counters.ts'
 import { RedisKeys } from './redis-keys.ts'
 import { INCREMENT } from './redis-scripts.ts'
 import { RedisSubscriber } from './redis-subscriber.ts'
+import { RedisSums } from './redis-sums.ts'
 
 const TIMEOUT_MS = 1_000
 const KEYS_PER_SCAN = '1000'
@@ -27,7 +28,7 @@ export interface RedisStoreOptions {
   readonly keyPrefix?: string
   /** How long an answer is waited for; default 1000. */
   readonly timeoutMs?: number
-  /** Added to the server's clock where it says which day is counted into, so that a test can travel. */
+  /** Added to the server's clock where it says what time it is, or which day is counted into, so that a test can travel. */
   readonly clockOffsetMs?: () => number
 }
 
@@ -77,6 +78,7 @@ function storeAt(
     name: 'redis',
     isCache: true,
     counters: new RedisCounters(connection, keys, clockOffsetMs),
+    sums: new RedisSums(connection, keys),
     async get(owner, key) {
       checkEntry({ owner, key })
       return connection.run((client) => client.get(keys.of(owner, key)))
@@ -145,6 +147,13 @@ function storeAt(
       const masters = await connection.masters()
       const told = await Promise.all(masters.map((master) => connection.run(() => master.info('memory'))))
       return told.map(evictingPolicyIn).find((policy) => policy !== undefined)
+    },
+    async times() {
+      const masters = await connection.masters()
+      const told = await Promise.all(masters.map((master) => connection.run(() => master.time())))
+      return told.map(
+        ([seconds, microseconds]) => Number(seconds) * 1_000 + Number(microseconds) / 1_000 + clockOffsetMs(),
+      )
     },
     async ping() {
       await connection.run((client) => client.ping())

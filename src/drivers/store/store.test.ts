@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../kernel/clock.ts'
 import { Database, isDatabaseUnavailable } from '../../kernel/database.ts'
@@ -90,6 +91,46 @@ describe('the store postgres, beside what all do', () => {
     }
     await nobodyListens.close()
     await nowhere.close()
+  })
+
+  test('removes sums of days that are over, and who added them, a hundred batches later at most', async () => {
+    const { sums } = store
+    const batch = { source: randomUUID(), number: 1, additions: [{ tenantId: 'acme', name: 'requests', amount: 1 }] }
+    const count = async (table: string) =>
+      (await database.sql(`select count(*) as count from multitenancy.${table}`)).rows[0].count
+    const { rows } = await database.sql(`select (now() at time zone 'UTC')::date::text as today`)
+    await sums.add({ ...batch, day: rows[0].today })
+    await sums.add({ ...batch, day: '2020-01-01', source: randomUUID() })
+    expect([await count('store_sums'), await count('store_sum_sources')]).toEqual([2, 2])
+    const other = randomUUID()
+    for (let number = 1; number <= 100; number++)
+      await sums.add({ ...batch, day: rows[0].today, source: other, number })
+    expect([await count('store_sums'), await count('store_sum_sources')]).toEqual([1, 3])
+    await opened.advance(5 * 86_400_000)
+    for (let number = 101; number <= 200; number++)
+      await sums.add({ ...batch, day: rows[0].today, source: other, number })
+    expect(await count('store_sum_sources')).toBe(1)
+    // It was removed with the 198th, and is there again with what came after.
+    expect(await sums.read('acme', [rows[0].today])).toMatchObject([{ sum: 2 }])
+  })
+
+  test('sums take no part in a transaction of the caller, and a batch whose answer was lost is added once', async () => {
+    const { sums } = store
+    const batch = {
+      day: '2030-01-01',
+      source: randomUUID(),
+      number: 1,
+      additions: [{ tenantId: 'acme', name: 'requests', amount: 5 }],
+    }
+    const sum = async () => (await sums.read('acme', ['2030-01-01']))[0]?.sum
+    await database.transaction(async () => {
+      await database.sql('lock table multitenancy.store_sum_sources in share mode')
+      await expect(sums.add(batch)).rejects.toSatisfy(DependencyUnavailable.matches) // it waits at the server, and has no answer
+    })
+    await vi.waitFor(() => sums.add(batch), EVENTUALLY)
+    await vi.waitFor(async () => expect(await waiting()).toBe(0), EVENTUALLY)
+    await sums.add(batch)
+    expect(await sum()).toBe(5)
   })
 
   test('counters take no part in a transaction of the caller either, and wait for none', async () => {

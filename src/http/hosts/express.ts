@@ -1,16 +1,22 @@
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
+import type { ActiveImpersonation } from '../../kernel/context.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
+import type { Impersonating } from '../../tenants/impersonating.ts'
 import type { Http } from '../app.ts'
 import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
+import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
 import { answer, pathnameOf } from './listener.ts'
+import { measure } from './measured.ts'
 
 declare global {
   namespace Express {
     interface Request {
       /** The tenant that the guard has let through; undefined on central and ignored paths. */
       tenant?: GuardedTenant
+      /** In whose name the request is made, behind `impersonation`; undefined when it is in nobody's. */
+      impersonation?: ActiveImpersonation
     }
   }
 }
@@ -48,6 +54,7 @@ export function guard(by: Guard): RequestHandler {
       admitted({ tenant }, requestId) {
         if (response.headersSent) return // a time-out of yours has answered
         if (tenant) request.tenant = tenant
+        measure(by.traffic, tenant, response)
         if (requestId !== null) response.setHeader('x-request-id', requestId)
         next()
       },
@@ -87,6 +94,31 @@ export function enforceQuota(
       if (!response.headersSent) writeProblem(response, problem)
     }
     passed(checkpoint, request, request.tenant).then(admitted, refused).catch(next)
+  }
+}
+
+/**
+ * Middleware behind `guard`: a request with the token of an impersonation has `req.impersonation`, and stands in the audit log before
+ * its route runs. One whose token is not valid, or that cannot be recorded, is answered here.
+ *
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader() })), impersonation(tenancy.impersonation))
+ *   app.get('/me', (req, res) => res.json({ user: req.impersonation?.userId ?? userOf(req) }))
+ */
+export function impersonation(by: Impersonating, options?: ImpersonationOptions): RequestHandler<any, any, any, any> {
+  const gate = impersonationGate(by, options)
+  return (request, response, next) => {
+    gate(nodeRequest(request), request.tenant, {
+      admitted(impersonation) {
+        if (response.headersSent) return // a time-out of yours has answered
+        if (impersonation) request.impersonation = impersonation
+        next()
+      },
+      refused(error) {
+        const problem = problemAnswer(error)
+        if (!problem) next(error)
+        else if (!response.headersSent) writeProblem(response, problem)
+      },
+    })
   }
 }
 

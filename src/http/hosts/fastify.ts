@@ -1,15 +1,21 @@
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
+import type { ActiveImpersonation } from '../../kernel/context.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
+import type { Impersonating } from '../../tenants/impersonating.ts'
 import type { Http } from '../app.ts'
 import { listed, loggedAnswer, NodeRequest, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
+import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
 import { answer } from './listener.ts'
+import { measure } from './measured.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The tenant that the guard has let through; undefined on central and ignored paths. */
     tenant?: GuardedTenant
+    /** In whose name the request is made, behind `impersonation`; undefined when it is in nobody's. */
+    impersonation?: ActiveImpersonation
   }
 }
 
@@ -60,6 +66,7 @@ export function guard(by: Guard): FastifyPluginCallback {
       pass(by, nodeRequest(request), request.ip, {
         admitted({ tenant }, requestId) {
           request.tenant = tenant
+          measure(by.traffic, tenant, reply.raw)
           if (requestId !== null) reply.header('x-request-id', requestId)
           next()
         },
@@ -100,6 +107,37 @@ export function enforceQuota(
       return reply.sent ? reply : send(reply, problem)
     }
   }
+}
+
+/**
+ * A plugin behind `guard`: a request with the token of an impersonation has `request.impersonation`, and stands in the audit log before
+ * anything else of it runs. One whose token is not valid, or that cannot be recorded, is answered in `onRequest`.
+ *
+ *   await app.register(guard(tenancy.guard({ resolve: fromHeader() })))
+ *   await app.register(impersonation(tenancy.impersonation))
+ *   app.get('/me', (request) => ({ user: request.impersonation?.userId ?? userOf(request) }))
+ */
+export function impersonation(by: Impersonating, options?: ImpersonationOptions): FastifyPluginCallback {
+  const gate = impersonationGate(by, options)
+  const plugin: FastifyPluginCallback = (app, _options, done) => {
+    if (!app.hasRequestDecorator('impersonation')) app.decorateRequest('impersonation', undefined)
+    app.addHook('onRequest', (request, reply, next) => {
+      gate(nodeRequest(request), request.tenant, {
+        admitted(impersonation) {
+          if (reply.sent) return // a time-out of yours has answered
+          request.impersonation = impersonation
+          next()
+        },
+        refused(error) {
+          const problem = problemAnswer(error)
+          if (!problem) next(error as Error)
+          else if (!reply.sent) send(reply, problem)
+        },
+      })
+    })
+    done()
+  }
+  return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // else it would be for an instance of its own only
 }
 
 /**

@@ -20,12 +20,18 @@ export interface Passage {
   readonly refused: (error: unknown) => void
 }
 
+const withoutTenant = new WeakSet<object>()
+
+/** Whether a guard has let the request through without a tenant, as on a central path; not so when none has looked at it. */
+export const isWithoutTenant = ({ raw }: GuardedRequest): boolean => withoutTenant.has(raw)
+
 /** Asks the guard, and goes on at once unless it has to ask somebody itself. */
 export function pass(guard: Guard, request: GuardedRequest, ip: string | undefined, passage: Passage): void {
   const outer = currentContext()
   const requestId = outer.requestId ?? requestIdOf(request.header('x-request-id'))
   const context: Context = { ...outer, requestId, ip: ip ?? outer.ip, tenantId: undefined }
   const admitted = (admission: Admission) => {
+    if (!admission.tenant) withoutTenant.add(request.raw)
     if (admission.scope === 'ignored') runInContext(outer, () => passage.admitted(admission, null))
     else runInContext({ ...context, tenantId: tenantOf(admission) }, () => passage.admitted(admission, requestId))
   }

@@ -1,12 +1,17 @@
+import type { ServerResponse } from 'node:http'
 import type { Context, ErrorHandler, MiddlewareHandler } from 'hono'
 import { cloneRawRequest } from 'hono/request'
+import type { ActiveImpersonation } from '../../kernel/context.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
+import type { Impersonating } from '../../tenants/impersonating.ts'
 import { pathOfTarget } from '../../tenants/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/resolution.ts'
 import type { Http } from '../app.ts'
 import { loggedAnswer, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
+import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
+import { measure } from './measured.ts'
 
 export interface HonoOptions {
   /** The address of the client; by default the connection's, where @hono/node-server tells it. */
@@ -31,9 +36,12 @@ export function honoHandler(http: Http, { ip = addressOf }: HonoOptions = {}): M
 
 const addressOf = ({ env }: Context): string | undefined => env?.incoming?.socket?.remoteAddress
 
-/** What the guard adds to a context: undefined on central and ignored paths. */
+/** Node's own, where @hono/node-server tells it. */
+const outgoingOf = ({ env }: Context): ServerResponse | undefined => env?.outgoing
+
+/** What the guard adds to a context, undefined on central and ignored paths; and behind it, in whose name the request is made. */
 export interface GuardedEnv {
-  readonly Variables: { tenant?: GuardedTenant }
+  readonly Variables: { tenant?: GuardedTenant; impersonation?: ActiveImpersonation }
 }
 
 /**
@@ -51,6 +59,7 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
       pass(by, new HonoRequest(context), ip(context), {
         admitted({ tenant }, requestId) {
           context.set('tenant', tenant)
+          measure(by.traffic, tenant, outgoingOf(context))
           if (requestId !== null) context.header('x-request-id', requestId)
           next().then(() => {
             if (requestId !== null) appendMissing(context, { 'x-request-id': requestId })
@@ -93,6 +102,31 @@ export function enforceQuota(
     appendMissing(context, headers)
     return undefined
   }
+}
+
+/**
+ * Middleware behind `guard`: a request with the token of an impersonation has `c.get('impersonation')`, and stands in the audit log
+ * before its route runs. One whose token is not valid, or that cannot be recorded, is answered here.
+ *
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader() })), impersonation(tenancy.impersonation))
+ *   app.get('/me', (c) => c.json({ user: c.get('impersonation')?.userId ?? userOf(c) }))
+ */
+export function impersonation(by: Impersonating, options?: ImpersonationOptions): MiddlewareHandler<GuardedEnv> {
+  const gate = impersonationGate(by, options)
+  return (context, next) =>
+    new Promise<Response | undefined>((resolve, reject) => {
+      gate(new HonoRequest(context), context.get('tenant'), {
+        admitted(impersonation) {
+          if (impersonation) context.set('impersonation', impersonation)
+          next().then(() => resolve(undefined), reject)
+        },
+        refused(error) {
+          const problem = problemAnswer(error)
+          if (problem) resolve(responseOf(problem))
+          else reject(error)
+        },
+      })
+    })
 }
 
 /** A Response that the handler has made by itself knows nothing of what was set on the context before. */

@@ -1,9 +1,13 @@
 /** The guard of a node:http server. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ActiveImpersonation } from '../../kernel/context.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
+import type { Impersonating } from '../../tenants/impersonating.ts'
 import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
+import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
+import { measure } from './measured.ts'
 
 export type GuardedListener<T> = (
   incoming: IncomingMessage,
@@ -33,6 +37,7 @@ export function guard<T>(
         admitted({ tenant }, requestId) {
           if (outgoing.headersSent) return resolve(undefined) // a time-out of yours has answered
           if (requestId !== null) outgoing.setHeader('x-request-id', requestId)
+          measure(by.traffic, tenant, outgoing)
           handle(incoming, outgoing, tenant).then(resolve, reject)
         },
         refused(error) {
@@ -74,6 +79,44 @@ export function enforceQuota<T>(
     }
     return listener(incoming, outgoing, tenant)
   }
+}
+
+export type ImpersonatedListener<T> = (
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  tenant: GuardedTenant | undefined,
+  impersonation: ActiveImpersonation | undefined,
+) => T
+
+/**
+ * A listener for `guard` that calls yours with in whose name the request is made, undefined when it is in nobody's. A request with the
+ * token of an impersonation stands in the audit log before; one whose token is not valid, or that cannot be recorded, is answered
+ * here. With a quota, `enforceQuota` comes before it.
+ *
+ *   const guarded = guard(tenancy.guard({ resolve: fromHeader() }), impersonation(tenancy.impersonation, orders))
+ */
+export function impersonation<T>(
+  by: Impersonating,
+  listener: ImpersonatedListener<T | Promise<T>>,
+  options?: ImpersonationOptions,
+): GuardedListener<Promise<T | undefined>> {
+  const gate = impersonationGate(by, options)
+  const handle = async (...request: Parameters<ImpersonatedListener<T>>) => listener(...request)
+  return (incoming, outgoing, tenant) =>
+    new Promise((resolve, reject) => {
+      gate(new NodeRequest(incoming, incoming), tenant, {
+        admitted(impersonation) {
+          if (outgoing.headersSent) return resolve(undefined) // a time-out of yours has answered
+          handle(incoming, outgoing, tenant, impersonation).then(resolve, reject)
+        },
+        refused(error) {
+          const problem = problemAnswer(error)
+          if (!problem) return reject(error)
+          if (!outgoing.headersSent) writeProblem(outgoing, problem)
+          resolve(undefined)
+        },
+      })
+    })
 }
 
 /** Answers what your listener has thrown, if it is Tenantry's and nothing has been sent yet; false when that is left to you. */

@@ -12,7 +12,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Http } from '../app.ts'
 import { answer, pathnameOf } from './listener.ts'
 
-export { enforceQuota, guard, problemHandler } from './node-guard.ts'
+export { enforceQuota, guard, impersonation, problemHandler } from './node-guard.ts'
 
 /** From the first byte of a request to the end of its headers. */
 const HEADERS_TIMEOUT_MS = 10_000

@@ -11,8 +11,11 @@ const ATTEMPTS = [
   `delete from only multitenancy.audit_entries where id = (select id from multitenancy.audit_entries limit 1)`,
   `with gone as (delete from multitenancy.audit_entries returning id) select count(*) from gone`,
   `truncate multitenancy.audit_entries`,
+  `update multitenancy.audit_entries_others set action = 'nothing'`,
+  `delete from multitenancy.audit_entries_others`,
+  `truncate multitenancy.audit_entries_others`,
   `truncate multitenancy.tenants, multitenancy.audit_entries cascade`,
-  `insert into multitenancy.audit_entries select * from multitenancy.audit_entries on conflict (id) do update set action = 'x'`,
+  `insert into multitenancy.audit_entries select * from multitenancy.audit_entries on conflict (created_at, id) do update set action = 'x'`,
   `merge into multitenancy.audit_entries entry using multitenancy.audit_entries other on entry.id = other.id
    when matched then update set action = 'x'`,
   `merge into multitenancy.audit_entries entry using multitenancy.audit_entries other on entry.id = other.id
@@ -49,7 +52,7 @@ test('also where triggers do not run by themselves', async () => {
 test('the owner of the table is refused', async () => {
   const owner = `owner_${randomBytes(6).toString('hex')}`
   await query(`create role ${owner}; grant usage on schema multitenancy to ${owner};
-    alter table multitenancy.audit_entries owner to ${owner}`)
+    alter table multitenancy.audit_entries owner to ${owner}; alter table multitenancy.audit_entries_others owner to ${owner}`)
   try {
     await audited.tenancy.kernel.database.session(async (client) => {
       await client.query(`set role ${owner}`)
@@ -58,7 +61,7 @@ test('the owner of the table is refused', async () => {
     })
   } finally {
     await query(
-      `alter table multitenancy.audit_entries owner to current_user; drop owned by ${owner}; drop role ${owner}`,
+      `alter table multitenancy.audit_entries owner to current_user; alter table multitenancy.audit_entries_others owner to current_user; drop owned by ${owner}; drop role ${owner}`,
     )
   }
 })

@@ -7,15 +7,21 @@
  * that commits late puts its entry where it belongs by that, which a reading in progress may already have passed.
  */
 import type { ChangeRecorded } from '../../kernel/changes.ts'
-import { currentContext } from '../../kernel/context.ts'
+import { type ActiveImpersonation, type Context, currentContext } from '../../kernel/context.ts'
 import type { EventOf } from '../../kernel/events.ts'
+import type { ExportFormat } from '../../kernel/export-format.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { DEFAULT_LIMIT, type PageOf } from '../../kernel/page.ts'
 import { TenantNotFound } from '../../tenants/errors.ts'
 import { tenantStatus } from '../../tenants/existing.ts'
+import { waitingMac } from './chain.ts'
 import { type AuditEntry, toEntry } from './entry.ts'
-import { type ExportFormat, FORMATS } from './export-format.ts'
-import type { AuditEntryRow, AuditTables } from './tables.ts'
+import { FORMATS } from './export-format.ts'
+import { Keeper } from './keeper.ts'
+import { Months } from './months.ts'
+import { Sealer } from './sealer.ts'
+import { type AuditEntryRow, type AuditTables, NOBODY, type SealedEntryRow } from './tables.ts'
+import { type Verification, Verifier, type VerifyWish } from './verification.ts'
 
 /** Entries of an export that are in memory at a time. */
 export const ENTRIES_AT_ONCE = 200
@@ -47,33 +53,50 @@ interface Position {
 }
 
 export class AuditLogs {
+  readonly sealer: Sealer
+  readonly months: Months
   readonly #kernel: Kernel
+  readonly #keeper: Keeper
+  readonly #verifier: Verifier
 
-  constructor(kernel: Kernel) {
+  /** @param retentionDays undefined: entries are kept for ever */
+  constructor(kernel: Kernel, retentionDays?: number) {
     this.#kernel = kernel
+    this.#keeper = new Keeper(kernel)
+    this.sealer = new Sealer(kernel, this.#keeper)
+    this.months = new Months(kernel, this.#keeper, retentionDays)
+    this.#verifier = new Verifier(kernel, this.#keeper)
   }
 
   /** Adds the entry of a change. By hand, because it is part of every change: its SQL is always the same. */
   async append(change: EventOf<typeof ChangeRecorded>): Promise<void> {
-    const { actor, requestId, ip } = currentContext()
+    const entry = entryOf(change, currentContext())
+    const mac = waitingMac(await this.#keeper.key(), entry)
     await this.#kernel.database.sql(
-      `insert into multitenancy.audit_entries (id, tenant_id, action, actor_type, actor_id, actor_name, target,
-         before, after, request_id, ip, outcome, created_at)
-       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+      {
+        name: 'append-audit-entry',
+        text: `with entry as (
+         insert into multitenancy.audit_entries (id, tenant_id, action, actor_type, actor_id, actor_name, target,
+           before, after, request_id, ip, outcome, created_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         returning created_at, id, coalesce(tenant_id, '${NOBODY}'))
+       insert into multitenancy.audit_unsealed (created_at, entry_id, tenant_id, mac) select *, $14 from entry`,
+      },
       [
-        change.id,
-        change.tenantId,
-        change.action,
-        actor.type,
-        actor.id,
-        actor.name,
-        change.target,
-        change.before,
-        change.after,
-        requestId,
-        ip,
-        change.outcome,
-        change.occurredAt,
+        entry.id,
+        entry.tenantId,
+        entry.action,
+        entry.actorType,
+        entry.actorId,
+        entry.actorName,
+        entry.target,
+        entry.before,
+        entry.after,
+        entry.requestId,
+        entry.ip,
+        entry.outcome,
+        entry.createdAt,
+        mac,
       ],
     )
   }
@@ -112,10 +135,27 @@ export class AuditLogs {
     return this.#pieces(format, filter, await this.#read(filter, ENTRIES_AT_ONCE))
   }
 
+  /** Goes along the chains of seals and says what was tampered with. `E_TENANT_NOT_FOUND` as in `list`. */
+  async verify(wish: VerifyWish = {}): Promise<Verification> {
+    if (wish.tenantId !== undefined) await this.#assertKnown(wish.tenantId)
+    return this.#verifier.verify(wish)
+  }
+
+  /** What has waited for its seal for so long, and whether the key of the seals can be used. */
+  async sealing(minutes: number) {
+    const { database } = this.#kernel
+    const { rows } = await database.sql(
+      `select count(*)::int as waiting, min(created_at) as since from multitenancy.audit_unsealed where created_at < $1`,
+      [new Date(this.#kernel.clock.now().getTime() - minutes * 60_000)],
+    )
+    const { waiting, since } = rows[0] as { waiting: number; since: Date | null }
+    return { waiting, since, ...(await this.#keeper.state()) }
+  }
+
   async *#pieces(
     format: ExportFormat,
     filter: AuditFilterOfAll,
-    first: readonly AuditEntryRow[],
+    first: readonly SealedEntryRow[],
   ): AsyncGenerator<string> {
     const { head, line } = FORMATS[format]
     let rows = first
@@ -126,12 +166,15 @@ export class AuditLogs {
     }
   }
 
-  async #read(filter: AuditFilterOfAll, limit: number, after?: Position): Promise<AuditEntryRow[]> {
+  async #read(filter: AuditFilterOfAll, limit: number, after?: Position): Promise<SealedEntryRow[]> {
     const { tenantId, from, to, action, actor } = filter
     let query = this.#kernel.database
       .query<AuditTables>()
       .selectFrom('auditEntries')
       .selectAll()
+      .select(({ selectFrom }) =>
+        selectFrom('auditSeals').select('hash').whereRef('entryId', '=', 'auditEntries.id').as('hash'),
+      )
       .orderBy('createdAt', 'desc')
       .orderBy('id', 'desc')
       .limit(limit)
@@ -157,3 +200,28 @@ export class AuditLogs {
     if (!entry) throw TenantNotFound(`There is no tenant "${tenantId}", and never was.`)
   }
 }
+
+const entryOf = (
+  change: EventOf<typeof ChangeRecorded>,
+  { actor, requestId, ip, impersonation }: Context,
+): AuditEntryRow => ({
+  id: change.id,
+  tenantId: change.tenantId,
+  action: change.action,
+  actorType: actor.type,
+  actorId: actor.id,
+  actorName: actor.name,
+  target: change.target,
+  before: change.before,
+  after: impersonation ? inNameOf(impersonation, change.after) : change.after,
+  requestId,
+  ip,
+  outcome: change.outcome,
+  createdAt: new Date(change.occurredAt),
+})
+
+/** Nothing that a change says of itself stands in for it. */
+const inNameOf = ({ sessionId, userId }: ActiveImpersonation, after: AuditEntryRow['after']) => ({
+  ...after,
+  impersonation: { sessionId, userId },
+})

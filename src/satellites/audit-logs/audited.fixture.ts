@@ -6,20 +6,20 @@ import { createLogger } from '../../kernel/logger.ts'
 import { createTenancy, type Role } from '../../tenancy.ts'
 import { fakeClock } from '../../testing/clock.ts'
 import { createTestDatabase } from '../../testing/database.ts'
-import { auditLogs } from './index.ts'
+import { type AuditOptions, auditLogs } from './index.ts'
 
 const TOKEN = 'a-token-for-the-tests'
 const READER = 'a-token-that-only-reads'
 
 /** @param role `api` runs no jobs: what stands in the log is what a test did. */
-export async function openAudited(postgresUrl: string, role: Role = 'api') {
+export async function openAudited(postgresUrl: string, role: Role = 'api', options: AuditOptions = {}) {
   const database = await createTestDatabase(postgresUrl)
   const clock = fakeClock()
   const tenancy = await createTenancy({
     database: { url: database.url },
     appKey: Buffer.alloc(32, 7).toString('base64'),
     isolation: [schemaPg()],
-    satellites: [auditLogs()],
+    satellites: [auditLogs(options)],
     role,
     clock,
     logger: createLogger({ level: 'silent' }),

@@ -1,9 +1,12 @@
 import { command } from '../../kernel/commands.ts'
+import { FindingsStand } from '../../kernel/doctor.ts'
 import { invalid } from '../../kernel/errors.ts'
+import { EXPORT_FORMATS, exportFormat } from '../../kernel/export-format.ts'
+import { meter, paceText } from '../../kernel/pace.ts'
 import { Moment } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
+import { number } from '../../kernel/quantities.ts'
 import type { AuditFilter, AuditLogs } from './audit-logs.ts'
-import { type ExportFormat, FORMATS } from './export-format.ts'
 
 export const commands = [
   command<AuditLogs>({
@@ -11,11 +14,14 @@ export const commands = [
     summary: 'Write the audit log of one tenant, or of all, to standard output',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
     options: [
-      { flags: '--format <format>', summary: Object.keys(FORMATS).join(' or '), parse: format, default: 'ndjson' },
+      { flags: '--format <format>', summary: EXPORT_FORMATS.join(' or '), parse: exportFormat, default: 'ndjson' },
       { flags: '--from <moment>', summary: 'RFC 3339 or a date; inclusive', parse: moment('from') },
       { flags: '--to <moment>', summary: 'RFC 3339 or a date; exclusive', parse: moment('to') },
     ],
     run: async (auditLogs, { args, options, terminal, signal }) => {
+      if (terminal.isJson && options.format !== 'ndjson') {
+        throw invalid([{ path: 'format', message: `${options.format} is not JSON: leave out --json, or give ndjson` }])
+      }
       const filter: AuditFilter = { from: options.from, to: options.to }
       const pieces = args.id
         ? await auditLogs.export(args.id, options.format, filter)
@@ -26,13 +32,44 @@ export const commands = [
       }
     },
   }),
+  command<AuditLogs>({
+    name: 'tenant:audit:verify',
+    summary: 'Say whether the audit log of one tenant, or of all, was tampered with',
+    arguments: [{ name: 'id', summary: 'only this tenant' }],
+    options: [
+      { flags: '--expect <hash>', summary: 'hash of an entry, kept elsewhere: it has to be there still', parse: hash },
+    ],
+    run: async (auditLogs, { args, options, terminal, signal }) => {
+      const look = meter()
+      const outcome = await auditLogs.verify({
+        tenantId: args.id,
+        expect: options.expect,
+        signal,
+        onProgress: (checked, total) =>
+          terminal.progress(
+            `${number(checked)} of ${number(total)} entries looked at${paceText(look(checked, total))}`,
+          ),
+      })
+      terminal.table(
+        outcome.broken.map(({ tenantId, entryId, reason }) => ({
+          tenant: tenantId ?? '-',
+          entry: entryId ?? '-',
+          reason,
+        })),
+        outcome,
+      )
+      const { checked, broken } = outcome
+      if (!outcome.ok) throw FindingsStand(`${broken.length} of the audit log: it is not as it was sealed.`)
+      terminal.say(`${checked} ${checked === 1 ? 'entry is' : 'entries are'} as sealed.`)
+    },
+  }),
 ]
-
-function format(text: string): ExportFormat {
-  if (text === 'ndjson' || text === 'csv') return text
-  throw invalid([{ path: 'format', message: `"${text}" is not one of ${Object.keys(FORMATS).join(', ')}` }])
-}
 
 function moment(name: string): (text: string) => Date {
   return (text) => parsed(Moment, text, name)
+}
+
+function hash(text: string): string {
+  if (/^[0-9a-f]{64}$/.test(text)) return text
+  throw invalid([{ path: 'expect', message: 'is no hash: 64 digits, 0 to 9 and a to f' }])
 }

@@ -136,9 +136,11 @@ describe('tenant:audit:export', () => {
     args: Record<string, string>,
     texts: Record<string, string>,
     signal = new AbortController().signal,
+    isJson = false,
   ) {
     const written: string[] = []
     const terminal: Terminal = {
+      isJson,
       table: unused,
       record: unused,
       say: unused,
@@ -164,6 +166,15 @@ describe('tenant:audit:export', () => {
       await (await get('/tenants/acme/audit-logs', 'application/x-ndjson')).text(),
     )
     expect(await run({}, { format: 'csv' })).toBe(await (await get('/audit-logs', 'text/csv')).text())
+  })
+
+  test('with --json it is JSON, and a table is refused', async () => {
+    const { signal } = new AbortController()
+    expect(await run({ id: 'acme' }, {}, signal, true)).toBe(await run({ id: 'acme' }, {}))
+    await expect(run({}, { format: 'csv' }, signal, true)).rejects.toMatchObject({
+      code: 'E_INVALID_REQUEST',
+      message: expect.stringContaining('csv is not JSON'),
+    })
   })
 
   test('from a moment on, to another', async () => {

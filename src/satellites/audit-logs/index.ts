@@ -1,23 +1,36 @@
 import { ChangeRecorded } from '../../kernel/changes.ts'
 import { on } from '../../kernel/events.ts'
+import { parsed } from '../../kernel/parsed.ts'
 import { defineSatellite } from '../../satellite.ts'
 import { AuditLogs } from './audit-logs.ts'
 import { commands } from './commands.ts'
+import { diagnoses } from './doctor.ts'
+import { jobs, schedule } from './jobs.ts'
+import { BINDING } from './keeper.ts'
 import { operations } from './operations.ts'
+import { type AuditOptions, Options } from './options.ts'
 import { tables } from './tables.ts'
 
 export type { AuditFilter, AuditFilterOfAll } from './audit-logs.ts'
 export type { AuditEntry } from './entry.ts'
+export type { AuditOptions } from './options.ts'
+export type { Verification } from './verification.ts'
 
-export const auditLogs = () =>
-  defineSatellite({
+export const auditLogs = (options: AuditOptions = {}) => {
+  const { retentionDays } = parsed(Options, options, 'audit')
+  return defineSatellite({
     name: 'auditLogs',
     summary: 'Who changed what, when, and in which request; append-only, with exports',
     tables,
-    service: (kernel) => new AuditLogs(kernel),
+    sealed: [{ table: 'audit_state', key: 'is_only', column: 'secret', binding: () => BINDING }],
+    service: (kernel) => new AuditLogs(kernel, retentionDays),
     operations,
     commands,
+    jobs,
+    schedule,
+    doctor: diagnoses,
     listeners: [on(ChangeRecorded, 'within', (auditLogs: AuditLogs, change) => auditLogs.append(change))],
   })
+}
 
 export default auditLogs

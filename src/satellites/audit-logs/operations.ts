@@ -1,14 +1,12 @@
 import { z } from 'zod'
-import { operation, StreamReply } from '../../kernel/operation.ts'
+import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/export-format.ts'
+import { operation } from '../../kernel/operation.ts'
 import { Moment, Page, pageOf } from '../../kernel/page.ts'
 import { TenantNotFound } from '../../tenants/errors.ts'
 import { TenantId } from '../../tenants/tenant.ts'
 import type { AuditLogs } from './audit-logs.ts'
 import { AuditEntry } from './entry.ts'
-import { type ExportFormat, FORMATS } from './export-format.ts'
-import { preferredMediaType } from './media-type.ts'
-
-const FORMAT_OF = { 'application/x-ndjson': 'ndjson', 'text/csv': 'csv' } as const
+import { Verification } from './verification.ts'
 
 const EXPORTS =
   'With `Accept: application/x-ndjson` or `text/csv` it is an export instead: everything the filters let through, streamed, ' +
@@ -37,10 +35,10 @@ export const operations = [
     params: z.object({ id: TenantId }),
     query: z.strictObject({ ...filters, ...Page.shape }),
     reply: pageOf(AuditEntry),
-    streams: Object.keys(FORMAT_OF),
+    streams: EXPORT_TYPES,
     errors: [TenantNotFound],
     handle: async (auditLogs: AuditLogs, { params: { id }, query, headers }) => {
-      const format = formatOf(headers)
+      const format = wantedFormat(headers)
       return format
         ? exported(format, `audit-logs-${id}`, await auditLogs.export(id, format, query))
         : auditLogs.list(id, query)
@@ -54,21 +52,32 @@ export const operations = [
     description: EXPORTS,
     query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
     reply: pageOf(AuditEntry),
-    streams: Object.keys(FORMAT_OF),
+    streams: EXPORT_TYPES,
     handle: async (auditLogs: AuditLogs, { query, headers }) => {
-      const format = formatOf(headers)
+      const format = wantedFormat(headers)
       return format
         ? exported(format, 'audit-logs', await auditLogs.exportAll(format, query))
         : auditLogs.listAll(query)
     },
   }),
+  operation({
+    name: 'auditLogs.verify',
+    method: 'GET',
+    path: '/audit-logs/verify',
+    summary: 'Say whether the audit log was tampered with',
+    description:
+      'Goes along the chain of each tenant, or of one. What was changed, removed, inserted or put into another order behind the ' +
+      'triggers is named, the first thousand. It reads everything: of many millions of entries ask the command instead.',
+    query: z.strictObject({
+      tenantId: TenantId.optional(),
+      expect: z
+        .string()
+        .regex(/^[0-9a-f]{64}$/)
+        .optional()
+        .meta({ description: 'Hash of an entry, kept elsewhere: it has to be there still' }),
+    }),
+    reply: Verification,
+    errors: [TenantNotFound],
+    handle: (auditLogs: AuditLogs, { query, signal }) => auditLogs.verify({ ...query, signal }),
+  }),
 ]
-
-/** Undefined for the JSON page. */
-function formatOf(headers: Headers): ExportFormat | undefined {
-  const type = preferredMediaType(headers.get('accept'), ['application/json', 'application/x-ndjson', 'text/csv'])
-  return type === 'application/json' ? undefined : FORMAT_OF[type]
-}
-
-const exported = (format: ExportFormat, name: string, pieces: AsyncIterable<string>): StreamReply =>
-  new StreamReply(FORMATS[format].contentType, `${name}.${format}`, pieces)

@@ -1,12 +1,13 @@
 /**
  * `audit_entries` only grows. A trigger refuses UPDATE, DELETE and TRUNCATE, whoever asks, the table's owner and superusers
- * included, also under `session_replication_role = replica`, and before a row is looked at.
+ * included, also under `session_replication_role = replica`, and before a row is looked at. It is kept in partitions of a month,
+ * each with a trigger of its own; retention drops whole ones (months.ts).
  *
  * What it cannot refuse: the owner of the table or schema, and a superuser, can drop or disable the trigger, replace its
  * function, rewrite or drop the table, and anybody who may INSERT can add an entry that is a lie. The role of `database.url`
  * owns the backoffice, so it is such a role; the tenants' login is not, and cannot even read here. The trigger turns a
- * mistake into an error, and tampering into several deliberate statements; sealing the entries into chains is what
- * will show it afterwards.
+ * mistake into an error, and tampering into several deliberate statements; that the entries are sealed into chains is what
+ * shows it afterwards (chain.ts).
  *
  * No foreign key to `tenants`: an entry outlives everything it speaks of, and no CASCADE reaches it.
  */
@@ -28,9 +29,27 @@ export interface AuditEntryRow {
   createdAt: Date
 }
 
+/** With its seal, if it has one. */
+export type SealedEntryRow = AuditEntryRow & { hash: string | null }
+
+export interface AuditSealRow {
+  /** `-` of what concerns no single tenant. */
+  tenantId: string
+  /** From 1, without gaps. */
+  seq: number
+  entryId: string
+  createdAt: Date
+  digest: string
+  hash: string
+}
+
 export interface AuditTables {
   auditEntries: AuditEntryRow
+  auditSeals: AuditSealRow
 }
+
+/** Where `tenant_id` is part of a key. */
+export const NOBODY = '-'
 
 export const tables: readonly Migration[] = [
   {
@@ -63,6 +82,102 @@ export const tables: readonly Migration[] = [
       create trigger audit_entries_append_only before update or delete or truncate on audit_entries
         for each statement execute function refuse_audit_change();
       alter table audit_entries enable always trigger audit_entries_append_only;
+    `,
+  },
+  {
+    // `audit_unsealed` has a row for each entry that waits for its seal; what has neither was never recorded by us. Its `mac` says that
+    // it was; what was recorded before there were seals has none.
+    name: '0002_seals_and_months',
+    up: `
+      create function make_audit_partition(name text, bounds text) returns void language plpgsql as $$
+        begin
+          execute format('create table multitenancy.%I partition of multitenancy.audit_entries %s', name, bounds);
+          execute format('create trigger audit_entries_append_only before update or delete or truncate on multitenancy.%I
+            for each statement execute function multitenancy.refuse_audit_change()', name);
+          execute format('alter table multitenancy.%I enable always trigger audit_entries_append_only', name);
+        end
+      $$;
+
+      -- What there is becomes the first partition as it is, and goes with the present month.
+      alter table audit_entries rename to audit_entries_before;
+      alter table audit_entries_before drop constraint audit_entries_pkey, add primary key (created_at, id);
+      drop index audit_entries_page;
+      alter index audit_entries_tenant_page rename to audit_entries_before_tenant_page;
+      create table audit_entries (
+        id uuid not null,
+        tenant_id text,
+        action text not null,
+        actor_type text not null,
+        actor_id text not null,
+        actor_name text not null,
+        target text not null,
+        before jsonb,
+        after jsonb,
+        request_id text,
+        ip text,
+        outcome text not null constraint audit_entries_outcome_check check (outcome in ('success', 'failure')),
+        created_at timestamptz(3) not null,
+        primary key (created_at, id)
+      ) partition by range (created_at);
+      create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
+      create trigger audit_entries_append_only before update or delete or truncate on audit_entries
+        for each statement execute function refuse_audit_change();
+      alter table audit_entries enable always trigger audit_entries_append_only;
+      select make_audit_partition('audit_entries_others', 'default');
+      do $$
+      declare
+        present timestamp := date_trunc('month', now() at time zone 'UTC');
+        name text := 'audit_entries_' || to_char(present, 'YYYYMM');
+      begin
+        execute format('alter table audit_entries_before rename to %I', name);
+        execute format('alter table audit_entries attach partition %I for values from (minvalue) to (%L)',
+          name, (present + interval '1 month') at time zone 'UTC');
+        for n in 1..2 loop
+          perform make_audit_partition(
+            'audit_entries_' || to_char(present + n * interval '1 month', 'YYYYMM'),
+            format('for values from (%L) to (%L)', (present + n * interval '1 month') at time zone 'UTC',
+              (present + (n + 1) * interval '1 month') at time zone 'UTC'));
+        end loop;
+      end $$;
+
+      create table audit_unsealed (
+        created_at timestamptz(3) not null,
+        entry_id uuid not null,
+        tenant_id text collate "C" not null,
+        mac text,
+        primary key (created_at, entry_id)
+      );
+      insert into audit_unsealed select created_at, id, coalesce(tenant_id, '-'), null from audit_entries;
+
+      create table audit_seals (
+        tenant_id text collate "C" not null,
+        seq bigint not null,
+        entry_id uuid not null,
+        created_at timestamptz(3) not null,
+        digest text not null,
+        hash text not null,
+        primary key (tenant_id, seq)
+      );
+      create unique index audit_seals_entry on audit_seals (entry_id);
+
+      create table audit_heads (
+        tenant_id text collate "C" primary key,
+        seq bigint not null,
+        entry_id uuid not null,
+        hash text not null
+      );
+      create table audit_checkpoints (
+        tenant_id text collate "C" primary key,
+        seq bigint not null,
+        hash text not null,
+        mac text not null
+      );
+      create table audit_state (
+        is_only boolean primary key default true check (is_only),
+        secret text not null,
+        kept_from timestamptz(3),
+        mac text
+      );
     `,
   },
 ]

@@ -1,7 +1,7 @@
 /** What a courier is given. */
 import type { Egress } from '../../kernel/egress.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { Claimed, Settled, Settlement } from './queue.ts'
+import type { Claimed, DeliveryQueue, Settled, Settlement } from './queue.ts'
 
 export interface CourierOptions {
   /** Requests on their way at once. */
@@ -20,6 +20,7 @@ export interface CourierOptions {
 /** What the courier asks and tells whoever has it. */
 export interface CourierPart {
   readonly kernel: Kernel
+  readonly queue: DeliveryQueue
   readonly egress: Egress
   secretsOf(delivery: Claimed): readonly string[]
   /** After it is settled, and is so for good. */

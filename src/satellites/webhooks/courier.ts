@@ -17,7 +17,7 @@ import { verdictOn } from './delivery.ts'
 import { CHANNEL } from './functions.ts'
 import { Hold } from './hold.ts'
 import { loaded } from './loading.ts'
-import { type Claimed, DeliveryQueue, type Head, lanesOf, type Offer, type Turns } from './queue.ts'
+import { type Claimed, type DeliveryQueue, type Head, lanesOf, type Offer, type Turns } from './queue.ts'
 import { send } from './sending.ts'
 import { Settler } from './settler.ts'
 
@@ -63,8 +63,7 @@ export class Courier {
   constructor(part: CourierPart, options: CourierOptions) {
     this.#part = part
     this.#options = options
-    const { database, clock } = part.kernel
-    this.#queue = new DeliveryQueue(database, clock)
+    this.#queue = part.queue
     const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
     this.#leaseMs = withinMs + MARGIN_MS
     this.#settler = new Settler(this.#queue, { log: part.kernel.log, withinMs, signal: this.#giveUp.signal })
@@ -250,7 +249,7 @@ export class Courier {
       const startedMs = kernel.clock.now().getTime()
       const { timeoutMs, listener, maxAttempts } = this.#options
       const wish = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
-      const exchange = await send(this.#part, this.#queue, delivery, wish).finally(() => {
+      const exchange = await send(this.#part, delivery, wish).finally(() => {
         this.#sending -= 1
         if (delivery.isFailing) this.#sendingFailing -= 1
         this.#begin()

@@ -125,7 +125,11 @@ export const part: Part = {
       line: ['{id}', '--since', '5'],
       isEndless: true,
     },
-    'tenant:webhooks:listen': { line: ['{id}', '--forward', '{receiver}'], isEndless: true },
+    'tenant:webhooks:listen': {
+      line: ['{id}', '--forward', '{receiver}'],
+      isEndless: true,
+      json: { meanwhile: ['POST /tenants/{id}/dispatch {"event":"invoice.paid","payload":{"total":12}}'] },
+    },
   },
   jobs: {
     DeliverWebhooks: { data: {} },

@@ -6,6 +6,7 @@
  * The body is serialised here, once; these bytes are what is sent, at every attempt.
  */
 import { z } from 'zod'
+import type { Database } from '../../kernel/database.ts'
 import { invalid } from '../../kernel/errors.ts'
 import type { EventType } from '../../kernel/events.ts'
 import { Gathering } from '../../kernel/gathering.ts'
@@ -66,16 +67,19 @@ export interface Sender {
 
 export class Dispatch {
   readonly #kernel: Kernel
+  /** Connections for what goes by itself. */
+  readonly #own: Database
   readonly #sender: Sender
   readonly #together: Gathering<Message, Dispatched>
 
-  constructor(kernel: Kernel, sender: Sender) {
+  constructor(kernel: Kernel, own: Database, sender: Sender) {
     this.#kernel = kernel
+    this.#own = own
     this.#sender = sender
-    this.#together = new Gathering<Message, Dispatched>(
-      (messages) => kernel.database.outside(() => this.#insertAndSend(messages)),
-      { most: MOST_AT_ONCE, weight: { of: ({ body }) => body.length, most: MOST_BYTES_AT_ONCE } },
-    )
+    this.#together = new Gathering<Message, Dispatched>((messages) => this.#insertAndSend(messages), {
+      most: MOST_AT_ONCE,
+      weight: { of: ({ body }) => body.length, most: MOST_BYTES_AT_ONCE },
+    })
   }
 
   /** Answers the ids of its deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when the tenant is deleted, or a 400. */
@@ -123,29 +127,29 @@ export class Dispatch {
   async #send(message: Message): Promise<Dispatched> {
     const { database } = this.#kernel
     if (!database.inTransaction) return this.#together.add(message)
-    const { dispatched } = await this.#insert([message], undefined)
+    const { dispatched } = await this.#insert(database, [message], undefined)
     database.afterCommit(() => this.#sender.wake())
     return dispatched[0] as Dispatched
   }
 
   async #insertAndSend(messages: readonly Message[]): Promise<Dispatched[]> {
     const offer = this.#sender.offer()
-    const { dispatched, taken, isLeft } = await this.#insert(messages, offer).catch((error) => {
+    const { dispatched, taken, isNews } = await this.#insert(this.#own, messages, offer).catch((error) => {
       if (offer) this.#sender.take(offer, [])
       throw error
     })
     if (offer) this.#sender.take(offer, taken)
-    if (isLeft) this.#sender.wake()
+    if (isNews) this.#sender.wake()
     return dispatched
   }
 
-  async #insert(messages: readonly Message[], offer: Offer | undefined) {
-    const { database, clock } = this.#kernel
+  async #insert(database: Database, messages: readonly Message[], offer: Offer | undefined) {
+    const { clock } = this.#kernel
     const { rows } = await database.sql(
       {
         name: 'dispatch-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select place, refused, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
+        text: `select place, refused, id, is_taken, is_news, webhook_id, lane, url, secret, previous_secret, previous_until
           from multitenancy.dispatch_webhooks(
           $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14)`,
       },
@@ -168,7 +172,7 @@ export class Dispatch {
     )
     const dispatched = messages.map(() => ({ refused: null as string | null, deliveries: [] as string[] }))
     const taken: Claimed[] = []
-    let isLeft = false
+    let isNews = false
     for (const row of rows) {
       const of = dispatched[row.place - 1]
       const message = messages[row.place - 1]
@@ -179,9 +183,9 @@ export class Dispatch {
       }
       of.deliveries.push(row.id)
       if (row.is_taken && offer) taken.push(takenOf(row, message, offer.claim))
-      else isLeft = true
+      else isNews ||= row.is_news
     }
-    return { dispatched, taken, isLeft }
+    return { dispatched, taken, isNews }
   }
 }
 

@@ -77,7 +77,8 @@ async function* examineSubscriptions({ inspection }: Webhooks): AsyncIterable<Fi
           severity: 'info',
           code: 'webhooks.old-key',
           message: `${secrets(count)} sealed under a former application key`,
-          remedy: 'Keep that one among TENANTRY_OLD_APP_KEYS until they have been rotated.',
+          remedy:
+            'tenantry tenant:secrets:reencrypt seals them anew; until then keep that key among TENANTRY_OLD_APP_KEYS.',
         }
       : {
           severity: 'error',

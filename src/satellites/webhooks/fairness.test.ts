@@ -6,7 +6,7 @@ import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { type Claim, type ClaimWish, DeliveryQueue, type Sent, type Settlement, type Turns } from './queue.ts'
 import { NOBODY } from './tables.ts'
-import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { openWebhooks, subscriptionRows, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import type { WorkerOptions } from './worker-process.fixture.ts'
 
 const LOUD = 100_000
@@ -22,26 +22,9 @@ let turns: Turns
 
 const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
 
-/** Subscriptions of a tenant that is made if need be, or with null of the host. */
-async function subscriptions(owner: string | null, count: number): Promise<string[]> {
-  await tenant(owner)
-  const rows = await sql(
-    `insert into multitenancy.webhook_subscriptions (id, tenant_id, url, events, enabled, secret, created_at, updated_at)
-     select gen_random_uuid(), $1, 'https://example.com/', '{none}', true, '', now(), now() from generate_series(1, $2)
-     returning id`,
-    [owner, count],
-  )
-  return rows.map(({ id }) => id)
-}
+const subscriptions = (owner: string | null, count: number) => subscriptionRows(tenancy, owner, count)
 
-async function tenant(id: string | null): Promise<void> {
-  await sql(
-    `insert into multitenancy.tenants (id, name, status, metadata, domains, locator, isolation, placement, created_at, updated_at)
-     select $1::text, 'Loud or not', 'active', '{}', '{}', 'of_' || $1, 'schema-pg', 'main', now(), now()
-     where $1 is not null on conflict do nothing`,
-    [id],
-  )
-}
+const tenant = (id: string) => subscriptions(id, 0)
 
 interface Waiting {
   readonly of: string

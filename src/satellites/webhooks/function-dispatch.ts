@@ -2,6 +2,10 @@
  * Dispatching. What is dispatched outside of a transaction, by a process that sends and has room, is claimed by it in the same
  * statement: it is written once less, and need not be looked for. Only where nothing waits for the same subscription already, and
  * it does not fail; within the same bounds, and only if nobody else is claiming: else it waits in its place like anything else.
+ *
+ * Everybody is told of what is left when nothing waited for the same subscription before: for what did, they were told, and go on
+ * until they have it, or remember that it is full. Who could not see whether somebody is claiming just now (`is_news`) looks for
+ * itself. In a transaction nothing is known of what will wait when it commits, so that everybody is told.
  */
 import { CHANNEL, CLAIM_LOCK, PLANS } from './function-settings.ts'
 
@@ -11,18 +15,15 @@ create function dispatch_webhooks(
   created double precision[], kinds text[], only_for uuid[],
   claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
 returns table (
-  place bigint, refused text, id uuid, is_taken boolean, webhook_id uuid, lane text,
+  place bigint, refused text, id uuid, is_taken boolean, is_news boolean, webhook_id uuid, lane text,
   url text, secret text, previous_secret text, previous_until timestamptz)
 language plpgsql ${PLANS} as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
-  busy jsonb;
-begin
   -- Whoever else is claiming takes what is left ready.
-  if wanted > 0 and pg_try_advisory_xact_lock(${CLAIM_LOCK}) then
-    busy := webhooks_on_their_way(now_at);
-  end if;
+  is_alone boolean := wanted > 0 and pg_try_advisory_xact_lock(${CLAIM_LOCK});
+begin
   return query
   with asked as (
     select a.*, t.status, t.purged_at
@@ -44,21 +45,26 @@ begin
         and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
-  ), lanes as (
-    select lane, webhook_id,
-      per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0) as free_of_lane,
-      per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
-    from (select distinct lane, webhook_id from matched
-      where busy is not null and listening_until is null and failing_since is null) all_lanes
-    -- Those who wait already come first.
-    where not exists (select from webhook_deliveries d
-      where d.is_ready and d.lane = all_lanes.lane and d.webhook_id = all_lanes.webhook_id)
+  ), sent as materialized (
+    select lane, webhook_id, count(*)::int as n from webhook_deliveries
+    where is_alone and state = 'delivering' and not is_ready and due_at > now_at group by 1, 2
+  ), lanes as materialized (
+    select lane, webhook_id, has_waiting, is_alone and is_sound and not has_waiting as is_open,
+      per_tenant - coalesce((select sum(n) from sent where lane = those.lane), 0) as free_of_lane,
+      per_webhook - coalesce((select sum(n) from sent where webhook_id = those.webhook_id), 0) as free_of_webhook
+    from (
+      select lane, webhook_id, bool_and(listening_until is null and failing_since is null) as is_sound
+      from matched group by 1, 2
+    ) those cross join lateral (
+      select exists (select from webhook_deliveries d
+        where d.is_ready and d.lane = those.lane and d.webhook_id = those.webhook_id) as has_waiting offset 0
+    ) present
   ), judged as (
-    select m.*, coalesce(
-      row_number() over (order by place, webhook_id) <= wanted
+    select m.*, has_waiting, is_open
+      and row_number() over (order by place, webhook_id) <= wanted
       and row_number() over (partition by lane order by place, webhook_id) <= free_of_lane
-      and row_number() over (partition by webhook_id order by place) <= free_of_webhook, false) as is_taken
-    from matched m left join lanes using (lane, webhook_id)
+      and row_number() over (partition by webhook_id order by place) <= free_of_webhook as is_taken
+    from matched m join lanes using (lane, webhook_id)
   ), message as (
     insert into webhook_messages (id, tenant_id, event, body, created_at)
     select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
@@ -70,13 +76,13 @@ begin
       case when is_taken then claim_id end, created_at
     from judged
   ), told as (
-    select pg_notify('${CHANNEL}', '') from judged where not is_taken limit 1
+    select pg_notify('${CHANNEL}', '') from judged where not is_taken and (wanted = 0 or not has_waiting) limit 1
   )
   select place, case when status is null or purged_at is not null then 'none' else status end,
-    null::uuid, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
+    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
   from asked where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
+  select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until
   from judged left join told on true;
 end $$;
 `

@@ -50,8 +50,10 @@ begin
   changed := array(select s.id from webhook_subscriptions s
     where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
     for no key update skip locked);
-  update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
-  where s.id = any(changed);
+  if cardinality(changed) > 0 then
+    update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
+    where s.id = any(changed);
+  end if;
 
   -- But for what was settled before by this very claim, whose answer was lost.
   if count_settled < cardinality(ids) then
@@ -59,8 +61,11 @@ begin
       select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));
   end if;
 
-  return query
-  select others, array_agg(s.id), array_agg(s.failing_since)
-  from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
+  if cardinality(failing) = 0 then
+    return query values (others, null::uuid[], null::timestamptz[]);
+  else
+    return query select others, array_agg(s.id), array_agg(s.failing_since)
+    from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
+  end if;
 end $$;
 `

@@ -8,6 +8,7 @@ import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './events.ts'
 import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
 import { Options, type WebhooksOptions, withDefaults } from './options.ts'
+import { bindingOf } from './subscriptions.ts'
 import { tables } from './tables.ts'
 import { Webhooks } from './webhooks.ts'
 
@@ -24,6 +25,12 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     summary: 'Events of tenants, sent to whoever subscribed: signed, retried, each attempt kept, replayed on demand',
     tables,
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],
+    sealed: ['secret', 'previous_secret'].map((column) => ({
+      table: 'webhook_subscriptions',
+      key: 'id',
+      column,
+      binding: bindingOf,
+    })),
     service: (kernel) => new Webhooks(kernel, settings),
     operations,
     commands,

@@ -11,7 +11,7 @@ export const Options = z.strictObject({
   bridge: z.boolean().default(true),
   /** Requests that one process has on their way at once. */
   concurrency: z.int().min(1).max(10_000).default(128),
-  /** Deliveries that one process holds at once; default four times `concurrency`. */
+  /** Deliveries that one process holds at once; default eight times `concurrency`: what is dispatched here and finds no place is written twice. */
   claim: z.int().min(1).max(10_000).optional(),
   /** On their way to one subscription at once, over all processes. */
   perSubscription: z.int().min(1).max(10_000).default(16),
@@ -27,6 +27,6 @@ export interface Options extends z.output<typeof Options> {
 
 export const withDefaults = (options: z.output<typeof Options>): Options => ({
   ...options,
-  claim: options.claim ?? options.concurrency * 4,
+  claim: options.claim ?? options.concurrency * 8,
   perTenant: options.perTenant ?? Math.max(1, Math.ceil(options.concurrency / 4)),
 })

@@ -1,6 +1,6 @@
 /** Sends a delivery once. */
 import type { CourierOptions, CourierPart } from './courier-part.ts'
-import type { Claimed, DeliveryQueue } from './queue.ts'
+import type { Claimed } from './queue.ts'
 import { type Exchange, exchangeOf, notSent, requestFor } from './request.ts'
 
 /** For somebody to give this process the key that it lacks, or for another process that has it. */
@@ -8,8 +8,7 @@ const PUT_OFF_MS = 60_000
 
 /** What came of it; undefined when it could not be signed here, and is put off. */
 export async function send(
-  { kernel, egress, secretsOf }: CourierPart,
-  queue: DeliveryQueue,
+  { kernel, queue, egress, secretsOf }: CourierPart,
   delivery: Claimed,
   {
     timeoutMs,

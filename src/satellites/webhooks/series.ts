@@ -12,6 +12,7 @@ export class WebhookSeries {
 
   constructor() {
     for (const outcome of OUTCOMES) this.#attempts.add({ outcome }, 0)
+    this.#seconds.begin('', {})
   }
 
   /** @param seconds since it was dispatched */

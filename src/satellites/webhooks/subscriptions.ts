@@ -267,7 +267,7 @@ export type SealedSecrets = Pick<SubscriptionRow, 'id' | 'secret' | 'previousSec
 export const actionOf = (owner: Owner, action: string): string =>
   owner === null ? `host${action.charAt(0).toUpperCase()}${action.slice(1)}` : action
 
-const bindingOf = (webhookId: string): string => `webhook ${webhookId}`
+export const bindingOf = (webhookId: string): string => `webhook ${webhookId}`
 
 const pick = <Member extends keyof SubscriptionRow>(row: SubscriptionRow, members: readonly Member[]) =>
   Object.fromEntries(members.map((member) => [member, row[member]])) as Pick<SubscriptionRow, Member>

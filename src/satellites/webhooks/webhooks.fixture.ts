@@ -31,3 +31,26 @@ export async function anyTenant(tenancy: WebhooksTenancy): Promise<string> {
   const { id } = await installed(tenancy, { id: `tenant-${count}`, name: `Tenant ${count}` })
   return id
 }
+
+/** Subscriptions of a tenant that is made if need be, or with null of the host: rows alone, as nobody works here who would install it. */
+export async function subscriptionRows(
+  tenancy: WebhooksTenancy,
+  owner: string | null,
+  many: number,
+  event: '*' | 'none' = 'none',
+): Promise<string[]> {
+  const { database } = tenancy.kernel
+  await database.sql(
+    `insert into multitenancy.tenants (id, name, status, metadata, domains, locator, isolation, placement, created_at, updated_at)
+     select $1::text, 'Loud or not', 'active', '{}', '{}', 'of_' || $1, 'schema-pg', 'main', now(), now()
+     where $1 is not null on conflict do nothing`,
+    [owner],
+  )
+  const { rows } = await database.sql(
+    `insert into multitenancy.webhook_subscriptions (id, tenant_id, url, events, enabled, secret, created_at, updated_at)
+     select gen_random_uuid(), $1, 'https://example.com/', array[$3], true, '', now(), now() from generate_series(1, $2)
+     returning id`,
+    [owner, many, event],
+  )
+  return rows.map(({ id }) => id)
+}

@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
 import { recordChange } from '../../kernel/changes.ts'
-import { isDatabaseUnavailable } from '../../kernel/database.ts'
+import { type Database, isDatabaseUnavailable } from '../../kernel/database.ts'
 import type { EventType } from '../../kernel/events.ts'
 import type { QueueCounts } from '../../kernel/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -43,6 +43,8 @@ import { type TailedAttempt, type TailWish, tail } from './tail.ts'
 const DAY_MS = 86_400_000
 /** With nothing but failures for so long a subscription is disabled. */
 const FAILING_FOR_MS = 5 * DAY_MS
+/** To the database, for dispatching, claiming and settling, each of which is one statement at a time. */
+const OWN_CONNECTIONS = 3
 const SECRETS_KEPT = 1_000
 const TEST_EVENT = 'webhook.test'
 
@@ -56,7 +58,8 @@ export class Webhooks {
   readonly #subscriptions: Subscriptions
   readonly #deliveries: Deliveries
   readonly #dispatch: Dispatch
-  readonly #queue: DeliveryQueue
+  /** Its connections keep their plans, and wait for nobody's transactions. */
+  readonly #own: Database
   readonly #courier: Courier
   /** What follows from deliveries that have failed. */
   readonly #following = new Set<Promise<void>>()
@@ -76,8 +79,8 @@ export class Webhooks {
     this.#subscriptions = new Subscriptions(kernel)
     this.inspection = new Inspection(kernel, this.#subscriptions, this.partitions, options.retentionDays)
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options.maxAttempts, wake)
-    this.#dispatch = new Dispatch(kernel, sender)
-    this.#queue = new DeliveryQueue(kernel.database, kernel.clock)
+    this.#own = kernel.database.apart(OWN_CONNECTIONS)
+    this.#dispatch = new Dispatch(kernel, this.#own, sender)
     this.#courier = this.courier(kernel.egress)
   }
 
@@ -211,7 +214,7 @@ export class Webhooks {
   }
 
   queues(tenantId?: string): Promise<QueueCounts[]> {
-    return this.#queue.counts(tenantId)
+    return new DeliveryQueue(this.#kernel.database, this.#kernel.clock).counts(tenantId)
   }
 
   /** Removes what a purged tenant had; what the host's own subscriptions hear of it is the host's. */
@@ -227,6 +230,7 @@ export class Webhooks {
     return new Courier(
       {
         kernel: this.#kernel,
+        queue: new DeliveryQueue(this.#own, this.#kernel.clock),
         egress,
         secretsOf: (delivery) => this.#secretsOf(delivery),
         settled: listener?.heard ?? ((settlement, outcome) => this.#settled(settlement, outcome)),

@@ -2,6 +2,7 @@
 import { rm, stat, writeFile } from 'node:fs/promises'
 import { type CommandInput, command, type Option } from '../../kernel/commands.ts'
 import { DependencyUnavailable, invalid } from '../../kernel/errors.ts'
+import { meter, paceText } from '../../kernel/pace.ts'
 import { Page } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { BackupIncompatible } from '../copy.ts'
@@ -150,11 +151,15 @@ export const transferCommands = [
       { flags: '--undo', summary: 'back to what it left last; what was written since stays behind' },
       detach,
     ],
-    run: async ({ transfers }, input) => {
+    run: async (tenants, input) => {
+      const { transfers } = tenants
       const { undo = false, isolation, placement } = input.options
       const { id = '' } = input.args
-      const question = `Take ${id} back to the storage it left last, without what was written since?`
-      if (undo && !(await input.terminal.confirm(question))) return
+      const { isolation: driver, placement: server } = await tenants.get(id)
+      const question = undo
+        ? `Take ${id} back to the storage it left last, without what was written since?`
+        : `Move ${id} from ${driver} on ${server} to ${isolation ?? driver} on ${placement ?? server}? It is in maintenance meanwhile.`
+      if (!(await input.terminal.confirm(question))) return
       await shown(transfers, (await transfers.move(id, { undo, isolation, placement })).transfer, input)
     },
   }),
@@ -238,8 +243,11 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
   if (options.dryRun) return terminal.table(steps.map(planned))
   const done: Record<string, unknown>[] = []
   const failures: unknown[] = []
-  const carryOut = async (step: DueStep, index: number) => {
-    terminal.progress(`${index + 1} of ${steps.length}: ${step.what} a backup of ${step.tenantId}`)
+  const look = meter()
+  let finished = 0
+  const carryOut = async (step: DueStep) => {
+    const pace = paceText(look(finished, steps.length))
+    terminal.progress(`${finished} of ${steps.length}${pace}: ${step.what} a backup of ${step.tenantId}`)
     try {
       const backupId = await transfers.carryOut(step)
       if (backupId === undefined) return
@@ -251,6 +259,8 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
     } catch (error) {
       failures.push(error)
       done.push({ ...planned(step), error: error instanceof Error ? error.message : String(error) })
+    } finally {
+      finished++
     }
   }
   await inLanes(steps, options.concurrency, carryOut, signal)

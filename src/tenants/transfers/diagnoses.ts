@@ -3,7 +3,7 @@ import { type Diagnosis, type Examination, type Finding, notExamined } from '../
 import { TenancyError } from '../../kernel/errors.ts'
 import { plainWords } from '../../kernel/health.ts'
 import type { Tenants } from '../index.ts'
-import type { MissingArchive } from './state.ts'
+import type { MissingArchive, TroubledBackups } from './state.ts'
 
 export const transferDiagnoses: readonly Diagnosis<Tenants>[] = [
   {
@@ -32,17 +32,7 @@ async function* examineTransfers({ transfers }: Tenants): AsyncIterable<Finding>
 }
 
 async function* examineBackups({ transfers: { state } }: Tenants, { log }: Examination): AsyncIterable<Finding> {
-  for await (const { tenantId, everyHours, last } of state.stale()) {
-    yield {
-      severity: 'warn',
-      code: 'backups.stale',
-      message: `"${tenantId}" is to be backed up every ${everyHours} h, and was ${
-        last ? `last on ${last.toISOString()}` : 'never'
-      }`,
-      remedy: `See why, and make one: tenantry tenant:transfer:list ${tenantId}; tenantry tenant:backup ${tenantId}`,
-      tenantId,
-    }
-  }
+  for await (const troubled of state.troubled()) yield notBackedUp(troubled)
   const unreachable = await state.unreachable()
   if (unreachable > 0) {
     yield {
@@ -87,6 +77,21 @@ async function* examineBackups({ transfers: { state } }: Tenants, { log }: Exami
     }
   } catch (error) {
     yield notExamined('Where the backups are kept', error, log)
+  }
+}
+
+function notBackedUp({ tenantId, everyHours, last, isStale, failed, failureCode }: TroubledBackups): Finding {
+  const why = failureCode === null ? '' : ` (${failureCode})`
+  const failures = `${failed === 1 ? 'the last attempt has' : `the last ${failed} attempts have`} failed${why}`
+  const done = last ? `was last on ${last.toISOString()}` : 'never was'
+  return {
+    severity: 'warn',
+    code: isStale ? 'backups.stale' : 'backups.failing',
+    message: isStale
+      ? `"${tenantId}" is to be backed up every ${everyHours} h, and ${done}${failed > 0 ? `: ${failures}` : ''}`
+      : `the backups of "${tenantId}" fail: ${failures}; it ${done}`,
+    remedy: `See why, and make one: tenantry tenant:transfer:list ${tenantId}; tenantry tenant:backup ${tenantId}`,
+    tenantId,
   }
 }
 

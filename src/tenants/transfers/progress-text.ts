@@ -1,4 +1,5 @@
-/** How far a transfer is, in one line. */
+/** How far a transfer is, in one line: when it will be done comes first, as a narrow terminal cuts off the end. */
+import { duration, number, size } from '../../kernel/quantities.ts'
 import type { Phase, Transfer } from './transfer.ts'
 
 const DOING: Readonly<Record<Phase, string>> = {
@@ -14,10 +15,7 @@ const DOING: Readonly<Record<Phase, string>> = {
   done: 'done',
 }
 
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB']
-const SOON_SECONDS = 90
-
-/** `copying: 2 of 5 tables, 1,200,000 of about 2,000,000 rows, 120 MB, about 20 s left` */
+/** `copying, about 20 s left: 2 of 5 tables, 1,200,000 of about 2,000,000 rows, 120 MB, 4.0 MB a second` */
 export function progressText({ phase, progress, startedAt }: Transfer, now: Date): string {
   const { tables, rows, bytes, estimate } = progress
   if (!estimate) return DOING[phase]
@@ -25,22 +23,9 @@ export function progressText({ phase, progress, startedAt }: Transfer, now: Date
   const isCopying = phase === 'loading' || phase === 'writing'
   const expected = estimate.rows !== null && estimate.rows > rows ? ` of about ${number(estimate.rows)}` : ''
   parts.push(`${number(rows)}${isCopying ? expected : ''} rows`, size(bytes))
-  if (isCopying && startedAt && expected && rows > 0 && estimate.rows !== null) {
-    const seconds = (now.getTime() - Date.parse(startedAt)) / 1_000
-    parts.push(`about ${duration((seconds / rows) * (estimate.rows - rows))} left`)
-  }
-  return `${DOING[phase]}: ${parts.join(', ')}`
-}
-
-export const number = (value: number): string => Math.round(value).toLocaleString('en-US')
-
-export function size(bytes: number): string {
-  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), UNITS.length - 1)
-  const value = bytes / 1_000 ** power
-  return `${value >= 100 || power === 0 ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`
-}
-
-function duration(seconds: number): string {
-  if (seconds < SOON_SECONDS) return `${Math.max(1, Math.round(seconds))} s`
-  return `${Math.round(seconds / 60)} min`
+  const seconds = startedAt && isCopying ? (now.getTime() - Date.parse(startedAt)) / 1_000 : 0
+  if (seconds >= 1 && bytes > 0) parts.push(`${size(bytes / seconds)} a second`)
+  const isForeseen = seconds > 0 && expected && rows > 0
+  const left = isForeseen ? `, about ${duration((seconds / rows) * ((estimate.rows ?? 0) - rows))} left` : ''
+  return `${DOING[phase]}${left}: ${parts.join(', ')}`
 }

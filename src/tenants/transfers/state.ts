@@ -19,11 +19,17 @@ export interface StuckTransfer {
   readonly since: Date
 }
 
-export interface StaleTenant {
+/** A tenant whose backups are not made as they should be. */
+export interface TroubledBackups {
   readonly tenantId: string
   readonly everyHours: number
   /** Of the last backup that is complete. */
   readonly last: Date | null
+  /** Whether that is older than it should be. */
+  readonly isStale: boolean
+  /** Those that have failed since, and the code of the newest failure. */
+  readonly failed: number
+  readonly failureCode: string | null
 }
 
 /** A file that is no backup's archive. */
@@ -58,20 +64,24 @@ export class TransferState {
     return rows
   }
 
-  /** Tenants whose last complete backup is older than it should be. */
-  async *stale(): AsyncIterable<StaleTenant> {
+  /** Tenants whose last complete backup is older than it should be, or whose last attempts at one have failed. */
+  async *troubled(): AsyncIterable<TroubledBackups> {
     const { kernel } = this.#parts
     const { plans, settings } = this.#run
+    const byTenant = async <Row>(text: string, ids: readonly string[]) =>
+      new Map((await kernel.database.sql(text, [ids])).rows.map(({ id, ...row }) => [id as string, row as Row]))
     for await (const rows of installedTenants(kernel.database)) {
       const ids = rows.map(({ id }) => id)
-      const last = new Map((await kernel.database.sql(LAST_COMPLETE, [ids])).rows.map(({ id, at }) => [id, at as Date]))
+      const last = await byTenant<{ at: Date }>(LAST_COMPLETE, ids)
+      const failures = await byTenant<{ count: number; code: string | null }>(FAILED_SINCE, ids)
       for (const row of rows) {
         const { everyHours } = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
         if (everyHours === undefined) continue
         const before = kernel.clock.now().getTime() - everyHours * LATE * HOUR_MS
-        const of = last.get(row.id) ?? null
-        const since = of ?? row.activatedAt ?? row.createdAt
-        if (since.getTime() < before) yield { tenantId: row.id, everyHours, last: of }
+        const of = last.get(row.id)?.at ?? null
+        const isStale = (of ?? row.activatedAt ?? row.createdAt).getTime() < before
+        const { count: failed = 0, code: failureCode = null } = failures.get(row.id) ?? {}
+        if (isStale || failed > 0) yield { tenantId: row.id, everyHours, last: of, isStale, failed, failureCode }
       }
     }
   }
@@ -142,6 +152,16 @@ export class TransferState {
 const LAST_COMPLETE = `
   select tenant_id as id, max(created_at) as at from multitenancy.backups
   where tenant_id = any ($1) and completed_at is not null and deleted_at is null group by tenant_id`
+
+/** Of one tenant one is made at a time, so that they end in the order in which they were asked for. */
+const FAILED_SINCE = `
+  select backup.tenant_id as id, count(*) as count,
+    (array_agg(transfer.failure->>'code' order by backup.created_at desc, backup.id desc))[1] as code
+  from multitenancy.backups backup join multitenancy.transfers transfer on transfer.id = backup.id
+  left join (${LAST_COMPLETE}) complete on complete.id = backup.tenant_id
+  where backup.tenant_id = any ($1) and transfer.state = 'failed' and backup.deleted_at is null
+    and backup.created_at > coalesce(complete.at, '-infinity')
+  group by backup.tenant_id`
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 /** Those of before the files were listed. */

@@ -1,0 +1,77 @@
+/** What is read of sessions, by an owner that may not look into those of others. */
+import pg from 'pg'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { proofMigrations } from '../../testing/isolation-subject.ts'
+import { createInstallation, type Installation, provisioned } from './installation.fixture.ts'
+import { schemaPg } from './schema-pg.ts'
+
+const owner = `owner_${Math.random().toString(36).slice(2, 10)}`
+let server: pg.Client
+let installation: Installation
+
+beforeAll(async () => {
+  server = new pg.Client({ connectionString: inject('postgresUrl') })
+  await server.connect()
+  await server.query(`create role ${owner} login password 'p' createrole`)
+  installation = await createInstallation(inject('postgresUrl'), {
+    ownerUrl: (url) => Object.assign(new URL(url), { username: owner, password: 'p' }).href,
+    driver: () => schemaPg(),
+    migrations: proofMigrations('postgres'),
+  })
+  await server.query(`grant create on database ${new URL(installation.url).pathname.slice(1)} to ${owner}`)
+})
+afterAll(async () => {
+  await installation?.end()
+  await server.query(`drop role ${owner}`)
+  await server.end()
+})
+
+test('the sessions of the owner and of the login are told, nobody else’s, and texts only when they are asked for', async () => {
+  const placement = await installation.prepare()
+  const driver = await installation.open(placement)
+  const { pool } = await provisioned(driver, 'acme')
+  const [ofTenant, ofOwner, ofHost] = [
+    await pool.connect(),
+    new pg.Client({ connectionString: placement.url, application_name: 'a console' }),
+    new pg.Client({ connectionString: installation.url, application_name: 'somebody else' }),
+  ]
+  try {
+    await ofOwner.connect()
+    await ofHost.connect()
+    await ofTenant.query('begin')
+    await ofTenant.query(`select   'of the tenant'`)
+    await ofOwner.query(`begin; select '${'x'.repeat(300)}'`)
+    await ofHost.query('begin')
+    const read = async (showsSql: boolean) => {
+      const { sessions = [] } = (await driver.activity?.('main', { longMs: 0, showsSql })) ?? {}
+      return sessions
+        .filter(({ state }) => state !== 'active')
+        .map(({ role, application, database, state, sql, isUpkeep }) => ({
+          role,
+          application,
+          database,
+          state,
+          sql,
+          isUpkeep,
+        }))
+    }
+    const state = 'idle in transaction'
+    const login = decodeURIComponent(new URL(placement.tenantUrl).username)
+    const tenants = { role: login, application: 'tenantry tenants', database: null, state, isUpkeep: false }
+    const console = { role: owner, application: 'a console', database: null, state, isUpkeep: false }
+    expect(await read(false)).toEqual([
+      { ...tenants, sql: null },
+      { ...console, sql: null },
+    ])
+    expect(await read(true)).toEqual([
+      { ...tenants, sql: "select 'of the tenant'" },
+      { ...console, sql: `begin; select '${'x'.repeat(300)}'`.slice(0, 200) },
+    ])
+    expect(await driver.activity?.('main', { longMs: 60_000, showsSql: true })).toMatchObject({ sessions: [] })
+    await ofTenant.query('rollback')
+  } finally {
+    ofTenant.release(true)
+    await ofOwner.end()
+    await ofHost.end()
+  }
+})

@@ -1,0 +1,55 @@
+/** What is not as it should be in pg-boss's tables, for the doctor, by the database's clock. */
+import type { Database } from '../../kernel/database.ts'
+import type { Backlog, QueueState } from '../../kernel/jobs.ts'
+
+/** A worker says every few seconds that it is there, and any process takes up within ten what it leaves. */
+const SILENT_SECONDS = 120
+
+export interface QueueStateOptions {
+  readonly schema: string
+  /** Of queues that are ours. */
+  readonly prefix: string
+  readonly deadLetter: string
+  readonly lateMs: number
+}
+
+export async function readQueueState(
+  database: Database,
+  { schema, prefix, deadLetter, lateMs }: QueueStateOptions,
+): Promise<QueueState> {
+  const table = `${schema}.job`
+  const [queues, dead] = await Promise.all([
+    database.sql(
+      `select name as queue,
+         count(*) filter (where ${LATE}) as late, min(start_after) filter (where ${LATE}) as "lateSince",
+         count(*) filter (where ${SILENT}) as silent, min(heartbeat_on) filter (where ${SILENT}) as "silentSince",
+         bool_or(started_on > now() - $3 * interval '1 millisecond' or (state = 'active' and not ${SILENT})) as "isWorkedOn"
+       from ${table} where starts_with(name, $1) and name <> $2 group by name order by name`,
+      [prefix, deadLetter, lateMs, SILENT_SECONDS],
+    ),
+    database.sql(
+      `select coalesce(source_name, name) as queue, count(*) as count, min(created_on) as since, max(created_on) as last
+       from ${table} where name = $1 and state = 'created' group by 1 order by 1`,
+      [deadLetter],
+    ),
+  ])
+  const { rows } = queues
+  return {
+    waiting: rows
+      .filter(({ late }) => late > 0)
+      .map(({ queue, late, lateSince, isWorkedOn }) => ({
+        queue,
+        count: late,
+        since: lateSince,
+        isWorkedOn: isWorkedOn ?? false,
+      })),
+    isWorking: rows.some(({ isWorkedOn }) => isWorkedOn),
+    silent: rows
+      .filter(({ silent }) => silent > 0)
+      .map(({ queue, silent, silentSince }): Backlog => ({ queue, count: silent, since: silentSince })),
+    deadLetters: dead.rows,
+  }
+}
+
+const LATE = `(state < 'active' and not blocked and start_after < now() - $3 * interval '1 millisecond')`
+const SILENT = `(state = 'active' and heartbeat_on is not null and heartbeat_on < now() - $4 * interval '1 second')`

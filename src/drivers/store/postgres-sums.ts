@@ -1,0 +1,132 @@
+/**
+ * Sums in PostgreSQL: a batch is one statement, which notes the batch's number and adds, both or neither. A statement that had no answer
+ * in time may still be under way: the same batch again waits for it at the row of its source, and finds what came of it.
+ *
+ * Rows are added to in one order everywhere, so that no two batches wait for one another.
+ */
+import { type Prepared, SCHEMA, type SqlResult } from '../../kernel/database.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { inTime } from '../../kernel/in-time.ts'
+import {
+  checkBatch,
+  checkDay,
+  checkReading,
+  MAX_SUM,
+  SUM_TTL_SECONDS,
+  type Sum,
+  type SumBatch,
+  type SumOfDay,
+  type Sums,
+} from '../../kernel/sums.ts'
+import { NOW } from './postgres-counters.ts'
+
+const ADDITIONS_AT_ONCE = 1_000
+const SUMS_PER_PAGE = 2_000
+const ADDS_PER_SWEEP = 100
+const TABLE = `${SCHEMA}.store_sums`
+const SOURCES = `${SCHEMA}.store_sum_sources`
+
+const ADD: Prepared = {
+  name: 'tenantry add_sums',
+  text: `
+    with first as (
+      insert into ${SOURCES} as kept (source, number, seen_at) values ($2, $3, ${NOW})
+      on conflict (source) do update set number = excluded.number, seen_at = excluded.seen_at
+        where kept.number < excluded.number
+      returning true)
+    insert into ${TABLE} as kept (day, tenant_id, name, sum)
+    select $4::date, tenant_id, name, least(sum(amount), ${MAX_SUM})
+    from unnest($5::text[], $6::text[], $7::bigint[]) as added (tenant_id, name, amount)
+    where exists (select from first)
+    group by tenant_id, name order by tenant_id collate "C", name collate "C"
+    on conflict (day, tenant_id, name) do update set sum = least(kept.sum + excluded.sum, ${MAX_SUM})`,
+}
+
+const READ: Prepared = {
+  name: 'tenantry read_sums',
+  text: `
+    select day::text, tenant_id as "tenantId", name, incarnation, sum
+    from ${TABLE} where day = any($1::date[]) and tenant_id = $2`,
+}
+
+const PAGE = `
+  select tenant_id as "tenantId", name, incarnation, sum from ${TABLE}
+  where day = $1 and (tenant_id, name) > ($2, $3) order by tenant_id, name limit ${SUMS_PER_PAGE}`
+
+const PURGE = `
+  delete from ${TABLE} where (day, tenant_id, name) in (
+    select day, tenant_id, name from ${TABLE} where tenant_id = $1 order by day, name for update)`
+
+/** A day is over when nothing is added to it any more, which may be a while after its end. */
+const DAYS_KEPT = SUM_TTL_SECONDS / 86_400 + 1
+
+/** Skips what others hold: it waits for nobody while it holds many rows. */
+const SWEEP = `
+  with sources as (delete from ${SOURCES} where seen_at < ${NOW} - interval '${DAYS_KEPT} days')
+  delete from ${TABLE} where (day, tenant_id, name) in (
+    select day, tenant_id, name from ${TABLE} where day < (select (${NOW} at time zone 'UTC')::date) - ${DAYS_KEPT}
+    order by day limit 10000 for update skip locked)`
+
+export class PostgresSums implements Sums {
+  readonly outliveProcess = true
+  readonly additionsAtOnce = ADDITIONS_AT_ONCE
+  readonly #run: (statement: Prepared, values: readonly unknown[]) => Promise<SqlResult>
+  readonly #options: { readonly clockOffsetMs: () => number; readonly timeoutMs: number }
+  #adds = 0
+
+  /** @param run throws as the store does */
+  constructor(
+    run: (statement: Prepared, values: readonly unknown[]) => Promise<SqlResult>,
+    options: { readonly clockOffsetMs: () => number; readonly timeoutMs: number },
+  ) {
+    this.#run = run
+    this.#options = options
+  }
+
+  async add(batch: SumBatch): Promise<void> {
+    checkBatch(batch)
+    const { day, source, number, additions } = batch
+    await this.#inTime(ADD, [
+      this.#options.clockOffsetMs(),
+      source,
+      number,
+      day,
+      additions.map(({ tenantId }) => tenantId),
+      additions.map(({ name }) => name),
+      additions.map(({ amount }) => amount),
+    ])
+    this.#adds += 1
+    if (this.#adds % ADDS_PER_SWEEP !== 0) return
+    // The batch has been added, whatever becomes of this; a later one sweeps the same rows.
+    await this.#inTime({ text: SWEEP }, [this.#options.clockOffsetMs()]).catch(() => undefined)
+  }
+
+  async read(tenantId: string, days: readonly string[]): Promise<readonly SumOfDay[]> {
+    checkReading(tenantId, days)
+    return (await this.#inTime(READ, [days, tenantId])).rows
+  }
+
+  async *pages(day: string): AsyncGenerator<readonly Sum[]> {
+    checkDay(day)
+    let last: Sum | undefined
+    for (;;) {
+      const values = [day, last?.tenantId ?? '', last?.name ?? '']
+      const { rows }: { rows: readonly Sum[] } = await this.#run({ text: PAGE }, values)
+      if (rows.length > 0) yield rows
+      if (rows.length < SUMS_PER_PAGE) return
+      last = rows.at(-1)
+    }
+  }
+
+  async purge(tenantId: string): Promise<void> {
+    await this.#run({ text: PURGE }, [tenantId])
+  }
+
+  /** Also while there is no connection: one to a server that is silent takes longer to be given up. What is late may still be done. */
+  #inTime(statement: Prepared, values: readonly unknown[]): Promise<SqlResult> {
+    const { timeoutMs } = this.#options
+    return inTime(this.#run({ ...statement, timeoutMs }, values), timeoutMs, () =>
+      DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`),
+    )
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * What the impersonation of all hosts shares: where a request has its token, and the context that its handler runs in.
+ *
+ * A request has one token or none. Two of them, in two places or in one, are no token: whoever reads the other one would take
+ * the request for somebody else's. An empty one is one that is not valid.
+ */
+import { type ActiveImpersonation, currentContext, impersonated, runInContext } from '../../kernel/context.ts'
+import { TenantNotIdentified } from '../../tenants/errors.ts'
+import type { GuardedTenant } from '../../tenants/guard.ts'
+import type { Impersonating } from '../../tenants/impersonating.ts'
+import type { GuardedRequest } from '../../tenants/resolution.ts'
+import { isWithoutTenant } from './guarded.ts'
+
+const HEADER = 'x-impersonation-token'
+/** What no token is. */
+const NOT_ONE = ''
+
+export interface ImpersonationOptions {
+  /** The header that has the token; default `x-impersonation-token`. */
+  readonly header?: string
+  /** The cookie that has it where the header is not there; default: none. Make it HttpOnly, Secure and SameSite=Strict. */
+  readonly cookie?: string
+}
+
+export interface Impersonated {
+  /** Called in the context that the handler is to run in; undefined when the request is in nobody's name. */
+  readonly admitted: (impersonation: ActiveImpersonation | undefined) => void
+  readonly refused: (error: unknown) => void
+}
+
+export type ImpersonationGate = (
+  request: GuardedRequest,
+  tenant: GuardedTenant | undefined,
+  passage: Impersonated,
+) => void
+
+/**
+ * Goes on at once where there is no token, and where the guard has let the request through without a tenant: on such paths nobody is
+ * anybody's user. A token that no guard has looked at before is refused. Throws when nothing would record what is done.
+ */
+export function impersonationGate(by: Impersonating, options: ImpersonationOptions = {}): ImpersonationGate {
+  const entrance = by.entrance()
+  const tokenOf = tokenReader(options)
+  return (request, tenant, { admitted, refused }) => {
+    const token = tokenOf(request)
+    if (token === undefined) return admitted(undefined)
+    if (!tenant) return isWithoutTenant(request) ? admitted(undefined) : refused(unguarded())
+    const { method, path, raw } = request
+    entrance
+      .enter(tenant.id, token, { method, path, raw })
+      .then((impersonation) =>
+        runInContext(impersonated(currentContext(), impersonation), () => admitted(impersonation)),
+      )
+      .catch(refused)
+  }
+}
+
+const unguarded = () =>
+  TenantNotIdentified(
+    'The request has the token of an impersonation, and no guard has said of which tenant it is. (guard() comes before impersonation().)',
+  )
+
+function tokenReader({
+  header = HEADER,
+  cookie,
+}: ImpersonationOptions): (request: GuardedRequest) => string | undefined {
+  const name = header.toLowerCase()
+  return (request) => {
+    const inHeader = request.header(name)
+    const inCookies = cookie === undefined ? [] : cookiesOf(request.header('cookie'), cookie)
+    const all = [...(inHeader === undefined ? [] : [inHeader]), ...inCookies]
+    if (all.length === 0) return undefined
+    const [token] = all
+    return all.length === 1 && typeof token === 'string' ? token : NOT_ONE
+  }
+}
+
+function cookiesOf(header: string | readonly string[] | undefined, name: string): string[] {
+  if (header === undefined) return []
+  return [header]
+    .flat()
+    .flatMap((line) => line.split(';'))
+    .flatMap((pair) => {
+      const [key, ...value] = pair.split('=')
+      return key?.trim() === name ? [value.join('=').trim()] : []
+    })
+}

@@ -1,0 +1,102 @@
+/**
+ * Measures what a guarded request is answered, for whoever is told of tenants' traffic: on node's own response, which is beneath
+ * every framework, so that streams, and what fails half-way, are measured as everything else.
+ *
+ * It is on the path of every request: the functions are the same for all, and what differs is in one object on the response. A
+ * middleware that comes after the guard and changes the body (compression) is measured by what it writes.
+ */
+import type { ServerResponse } from 'node:http'
+import type { GuardedTenant } from '../../tenants/guard.ts'
+import type { Traffic } from '../../tenants/traffic.ts'
+
+const MEASUREMENT = Symbol('measurement')
+
+type Measured = ServerResponse & { [MEASUREMENT]?: Measurement }
+type Write = (this: Measured, chunk: unknown, encoding?: unknown, callback?: unknown) => boolean
+type End = (this: Measured, chunk?: unknown, encoding?: unknown, callback?: unknown) => Measured
+
+/** Whom to tell, and of which tenant; after it those of other tenancies, whose guards came later. */
+interface Told {
+  readonly traffic: Traffic
+  readonly tenantId: string
+  next: Told | undefined
+}
+
+interface Measurement extends Told {
+  bytes: number
+  /** An `end` may write by `write`, as that of HTTP/2 does. */
+  isEnding: boolean
+  /** What the response had before. */
+  readonly write: Write
+  readonly end: End
+}
+
+/** From now on; nothing without a tenant, or when nobody wants to know. A second guard of the same tenancy measures nothing anew. */
+export function measure(
+  traffic: Traffic | undefined,
+  tenant: GuardedTenant | undefined,
+  outgoing: ServerResponse | undefined,
+): void {
+  if (traffic === undefined || tenant === undefined || outgoing === undefined) return
+  const measured: Measured = outgoing
+  const before = measured[MEASUREMENT]
+  if (before) tellAlso(before, traffic, tenant.id)
+  else begin(measured, traffic, tenant.id)
+}
+
+function begin(measured: Measured, traffic: Traffic, tenantId: string): void {
+  measured[MEASUREMENT] = {
+    traffic,
+    tenantId,
+    next: undefined,
+    bytes: 0,
+    isEnding: false,
+    write: measured.write as Write,
+    end: measured.end as End,
+  }
+  measured.write = write as typeof measured.write
+  measured.end = end as typeof measured.end
+  measured.on('close', tell)
+}
+
+function tellAlso(first: Told, traffic: Traffic, tenantId: string): void {
+  let last = first
+  while (last.traffic !== traffic && last.next) last = last.next
+  if (last.traffic !== traffic) last.next = { traffic, tenantId, next: undefined }
+}
+
+function write(this: Measured, chunk: unknown, encoding?: unknown, callback?: unknown): boolean {
+  const measurement = this[MEASUREMENT] as Measurement
+  if (!measurement.isEnding) measurement.bytes += lengthOf(chunk, encoding)
+  return measurement.write.call(this, chunk, encoding, callback)
+}
+
+function end(this: Measured, chunk?: unknown, encoding?: unknown, callback?: unknown): Measured {
+  const measurement = this[MEASUREMENT] as Measurement
+  if (!measurement.isEnding) measurement.bytes += lengthOf(chunk, encoding)
+  measurement.isEnding = true
+  return measurement.end.call(this, chunk, encoding, callback)
+}
+
+/** Once, when all is sent or the client is gone. */
+function tell(this: Measured): void {
+  const measurement = this[MEASUREMENT] as Measurement
+  const status = this.headersSent ? this.statusCode : 0
+  const bytes = hasBody(this) ? measurement.bytes : 0
+  let told: Told | undefined = measurement
+  while (told) {
+    told.traffic.answered(told.tenantId, status, bytes)
+    told = told.next
+  }
+}
+
+function lengthOf(chunk: unknown, encoding: unknown): number {
+  if (typeof chunk === 'string') {
+    return Buffer.byteLength(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8')
+  }
+  return chunk instanceof Uint8Array ? chunk.byteLength : 0
+}
+
+/** Of these, node sends none, whatever is written. */
+const hasBody = ({ req, statusCode }: Measured): boolean =>
+  req.method !== 'HEAD' && statusCode !== 204 && statusCode !== 304

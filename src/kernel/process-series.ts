@@ -1,0 +1,137 @@
+/**
+ * Of this process: memory, processor time, the event loop, the garbage collector. Names are those that Prometheus' clients use, so that
+ * dashboards for Node.js fit. What watches is on from the first scrape, and off after `stop`.
+ */
+import { readdir } from 'node:fs/promises'
+import { constants, monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks'
+import { Histogram, type Sample, type Series } from './metrics.ts'
+
+const NANOSECONDS = 1e9
+const MICROSECONDS = 1e6
+const MILLISECONDS = 1e3
+const PERCENTILES = [50, 90, 99]
+const ONE_SCRAPE_MS = 500
+const GC_BOUNDS = [0.001, 0.01, 0.1, 1, 2, 5]
+
+type Delay = ReturnType<typeof monitorEventLoopDelay>
+
+const GC_KINDS: Readonly<Record<number, string>> = {
+  [constants.NODE_PERFORMANCE_GC_MAJOR]: 'major',
+  [constants.NODE_PERFORMANCE_GC_MINOR]: 'minor',
+  [constants.NODE_PERFORMANCE_GC_INCREMENTAL]: 'incremental',
+  [constants.NODE_PERFORMANCE_GC_WEAKCB]: 'weakcb',
+}
+
+export function processSeries(): { series: Series[]; stop: () => void } {
+  const collections = new Histogram(GC_BOUNDS)
+  for (const kind of Object.values(GC_KINDS)) collections.begin(kind, { kind })
+  let delay: Delay | undefined
+  let observer: PerformanceObserver | undefined
+  let isStopped = false
+  let looked: ReadonlyMap<number, number> = new Map()
+  let lookedAt = Number.NEGATIVE_INFINITY
+  const startedAt = Math.round(Date.now() / MILLISECONDS - process.uptime())
+
+  const watch = () => {
+    if (delay || isStopped) return
+    delay = monitorEventLoopDelay({ resolution: 10 })
+    delay.enable()
+    observer = new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) {
+        const { detail, duration } = entry as typeof entry & { readonly detail: { readonly kind: number } }
+        const kind = GC_KINDS[detail.kind] ?? 'other'
+        collections.observe(kind, () => ({ kind }), duration / MILLISECONDS)
+      }
+    })
+    observer.observe({ entryTypes: ['gc'] })
+  }
+  /** Since the scrape before; those of one scrape are of one look. */
+  const lags = (): ReadonlyMap<number, number> => {
+    watch()
+    if (delay && performance.now() - lookedAt > ONE_SCRAPE_MS) {
+      const read = delay.count > 0 ? delay : undefined
+      looked = new Map(PERCENTILES.map((one) => [one, (read?.percentile(one) ?? 0) / NANOSECONDS]))
+      delay.reset()
+      lookedAt = performance.now()
+    }
+    return looked
+  }
+  const gauge = (name: string, help: string, value: () => number): Series => ({
+    name,
+    help,
+    type: 'gauge',
+    collect: () => [{ value: value() }],
+  })
+  const seconds = (name: string, help: string, value: () => number): Series => ({
+    ...gauge(name, help, () => value() / MICROSECONDS),
+    type: 'counter',
+  })
+
+  const series: Series[] = [
+    seconds('process_cpu_user_seconds_total', 'Processor time of the program itself', () => process.cpuUsage().user),
+    seconds('process_cpu_system_seconds_total', 'Processor time of the system for it', () => process.cpuUsage().system),
+    seconds('process_cpu_seconds_total', 'Processor time, both', () => {
+      const { user, system } = process.cpuUsage()
+      return user + system
+    }),
+    gauge('process_start_time_seconds', 'When it was started, in seconds since 1970', () => startedAt),
+    gauge('process_resident_memory_bytes', 'Memory that it holds', () => process.memoryUsage.rss()),
+    { name: 'process_open_fds', help: 'Files and sockets that are open', type: 'gauge', collect: openFiles },
+    gauge('nodejs_heap_size_total_bytes', 'Size of the heap', () => process.memoryUsage().heapTotal),
+    gauge('nodejs_heap_size_used_bytes', 'Of that, in use', () => process.memoryUsage().heapUsed),
+    gauge(
+      'nodejs_external_memory_bytes',
+      'Memory of objects outside of the heap',
+      () => process.memoryUsage().external,
+    ),
+    {
+      name: 'nodejs_active_resources',
+      help: 'What keeps the event loop alive, by kind',
+      type: 'gauge',
+      collect: activeResources,
+    },
+    ...PERCENTILES.map(
+      (percentile): Series =>
+        gauge(
+          `nodejs_eventloop_lag_p${percentile}_seconds`,
+          `How late timers were since the scrape before, at the ${percentile}th percentile`,
+          () => lags().get(percentile) ?? 0,
+        ),
+    ),
+    {
+      name: 'nodejs_gc_duration_seconds',
+      help: 'How long garbage collections took, by kind, since the first scrape',
+      type: 'histogram',
+      collect: () => {
+        watch()
+        return collections.samples()
+      },
+    },
+    {
+      name: 'nodejs_version_info',
+      help: 'Version of Node.js',
+      type: 'gauge',
+      collect: () => [{ labels: { version: process.version }, value: 1 }],
+    },
+  ]
+  return {
+    series,
+    stop: () => {
+      isStopped = true
+      delay?.disable()
+      observer?.disconnect()
+    },
+  }
+}
+
+/** Nothing where there is no /proc. */
+async function openFiles(): Promise<Sample[]> {
+  const files = await readdir('/proc/self/fd').catch(() => undefined)
+  return files ? [{ value: files.length }] : []
+}
+
+function activeResources(): Sample[] {
+  const counts = new Map<string, number>()
+  for (const type of process.getActiveResourcesInfo()) counts.set(type, (counts.get(type) ?? 0) + 1)
+  return [...counts].map(([type, value]) => ({ labels: { type }, value }))
+}

@@ -1,0 +1,67 @@
+/**
+ * After a change of the application key: what was sealed under a former one is sealed anew, so that the former one can go. Row by row,
+ * and only where the row still holds what was opened: what somebody writes meanwhile is sealed under the present key anyhow. Safe to
+ * repeat, and to run beside everything else.
+ */
+import type { Secrets } from './crypto.ts'
+import type { Database } from './database.ts'
+
+const READ_AT_ONCE = 500
+
+/** Where a part keeps sealed values. */
+export interface SealedColumn {
+  readonly table: string
+  /** Of the row, unique; what it is compared as text. */
+  readonly key: string
+  readonly column: string
+  /** What its values are bound to. */
+  readonly binding: (key: string) => string
+}
+
+export interface Resealed {
+  readonly table: string
+  readonly column: string
+  readonly resealed: number
+  /** Sealed under the present key already. */
+  readonly current: number
+  /** Under a key that is not configured, or altered. */
+  readonly failed: number
+}
+
+export async function reseal(
+  database: Database,
+  secrets: Secrets,
+  { table, key, column, binding }: SealedColumn,
+  signal: AbortSignal,
+): Promise<Resealed> {
+  const count = { resealed: 0, current: 0, failed: 0 }
+  for (let after: string | null = null; ; ) {
+    signal.throwIfAborted()
+    const { rows } = await database.sql(
+      `select ${key}::text as key, ${column} as sealed from multitenancy.${table}
+       where ${column} is not null and ($1::text is null or ${key}::text > $1) order by ${key}::text limit ${READ_AT_ONCE}`,
+      [after],
+    )
+    for (const row of rows as { key: string; sealed: string }[]) {
+      if (secrets.isCurrent(row.sealed)) count.current += 1
+      else count[await one(row)] += 1
+    }
+    const last = rows.at(-1)
+    if (!last || rows.length < READ_AT_ONCE) return { table, column, ...count }
+    after = last.key
+  }
+
+  async function one(row: { key: string; sealed: string }): Promise<'resealed' | 'current' | 'failed'> {
+    let plain: string
+    try {
+      plain = secrets.open(row.sealed, binding(row.key))
+    } catch {
+      return 'failed'
+    }
+    const { rows } = await database.sql(
+      `update multitenancy.${table} set ${column} = $1 where ${key}::text = $2 and ${column} = $3 returning 1`,
+      [secrets.seal(plain, binding(row.key)), row.key, row.sealed],
+    )
+    return rows.length > 0 ? 'resealed' : 'current'
+  }
+}

@@ -1,0 +1,33 @@
+import { z } from 'zod'
+import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs.ts'
+import type { AuditLogs } from './audit-logs.ts'
+
+/** How often the hourly job may find a table locked before it leaves the rest to the next. */
+const TRIES = 10
+
+export const SealAuditLog = jobType({
+  name: 'SealAuditLog',
+  summary: 'Seals what was recorded into the chains that show whether it was tampered with',
+  data: z.object({}),
+  workers: 1,
+})
+
+export const TrimAuditLog = jobType({
+  name: 'TrimAuditLog',
+  summary: 'Drops months of the audit log past their retention, and makes room for those to come',
+  data: z.object({}),
+  workers: 1,
+})
+
+export const jobs: readonly Job<AuditLogs>[] = [
+  handles(SealAuditLog, async ({ sealer }, _, { signal }) => void (await sealer.seal(signal))),
+  handles(TrimAuditLog, async ({ sealer, months }, _, { signal }) => {
+    await sealer.seal(signal)
+    await months.keep({ tries: TRIES, signal })
+  }),
+]
+
+export const schedule: readonly Recurring[] = [
+  { type: SealAuditLog, cron: '* * * * *' },
+  { type: TrimAuditLog, cron: '43 * * * *' },
+]

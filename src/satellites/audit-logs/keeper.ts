@@ -1,0 +1,84 @@
+/**
+ * The key of all seals. It is made once, and kept under the application key: an application key that changes leaves the seals as they are.
+ * It has a connection of its own: the first change of a process asks for it, in the middle of a transaction.
+ *
+ * What was recorded before there were seals waits for one without an HMAC. It is taken as it is found, until all of it is sealed;
+ * that this is over is kept with the key, so that nobody can begin it anew.
+ */
+import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import type { Database } from '../../kernel/database.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+
+const KEY_BYTES = 32
+/** What the key is bound to where it is kept. */
+export const BINDING = 'audit_state:secret'
+
+const Kept = z.strictObject({ key: z.base64(), isAdopted: z.boolean() })
+
+export class Keeper {
+  readonly #kernel: Kernel
+  readonly #own: Database
+  #key: Promise<Buffer> | undefined
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+    this.#own = kernel.database.apart(1)
+  }
+
+  /** Makes it if there is none. Throws when its application key is not configured, or when somebody has altered it. */
+  key(): Promise<Buffer> {
+    this.#key ??= this.#made().catch((error) => {
+      this.#key = undefined
+      throw error
+    })
+    return this.#key
+  }
+
+  /** Whether what waits without an HMAC was never recorded by us. */
+  async isAdopted(): Promise<boolean> {
+    return (await this.#read()).isAdopted
+  }
+
+  /** From now on nothing is sealed without. */
+  async adopted(): Promise<void> {
+    const kept = await this.#read()
+    await this.#own.sql('update multitenancy.audit_state set secret = $1', [this.#sealed({ ...kept, isAdopted: true })])
+  }
+
+  /** What the doctor asks of it. */
+  async state(): Promise<{ isCurrent: boolean; canBeOpened: boolean }> {
+    const { secrets } = this.#kernel
+    const secret = await this.#secret()
+    if (secret === undefined) return { isCurrent: true, canBeOpened: true }
+    try {
+      secrets.open(secret, BINDING)
+      return { isCurrent: secrets.isCurrent(secret), canBeOpened: true }
+    } catch {
+      return { isCurrent: false, canBeOpened: false }
+    }
+  }
+
+  async #made(): Promise<Buffer> {
+    const key = randomBytes(KEY_BYTES).toString('base64')
+    await this.#own.sql('insert into multitenancy.audit_state (secret) values ($1) on conflict do nothing', [
+      this.#sealed({ key, isAdopted: false }),
+    ])
+    return Buffer.from((await this.#read()).key, 'base64')
+  }
+
+  async #read(): Promise<z.output<typeof Kept>> {
+    const secret = await this.#secret()
+    if (secret === undefined) throw new Error('the key of the seals is gone')
+    return Kept.parse(JSON.parse(this.#kernel.secrets.open(secret, BINDING)))
+  }
+
+  async #secret(): Promise<string | undefined> {
+    const { rows } = await this.#own.sql('select secret from multitenancy.audit_state')
+    return rows[0]?.secret
+  }
+
+  #sealed(kept: z.output<typeof Kept>): string {
+    return this.#kernel.secrets.seal(JSON.stringify(kept), BINDING)
+  }
+}

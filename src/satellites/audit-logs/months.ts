@@ -1,0 +1,236 @@
+/**
+ * Entries are kept in partitions of a month, by the time of the change. Those of the months to come are made ahead; what came when there
+ * was none is in the default one, and goes over when its month is made. What is older than the retention goes a whole month at a time,
+ * once all of it is sealed: it is detached, checkpoints say where the chains begin from then on, and it is dropped.
+ *
+ * Each step is a transaction of its own, and decided anew from what there is. It waits shortly for tables that somebody uses, as others
+ * wait behind it, and leaves the rest to the next run. Nothing is dropped while somebody verifies.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sqlState } from '../../kernel/database.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { checkpointMac, keptFromMac } from './chain.ts'
+import type { Keeper } from './keeper.ts'
+import { SEAL_LOCK } from './sealer.ts'
+import { VERIFY_LOCK } from './verification.ts'
+
+const DAY_MS = 86_400_000
+/** Months beyond the present one. */
+const AHEAD = 2
+const LOCK_TIMEOUT_MS = 300
+const BETWEEN_TRIES_MS = 2_000
+const SEALS_AT_ONCE = 10_000
+/** What PostgreSQL says of a lock that was not to be had. */
+const BUSY_STATES = new Set(['55P03', '40P01'])
+/** What it says when the default partition has rows of the new one. */
+const IN_THE_DEFAULT = '23514'
+
+export interface KeepWish {
+  /** How often it may find something locked; default 1. */
+  readonly tries?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface KeptMonths {
+  readonly made: number
+  readonly dropped: number
+  /** False when somebody held a lock for too long, or verifies, or something is not sealed yet; the next run does the rest. */
+  readonly isComplete: boolean
+}
+
+export class Months {
+  readonly #kernel: Kernel
+  readonly #keeper: Keeper
+  readonly #retentionDays: number | undefined
+
+  /** @param retentionDays undefined: entries are kept for ever */
+  constructor(kernel: Kernel, keeper: Keeper, retentionDays: number | undefined) {
+    this.#kernel = kernel
+    this.#keeper = keeper
+    this.#retentionDays = retentionDays
+  }
+
+  /** Makes the months to come, and drops those whose time is over. */
+  async keep({ tries = 1, signal }: KeepWish = {}): Promise<KeptMonths> {
+    const key = await this.#keeper.key()
+    const done = { made: 0, dropped: 0 }
+    for (let left = tries; ; ) {
+      try {
+        for (const month of await this.missing()) {
+          await this.#alone(() => this.#make(month))
+          done.made += 1
+        }
+        for (let old = await this.#oldest(); old; old = await this.#oldest()) {
+          const month = old
+          if (!(await this.#alone(() => this.#detach(month, key)))) return { ...done, isComplete: false }
+        }
+        for (const table of await this.#detached()) {
+          await this.#alone(() => this.#drop(table, key))
+          done.dropped += 1
+        }
+        return { ...done, isComplete: true }
+      } catch (error) {
+        if (!BUSY_STATES.has(sqlState(error) ?? '')) throw error
+        left -= 1
+        if (left <= 0 || signal?.aborted) break
+        await sleep(BETWEEN_TRIES_MS, undefined, { signal }).catch(() => undefined)
+      }
+    }
+    this.#kernel.log.info('somebody has locked the audit log; its months are kept later')
+    return { ...done, isComplete: false }
+  }
+
+  /** The present month and those after it that have no partition. */
+  async missing(): Promise<Date[]> {
+    const known = new Set((await this.#known()).map((month) => month.getTime()))
+    const now = this.#kernel.clock.now()
+    return Array.from({ length: AHEAD + 1 }, (_, index) => monthsAfter(now, index)).filter(
+      (month) => !known.has(month.getTime()),
+    )
+  }
+
+  /** The first days of those there are, the oldest first. */
+  async #known(): Promise<Date[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select relname from pg_inherits join pg_class on pg_class.oid = inhrelid
+       where inhparent = 'multitenancy.audit_entries'::regclass and relname ~ '^audit_entries_[0-9]{6}$' order by relname`,
+    )
+    return rows.map(({ relname }) => monthOf(relname))
+  }
+
+  async #oldest(): Promise<Date | undefined> {
+    if (this.#retentionDays === undefined) return undefined
+    const [oldest] = await this.#known()
+    const keptFrom = this.#kernel.clock.now().getTime() - this.#retentionDays * DAY_MS
+    return oldest && monthsAfter(oldest, 1).getTime() <= keptFrom ? oldest : undefined
+  }
+
+  /** Under the lock of whoever seals; it waits for one that seals just now. */
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    const { database } = this.#kernel
+    return database.transaction(async () => {
+      await database.sql(`select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}ms', true)`)
+      await database.sql('select pg_advisory_xact_lock($1)', [SEAL_LOCK])
+      return work()
+    })
+  }
+
+  async #make(month: Date): Promise<void> {
+    const { database } = this.#kernel
+    if ((await this.#known()).some((known) => known.getTime() === month.getTime())) return
+    const make = () =>
+      this.#makePartition(
+        nameOf(month),
+        `for values from ('${month.toISOString()}') to ('${monthsAfter(month, 1).toISOString()}')`,
+      )
+    try {
+      await database.transaction(make)
+    } catch (error) {
+      if (sqlState(error) !== IN_THE_DEFAULT) throw error
+      await this.#remakeDefault(make)
+    }
+  }
+
+  /** Nothing is deleted from a table, ever: the default one is made anew, without what belongs elsewhere or is past its time. */
+  async #remakeDefault(meanwhile: () => Promise<void>, keptFrom?: Date): Promise<void> {
+    const { database } = this.#kernel
+    await database.sql('lock table multitenancy.audit_entries in access exclusive mode')
+    await database.sql('alter table multitenancy.audit_entries detach partition multitenancy.audit_entries_others')
+    await database.sql('alter table multitenancy.audit_entries_others rename to audit_entries_strays')
+    await meanwhile()
+    await this.#makePartition('audit_entries_others', 'default')
+    await database.sql(
+      `insert into multitenancy.audit_entries select * from multitenancy.audit_entries_strays
+       where $1::timestamptz is null or created_at >= $1`,
+      [keptFrom ?? null],
+    )
+    await database.sql('drop table multitenancy.audit_entries_strays')
+  }
+
+  async #makePartition(name: string, bounds: string): Promise<void> {
+    await this.#kernel.database.sql('select multitenancy.make_audit_partition($1, $2)', [name, bounds])
+  }
+
+  /** In a moment: what is in it is gone for all who ask, and that it went by its age is said. False when it has to wait. */
+  async #detach(month: Date, key: Buffer): Promise<boolean> {
+    const { database, log } = this.#kernel
+    const keptFrom = monthsAfter(month, 1)
+    const { rows } = await database.sql(
+      `select pg_try_advisory_xact_lock(${VERIFY_LOCK}) as "isFree", exists (
+         select from multitenancy.audit_unsealed u join multitenancy.audit_entries e on e.created_at = u.created_at and e.id = u.entry_id
+         where u.created_at < $1) as "isUnsealed"`,
+      [keptFrom],
+    )
+    const [{ isFree, isUnsealed }] = rows as [{ isFree: boolean; isUnsealed: boolean }]
+    if (isUnsealed) log.warn({ keptFrom }, 'a month of the audit log is kept on: not all of it is sealed')
+    if (!isFree || isUnsealed) return false
+    await database.sql(`alter table multitenancy.audit_entries detach partition multitenancy.${nameOf(month)}`)
+    await database.sql('update multitenancy.audit_state set kept_from = $1, mac = $2', [
+      keptFrom,
+      keptFromMac(key, keptFrom),
+    ])
+    const { rows: strays } = await database.sql(
+      'select from multitenancy.audit_entries_others where created_at < $1 limit 1',
+      [keptFrom],
+    )
+    if (strays.length > 0) await this.#remakeDefault(async () => undefined, keptFrom)
+    return true
+  }
+
+  /** Tables of months that are no part of the log any more. */
+  async #detached(): Promise<string[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select relname from pg_class where relnamespace = 'multitenancy'::regnamespace and relkind = 'r' and not relispartition
+         and relname ~ '^audit_entries_[0-9]{6}$' order by relname`,
+    )
+    return rows.map(({ relname }) => relname)
+  }
+
+  async #drop(table: string, key: Buffer): Promise<void> {
+    const { database, log } = this.#kernel
+    const { rows } = await database.sql('select kept_from as "keptFrom" from multitenancy.audit_state')
+    await this.#checkpoint(rows[0].keptFrom, key)
+    await database.sql(`drop table if exists multitenancy.${table}`)
+    log.info({ table }, 'a month of the audit log is past its retention and was dropped')
+  }
+
+  /** A chain begins where everything before is dropped; a seal among younger ones stays, without its entry. */
+  async #checkpoint(keptFrom: Date, key: Buffer): Promise<void> {
+    const { database } = this.#kernel
+    for (let after = ''; ; ) {
+      const { rows } = await database.sql(
+        `with chains as (
+           select tenant_id, coalesce(min(seq) filter (where created_at >= $1) - 1, max(seq)) as seq
+           from multitenancy.audit_seals where tenant_id > $2 group by 1 order by 1 limit ${SEALS_AT_ONCE})
+         select c.tenant_id as "tenantId", c.seq::float8 as seq, s.hash
+         from chains c left join multitenancy.audit_seals s on s.tenant_id = c.tenant_id and s.seq = c.seq order by 1`,
+        [keptFrom, after],
+      )
+      const begun = rows.filter(({ hash }) => hash !== null)
+      await database.sql(
+        `with checkpoint as (
+           insert into multitenancy.audit_checkpoints (tenant_id, seq, hash, mac)
+           select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[])
+           on conflict (tenant_id) do update set seq = excluded.seq, hash = excluded.hash, mac = excluded.mac)
+         delete from multitenancy.audit_seals s using unnest($1::text[], $2::bigint[]) c(tenant_id, seq)
+         where s.tenant_id = c.tenant_id and s.seq <= c.seq`,
+        [
+          begun.map(({ tenantId }) => tenantId),
+          begun.map(({ seq }) => seq),
+          begun.map(({ hash }) => hash),
+          begun.map(({ tenantId, seq, hash }) => checkpointMac(key, tenantId, seq, hash)),
+        ],
+      )
+      if (rows.length < SEALS_AT_ONCE) return
+      after = rows.at(-1).tenantId
+    }
+  }
+}
+
+/** Midnight UTC of the first day. */
+const monthsAfter = (date: Date, months: number): Date =>
+  new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months, 1))
+
+const nameOf = (month: Date): string => `audit_entries_${month.toISOString().slice(0, 7).replace('-', '')}`
+
+const monthOf = (name: string): Date => new Date(Date.UTC(Number(name.slice(-6, -2)), Number(name.slice(-2)) - 1, 1))

@@ -1,0 +1,274 @@
+/** What a superuser does behind the triggers, and what the verification says of it. */
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { recordChange } from '../../kernel/changes.ts'
+import { type Audited, openAudited } from './audited.fixture.ts'
+
+let audited: Audited
+let made = 0
+let id: string
+/** Of the tenant, the oldest first. */
+let entries: string[]
+
+const query = async (text: string, values: unknown[] = []) =>
+  (await audited.tenancy.kernel.database.sql(text, values)).rows
+/** As somebody who may switch the triggers off. */
+async function behind(text: string, values: unknown[] = []): Promise<void> {
+  await audited.tenancy.transaction(async () => {
+    for (const table of ['audit_entries', 'audit_entries_others']) {
+      await query(`alter table multitenancy.${table} disable trigger all`)
+    }
+    await query(text, values)
+    for (const table of ['audit_entries', 'audit_entries_others']) {
+      await query(`alter table multitenancy.${table} enable always trigger audit_entries_append_only`)
+    }
+  })
+}
+const verify = (wish = {}) => audited.tenancy.auditLogs.verify({ tenantId: id, ...wish })
+const brokenOf = async () => (await verify()).broken.map(({ entryId, reason }) => [entryId, reason])
+const seal = () => audited.tenancy.auditLogs.sealer.seal()
+
+beforeAll(async () => {
+  audited = await openAudited(inject('postgresUrl'))
+})
+afterAll(() => audited.close())
+
+beforeEach(async () => {
+  id = `tenant-${++made}`
+  await audited.tenancy.tenants.create({ id, name: 'Acme' })
+  for (const name of ['one', 'two', 'three', 'four']) {
+    audited.clock.advance(1_000)
+    await audited.tenancy.tenants.update(id, { name })
+  }
+  await seal()
+  entries = (
+    await query('select entry_id as id from multitenancy.audit_seals where tenant_id = $1 order by seq', [id])
+  ).map((row) => row.id)
+})
+
+test('a log that nobody touched is as it was sealed', async () => {
+  expect(entries).toHaveLength(5)
+  expect(await verify()).toEqual({ ok: true, checked: 5, broken: [] })
+  const { data } = await audited.tenancy.auditLogs.list(id)
+  expect(new Set(data.map(({ hash }) => hash)).size).toBe(5)
+  expect(data[0]?.hash).toMatch(/^[0-9a-f]{64}$/)
+})
+
+test.each([
+  ['action', `action = 'tenants.read'`],
+  ['who did it', `actor_id = 'mallory'`],
+  ['how that was called', `actor_name = 'Mallory'`],
+  ['what kind of actor', `actor_type = 'system'`],
+  ['the target', `target = 'tenant:other'`],
+  ['what was before', `before = null`],
+  ['one value in what is after', `after = jsonb_set(after, '{name}', '"two "')`],
+  ['the request', `request_id = 'r'`],
+  ['the address', `ip = '192.0.2.1'`],
+  ['the outcome', `outcome = 'failure'`],
+])('an entry whose %s was changed is named', async (_, change) => {
+  await behind(`update multitenancy.audit_entries set ${change} where id = $1`, [entries[2]])
+  expect(await brokenOf()).toEqual([[entries[2], 'changed']])
+})
+
+test.each([
+  ['its time', `created_at = created_at + interval '1 millisecond'`],
+  ['its tenant', `tenant_id = 'another'`],
+])('one that was moved by %s is gone from its place, and sealed nowhere', async (_, change) => {
+  await behind(`update multitenancy.audit_entries set ${change} where id = $1`, [entries[2]])
+  const { broken } = await audited.tenancy.auditLogs.verify()
+  expect(broken.filter(({ entryId }) => entryId === entries[2]).map(({ reason }) => reason)).toEqual([
+    'removed',
+    'inserted: it has no seal and waits for none',
+  ])
+  await behind('delete from multitenancy.audit_entries where id = $1', [entries[2]])
+})
+
+test('one that was removed is named, with its seal or without', async () => {
+  await behind('delete from multitenancy.audit_entries where id = any($1)', [[entries[1], entries[3]]])
+  expect(await brokenOf()).toEqual([
+    [entries[1], 'removed'],
+    [entries[3], 'removed'],
+  ])
+  await query('delete from multitenancy.audit_seals where entry_id = any($1)', [[entries[1], entries[3]]])
+  expect(await brokenOf()).toEqual([
+    [entries[2], 'removed: number 2 of the chain, before it'],
+    [entries[4], 'removed: number 4 of the chain, before it'],
+  ])
+})
+
+test('so are the oldest, and the newest', async () => {
+  await behind('delete from multitenancy.audit_entries where id = any($1)', [[entries[0], entries[3], entries[4]]])
+  await query('delete from multitenancy.audit_seals where entry_id = any($1)', [[entries[0], entries[3], entries[4]]])
+  expect(await brokenOf()).toEqual([
+    [entries[1], 'removed: number 1 of the chain, before it'],
+    [entries[4], 'removed: numbers 4 to 5 of the chain, its newest'],
+  ])
+})
+
+test('and all of them', async () => {
+  await behind('delete from multitenancy.audit_entries where tenant_id = $1', [id])
+  await query('delete from multitenancy.audit_seals where tenant_id = $1', [id])
+  expect(await brokenOf()).toEqual([[entries[4], 'removed: numbers 1 to 5 of the chain, its newest']])
+})
+
+test('with the head of the chain taken back, who kept a hash elsewhere knows', async () => {
+  const hash = (await audited.tenancy.auditLogs.list(id)).data[0]?.hash ?? expect.fail()
+  expect(await verify({ expect: hash })).toMatchObject({ ok: true })
+  await behind('delete from multitenancy.audit_entries where id = $1', [entries[4]])
+  await query('delete from multitenancy.audit_seals where entry_id = $1', [entries[4]])
+  await query(
+    `update multitenancy.audit_heads h set seq = s.seq, entry_id = s.entry_id, hash = s.hash
+     from multitenancy.audit_seals s where s.tenant_id = h.tenant_id and s.entry_id = $1`,
+    [entries[3]],
+  )
+  expect(await verify()).toMatchObject({ ok: true })
+  expect((await verify({ expect: hash })).broken).toEqual([
+    { tenantId: id, entryId: null, reason: 'removed: no entry has the expected hash' },
+  ])
+})
+
+describe('one that was inserted', () => {
+  const insert = `insert into multitenancy.audit_entries
+    select gen_random_uuid(), tenant_id, 'tenants.read', actor_type, actor_id, actor_name, target, null, null, null, null, 'success',
+      created_at from multitenancy.audit_entries where id = $1 returning id`
+
+  test('without a seal is named', async () => {
+    const [inserted] = await query(insert, [entries[2]])
+    expect(await brokenOf()).toEqual([[inserted.id, 'inserted: it has no seal and waits for none']])
+  })
+
+  test('with a seal of somebody who has no key is named', async () => {
+    const [inserted] = await query(insert, [entries[2]])
+    await query(
+      `insert into multitenancy.audit_seals select tenant_id, seq + 1, $2, created_at, digest, encode(sha256('x'), 'hex')
+       from multitenancy.audit_seals where entry_id = $1`,
+      [entries[4], inserted.id],
+    )
+    await query(
+      'update multitenancy.audit_seals s set created_at = e.created_at from multitenancy.audit_entries e where s.entry_id = $1 and e.id = $1',
+      [inserted.id],
+    )
+    expect(await brokenOf()).toEqual([[inserted.id, 'changed']])
+  })
+})
+
+test('two that were put into another order are named', async () => {
+  const swap = (from: number, to: number) =>
+    query('update multitenancy.audit_seals set seq = $2 where tenant_id = $3 and seq = $1', [from, to, id])
+  await swap(2, 99)
+  await swap(3, 2)
+  await swap(99, 3)
+  expect((await brokenOf()).map(([entryId]) => entryId)).toEqual(expect.arrayContaining([entries[1], entries[2]]))
+})
+
+test('a seal that was changed is named with its entry, and the rest holds', async () => {
+  await query(`update multitenancy.audit_seals set hash = encode(sha256('x'), 'hex') where entry_id = $1`, [entries[1]])
+  expect(await brokenOf()).toEqual([[entries[1], 'changed']])
+})
+
+test('one that was removed while it waited for its seal is named; others are sealed all the same', async () => {
+  await audited.tenancy.tenants.update(id, { name: 'five' })
+  await audited.tenancy.tenants.update(id, { name: 'six' })
+  const [five] = await query(
+    `select id from multitenancy.audit_entries where after ->> 'name' = 'five' and tenant_id = $1`,
+    [id],
+  )
+  await behind('delete from multitenancy.audit_entries where id = $1', [five.id])
+  await seal()
+  expect((await verify()).checked).toBe(6)
+  const { broken } = await audited.tenancy.auditLogs.verify()
+  expect(broken).toContainEqual({ tenantId: id, entryId: five.id, reason: 'removed before it was sealed' })
+  expect((await verify()).broken).toHaveLength(1)
+  await query('delete from multitenancy.audit_unsealed')
+})
+
+test('what is changed while it waits is never sealed, and is named', async () => {
+  await audited.tenancy.tenants.update(id, { name: 'five' })
+  const [five] = await query(
+    `select id from multitenancy.audit_entries where after ->> 'name' = 'five' and tenant_id = $1`,
+    [id],
+  )
+  await behind(`update multitenancy.audit_entries set actor_id = 'mallory' where id = $1`, [five.id])
+  await seal()
+  expect(await verify()).toMatchObject({
+    checked: 5,
+    broken: [{ entryId: five.id, reason: 'changed before it was sealed, or inserted' }],
+  })
+  await query('delete from multitenancy.audit_unsealed')
+})
+
+test('nobody has a chain sealed anew that was changed, nor an entry of their own', async () => {
+  const wait = `insert into multitenancy.audit_unsealed (created_at, entry_id, tenant_id, mac)
+    select created_at, id, tenant_id, $2 from multitenancy.audit_entries where id = any($1)`
+  await behind(`update multitenancy.audit_entries set actor_id = 'mallory' where id = any($1)`, [entries])
+  await query('delete from multitenancy.audit_seals where tenant_id = $1', [id])
+  await query('delete from multitenancy.audit_heads where tenant_id = $1', [id])
+  await query(wait, [entries, null])
+  expect(await seal()).toBe(0)
+  expect((await brokenOf()).map(([entryId]) => entryId)).toEqual(entries)
+  await query('update multitenancy.audit_unsealed set mac = $1', ['0'.repeat(64)])
+  expect(await seal()).toBe(0)
+  expect((await verify()).ok).toBe(false)
+  await query('delete from multitenancy.audit_unsealed')
+})
+
+test('two entries with one id keep nobody else from being sealed', async () => {
+  await behind(
+    `insert into multitenancy.audit_entries select id, tenant_id, action, actor_type, actor_id, actor_name, target, before, after,
+       request_id, ip, outcome, created_at + interval '1 hour' from multitenancy.audit_entries where id = $1`,
+    [entries[0]],
+  )
+  await query(
+    `insert into multitenancy.audit_unsealed (created_at, entry_id, tenant_id)
+     select created_at + interval '1 hour', entry_id, tenant_id from multitenancy.audit_seals where entry_id = $1`,
+    [entries[0]],
+  )
+  await audited.tenancy.tenants.update(id, { name: 'five' })
+  expect(await seal()).toBe(1)
+  expect((await verify()).broken).toMatchObject([{ entryId: entries[0] }])
+  await query('delete from multitenancy.audit_unsealed')
+})
+
+test('functions in the database have no say in it', async () => {
+  const same =
+    'public.jsonb_build_array(uuid, text, text, text, text, text, text, jsonb, jsonb, text, text, text, bigint)'
+  await query(`create function ${same} returns jsonb language sql as $$ select '[]'::jsonb $$`)
+  try {
+    expect(await verify()).toMatchObject({ ok: true, checked: 5 })
+  } finally {
+    await query(`drop function ${same}`)
+  }
+})
+
+test('what concerns no tenant has a chain of its own', async () => {
+  await recordChange(audited.tenancy.kernel.events, { action: 'plans.reload', tenantId: null, target: 'plans' })
+  await seal()
+  await behind(`update multitenancy.audit_entries set target = 'nothing' where tenant_id is null`)
+  const { broken } = await audited.tenancy.auditLogs.verify()
+  expect(broken.filter(({ tenantId }) => tenantId === null).map(({ reason }) => reason)).toEqual(['changed'])
+  await behind(`update multitenancy.audit_entries set target = 'plans' where tenant_id is null`)
+})
+
+test('many processes seal at once, and each entry once', async () => {
+  const { events } = audited.tenancy.kernel
+  const record = (n: number) => recordChange(events, { action: 'crm.sync', tenantId: id, target: `${n}` })
+  await Promise.all(
+    Array.from({ length: 40 }, async (_, lane) => {
+      for (let n = 0; n < 50; n++) await record(lane * 50 + n)
+    }).concat(
+      Array.from({ length: 10 }, async () => {
+        for (let n = 0; n < 20; n++) await seal()
+      }),
+    ),
+  )
+  await seal()
+  expect(await verify()).toEqual({ ok: true, checked: 2_005, broken: [] })
+})
+
+test('over HTTP it says the same', async () => {
+  await behind(`update multitenancy.audit_entries set ip = '1' where id = $1`, [entries[0]])
+  const response = await audited.call('GET', `/audit-logs/verify?tenantId=${id}`)
+  expect([response.status, await response.json()]).toEqual([
+    200,
+    { ok: false, checked: 5, broken: [{ tenantId: id, entryId: entries[0], reason: 'changed' }] },
+  ])
+})

@@ -1,0 +1,275 @@
+/**
+ * Goes along the chains and says what is not as it was sealed. Everything is read once, in pieces, in the order of the chains; while it
+ * runs nothing is dropped by its age.
+ *
+ *   changed    the entry is there and is not what was sealed in its place
+ *   removed    its seal is there, and the entry is not; also what came before a gap in a chain, or after its last seal
+ *   inserted   the entry is there, has no seal and waits for none
+ */
+import { z } from 'zod'
+import { type Database, type Session, sqlState } from '../../kernel/database.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { checkpointMac, digestOf, isMac, keptFromMac, NO_HASH, sealOf, textOf } from './chain.ts'
+import type { Keeper } from './keeper.ts'
+import { NOBODY } from './tables.ts'
+import { FIRST, isGenuine, isSealed, type Position, waitingAfter } from './waiting.ts'
+
+const READ_AT_ONCE = 1_000
+const LOCK_TIMEOUT = '5s'
+const LOCK_NOT_AVAILABLE = '55P03'
+/** Told one by one; there may be more. */
+const TOLD = 1_000
+/** Shared by those who verify; who drops entries by their age takes it alone. */
+export const VERIFY_LOCK = 7_367_228_009
+
+const Broken = z.object({
+  tenantId: z.string().nullable(),
+  entryId: z.string().nullable().meta({ description: 'Of a gap, the entry behind it' }),
+  reason: z.string().meta({ description: 'Begins with `changed`, `removed` or `inserted`' }),
+})
+type Broken = z.output<typeof Broken>
+
+export const Verification = z
+  .object({
+    ok: z.boolean(),
+    checked: z.int().meta({ description: 'Seals that were looked at' }),
+    broken: z.array(Broken).meta({ description: 'The first thousand' }),
+  })
+  .meta({ id: 'AuditVerification' })
+export type Verification = z.output<typeof Verification>
+
+export interface VerifyWish {
+  /** Default: all chains. */
+  readonly tenantId?: string | undefined
+  /** The hash of an entry, kept elsewhere: it has to be among those that are there. */
+  readonly expect?: string | undefined
+  readonly signal?: AbortSignal | undefined
+  /** Told how many seals have been looked at, and how many there were when it began. */
+  readonly onProgress?: ((checked: number, total: number) => void) | undefined
+}
+
+interface Seal {
+  readonly tenantId: string
+  readonly seq: number
+  readonly entryId: string
+  readonly createdAt: Date
+  readonly digest: string
+  readonly hash: string
+  /** Of the entry; null: it is not there. */
+  readonly text: string | null
+}
+
+/** Where a chain is known to be. */
+interface Place {
+  readonly seq: number
+  readonly hash: string
+  readonly entryId: string | null
+}
+
+export class Verifier {
+  readonly #keeper: Keeper
+  /** One verification of a process at a time: it takes long, and must not take connections from others. */
+  readonly #own: Database
+
+  constructor({ database }: Kernel, keeper: Keeper) {
+    this.#keeper = keeper
+    this.#own = database.apart(1)
+  }
+
+  async verify(wish: VerifyWish = {}): Promise<Verification> {
+    const key = await this.#keeper.key()
+    const isAdopted = await this.#keeper.isAdopted()
+    return this.#own.session(async (client) => {
+      await client.query(`set lock_timeout = '${LOCK_TIMEOUT}'`)
+      await client.query('select pg_advisory_lock_shared($1)', [VERIFY_LOCK]).catch((error) => {
+        throw sqlState(error) === LOCK_NOT_AVAILABLE
+          ? DependencyUnavailable('A month of the audit log is being dropped; ask again in a moment.', { cause: error })
+          : error
+      })
+      const walk = new Walk(client, key, wish)
+      await walk.along(isAdopted)
+      return walk.outcome()
+    })
+  }
+}
+
+class Walk {
+  readonly #client: Session
+  readonly #key: Buffer
+  readonly #wish: VerifyWish
+  readonly #broken: Broken[] = []
+  #checked = 0
+  #total = 0
+  #isExpectedThere: boolean
+  #keptFrom: Date | null = null
+  /** Of the chain in hand. */
+  #tenantId: string | undefined
+  #place: Place = { seq: 0, hash: NO_HASH, entryId: null }
+  /** What the entry in that place comes to; another than its hash when it is broken. */
+  #computed = NO_HASH
+
+  constructor(client: Session, key: Buffer, wish: VerifyWish) {
+    this.#client = client
+    this.#key = key
+    this.#wish = wish
+    this.#isExpectedThere = wish.expect === undefined
+  }
+
+  async along(isAdopted: boolean): Promise<void> {
+    await this.#readKeptFrom()
+    // Heads that were read before anything else: what is sealed meanwhile is beyond them.
+    const heads = await this.#places('audit_heads', 'entry_id')
+    const checkpoints = await this.#places('audit_checkpoints', 'mac')
+    for (const [tenantId, { seq }] of heads) this.#total += seq - (checkpoints.get(tenantId)?.seq ?? 0)
+    for await (const seal of this.#seals()) {
+      if (seal.tenantId !== this.#tenantId) {
+        this.#end(heads)
+        this.#begin(seal.tenantId, checkpoints)
+      }
+      this.#look(seal)
+    }
+    this.#end(heads)
+    for (const [tenantId, head] of heads) {
+      this.#begin(tenantId, checkpoints)
+      this.#end(new Map([[tenantId, head]]))
+    }
+    await this.#findUnsealed()
+    await this.#lookAtWaiting(isAdopted)
+    if (!this.#isExpectedThere)
+      this.#tell(this.#wish.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
+  }
+
+  outcome(): Verification {
+    return { ok: this.#broken.length === 0, checked: this.#checked, broken: this.#broken }
+  }
+
+  async #readKeptFrom(): Promise<void> {
+    const { rows } = await this.#client.query('select kept_from, mac from multitenancy.audit_state')
+    if (rows.length === 0) return this.#tell(NOBODY, null, 'removed: the key of the seals')
+    const { kept_from: keptFrom, mac } = rows[0]
+    if (keptFrom === null) return
+    if (isMac(mac, keptFromMac(this.#key, keptFrom))) this.#keptFrom = keptFrom
+    else this.#tell(NOBODY, null, 'changed: from when on entries are kept')
+  }
+
+  async #places(table: string, last: string): Promise<Map<string, Place>> {
+    const { tenantId } = this.#wish
+    const { rows } = await this.#client.query(
+      `select tenant_id, seq::float8 as seq, hash, ${last} as last from multitenancy.${table} where $1::text is null or tenant_id = $1`,
+      [tenantId ?? null],
+    )
+    return new Map(rows.map(({ tenant_id: id, seq, hash, last }) => [id, { seq, hash, entryId: last }]))
+  }
+
+  async *#seals(): AsyncGenerator<Seal> {
+    const { tenantId = null, signal, onProgress } = this.#wish
+    let after: [string, number] = ['', 0]
+    for (;;) {
+      signal?.throwIfAborted()
+      const { rows } = await this.#client.query(
+        `select s.tenant_id as "tenantId", s.seq::float8 as seq, s.entry_id as "entryId", s.created_at as "createdAt", s.digest, s.hash, e.text
+         from (
+           select * from multitenancy.audit_seals where (tenant_id, seq) > ($1, $2::bigint) and ($3::text is null or tenant_id = $3)
+           order by tenant_id, seq limit ${READ_AT_ONCE}) s
+         left join lateral (
+           select ${textOf('e')} as text from multitenancy.audit_entries e
+           where e.created_at = s.created_at and e.id = s.entry_id and coalesce(e.tenant_id, '${NOBODY}') = s.tenant_id offset 0) e on true
+         order by s.tenant_id, s.seq`,
+        [...after, tenantId],
+      )
+      yield* rows as Seal[]
+      const last = rows.at(-1)
+      if (rows.length < READ_AT_ONCE) return
+      after = [last.tenantId, last.seq]
+      onProgress?.(this.#checked, Math.max(this.#checked, this.#total))
+    }
+  }
+
+  #begin(tenantId: string, checkpoints: ReadonlyMap<string, Place>): void {
+    this.#tenantId = tenantId
+    this.#place = { seq: 0, hash: NO_HASH, entryId: null }
+    const checkpoint = checkpoints.get(tenantId)
+    if (checkpoint && isMac(checkpoint.entryId, checkpointMac(this.#key, tenantId, checkpoint.seq, checkpoint.hash))) {
+      this.#place = { ...checkpoint, entryId: null }
+    } else if (checkpoint) this.#tell(tenantId, null, 'changed: where the chain begins')
+    this.#computed = this.#place.hash
+    this.#expect(this.#place.hash)
+  }
+
+  #look({ tenantId, seq, entryId, createdAt, digest, hash, text }: Seal): void {
+    this.#checked += 1
+    this.#expect(hash)
+    const isNext = seq === this.#place.seq + 1
+    if (!isNext)
+      this.#tell(tenantId, entryId, `removed: ${numbers(this.#place.seq + 1, seq - 1)} of the chain, before it`)
+    const after = (before: string) => sealOf(this.#key, { tenantId, seq, before, entryId, createdAt, digest })
+    const computed = after(this.#place.hash)
+    // What comes behind a gap has lost what it was chained to; it says itself whether its entry is as it was.
+    const isSealed = !isNext || computed === hash || after(this.#computed) === hash
+    // What was dropped by its age may have been sealed among younger ones.
+    const isDropped = isSealed && this.#keptFrom !== null && createdAt < this.#keptFrom
+    if (!isSealed) this.#tell(tenantId, entryId, 'changed')
+    else if (text === null && !isDropped) this.#tell(tenantId, entryId, 'removed')
+    else if (text !== null && digestOf(text) !== digest) this.#tell(tenantId, entryId, 'changed')
+    this.#place = { seq, hash, entryId }
+    this.#computed = computed
+  }
+
+  #end(heads: Map<string, Place>): void {
+    if (this.#tenantId === undefined) return
+    const head = heads.get(this.#tenantId)
+    heads.delete(this.#tenantId)
+    const { seq, hash } = this.#place
+    if (head && head.seq > seq) {
+      this.#tell(this.#tenantId, head.entryId, `removed: ${numbers(seq + 1, head.seq)} of the chain, its newest`)
+    } else if (head && head.seq === seq && head.hash !== hash) {
+      this.#tell(this.#tenantId, head.entryId, 'changed: the newest seal')
+    }
+    this.#tenantId = undefined
+  }
+
+  /** Inserted by somebody else, or robbed of its seal. */
+  async #findUnsealed(): Promise<void> {
+    const { tenantId } = this.#wish
+    const { rows } = await this.#client.query(
+      `select coalesce(e.tenant_id, '${NOBODY}') as tenant_id, e.id from multitenancy.audit_entries e
+       where ${tenantId === undefined ? '$1::text is null' : 'e.tenant_id = $1'}
+         and not exists (select from multitenancy.audit_seals s
+           where s.entry_id = e.id and s.created_at = e.created_at and s.tenant_id = coalesce(e.tenant_id, '${NOBODY}'))
+         and not exists (select from multitenancy.audit_unsealed u where u.created_at = e.created_at and u.entry_id = e.id)
+       limit ${TOLD}`,
+      [tenantId ?? null],
+    )
+    for (const { tenant_id: of, id } of rows) this.#tell(of, id, 'inserted: it has no seal and waits for none')
+  }
+
+  /** What waits for its seal and is gone, or was never recorded so. */
+  async #lookAtWaiting(isAdopted: boolean): Promise<void> {
+    const { tenantId, signal } = this.#wish
+    for (let after: Position | undefined = FIRST; after; ) {
+      signal?.throwIfAborted()
+      const from: Position = after
+      const { waiting, next } = await waitingAfter((text, values) => this.#client.query(text, values), from)
+      for (const one of waiting) {
+        if ((tenantId !== undefined && one.tenantId !== tenantId) || isSealed(one)) continue
+        if (one.text === null) this.#tell(one.tenantId, one.entryId, 'removed before it was sealed')
+        else if (!isGenuine(this.#key, isAdopted, one)) {
+          this.#tell(one.tenantId, one.entryId, 'changed before it was sealed, or inserted')
+        }
+      }
+      after = next
+    }
+  }
+
+  #expect(hash: string): void {
+    if (hash !== NO_HASH && hash === this.#wish.expect) this.#isExpectedThere = true
+  }
+
+  #tell(tenantId: string, entryId: string | null, reason: string): void {
+    if (this.#broken.length < TOLD)
+      this.#broken.push({ tenantId: tenantId === NOBODY ? null : tenantId, entryId, reason })
+  }
+}
+
+const numbers = (from: number, to: number): string => (from === to ? `number ${from}` : `numbers ${from} to ${to}`)

@@ -1,0 +1,34 @@
+/** The cases of this satellite for test/coverage.test.ts. */
+import type { Part } from '../../../test/contract/row.ts'
+
+const absent = { tenant: 'none' } as const
+const body = { userId: 'user-42', reason: 'Ticket 4711: exports fail', durationSeconds: 600 } as const
+const begun = ['POST /tenants/{id}/impersonations {"userId":"user-42","reason":"Ticket 4711"}']
+
+export const part: Part = {
+  operations: {
+    'impersonations.list': {
+      success: { given: begun, query: { active: 'true' } },
+      wrong: { query: { active: 'yes' } },
+      also: { E_TENANT_NOT_FOUND: absent },
+    },
+    'impersonations.start': {
+      success: { body },
+      wrong: { body: { ...body, reason: ' ' } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, body },
+        E_TENANT_STATE: { given: ['DELETE /tenants/{id}'], body },
+      },
+    },
+    'impersonations.end': {
+      success: { given: begun },
+      wrong: { params: { sessionId: 'newest' } },
+      also: { E_NOT_FOUND: { params: { sessionId: '00000000-0000-7000-8000-000000000000' } } },
+    },
+  },
+  commands: {
+    'tenant:impersonate': { line: ['{id}', 'user-42', '--reason', 'Ticket 4711', '--duration', '60'] },
+    'tenant:impersonate:list': { given: begun, line: ['{id}', '--active'] },
+    'tenant:impersonate:end': { given: begun, line: ['{sessionId}'] },
+  },
+}

@@ -1,0 +1,79 @@
+/** A tenancy with impersonation, and a host's own record of changes, which hears them in their transactions. */
+import { ChangeRecorded } from '../../kernel/changes.ts'
+import { type Actor, currentContext } from '../../kernel/context.ts'
+import { on } from '../../kernel/events.ts'
+import { defineSatellite } from '../../satellite.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
+import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { installed, type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { type ImpersonationOptions, impersonation } from './index.ts'
+
+export interface Recorded {
+  readonly action: string
+  readonly tenantId: string | null
+  readonly target: string
+  readonly before: Record<string, unknown> | null
+  readonly after: Record<string, unknown> | null
+  readonly actor: Actor
+}
+
+export class Recording {
+  /** In the order in which they were written. */
+  readonly entries: Recorded[] = []
+  /** What it throws in place of writing, when it is set. */
+  failure: Error | undefined
+  /** What it does before it writes the entry of a request, whose session is held then. */
+  onRequest: (() => void) | undefined
+
+  of(...actions: string[]): Recorded[] {
+    return this.entries.filter(({ action }) => actions.includes(action))
+  }
+}
+
+const recorder = (record: Recording) =>
+  defineSatellite({
+    name: 'recorder',
+    summary: 'What was changed, for a test to look at',
+    service: () => record,
+    listeners: [
+      on(ChangeRecorded, 'within', (_, { action, tenantId, target, before, after }) => {
+        if (record.failure && action === 'impersonations.request') throw record.failure
+        if (action === 'impersonations.request') record.onRequest?.()
+        const { actor } = currentContext()
+        record.entries.push({ action, tenantId, target, before, after, actor })
+      }),
+    ],
+  })
+
+export type ImpersonationSatellites = [ReturnType<typeof impersonation>, ReturnType<typeof recorder>]
+export type ImpersonationTenancy = Tenancy<ImpersonationSatellites>
+
+export interface OpenedImpersonation {
+  readonly opened: TestTenancy<ImpersonationSatellites>
+  readonly tenancy: ImpersonationTenancy
+  readonly record: Recording
+  readonly clock: FakeClock
+}
+
+export async function openImpersonation(
+  postgresUrl: string,
+  options: ImpersonationOptions = {},
+  config: Partial<TenancyConfig<ImpersonationSatellites>> = {},
+): Promise<OpenedImpersonation> {
+  const record = new Recording()
+  const clock = fakeClock()
+  const opened = await testTenancy<ImpersonationSatellites>(postgresUrl, {
+    satellites: [impersonation(options), recorder(record)],
+    clock,
+    ...config,
+  })
+  return { opened, tenancy: opened.tenancy, record, clock }
+}
+
+let count = 0
+
+export async function anyTenant(tenancy: Pick<Tenancy, 'tenants'>): Promise<string> {
+  count += 1
+  const { id } = await installed(tenancy, { id: `tenant-${count}`, name: `Tenant ${count}` })
+  return id
+}

@@ -1,0 +1,505 @@
+/** Sessions: who begins them, when they are over, and what is recorded of them. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { currentContext, HOST, impersonated, runInContext } from '../../kernel/context.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { startProxy } from '../../testing/proxy.ts'
+import type { TestTenancy } from '../../testing/tenancy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import {
+  anyTenant,
+  type ImpersonationSatellites,
+  type ImpersonationTenancy,
+  openImpersonation,
+  type Recording,
+} from './impersonation.fixture.ts'
+import { ImpersonationEnded, ImpersonationInvalid, ImpersonationStarted, impersonation } from './index.ts'
+import { lockOf } from './sessions.ts'
+
+const WISH = { userId: 'user-42', reason: 'Ticket 4711: exports fail' }
+const ALICE = { type: 'admin', id: 'alice', name: 'Alice' } as const
+const REQUEST = { method: 'GET', path: '/orders' }
+const inCode = (code: string) => expect.objectContaining({ code })
+
+let opened: TestTenancy<ImpersonationSatellites>
+let tenancy: ImpersonationTenancy
+let record: Recording
+let clock: Awaited<ReturnType<typeof openImpersonation>>['clock']
+let id: string
+const heard: { name: string; event: object }[] = []
+
+beforeAll(async () => {
+  ;({ opened, tenancy, record, clock } = await openImpersonation(inject('postgresUrl')))
+  for (const type of [ImpersonationStarted, ImpersonationEnded]) {
+    tenancy.on(type, (event) => void heard.push({ name: type.name, event }))
+  }
+})
+afterAll(() => opened?.end())
+beforeEach(async () => {
+  id = await anyTenant(tenancy)
+  record.entries.splice(0)
+  heard.splice(0)
+})
+afterEach(() => {
+  record.failure = undefined
+  record.onRequest = undefined
+})
+
+const start = (tenantId = id, more: object = {}) => tenancy.impersonation.start(tenantId, { ...WISH, ...more })
+const asAlice = <T>(work: () => T): T => runInContext({ requestId: 'r-1', actor: ALICE, ip: null }, work)
+const enter = (token: string, tenantId = id, request = REQUEST) =>
+  tenancy.impersonation.entrance().enter(tenantId, token, request)
+const rowsOf = async (tenantId = id) =>
+  (await tenancy.kernel.database.sql('select * from multitenancy.impersonations where tenant_id = $1', [tenantId])).rows
+const secondsOf = ({ createdAt, expiresAt }: { createdAt: string; expiresAt: string }) =>
+  (Date.parse(expiresAt) - Date.parse(createdAt)) / 1_000
+
+/** Holds a session as a request does, for as long as `work` runs or until it releases it. */
+const holding = (sessionId: string, work: (release: () => Promise<unknown>) => Promise<void>) =>
+  tenancy.kernel.database.session(async (holder) => {
+    await holder.query('begin')
+    const hold = `select pg_advisory_xact_lock_shared(${lockOf('token_hash')}) from multitenancy.impersonations where id = $1`
+    await holder.query(hold, [sessionId])
+    await work(() => holder.query('rollback'))
+  })
+/** The kinds of advisory locks that are waited for in this database. */
+const waiting = async (): Promise<string[]> => {
+  const { rows } = await tenancy.kernel.database.sql(
+    `select mode from pg_locks join pg_database d on d.oid = database
+     where datname = current_database() and locktype = 'advisory' and not granted order by mode`,
+  )
+  return rows.map(({ mode }) => mode)
+}
+
+describe('beginning', () => {
+  test('answers a session and its token, for a quarter of an hour, records who, and tells in whose name and why', async () => {
+    const { token, ...session } = await asAlice(() => start())
+    expect(session).toEqual({
+      sessionId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      tenantId: id,
+      userId: 'user-42',
+      actor: ALICE,
+      reason: WISH.reason,
+      createdAt: expect.any(String),
+      expiresAt: expect.any(String),
+      endedAt: null,
+    })
+    expect(token).toMatch(/^imp_[\w-]{43}$/)
+    expect(secondsOf(session)).toBe(900)
+    expect(Math.abs(Date.parse(session.createdAt) - clock.now().getTime())).toBeLessThan(60_000)
+    const { sessionId, expiresAt } = session
+    expect(record.entries).toEqual([
+      {
+        action: 'impersonations.start',
+        tenantId: id,
+        target: `impersonation:${sessionId}`,
+        before: null,
+        after: { userId: 'user-42', reason: WISH.reason, expiresAt },
+        actor: ALICE,
+      },
+    ])
+    await eventually(() => expect(heard).toHaveLength(1))
+    expect(heard).toMatchObject([
+      {
+        name: 'ImpersonationStarted',
+        event: { tenantId: id, sessionId, userId: 'user-42', reason: WISH.reason, expiresAt },
+      },
+    ])
+    expect(JSON.stringify(heard)).not.toMatch(/alice/i)
+  })
+
+  test('a host says whom it has signed in', async () => {
+    const { actor } = await start(id, { actor: { id: 'staff-7', name: 'Bob' } })
+    expect(actor).toEqual({ type: 'host', id: 'staff-7', name: 'Bob' })
+    expect((await start(id, { actor: { id: 'staff-7' } })).actor).toEqual({
+      ...{ type: 'host', id: 'staff-7', name: 'staff-7' },
+    })
+    expect((await start()).actor).toEqual(HOST)
+    expect(record.entries.map(({ actor }) => actor.name)).toEqual(['Bob', 'staff-7', 'host'])
+  })
+
+  test('of the token only a hash is kept, and nobody is told it again', async () => {
+    const { token } = await start()
+    const rows = JSON.stringify(await rowsOf())
+    const bytes = Buffer.from(token.slice(4), 'base64url')
+    for (const spelling of [token, token.slice(4), bytes.toString('hex'), bytes.toString('base64')]) {
+      expect(rows).not.toContain(spelling)
+      expect(JSON.stringify(await tenancy.impersonation.list(id))).not.toContain(spelling)
+      expect(JSON.stringify([record.entries, heard])).not.toContain(spelling)
+    }
+  })
+
+  test.each([
+    ['no reason', { reason: undefined }],
+    ['an empty reason', { reason: '' }],
+    ['a blank reason', { reason: ' \u00a0\u2003' }],
+    ['an invisible reason', { reason: '\u200b\u2060' }],
+    ['a reason of two lines', { reason: 'Ticket\n4711' }],
+    ['a reason that turns the writing', { reason: 'Ticket \u202e4711' }],
+    ['a reason beyond measure', { reason: 'x'.repeat(501) }],
+    ['no user', { userId: undefined }],
+    ['an empty user', { userId: '' }],
+    ['a blank user', { userId: '  ' }],
+    ['a user with a NUL', { userId: 'a\0b' }],
+    ['a user of half a character', { userId: 'a\ud800' }],
+    ['a user beyond measure', { userId: 'x'.repeat(201) }],
+    ['no time', { durationSeconds: 0 }],
+    ['less', { durationSeconds: -1 }],
+    ['a part of a second', { durationSeconds: 1.5 }],
+    ['more than an hour', { durationSeconds: 3_601 }],
+    ['no number', { durationSeconds: Number.NaN }],
+    ['a token of the caller’s', { token: 'imp_mine' }],
+  ])('%s is refused, and nothing is begun', async (_, more) => {
+    await expect(start(id, more)).rejects.toThrow(inCode('E_INVALID_REQUEST'))
+    expect(await rowsOf()).toEqual([])
+    expect(record.entries).toEqual([])
+  })
+
+  test.each([1, 60, 3_600])('%i seconds are possible', async (durationSeconds) => {
+    expect(secondsOf(await start(id, { durationSeconds }))).toBe(durationSeconds)
+  })
+
+  test('the configuration may allow less, and decides where nothing is said', async () => {
+    const at = async (options: object) =>
+      (await opened.open({ satellites: [impersonation(options)] as never })).impersonation
+    const short = await at({ maxSeconds: 600 })
+    expect(secondsOf(await short.start(id, WISH))).toBe(600)
+    await expect(short.start(id, { ...WISH, durationSeconds: 601 })).rejects.toThrow('durationSeconds: at most 600')
+    expect(secondsOf(await (await at({ defaultSeconds: 1_800 })).start(id, WISH))).toBe(1_800)
+    for (const wrong of [
+      { maxSeconds: 3_601 },
+      { maxSeconds: 0 },
+      { maxSeconds: 60, defaultSeconds: 61 },
+      { max: 1 },
+    ]) {
+      expect(() => impersonation(wrong)).toThrow(inCode('E_INVALID_REQUEST'))
+    }
+  })
+
+  test('is possible for a tenant that is suspended or in maintenance, and for none that is deleted or never was', async () => {
+    await tenancy.tenants.suspend(id)
+    await start()
+    await tenancy.tenants.activate(id)
+    await tenancy.tenants.enterMaintenance(id)
+    await start()
+    await tenancy.tenants.exitMaintenance(id)
+    await tenancy.tenants.delete(id)
+    await expect(start()).rejects.toThrow(inCode('E_TENANT_STATE'))
+    await expect(start('nobody')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
+  })
+
+  test('is not possible in the name of a user: time would have no limit', async () => {
+    const { token } = await start()
+    const active = await enter(token)
+    await expect(runInContext(impersonated(currentContext(), active), () => start())).rejects.toThrow(
+      inCode('E_FORBIDDEN'),
+    )
+    expect(await rowsOf()).toHaveLength(1)
+  })
+})
+
+describe('a token', () => {
+  test('is of its tenant and its user, until its time is over', async () => {
+    const { token, sessionId, expiresAt } = await asAlice(() => start())
+    const active = { sessionId, userId: 'user-42', actor: ALICE, reason: WISH.reason, expiresAt }
+    expect(await tenancy.impersonation.verify(id, token)).toEqual(active)
+    clock.advance(890_000)
+    expect(await tenancy.impersonation.verify(id, token)).toEqual(active)
+    clock.advance(20_000)
+    await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+    await expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+  })
+
+  test('that does not fit is answered the same, whatever is wrong with it', async () => {
+    const other = await anyTenant(tenancy)
+    const expired = await start(id, { durationSeconds: 1 })
+    clock.advance(2_000)
+    const [fits, ended] = [await start(), await start()]
+    await tenancy.impersonation.end(ended.sessionId)
+    record.entries.splice(0)
+    const refusals: Error[] = []
+    for (const [tenantId, token] of [
+      [other, fits.token],
+      ['nobody', fits.token],
+      [id, expired.token],
+      [id, ended.token],
+      [id, `imp_${'A'.repeat(43)}`],
+      [id, fits.token.slice(0, -1)],
+      [id, `${fits.token}A`],
+      [id, fits.token.toUpperCase()],
+      [id, ` ${fits.token}`],
+      [id, `${fits.token}, ${fits.token}`],
+      [id, (await rowsOf())[0].token_hash],
+      [id, 'a\0b'],
+      [id, ''],
+    ] as const) {
+      for (const attempt of [() => tenancy.impersonation.verify(tenantId, token), () => enter(token, tenantId)]) {
+        refusals.push(
+          await attempt().then(
+            () => expect.fail(`${token} was let in`),
+            (error) => error,
+          ),
+        )
+      }
+    }
+    expect(refusals.every((error) => ImpersonationInvalid.matches(error))).toBe(true)
+    expect(new Set(refusals.map(({ message }) => message)).size).toBe(1)
+    expect(record.entries).toEqual([])
+    expect((await tenancy.impersonation.verify(id, fits.token)).sessionId).toBe(fits.sessionId)
+  })
+})
+
+describe('ending', () => {
+  test('is at once, in every process, and done once however often', async () => {
+    const elsewhere = await opened.open()
+    const { token, sessionId } = await start()
+    await elsewhere.impersonation.verify(id, token)
+    const [first, ...others] = await Promise.all(
+      Array.from({ length: 5 }, () => asAlice(() => tenancy.impersonation.end(sessionId))),
+    )
+    expect(first?.endedAt).toEqual(expect.any(String))
+    for (const other of others) expect(other).toEqual(first)
+    for (const { impersonation } of [tenancy, elsewhere]) {
+      await expect(impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+    }
+    expect(record.of('impersonations.end')).toEqual([
+      {
+        action: 'impersonations.end',
+        tenantId: id,
+        target: `impersonation:${sessionId}`,
+        before: { userId: 'user-42', endedAt: null },
+        after: { userId: 'user-42', endedAt: first?.endedAt },
+        actor: ALICE,
+      },
+    ])
+    await eventually(() =>
+      expect(heard.map(({ name }) => name)).toEqual(['ImpersonationStarted', 'ImpersonationEnded']),
+    )
+    expect(heard[1]?.event).toMatchObject({ tenantId: id, sessionId, userId: 'user-42', cause: 'ended' })
+  })
+
+  test('waits for no process that has gone silent in the midst of a request', async () => {
+    const proxy = await startProxy(opened.url)
+    const distant = await opened.open({ database: { url: proxy.url }, role: 'api' })
+    try {
+      const { token, sessionId } = await start()
+      const entrance = distant.impersonation.entrance()
+      await entrance.enter(id, token, REQUEST)
+      const silent = Promise.withResolvers<void>()
+      record.onRequest = () => {
+        proxy.silence()
+        silent.resolve()
+      }
+      const request = entrance.enter(id, token, REQUEST)
+      await Promise.race([silent.promise, request])
+      record.onRequest = undefined
+      const [refused, ended] = await Promise.allSettled([request, tenancy.impersonation.end(sessionId)])
+      expect(refused).toMatchObject({ reason: { code: 'E_DEPENDENCY_UNAVAILABLE' } })
+      expect(ended).toMatchObject({ value: { sessionId, endedAt: expect.any(String) } })
+      await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+      await expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+      await tenancy.tenants.delete(id)
+    } finally {
+      await proxy.close()
+      await distant.stop()
+    }
+  }, 30_000)
+
+  test('comes before the requests that come while it waits for those before it', async () => {
+    const { token, sessionId } = await start()
+    await holding(sessionId, async (release) => {
+      const ending = tenancy.impersonation.end(sessionId)
+      await eventually(async () => expect(await waiting()).toEqual(['ExclusiveLock']))
+      const late = expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+      await eventually(async () => expect(await waiting()).toEqual(['ExclusiveLock', 'ShareLock']))
+      await release()
+      await Promise.all([late, ending])
+    })
+    expect(record.of('impersonations.request')).toEqual([])
+  })
+
+  test('waits for none for ever, and leaves the transaction around it as it was', async () => {
+    const { token, sessionId } = await start()
+    await holding(sessionId, async () => {
+      const ended = await tenancy.transaction(async () => {
+        await tenancy.kernel.database.sql(`set local statement_timeout = '47s'`)
+        const { endedAt } = await tenancy.impersonation.end(sessionId)
+        const { rows } = await tenancy.kernel.database.sql('show statement_timeout')
+        return { endedAt, ...rows[0] }
+      })
+      expect(ended).toEqual({ endedAt: expect.any(String), statement_timeout: '47s' })
+      await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+      await expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+    })
+    expect(record.of('impersonations.end')).toHaveLength(1)
+  }, 30_000)
+
+  test('leaves the others of the user and of the tenant alone', async () => {
+    const [one, two] = [await start(), await start()]
+    await tenancy.impersonation.end(one.sessionId)
+    expect((await tenancy.impersonation.verify(id, two.token)).sessionId).toBe(two.sessionId)
+  })
+
+  test('what has expired stays as it is, and what never was is not there', async () => {
+    const { sessionId } = await start(id, { durationSeconds: 1 })
+    clock.advance(2_000)
+    expect(await tenancy.impersonation.end(sessionId)).toMatchObject({ sessionId, endedAt: null })
+    expect(record.of('impersonations.end')).toEqual([])
+    for (const unknown of [randomUUID(), 'newest', '', sessionId.slice(1)]) {
+      await expect(tenancy.impersonation.end(unknown)).rejects.toThrow(inCode('E_NOT_FOUND'))
+    }
+  })
+
+  test('happens to all of a tenant that is deleted, and restoring it brings none back', async () => {
+    const sessions = [await start(), await start()]
+    const expired = await start(id, { durationSeconds: 1 })
+    clock.advance(2_000)
+    await tenancy.tenants.delete(id)
+    await tenancy.tenants.restore(id)
+    for (const { token } of sessions) {
+      await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+    }
+    const told = () =>
+      heard.flatMap(({ event }) =>
+        'cause' in event && 'sessionId' in event && event.cause === 'tenant-deleted' ? [event.sessionId] : [],
+      )
+    await eventually(() => expect(told().toSorted()).toEqual(sessions.map(({ sessionId }) => sessionId).toSorted()))
+    expect(record.of('tenants.delete', 'impersonations.end')).toMatchObject([{ action: 'tenants.delete' }])
+    const { data } = await tenancy.impersonation.list(id)
+    expect(data.find(({ sessionId }) => sessionId === expired.sessionId)?.endedAt).toBeNull()
+  })
+
+  test('comes also to what is begun while the tenant is being deleted', async () => {
+    for (let round = 0; round < 5; round++) {
+      const tenantId = await anyTenant(tenancy)
+      const [begun] = await Promise.allSettled([start(tenantId), tenancy.tenants.delete(tenantId)])
+      if (begun.status === 'rejected') expect(begun.reason).toMatchObject({ code: 'E_TENANT_STATE' })
+      else {
+        await expect(tenancy.impersonation.verify(tenantId, begun.value.token)).rejects.toThrow(
+          inCode('E_IMPERSONATION_INVALID'),
+        )
+      }
+      expect((await rowsOf(tenantId)).every(({ ended_at }) => ended_at !== null)).toBe(true)
+    }
+  })
+
+  test('of a purged tenant nothing is left', async () => {
+    await start()
+    await tenancy.tenants.delete(id)
+    expect((await tenancy.impersonation.list(id)).data).toHaveLength(1)
+    clock.advance(31 * 86_400_000)
+    await tenancy.tenants.installation.purge(id)
+    expect(await rowsOf()).toEqual([])
+    await expect(tenancy.impersonation.list(id)).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
+  })
+})
+
+describe('the list', () => {
+  test('has the newest first, in pages, of this tenant alone', async () => {
+    await start(await anyTenant(tenancy))
+    const ids: string[] = []
+    for (let n = 0; n < 5; n++) {
+      ids.unshift((await start()).sessionId)
+      clock.advance(10)
+    }
+    const seen: string[] = []
+    let cursor: string | undefined
+    do {
+      const page = await tenancy.impersonation.list(id, { limit: 2, cursor })
+      seen.push(...page.data.map(({ sessionId }) => sessionId))
+      cursor = page.nextCursor ?? undefined
+    } while (cursor)
+    expect(seen).toEqual(ids)
+    const { nextCursor } = await tenancy.impersonation.list(id, { limit: 2 })
+    const of = (tenantId: string, active?: boolean) =>
+      tenancy.impersonation.list(tenantId, { cursor: nextCursor ?? '', active })
+    await expect(of(await anyTenant(tenancy))).rejects.toThrow(inCode('E_INVALID_REQUEST'))
+    await expect(of(id, true)).rejects.toThrow(inCode('E_INVALID_REQUEST'))
+  })
+
+  test('of those that are on, and of those that are over', async () => {
+    const expired = await start(id, { durationSeconds: 1 })
+    clock.advance(2_000)
+    const [on, ended] = [await start(), await start()]
+    await tenancy.impersonation.end(ended.sessionId)
+    const of = async (active?: boolean) =>
+      (await tenancy.impersonation.list(id, { active })).data.map(({ sessionId }) => sessionId).toSorted()
+    expect(await of(true)).toEqual([on.sessionId])
+    expect(await of(false)).toEqual([expired.sessionId, ended.sessionId].toSorted())
+    expect(await of()).toHaveLength(3)
+  })
+})
+
+describe('a request', () => {
+  test('is recorded with both, before it is let in', async () => {
+    const { token, sessionId } = await asAlice(() => start())
+    const active = await asAlice(() => enter(token))
+    expect(active).toMatchObject({ sessionId, userId: 'user-42', actor: ALICE })
+    expect(record.of('impersonations.request')).toEqual([
+      {
+        action: 'impersonations.request',
+        tenantId: id,
+        target: 'user:user-42',
+        before: null,
+        after: { method: 'GET', path: '/orders', reason: WISH.reason },
+        actor: { type: 'impersonator', id: 'alice', name: 'Alice as user-42' },
+      },
+    ])
+  })
+
+  test('names neither a token nor more of a path than is reasonable', async () => {
+    const { token } = await start()
+    await enter(token, id, { method: 'GET', path: `/x/${token}/${token}` })
+    await enter(token, id, { method: 'GET', path: `/${'x'.repeat(9_000)}` })
+    const [first, second] = record.of('impersonations.request').map(({ after }) => String(after?.path))
+    expect(first).toBe('/x/…/…')
+    expect(second).toHaveLength(2_000)
+  })
+
+  test('is recorded each, however many come at once', async () => {
+    const { token } = await start()
+    const paths = Array.from({ length: 30 }, (_, n) => `/orders/${n}`)
+    await Promise.all(paths.map((path) => enter(token, id, { method: 'GET', path })))
+    const recorded = record.of('impersonations.request').map(({ after }) => String(after?.path))
+    expect(recorded.toSorted()).toEqual(paths.toSorted())
+  })
+
+  test('has no entry after that of the end of its session', async () => {
+    for (let round = 0; round < 5; round++) {
+      const { token, sessionId } = await start()
+      record.entries.splice(0)
+      const attempts = Array.from({ length: 12 }, () => enter(token))
+      const [outcomes] = await Promise.all([Promise.allSettled(attempts), tenancy.impersonation.end(sessionId)])
+      const passed = outcomes.filter(({ status }) => status === 'fulfilled')
+      const order = record.entries.map(({ action }) => action)
+      expect(order.filter((action) => action === 'impersonations.request')).toHaveLength(passed.length)
+      expect(order.at(-1)).toBe('impersonations.end')
+    }
+  })
+
+  test('that cannot be recorded is refused', async () => {
+    const { token } = await start()
+    record.failure = new Error('the disk is full')
+    await expect(enter(token)).rejects.toSatisfy(
+      (error) =>
+        DependencyUnavailable.matches(error) && !error.message.includes('disk') && error.retryAfterSeconds === 5,
+    )
+    record.failure = undefined
+    await enter(token)
+  })
+
+  test('stays recorded whatever becomes of the transaction around it', async () => {
+    const { token } = await start()
+    const failed = tenancy.transaction(async () => {
+      await enter(token)
+      throw new Error('rolled back')
+    })
+    await expect(failed).rejects.toThrow('rolled back')
+    expect(record.of('impersonations.request')).toHaveLength(1)
+  })
+
+  test('is let in nowhere where nothing would record it', async () => {
+    const unrecorded = await opened.open({ satellites: [impersonation()] as never })
+    expect(() => unrecorded.impersonation.entrance()).toThrow('the tenancy needs the satellite auditLogs')
+  })
+})

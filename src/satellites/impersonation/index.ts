@@ -1,0 +1,38 @@
+import { on } from '../../kernel/events.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { defineSatellite } from '../../satellite.ts'
+import { TenantDeleted, TenantPurged } from '../../tenants/events.ts'
+import { commands } from './commands.ts'
+import { Forbidden, ImpersonationInvalid } from './errors.ts'
+import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
+import { Impersonations } from './impersonation.ts'
+import { operations } from './operations.ts'
+import { type ImpersonationOptions, Options, withDefaults } from './settings.ts'
+import { tables } from './tables.ts'
+
+export type { ActiveImpersonation } from '../../kernel/context.ts'
+export { ImpersonationInvalid } from './errors.ts'
+export { ImpersonationEnded, ImpersonationStarted } from './events.ts'
+export type { Impersonations } from './impersonation.ts'
+export type { Impersonation, ImpersonationWithToken } from './resource.ts'
+export type { ImpersonationOptions } from './settings.ts'
+
+export const impersonation = (options: ImpersonationOptions = {}) => {
+  const durations = withDefaults(parsed(Options, options, 'impersonation'))
+  return defineSatellite({
+    name: 'impersonation',
+    summary: "Acting in the name of a tenant's user: with a reason, for a while, every request in the audit log",
+    tables,
+    events: [ImpersonationStarted, ImpersonationEnded],
+    service: (kernel) => new Impersonations(kernel, durations),
+    operations,
+    errors: [ImpersonationInvalid, Forbidden],
+    commands,
+    listeners: [
+      on(TenantDeleted, 'within', (all: Impersonations, { tenantId }) => all.endAll(tenantId)),
+      on(TenantPurged, 'within', (all: Impersonations, { tenantId }) => all.forget(tenantId)),
+    ],
+  })
+}
+
+export default impersonation

@@ -1,0 +1,52 @@
+/** A session as the API shows it: never its token, which only the answer that begins it has. */
+import { z } from 'zod'
+import type { ActiveImpersonation, Actor } from '../../kernel/context.ts'
+import type { ImpersonationRow } from './tables.ts'
+
+const moment = z.iso.datetime()
+
+export const Impersonation = z
+  .object({
+    sessionId: z.uuid(),
+    tenantId: z.string(),
+    userId: z.string().meta({ description: 'In whose name' }),
+    actor: z
+      .object({ type: z.string(), id: z.string(), name: z.string() })
+      .meta({ description: 'Who acts; `type` as in the audit log' }),
+    reason: z.string(),
+    createdAt: moment,
+    expiresAt: moment.meta({ description: 'From then on its token is refused' }),
+    endedAt: moment.nullable().meta({ description: 'Null when nobody has ended it; it may have expired' }),
+  })
+  .meta({ id: 'Impersonation' })
+export type Impersonation = z.output<typeof Impersonation>
+
+export const ImpersonationWithToken = Impersonation.extend({
+  token: z.string().meta({ description: 'For `x-impersonation-token`; answered this once' }),
+}).meta({ id: 'ImpersonationWithToken' })
+export type ImpersonationWithToken = z.output<typeof ImpersonationWithToken>
+
+const actorOf = ({ actorType, actorId, actorName }: ImpersonationRow): Actor => ({
+  type: actorType as Actor['type'],
+  id: actorId,
+  name: actorName,
+})
+
+export const toImpersonation = (row: ImpersonationRow): Impersonation => ({
+  sessionId: row.id,
+  tenantId: row.tenantId,
+  userId: row.userId,
+  actor: actorOf(row),
+  reason: row.reason,
+  createdAt: row.createdAt.toISOString(),
+  expiresAt: row.expiresAt.toISOString(),
+  endedAt: row.endedAt?.toISOString() ?? null,
+})
+
+export const toActive = (row: ImpersonationRow): ActiveImpersonation => ({
+  sessionId: row.id,
+  userId: row.userId,
+  actor: actorOf(row),
+  reason: row.reason,
+  expiresAt: row.expiresAt.toISOString(),
+})

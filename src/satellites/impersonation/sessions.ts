@@ -1,0 +1,156 @@
+/**
+ * Sessions as rows, and what is asked of them. When one is over is decided by the database's clock, on which all processes agree. A
+ * clock that was given in place of the system's (a test's) is carried there as its distance from the system's.
+ *
+ *   on ──expires_at──► expired
+ *    └──── end() ────► ended      ended_at is set once, and never on one that has expired
+ *
+ * Nothing is cached: each request asks one indexed statement, so what is ended is over for whatever comes after it.
+ *
+ * A request holds its session by a shared advisory lock, and who ends it waits for that by an exclusive one: requests that come after
+ * that queue behind it, and cannot keep it waiting. The server frees what has gone silent; and who has waited long enough ends the
+ * session all the same, as no lock is on its row.
+ */
+import { sql } from 'kysely'
+import { sqlState } from '../../kernel/database.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { PageOf } from '../../kernel/page.ts'
+import { type Impersonation, toImpersonation } from './resource.ts'
+import type { ImpersonationRow, ImpersonationTables } from './tables.ts'
+
+/** One that has gone silent would keep its connection for minutes. */
+const TIMEOUT_MS = 5_000
+
+/** How long a transaction that holds a session may wait, work or be silent, and how long one that ends it waits for such. */
+const HOLD_LIMIT_MS = 5_000
+const LOCK_NOT_AVAILABLE = '55P03'
+const QUERY_CANCELED = '57014'
+/** The advisory lock of a session, as an expression of its token's hash. */
+export const lockOf = (tokenHash: string) => `hashtextextended('tenantry impersonation ' || ${tokenHash}, 0)`
+const LIMIT = `select set_config(name, $1, true)
+  from unnest(array['lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout']) name`
+
+const COLUMNS = `id, tenant_id as "tenantId", user_id as "userId", actor_type as "actorType", actor_id as "actorId",
+  actor_name as "actorName", reason, token_hash as "tokenHash", created_at as "createdAt", expires_at as "expiresAt",
+  ended_at as "endedAt"`
+const now = (shift: string) => `clock_timestamp() + ${shift}::float8 * interval '1 millisecond'`
+const FIND = `select ${COLUMNS} from multitenancy.impersonations
+  where token_hash = $1 and tenant_id = $2 and ended_at is null and expires_at > ${now('$3')}`
+
+export interface ListWish {
+  /** True: those that are on; false: those that are over. */
+  readonly active?: boolean | undefined
+  readonly limit: number
+  readonly cursor?: string | undefined
+}
+
+export type NewSession = Pick<
+  ImpersonationRow,
+  'tenantId' | 'userId' | 'actorType' | 'actorId' | 'actorName' | 'reason' | 'tokenHash'
+>
+
+export class Sessions {
+  readonly #kernel: Pick<Kernel, 'database' | 'clock' | 'cursors' | 'log'>
+
+  constructor(kernel: Pick<Kernel, 'database' | 'clock' | 'cursors' | 'log'>) {
+    this.#kernel = kernel
+  }
+
+  async insert(session: NewSession, durationSeconds: number): Promise<ImpersonationRow> {
+    const { tenantId, userId, actorType, actorId, actorName, reason, tokenHash } = session
+    const id = uuidv7(this.#kernel.clock.now().getTime())
+    const { rows } = await this.#kernel.database.sql(
+      `insert into multitenancy.impersonations
+         (id, tenant_id, user_id, actor_type, actor_id, actor_name, reason, token_hash, created_at, expires_at)
+       select $1, $2, $3, $4, $5, $6, $7, $8, began, began + $9::float8 * interval '1 second' from (select ${now('$10')} as began) t
+       returning ${COLUMNS}`,
+      [id, tenantId, userId, actorType, actorId, actorName, reason, tokenHash, durationSeconds, this.#shiftMs],
+    )
+    return rows[0]
+  }
+
+  /** That of a token, while it is on. */
+  async find(tenantId: string, tokenHash: string): Promise<ImpersonationRow | undefined> {
+    const statement = { name: 'tenantry_find_impersonation', text: FIND, timeoutMs: TIMEOUT_MS }
+    const { rows } = await this.#kernel.database.sql(statement, [tokenHash, tenantId, this.#shiftMs])
+    return rows[0]
+  }
+
+  /** From here on the server ends the transaction in progress if it waits, works or is silent for too long. */
+  async limit(): Promise<void> {
+    await this.#kernel.database.sql(LIMIT, [String(HOLD_LIMIT_MS)])
+  }
+
+  /** As `find`; who ends it waits until the transaction is over, which has to be limited. */
+  async hold(tenantId: string, tokenHash: string): Promise<ImpersonationRow | undefined> {
+    const { database } = this.#kernel
+    await database.sql(`select pg_advisory_xact_lock_shared(${lockOf('$1')})`, [tokenHash])
+    const { rows } = await database.sql(FIND, [tokenHash, tenantId, this.#shiftMs])
+    return rows[0]
+  }
+
+  async get(sessionId: string): Promise<ImpersonationRow | undefined> {
+    return this.#rows().where('id', '=', sessionId).executeTakeFirst()
+  }
+
+  /** Ends what is on of a session, or of all of a tenant's; answers what it has ended. */
+  async end(of: { readonly sessionId: string } | { readonly tenantId: string }): Promise<ImpersonationRow[]> {
+    const { database } = this.#kernel
+    const [column, value] = 'sessionId' in of ? ['id', of.sessionId] : ['tenant_id', of.tenantId]
+    const areOn = `${column} = $1 and ended_at is null and expires_at > ${now('$2')}`
+    const { rows: on } = await database.sql(
+      `select token_hash as "tokenHash" from multitenancy.impersonations where ${areOn} order by id`,
+      [value, this.#shiftMs],
+    )
+    if (on.length === 0) return []
+    await this.#waitForRequests(on.map(({ tokenHash }) => tokenHash))
+    const { rows } = await database.sql(
+      `update multitenancy.impersonations set ended_at = ${now('$2')} where ${areOn} returning ${COLUMNS}`,
+      [value, this.#shiftMs],
+    )
+    return rows
+  }
+
+  /** The newest first. */
+  list(tenantId: string, { active, ...page }: ListWish): Promise<PageOf<Impersonation>> {
+    let query = this.#rows().where('tenantId', '=', tenantId)
+    if (active !== undefined) {
+      const isOn = sql<boolean>`ended_at is null and expires_at > ${sql.raw(now(String(this.#shiftMs)))}`
+      query = query.where(active ? isOn : sql<boolean>`not (${isOn})`)
+    }
+    const list = `impersonations ${JSON.stringify([tenantId, active])}`
+    return this.#kernel.cursors.newestFirst(query, 'impersonations', list, page, toImpersonation)
+  }
+
+  async forget(tenantId: string): Promise<void> {
+    await this.#kernel.database.sql('delete from multitenancy.impersonations where tenant_id = $1', [tenantId])
+  }
+
+  /** For those that hold one of these sessions, and not for ever. The transaction in progress may be another's: its limit is put back. */
+  async #waitForRequests(tokenHashes: readonly string[]): Promise<void> {
+    const { database, log } = this.#kernel
+    const { rows } = await database.sql(`select current_setting('statement_timeout') as before`)
+    const limit = (value: string) => database.sql(`select set_config('statement_timeout', $1, true)`, [value])
+    try {
+      await database.transaction(async () => {
+        await limit(String(HOLD_LIMIT_MS))
+        await database.sql(`select pg_advisory_xact_lock(${lockOf('hash')}) from unnest($1::text[]) hash`, [
+          tokenHashes,
+        ])
+        await limit(rows[0].before)
+      })
+    } catch (error) {
+      if (![LOCK_NOT_AVAILABLE, QUERY_CANCELED].includes(sqlState(error) ?? '')) throw error
+      log.warn({ err: error }, 'an impersonation is ended while a request of it has not come to its end')
+    }
+  }
+
+  #rows() {
+    return this.#kernel.database.query<ImpersonationTables>().selectFrom('impersonations').selectAll()
+  }
+
+  get #shiftMs(): number {
+    return this.#kernel.clock.now().getTime() - Date.now()
+  }
+}

@@ -1,0 +1,43 @@
+import type { Migration } from '../../kernel/migrations.ts'
+
+export interface ImpersonationRow {
+  id: string
+  tenantId: string
+  userId: string
+  actorType: string
+  actorId: string
+  actorName: string
+  reason: string
+  /** SHA-256, hex. The token itself is kept nowhere. */
+  tokenHash: string
+  createdAt: Date
+  expiresAt: Date
+  /** Null when nobody has ended it; it may have expired all the same. */
+  endedAt: Date | null
+}
+
+export interface ImpersonationTables {
+  impersonations: ImpersonationRow
+}
+
+export const tables: readonly Migration[] = [
+  {
+    name: '0001_impersonations',
+    up: `
+      create table impersonations (
+        id uuid primary key,
+        tenant_id text not null references tenants,
+        user_id text not null,
+        actor_type text not null,
+        actor_id text not null,
+        actor_name text not null,
+        reason text not null,
+        token_hash text collate "C" not null unique,
+        created_at timestamptz(3) not null,
+        expires_at timestamptz(3) not null,
+        ended_at timestamptz(3)
+      );
+      create index impersonations_page on impersonations (tenant_id, created_at desc, id desc);
+    `,
+  },
+]

@@ -1,0 +1,31 @@
+/** A process that counts metrics of some tenants, flushes while it does, or ends as a service does. */
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { redisStore } from '../../drivers/store/redis.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { createTenancy } from '../../tenancy.ts'
+import { serveParent } from '../../testing/child.ts'
+import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { metrics } from './index.ts'
+
+await serveParent(async ({ url, redisUrl, keyPrefix }) => {
+  const tenancy = await createTenancy({
+    database: { url, max: 3 },
+    appKey: TEST_APP_KEY,
+    isolation: [schemaPg()],
+    satellites: [metrics()],
+    role: 'api',
+    logger: createLogger({ level: 'silent' }),
+    ...(redisUrl ? { store: redisStore({ url: redisUrl, keyPrefix }) } : {}),
+  })
+  return async ({ tenants = [], calls = 0, flushEvery = 0, stop = false, list }) => {
+    for (let call = 1; call <= calls; call++) {
+      for (const tenant of tenants) {
+        await tenancy.metrics.increment(tenant, 'calls', call)
+        tenancy.metrics.traffic.answered(tenant, call % 10 === 0 ? 500 : 200, 1_000)
+      }
+      if (flushEvery > 0 && call % flushEvery === 0) await tenancy.metrics.flush()
+    }
+    if (stop) await tenancy.stop()
+    return list && (await tenancy.metrics.list(list)).data
+  }
+})

@@ -1,0 +1,119 @@
+/**
+ * Writes the sums of the store down in daily rows.
+ *
+ * A row has what a sum had come to, and a sum only grows; so a row only ever becomes greater, and it is the same whether a sum is
+ * written once, twice, or by many processes at the same time in whatever order. A sum that begins anew has another incarnation, and
+ * so another row.
+ *
+ * A tenant that is deleted can be purged, so it is locked against that while its rows are written: else they would be left behind.
+ */
+import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { SUM_TTL_SECONDS, type Sum } from '../../kernel/sums.ts'
+import { MAX_DAYS_LATE } from './hand-over.ts'
+
+const ROWS_AT_ONCE = 5_000
+const DAYS_BACK = (SUM_TTL_SECONDS * 1_000) / DAY_MS
+const ROWS_PER_TRIM = 10_000
+
+/**
+ * What is no greater than its row is left out before: a conflict that changes nothing still locks the row. Rows and tenants are looked
+ * up one by one: a join may be planned as a walk through all there are.
+ */
+const WRITE = `
+  with leaving as materialized (
+    select id from multitenancy.tenants where id = any($6) and status = 'deleted' and purged_at is null
+    order by id for share
+  ), counted as materialized (
+    select tenant_id, key, incarnation, max(value) as value
+    from unnest($2::text[], $3::text[], $4::uuid[], $5::bigint[]) as counted (tenant_id, key, incarnation, value)
+    group by tenant_id, key, incarnation
+  ), written as (
+    insert into multitenancy.metric_sums as kept (day, tenant_id, key, incarnation, value)
+    select $1::date, tenant_id, key, incarnation, value from counted
+    where value > coalesce((
+        select before.value from multitenancy.metric_sums as before
+        where before.day = $1::date and before.tenant_id = counted.tenant_id and before.key = counted.key
+          and before.incarnation = counted.incarnation), -1)
+      and (tenant_id in (select id from leaving) or 'deleted' <> (
+        select status from multitenancy.tenants where id = tenant_id))
+    order by tenant_id collate "C", key collate "C", incarnation
+    on conflict (day, tenant_id, key, incarnation) do update set value = excluded.value where kept.value < excluded.value
+    returning true)
+  select count(*) as written from written`
+
+const TRIM = `
+  with trimmed as (
+    delete from multitenancy.metric_sums where ctid = any(array(
+      select ctid from multitenancy.metric_sums where day < $1 order by day limit ${ROWS_PER_TRIM}
+      for update skip locked))
+    returning true)
+  select count(*) as trimmed from trimmed`
+
+export interface Flushed {
+  /** Sums that were looked at. */
+  readonly sums: number
+  /** Rows that are new, or greater than they were. */
+  readonly written: number
+  /** Rows that were removed because they were past their retention. */
+  readonly trimmed: number
+}
+
+export class Flush {
+  readonly #kernel: Pick<Kernel, 'store' | 'database' | 'clock'>
+  readonly #retentionDays: number | undefined
+  /** Days to which nothing is added any more, and whose sums this process has written down. */
+  readonly #settled = new Set<number>()
+
+  constructor(kernel: Pick<Kernel, 'store' | 'database' | 'clock'>, retentionDays: number | undefined) {
+    this.#kernel = kernel
+    this.#retentionDays = retentionDays
+  }
+
+  async run(signal?: AbortSignal): Promise<Flushed> {
+    const today = dayOf(this.#kernel.clock.now().getTime())
+    let sums = 0
+    let written = 0
+    // Another process may be a little ahead, and already in the next day.
+    for (let day = today - DAYS_BACK; day <= today + 1; day++) {
+      if (this.#settled.has(day)) continue
+      for await (const page of this.#kernel.store.sums.pages(dateOf(day))) {
+        signal?.throwIfAborted()
+        sums += page.length
+        written += await this.#write(dateOf(day), page)
+      }
+      if (day < today - MAX_DAYS_LATE) this.#settled.add(day)
+    }
+    for (const day of this.#settled) if (day < today - DAYS_BACK) this.#settled.delete(day)
+    return { sums, written, trimmed: await this.#trim(today, signal) }
+  }
+
+  async #write(day: string, page: readonly Sum[]): Promise<number> {
+    let written = 0
+    for (let first = 0; first < page.length; first += ROWS_AT_ONCE) {
+      const part = page.slice(first, first + ROWS_AT_ONCE)
+      const { rows } = await this.#kernel.database.sql(WRITE, [
+        day,
+        part.map(({ tenantId }) => tenantId),
+        part.map(({ name }) => name),
+        part.map(({ incarnation }) => incarnation),
+        part.map(({ sum }) => sum),
+        [...new Set(part.map(({ tenantId }) => tenantId))],
+      ])
+      written += rows[0].written
+    }
+    return written
+  }
+
+  async #trim(today: number, signal: AbortSignal | undefined): Promise<number> {
+    if (this.#retentionDays === undefined) return 0
+    const first = dateOf(today - this.#retentionDays)
+    let trimmed = 0
+    for (;;) {
+      signal?.throwIfAborted()
+      const { rows } = await this.#kernel.database.sql(TRIM, [first])
+      trimmed += rows[0].trimmed
+      if (rows[0].trimmed < ROWS_PER_TRIM) return trimmed
+    }
+  }
+}

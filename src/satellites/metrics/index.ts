@@ -1,0 +1,34 @@
+import { on } from '../../kernel/events.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { defineSatellite } from '../../satellite.ts'
+import { TenantPurged } from '../../tenants/events.ts'
+import { commands } from './commands.ts'
+import { jobs, schedule } from './jobs.ts'
+import { type MetricsOptions, TenantMetrics } from './metrics.ts'
+import { operations } from './operations.ts'
+import { Options } from './options.ts'
+import { tables } from './tables.ts'
+
+export type { Metric, MetricOfTenant } from './metric.ts'
+export type { MetricsOptions, TenantMetrics } from './metrics.ts'
+export type { MetricFilter } from './readings.ts'
+
+export const metrics = (options: MetricsOptions = {}) => {
+  const settings = parsed(Options, options, 'metrics')
+  return defineSatellite({
+    name: 'metrics',
+    summary:
+      'What tenants use, by day and key: requests, errors and bytes of guarded routes, and whatever the host counts',
+    tables,
+    service: (kernel, tenants) => new TenantMetrics(kernel, tenants, settings),
+    operations,
+    commands,
+    listeners: [on(TenantPurged, 'within', (metrics: TenantMetrics, { tenantId }) => metrics.forget(tenantId))],
+    jobs,
+    schedule,
+    traffic: (metrics) => metrics.traffic,
+    stop: (metrics) => metrics.stop(),
+  })
+}
+
+export default metrics

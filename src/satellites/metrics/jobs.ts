@@ -1,0 +1,16 @@
+import { z } from 'zod'
+import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs.ts'
+import type { TenantMetrics } from './metrics.ts'
+
+export const FlushMetrics = jobType({
+  name: 'FlushMetrics',
+  summary: 'Writes down what was counted of tenants, and removes what is past its retention',
+  data: z.object({}),
+  workers: 1,
+})
+
+export const jobs: readonly Job<TenantMetrics>[] = [
+  handles(FlushMetrics, async (metrics, _, { signal }) => void (await metrics.flush(signal))),
+]
+
+export const schedule: readonly Recurring[] = [{ type: FlushMetrics, cron: '*/5 * * * *' }]

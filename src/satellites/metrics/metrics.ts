@@ -1,0 +1,246 @@
+/**
+ * Metrics of tenants: what each has come to on a day, by key. `requests`, `errors` and `bytes` are counted by the guards, whatever
+ * else by the host.
+ *
+ *   a count ──► this process ──each second──► the store ──every five minutes──► a row for each day
+ *
+ * What is counted goes on to the store within a second, and the store takes a batch once; so what is lost is what a process that is
+ * killed had counted in its last second, and what a store that loses its data had not been flushed.
+ *
+ * While the store is away `resilience.redis.metrics` decides: open, `increment` counts in the process, which hands it over later,
+ * within bounds; closed, each `increment` goes to the store before it resolves, and is 503 when it cannot. What guards count has
+ * happened, and nobody could be refused for it: it is kept for later by either.
+ */
+import { runInContext, SYSTEM } from '../../kernel/context.ts'
+import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import type { ExportFormat, Formats } from '../../kernel/export-format.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { DEFAULT_LIMIT, type PageOf } from '../../kernel/page.ts'
+import { SUM_TTL_SECONDS, type SumOfDay } from '../../kernel/sums.ts'
+import { TenantNotFound } from '../../tenants/errors.ts'
+import { assertTenantExists } from '../../tenants/existing.ts'
+import type { Tenants } from '../../tenants/index.ts'
+import type { Traffic } from '../../tenants/traffic.ts'
+import { Flush, type Flushed } from './flush.ts'
+import { HandOver } from './hand-over.ts'
+import { checkCount } from './key.ts'
+import { FORMATS, FORMATS_OF_ALL, type Metric, type MetricOfTenant } from './metric.ts'
+import { type MetricFilter, metricsOf, metricsOfAll } from './readings.ts'
+import { Tallies } from './tallies.ts'
+import { WriteThrough } from './write-through.ts'
+
+const HANDED_OVER_EVERY_MS = 1_000
+/** Of an export, in memory at a time. */
+export const METRICS_AT_ONCE = 500
+
+export interface MetricsOptions {
+  /** Days that rows are kept; absent: for ever. */
+  readonly retentionDays?: number | undefined
+}
+
+interface PageWish {
+  readonly limit?: number
+  readonly cursor?: string | undefined
+}
+
+type FilterOfAll = MetricFilter & { readonly tenantId?: string | undefined }
+
+export class TenantMetrics {
+  /** What guards tell. */
+  readonly traffic: Traffic
+  readonly #kernel: Kernel
+  readonly #tenants: Pick<Tenants, 'registry'>
+  readonly #tallies = new Tallies()
+  readonly #handOver: HandOver
+  readonly #writeThrough: WriteThrough
+  readonly #flush: Flush
+  #timer: NodeJS.Timeout | undefined
+  #isStopped = false
+
+  constructor(kernel: Kernel, tenants: Pick<Tenants, 'registry'>, { retentionDays }: MetricsOptions = {}) {
+    this.#kernel = kernel
+    this.#tenants = tenants
+    this.#handOver = new HandOver(kernel, this.#tallies)
+    this.#writeThrough = new WriteThrough(kernel.store)
+    this.#flush = new Flush(kernel, retentionDays)
+    this.traffic = {
+      answered: (tenantId, status, bodyBytes) => {
+        this.#tallies.answered(this.#today(), tenantId, status, bodyBytes)
+        if (this.#timer === undefined) this.#handOverLater()
+      },
+    }
+  }
+
+  /** Counts `amount` more of a key today. `E_TENANT_NOT_FOUND`, or a 400; 503 where the policy says so. */
+  async increment(tenantId: string, key: string, amount = 1): Promise<void> {
+    const day = this.#today()
+    checkCount(key, amount)
+    const { registry } = this.#tenants
+    const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
+    if (!located || located.tenant.status === 'deleted') throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (amount === 0) return
+    if (this.#kernel.resilience.policyOf('redis.metrics') === 'fail-closed') {
+      return this.#written(tenantId, this.#writeThrough.add({ day: dateOf(day), tenantId, name: key, amount }))
+    }
+    this.#tallies.add(day, tenantId, key, amount)
+    if (this.#timer === undefined) this.#handOverLater()
+  }
+
+  /** A page of a tenant's metrics, the newest day first, with what is not flushed yet. `E_TENANT_NOT_FOUND`. */
+  async list(
+    tenantId: string,
+    { limit = DEFAULT_LIMIT, cursor, ...filter }: MetricFilter & PageWish = {},
+  ): Promise<PageOf<Metric>> {
+    const { database, cursors } = this.#kernel
+    const { key, from, to } = filter
+    const list = `metrics ${JSON.stringify([tenantId, key, from, to])}`
+    const [period, lastKey] = cursors.decode(list, cursor) ?? []
+    const after = period && lastKey ? { period, key: lastKey, value: 0 } : undefined
+    await assertTenantExists(database, tenantId)
+    const kept = await this.#kept(tenantId)
+    const found = await metricsOf(database, tenantId, filter, { limit: limit + 1, after, kept })
+    return cursors.page(
+      list,
+      found,
+      limit,
+      (metric) => metric,
+      (metric) => [metric.period, metric.key],
+    )
+  }
+
+  /** A page of everybody's metrics, the newest day first, as they were last flushed. */
+  async listAll({
+    limit = DEFAULT_LIMIT,
+    cursor,
+    ...filter
+  }: FilterOfAll & PageWish = {}): Promise<PageOf<MetricOfTenant>> {
+    const { database, cursors } = this.#kernel
+    const { tenantId, key, from, to } = filter
+    const list = `metrics of all ${JSON.stringify([tenantId, key, from, to])}`
+    const [period, lastTenant, lastKey] = cursors.decode(list, cursor) ?? []
+    const after = period && lastTenant && lastKey ? { period, tenantId: lastTenant, key: lastKey, value: 0 } : undefined
+    const found = await metricsOfAll(database, filter, { limit: limit + 1, after })
+    return cursors.page(
+      list,
+      found,
+      limit,
+      (metric) => metric,
+      (metric) => [metric.period, metric.tenantId, metric.key],
+    )
+  }
+
+  /** All of a tenant's metrics as text; what `list` has. */
+  async export(tenantId: string, format: ExportFormat, filter: MetricFilter = {}): Promise<AsyncIterable<string>> {
+    const { database } = this.#kernel
+    await assertTenantExists(database, tenantId)
+    const kept = await this.#kept(tenantId)
+    return pieces(FORMATS, format, (after: Metric | undefined) =>
+      metricsOf(database, tenantId, filter, { limit: METRICS_AT_ONCE, after, kept }),
+    )
+  }
+
+  /** Everybody's metrics as text; what `listAll` has. */
+  exportAll(format: ExportFormat, filter: FilterOfAll = {}): Promise<AsyncIterable<string>> {
+    return pieces(FORMATS_OF_ALL, format, (after: MetricOfTenant | undefined) =>
+      metricsOfAll(this.#kernel.database, filter, { limit: METRICS_AT_ONCE, after }),
+    )
+  }
+
+  /** Writes down what the store has. Any number of times, in any number of processes at once. */
+  async flush(signal?: AbortSignal): Promise<Flushed> {
+    await this.#handOver.run()
+    return this.#kernel.database.outside(() => this.#flush.run(signal))
+  }
+
+  /** Removes what a purged tenant had. */
+  async forget(tenantId: string): Promise<void> {
+    await this.#kernel.database.sql('delete from multitenancy.metric_sums where tenant_id = $1', [tenantId])
+  }
+
+  /** Hands over what is left; a store that ends with the process is flushed. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+    const { store, log } = this.#kernel
+    try {
+      await (store.sums.outliveProcess ? this.#handOver.run() : this.flush())
+    } catch (error) {
+      log.error({ err: error }, 'what was counted last could not be handed over, and is lost')
+    }
+  }
+
+  #today(): number {
+    return dayOf(this.#kernel.clock.now().getTime())
+  }
+
+  /** In nobody's name, and in nobody's transaction: whoever counts first is only the first. */
+  #handOverLater(): void {
+    if (this.#isStopped) return
+    const wait = () => setTimeout(() => void this.#handedOver(), HANDED_OVER_EVERY_MS).unref()
+    this.#timer = this.#kernel.database.outside(() => runInContext({ requestId: null, actor: SYSTEM, ip: null }, wait))
+  }
+
+  async #handedOver(): Promise<void> {
+    try {
+      await this.#handOver.run()
+    } catch (error) {
+      this.#tellKept(error)
+      this.#handOver.tellDropped()
+    }
+    this.#timer = undefined
+    if (!this.#handOver.isEmpty) this.#handOverLater()
+  }
+
+  /** By either policy it is kept: what has been counted cannot be refused any more. */
+  #tellKept(error: unknown): void {
+    if (!DependencyUnavailable.matches(error)) {
+      this.#kernel.log.error({ err: error, ...this.#handOver.kept }, 'counts could not be handed over; trying again')
+      return
+    }
+    try {
+      this.#kernel.resilience.degrade('redis.metrics', 'metrics.handOver', null, error)
+    } catch {
+      // it says 503, and there is nobody to say it to
+    }
+  }
+
+  async #written(tenantId: string, work: Promise<void>): Promise<void> {
+    try {
+      await work
+    } catch (error) {
+      this.#kernel.resilience.degrade('redis.metrics', 'metrics.increment', tenantId, error)
+    }
+  }
+
+  /** What the store has of a tenant, with what this process has counted; nothing while it is away, if the policy says to go on. */
+  async #kept(tenantId: string): Promise<readonly SumOfDay[]> {
+    const today = this.#today()
+    const days = Array.from({ length: (SUM_TTL_SECONDS * 1_000) / DAY_MS + 2 }, (_, back) => dateOf(today + 1 - back))
+    try {
+      await this.#handOver.run()
+      return await this.#kernel.store.sums.read(tenantId, days)
+    } catch (error) {
+      this.#kernel.resilience.degrade('redis.metrics', 'metrics.read', tenantId, error)
+      return []
+    }
+  }
+}
+
+/** The first is read before this resolves, so that a database that is away is an error and not a stream that breaks off. */
+async function pieces<Item>(
+  formats: Formats<Item>,
+  format: ExportFormat,
+  read: (after: Item | undefined) => Promise<Item[]>,
+): Promise<AsyncIterable<string>> {
+  const { head, line } = formats[format]
+  const first = await read(undefined)
+  return (async function* () {
+    let items = first
+    yield head + items.map(line).join('')
+    while (items.length === METRICS_AT_ONCE) {
+      items = await read(items.at(-1))
+      if (items.length > 0) yield items.map(line).join('')
+    }
+  })()
+}

@@ -1,0 +1,56 @@
+import { z } from 'zod'
+import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/export-format.ts'
+import { operation } from '../../kernel/operation.ts'
+import { Moment, Page, pageOf } from '../../kernel/page.ts'
+import { TenantNotFound } from '../../tenants/errors.ts'
+import { TenantId } from '../../tenants/tenant.ts'
+import { MetricKey } from './key.ts'
+import { Metric, MetricOfTenant } from './metric.ts'
+import type { TenantMetrics } from './metrics.ts'
+
+const EXPORTS =
+  'With `Accept: application/x-ndjson` or `text/csv` it is an export instead: everything the filters let through, streamed, ' +
+  'whatever `limit` and `cursor` say.'
+
+const filters = {
+  key: MetricKey.optional().meta({ description: 'Only this one', example: 'requests' }),
+  from: Moment.optional().meta({ description: 'Days from the one that this is in' }),
+  to: Moment.optional().meta({ description: 'Exclusive: days that have begun before' }),
+}
+
+export const operations = [
+  operation({
+    name: 'metrics.list',
+    method: 'GET',
+    path: '/tenants/{id}/metrics',
+    summary: 'List or export what was counted of a tenant, by day and key, the newest first',
+    description:
+      '`requests`, `errors` and `bytes` are of guarded routes; other keys are the host’s. A key that counted nothing on a day is ' +
+      `not there. Today is in it as far as it goes: what processes have counted is seen within a second or so. ${EXPORTS}`,
+    params: z.object({ id: TenantId }),
+    query: z.strictObject({ ...filters, ...Page.shape }),
+    reply: pageOf(Metric),
+    streams: EXPORT_TYPES,
+    errors: [TenantNotFound],
+    handle: async (metrics: TenantMetrics, { params: { id }, query, headers }) => {
+      const format = wantedFormat(headers)
+      return format
+        ? exported(format, `metrics-${id}`, await metrics.export(id, format, query))
+        : metrics.list(id, query)
+    },
+  }),
+  operation({
+    name: 'metrics.listAll',
+    method: 'GET',
+    path: '/tenant-metrics',
+    summary: 'List or export what was counted of all tenants, by day and key, the newest first',
+    description: `As it was last flushed, which is every five minutes. ${EXPORTS}`,
+    query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
+    reply: pageOf(MetricOfTenant),
+    streams: EXPORT_TYPES,
+    handle: async (metrics: TenantMetrics, { query, headers }) => {
+      const format = wantedFormat(headers)
+      return format ? exported(format, 'metrics', await metrics.exportAll(format, query)) : metrics.listAll(query)
+    },
+  }),
+]

@@ -1,0 +1,170 @@
+/**
+ * The store goes away, goes silent, and becomes slow, behind a TCP proxy: what is counted meanwhile is neither lost nor counted twice,
+ * the policy decides what callers see, and what is back is used again by itself.
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { postgresStore } from '../../drivers/store/postgres.ts'
+import { redisStore } from '../../drivers/store/redis.ts'
+import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
+import { Database } from '../../kernel/database.ts'
+import type { EventOf } from '../../kernel/events.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { DependencyDegraded } from '../../kernel/resilience.ts'
+import type { StoreDriver } from '../../kernel/store.ts'
+import type { Tenancy } from '../../tenancy.ts'
+import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { asRecord, type MetricsOpened, openMetrics, type Satellites } from './metrics.fixture.ts'
+
+const TIMEOUT_MS = 250
+const REFUSED = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 7 }
+
+const FAULTS = {
+  'is cut off': (way: Way) => way.close(),
+  'is silent': (way: Way) => way.silence(),
+  'is slower than the time-out': (way: Way) => way.slow(4 * TIMEOUT_MS),
+}
+
+const STORES = {
+  redis: {
+    url: () => inject('redisUrl'),
+    driver: (url: string): StoreDriver => redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs: TIMEOUT_MS }),
+  },
+  postgres: {
+    url: () => inject('postgresUrl'),
+    driver: (url: string): StoreDriver => {
+      const driver = postgresStore({ timeoutMs: TIMEOUT_MS })
+      const byProxy = (database: Database) => {
+        const way = new URL(database.url)
+        way.host = new URL(url).host
+        return new Database({ url: way.href, max: 2 }, createLogger({ level: 'silent' }))
+      }
+      return { ...driver, open: ({ database, ...base }) => driver.open({ database: byProxy(database), ...base }) }
+    },
+  },
+}
+
+describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
+  let way: Way
+  let all: MetricsOpened
+  let open: Tenancy<Satellites>
+  let closed: Tenancy<Satellites>
+  let acme: string
+  let day: string
+  const degraded: EventOf<typeof DependencyDegraded>[] = []
+  const logged: string[] = []
+
+  beforeAll(async () => {
+    way = await startProxy(STORES[store].url())
+    const driver = STORES[store].driver(way.url)
+    const logger = createLogger({ level: 'warn', write: (line) => void logged.push(line) })
+    const resilience = { redis: { metrics: 'fail-open' }, retryAfterSeconds: 7 } as const
+    all = await openMetrics(store, { store: driver, logger, resilience })
+    open = all.opened.tenancy
+    closed = await all.opened.open({ resilience: { redis: { metrics: 'fail-closed' }, retryAfterSeconds: 7 } })
+    for (const tenancy of [open, closed]) {
+      tenancy.on(DependencyDegraded, (event) => void (event.operation.startsWith('metrics') && degraded.push(event)))
+    }
+  })
+  beforeEach(async () => {
+    acme = await all.tenant()
+    day = dateOf(dayOf(all.clock.now().getTime()))
+    degraded.length = 0
+    logged.length = 0
+  })
+  const comeBack = async () => {
+    way.slow(0)
+    await way.close().catch(() => undefined)
+    await way.open()
+    for (const { kernel } of [open, closed]) {
+      await eventually(() => kernel.store.sums.read('probe', [day]))
+    }
+  }
+  afterEach(comeBack)
+  afterAll(async () => {
+    await all.opened.end()
+    await way.close()
+  })
+
+  const read = async ({ metrics }: Tenancy<Satellites>) => asRecord((await metrics.list(acme)).data)
+  const told = () => degraded.map(({ operation, policy, tenantId }) => [operation, policy, tenantId])
+
+  describe.each(Object.entries(FAULTS))('%s', (_, happen) => {
+    test('fail-open: it is counted in the process, told, and handed over exactly once when the store is back', async () => {
+      const { metrics } = open
+      await metrics.increment(acme, 'exports', 10)
+      await metrics.flush()
+      await happen(way)
+      for (let n = 0; n < 5; n++) {
+        await metrics.increment(acme, 'exports')
+        metrics.traffic.answered(acme, 500, 100)
+        // What was flushed is there all the same. Each reading tries to hand over, and has no answer.
+        expect(await read(open)).toEqual({ [`${day} exports`]: 10 })
+      }
+      await expect(metrics.flush()).rejects.toMatchObject({ code: REFUSED.code })
+      expect(told()).toEqual(expect.arrayContaining([['metrics.read', 'fail-open', acme]]))
+      await eventually(() => expect(told()).toContainEqual(['metrics.handOver', 'fail-open', null]))
+      await comeBack()
+      // With nobody asking: the process hands over by itself.
+      await eventually(async () => {
+        const sums = await open.kernel.store.sums.read(acme, [day])
+        expect(sums.find(({ name }) => name === 'requests')?.sum).toBe(5)
+      })
+      const expected = {
+        [`${day} exports`]: 15,
+        [`${day} requests`]: 5,
+        [`${day} errors`]: 5,
+        [`${day} bytes`]: 500,
+      }
+      expect(await read(open)).toEqual(expected)
+      await metrics.flush()
+      expect(await read(open)).toEqual(expected)
+    })
+
+    test('fail-closed: 503 with Retry-After; what guards count is kept all the same', async () => {
+      const { metrics } = closed
+      await metrics.increment(acme, 'exports', 10)
+      expect(await closed.kernel.store.sums.read(acme, [day])).toMatchObject([{ name: 'exports', sum: 10 }])
+      await happen(way)
+      await expect(metrics.increment(acme, 'exports')).rejects.toMatchObject(REFUSED)
+      await expect(metrics.increment(acme, 'exports', -1)).rejects.toMatchObject({ status: 400 })
+      metrics.traffic.answered(acme, 200, 100)
+      await expect(metrics.list(acme)).rejects.toMatchObject(REFUSED)
+      await expect(metrics.export(acme, 'csv')).rejects.toMatchObject(REFUSED)
+      expect(told().slice(0, 2)).toEqual([
+        ['metrics.increment', 'fail-closed', acme],
+        ['metrics.read', 'fail-closed', acme],
+      ])
+      expect((await metrics.listAll({ tenantId: acme })).data).toEqual([])
+      await comeBack()
+      await metrics.increment(acme, 'exports', 5)
+      const { [`${day} exports`]: exports, ...guarded } = await read(closed)
+      expect(guarded).toEqual({ [`${day} requests`]: 1, [`${day} bytes`]: 100 })
+      // The one that had no answer may have been counted, as its caller was told.
+      expect([15, 16]).toContain(exports)
+    })
+  })
+
+  test('for longer than the next day: what is older is dropped, and the log says so', async () => {
+    const { metrics } = open
+    await way.close()
+    await metrics.increment(acme, 'exports', 3)
+    await expect(metrics.flush()).rejects.toMatchObject({ code: REFUSED.code })
+    all.clock.advance(2 * DAY_MS)
+    await metrics.increment(acme, 'exports', 4)
+    await comeBack()
+    expect(await read(open)).toEqual({ [`${dateOf(dayOf(all.clock.now().getTime()))} exports`]: 4 })
+    expect(logged.filter((line) => line.includes('counts of an old day could not be kept'))).toHaveLength(1)
+  })
+
+  test('at the end of a process: what it has is lost, and the log says so', async () => {
+    const ending = await all.opened.open()
+    await way.close()
+    await ending.metrics.increment(acme, 'exports', 3)
+    await ending.stop()
+    expect(logged.filter((line) => line.includes('could not be handed over, and is lost'))).toHaveLength(1)
+    await comeBack()
+    expect(await read(open)).toEqual({})
+  })
+})

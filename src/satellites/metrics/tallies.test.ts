@@ -1,0 +1,93 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Tallies } from './tallies.ts'
+
+const sumsOf = (tallies: Tallies) =>
+  Object.fromEntries(
+    tallies
+      .take()
+      .flatMap(({ date, additions }) =>
+        additions.map(({ tenantId, name, amount }) => [`${date} ${tenantId} ${name}`, amount] as const),
+      ),
+  )
+
+test('they are empty until something is counted, and once they are taken', () => {
+  const tallies = new Tallies()
+  expect(tallies.isEmpty).toBe(true)
+  tallies.answered(0, 'acme', 200, 5)
+  expect(tallies.isEmpty).toBe(false)
+  expect(sumsOf(tallies)).toEqual({ '1970-01-01 acme requests': 1, '1970-01-01 acme bytes': 5 })
+  expect(tallies.isEmpty).toBe(true)
+  expect(tallies.take()).toEqual([])
+})
+
+test('they are the sums of what is counted, however often they are taken in between', () => {
+  const count = fc.record({
+    day: fc.integer({ min: 20_000, max: 20_002 }),
+    tenantId: fc.constantFrom('acme', 'globex', 'constructor'),
+    key: fc.constantFrom('exports', '__proto__', 'mails'),
+    amount: fc.nat(1_000),
+    status: fc.constantFrom(0, 200, 404, 500, 503),
+    isOfGuard: fc.boolean(),
+    isTakenAfter: fc.boolean(),
+  })
+  fc.assert(
+    fc.property(fc.array(count), (counts) => {
+      const tallies = new Tallies()
+      const taken = new Map<string, number>()
+      const expected = new Map<string, number>()
+      const add = (sums: Map<string, number>, key: string, amount: number) => {
+        if (amount > 0) sums.set(key, (sums.get(key) ?? 0) + amount)
+      }
+      const take = () => {
+        for (const { day, additions } of tallies.take()) {
+          for (const { tenantId, name, amount } of additions) add(taken, `${day} ${tenantId} ${name}`, amount)
+        }
+      }
+      for (const { day, tenantId, key, amount, status, isOfGuard, isTakenAfter } of counts) {
+        if (isOfGuard) {
+          tallies.answered(day, tenantId, status, amount)
+          add(expected, `${day} ${tenantId} requests`, 1)
+          add(expected, `${day} ${tenantId} bytes`, amount)
+          add(expected, `${day} ${tenantId} errors`, Number(status >= 500))
+        } else {
+          tallies.add(day, tenantId, key, amount)
+          add(expected, `${day} ${tenantId} ${key}`, amount)
+        }
+        if (isTakenAfter) take()
+      }
+      take()
+      expect(taken).toEqual(expected)
+    }),
+  )
+})
+
+test('the oldest day comes first', () => {
+  const tallies = new Tallies()
+  for (const day of [3, 1, 2]) tallies.add(day, 'acme', 'exports', 1)
+  expect(tallies.take().map(({ day }) => day)).toEqual([1, 2, 3])
+})
+
+test('beyond their bound nothing new is counted, what is there goes on, and how much was dropped is told once', () => {
+  const tallies = new Tallies(3)
+  tallies.answered(0, 'acme', 200, 1)
+  tallies.add(0, 'acme', 'exports', 1)
+  tallies.add(0, 'globex', 'exports', 1) // its tenant fills the last place
+  tallies.answered(0, 'initech', 200, 1)
+  tallies.add(0, 'acme', 'mails', 1)
+  tallies.add(0, 'acme', 'exports', 4)
+  tallies.answered(0, 'acme', 500, 2)
+  tallies.answered(0, 'globex', 200, 9)
+  expect(tallies.dropped()).toBe(3)
+  expect(tallies.dropped()).toBe(0)
+  expect(sumsOf(tallies)).toEqual({
+    '1970-01-01 acme requests': 2,
+    '1970-01-01 acme errors': 1,
+    '1970-01-01 acme bytes': 3,
+    '1970-01-01 acme exports': 5,
+    '1970-01-01 globex requests': 1,
+    '1970-01-01 globex bytes': 9,
+  })
+  tallies.add(0, 'initech', 'exports', 1)
+  expect(sumsOf(tallies)).toEqual({ '1970-01-01 initech exports': 1 })
+})

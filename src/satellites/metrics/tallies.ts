@@ -1,0 +1,107 @@
+/**
+ * What this process has counted and not handed over yet: a sum for each tenant, key and day. A request costs a few additions here,
+ * and nothing else.
+ *
+ * There are bounds: of what is new beyond them nothing is counted, and how much that was can be asked. What is there already goes on.
+ */
+import { dateOf } from '../../kernel/counters.ts'
+import { type Addition, summed } from '../../kernel/sums.ts'
+
+const MAX_SUMS = 100_000
+
+/** The guard's are members, so that a request looks up one thing. */
+interface Tally {
+  requests: number
+  errors: number
+  bytes: number
+  others: Map<string, number> | undefined
+}
+
+export interface DayOfTallies {
+  readonly day: number
+  readonly date: string
+  readonly additions: readonly Addition[]
+}
+
+export class Tallies {
+  readonly #maxSums: number
+  readonly #days = new Map<number, Map<string, Tally>>()
+  #sums = 0
+  #dropped = 0
+
+  constructor(maxSums = MAX_SUMS) {
+    this.#maxSums = maxSums
+  }
+
+  get isEmpty(): boolean {
+    return this.#days.size === 0
+  }
+
+  /** A request that a guard has let through. @param day as `dayOf` says */
+  answered(day: number, tenantId: string, status: number, bodyBytes: number): void {
+    const tally = this.#tallyOf(day, tenantId)
+    if (!tally) return
+    tally.requests += 1
+    tally.bytes = summed(tally.bytes, bodyBytes)
+    if (status >= 500) tally.errors += 1
+  }
+
+  add(day: number, tenantId: string, key: string, amount: number): void {
+    const tally = this.#tallyOf(day, tenantId)
+    if (!tally) return
+    tally.others ??= new Map()
+    const before = tally.others.get(key)
+    if (before === undefined && !this.#hasRoom()) return
+    if (before === undefined) this.#sums += 1
+    tally.others.set(key, summed(before ?? 0, amount))
+  }
+
+  /** Everything, the oldest day first; from now on it is the caller's. */
+  take(): DayOfTallies[] {
+    const days = [...this.#days].sort(([a], [b]) => a - b)
+    this.#days.clear()
+    this.#sums = 0
+    return days.map(([day, tenants]) => ({
+      day,
+      date: dateOf(day),
+      additions: [...tenants].flatMap(([tenantId, tally]) => additionsOf(tenantId, tally)),
+    }))
+  }
+
+  /** How often something was not counted for want of room since this was asked last. */
+  dropped(): number {
+    const dropped = this.#dropped
+    this.#dropped = 0
+    return dropped
+  }
+
+  #tallyOf(day: number, tenantId: string): Tally | undefined {
+    let tenants = this.#days.get(day)
+    if (!tenants) {
+      tenants = new Map()
+      this.#days.set(day, tenants)
+    }
+    const known = tenants.get(tenantId)
+    if (known || !this.#hasRoom()) return known
+    const tally = { requests: 0, errors: 0, bytes: 0, others: undefined }
+    tenants.set(tenantId, tally)
+    this.#sums += 1
+    return tally
+  }
+
+  #hasRoom(): boolean {
+    if (this.#sums < this.#maxSums) return true
+    this.#dropped += 1
+    return false
+  }
+}
+
+function additionsOf(tenantId: string, { requests, errors, bytes, others }: Tally): Addition[] {
+  const additions = [
+    { tenantId, name: 'requests', amount: requests },
+    { tenantId, name: 'errors', amount: errors },
+    { tenantId, name: 'bytes', amount: bytes },
+    ...[...(others ?? [])].map(([name, amount]) => ({ tenantId, name, amount })),
+  ]
+  return additions.filter(({ amount }) => amount > 0)
+}

@@ -1,0 +1,163 @@
+/** What an admin is told of a connection before people log in by it. */
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
+import { type OpenSso, openSso } from './sso.fixture.ts'
+
+const DISCOVERY = '/.well-known/openid-configuration'
+const OTHER_APP_KEY = Buffer.alloc(32, 8).toString('base64')
+
+let opened: OpenSso
+let provider: TestProvider
+let id: string
+
+beforeAll(async () => {
+  opened = await openSso(inject('postgresUrl'))
+})
+afterAll(() => opened?.end())
+beforeEach(async () => {
+  provider = await startProvider()
+  id = await opened.tenantAt(provider, { enabled: false })
+})
+afterEach(() => provider.close())
+
+const report = async () => (await opened.call('POST', `/tenants/${id}/sso/test`)).json
+const faults = async () => {
+  const { ok, checks } = await report()
+  const bad = checks.filter((check: { ok: boolean }) => !check.ok)
+  expect(ok).toBe(bad.length === 0)
+  return bad.map(({ name, message }: { name: string; message: string }) => `${name}: ${message}`)
+}
+const lies = (members: object) => provider.lies(DISCOVERY, (answer) => ({ ...answer, ...members }))
+
+test('all is well, enabled or not', async () => {
+  const { status, json } = await opened.call('POST', `/tenants/${id}/sso/test`)
+  expect(status).toBe(200)
+  expect(json.ok).toBe(true)
+  expect(json.checks.map(({ name }: { name: string }) => name)).toEqual([
+    'settings',
+    'secret',
+    'redirectUri',
+    'people',
+    'discovery',
+    'issuer',
+    'endpoints',
+    'flow',
+    'pkce',
+    'client',
+    'signatures',
+    'keys',
+  ])
+})
+
+test('nothing is set', async () => {
+  id = await opened.tenant()
+  expect(await faults()).toEqual(['settings: not set: issuer, clientId, redirectUri'])
+})
+
+test('part of it is set', async () => {
+  await opened.tenancy.sso.update(id, { issuer: provider.issuer, clientId: CLIENT.clientId })
+  expect(await faults()).toEqual(['settings: not set: redirectUri'])
+})
+
+test.each([
+  [{ issuer: 'https://words-of-the-provider.example' }, ['discovery: the document names another issuer']],
+  [{ authorization_endpoint: undefined }, ['endpoints: missing, or may not be called: authorization_endpoint']],
+  [
+    { token_endpoint: 'http://169.254.169.254/', userinfo_endpoint: 'x' },
+    ['endpoints: missing, or may not be called: token_endpoint, userinfo_endpoint'],
+  ],
+  [{ response_types_supported: ['id_token'] }, ['flow: the provider does not have the authorization code flow']],
+  [{ code_challenge_methods_supported: ['plain'] }, ['pkce: the provider does not have S256']],
+  [{ code_challenge_methods_supported: undefined }, []],
+  [
+    { token_endpoint_auth_methods_supported: ['private_key_jwt'] },
+    ['client: the provider takes a secret neither as client_secret_basic nor as client_secret_post'],
+  ],
+])('the discovery document says %j', async (members, expected) => {
+  lies(members)
+  expect(await faults()).toEqual(expected)
+})
+
+test.each([
+  [['HS256'], ['signatures: the provider signs ID tokens with none of RS, PS, ES and EdDSA']],
+  [['none'], ['signatures: the provider signs ID tokens with none of RS, PS, ES and EdDSA']],
+  [['HS256', 'ES256'], []],
+  [undefined, []],
+])('its ID tokens are signed by %j', async (id_token_signing_alg_values_supported, expected) => {
+  lies({ id_token_signing_alg_values_supported })
+  expect(await faults()).toEqual(expected)
+})
+
+test('everybody has an account at the issuer, unless domains are named', async () => {
+  const settings = { issuer: 'https://accounts.google.com', redirectUri: provider.redirectUri }
+  const people = async () => (await report()).checks.find(({ name }: { name: string }) => name === 'people')
+  await opened.tenancy.sso.update(id, settings)
+  expect(await people()).toMatchObject({ ok: false, message: expect.stringMatching(/^everybody has an account/) })
+  await opened.tenancy.sso.update(id, { ...settings, allowedDomains: ['acme.example'] })
+  expect(await people()).toMatchObject({ ok: true })
+})
+
+test('the issuer differs in the slash of its path', async () => {
+  const said = ['discovery: the document names it otherwise: they differ in the slash at the end']
+  provider.takesOver(`/a${DISCOVERY}`, (_, response) =>
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ issuer: `${provider.issuer}/a/` })),
+  )
+  await opened.tenancy.sso.update(id, { ...CLIENT, issuer: `${provider.issuer}/a`, redirectUri: provider.redirectUri })
+  expect(await faults()).toEqual(said)
+})
+
+test('the issuer differs in its slash', async () => {
+  const settings = { ...CLIENT, redirectUri: provider.redirectUri, issuer: `${provider.issuer}/` }
+  await opened.tenancy.sso.update(id, settings)
+  expect(await faults()).toEqual(['issuer: the document names it otherwise: they differ in the slash at the end'])
+})
+
+test.each([
+  ['is silent', () => undefined, 'discovery: the provider cannot be reached: timeout'],
+  ['is broken', (response: any) => response.writeHead(500).end(), 'discovery: the provider answered 500'],
+  [
+    'leads elsewhere',
+    (response: any) => response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
+    'discovery: there is no discovery document at /.well-known/openid-configuration',
+  ],
+])('the provider %s', async (_what, takeover, expected) => {
+  provider.takesOver(DISCOVERY, (_, response) => takeover(response))
+  expect(await faults()).toEqual([expected])
+})
+
+test.each([
+  ['{"keys":[]}', 'keys: none of the keys can sign'],
+  ['{"keys":[{"kty":"oct","k":"AAAA"},null,1,{"kty":"RSA"}]}', 'keys: none of the keys can sign'],
+  ['{"keys":{}}', 'keys: there is no set of keys where the discovery document says'],
+  ['<html>', 'keys: there is no set of keys where the discovery document says'],
+])('the keys are %s', async (body, expected) => {
+  provider.takesOver('/jwks', (_, response) => response.writeHead(200).end(body))
+  expect(await faults()).toEqual([expected])
+})
+
+test('a key of encryption is none that signs', async () => {
+  provider.lies('/jwks', ({ keys: [key] }) => ({ keys: [{ ...key, use: 'enc' }] }))
+  expect(await faults()).toEqual(['keys: none of the keys can sign'])
+})
+
+test('the secret is sealed under a key that is lost', async () => {
+  await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
+  const other = await opened.open({ appKey: OTHER_APP_KEY })
+  const { ok, checks } = await other.sso.test(id)
+  expect(ok).toBe(false)
+  expect(checks.filter((check) => !check.ok)).toEqual([
+    {
+      name: 'secret',
+      ok: false,
+      message: 'it is sealed under an application key that is not configured; set it again',
+    },
+  ])
+})
+
+test('of a deleted tenant, too, as it stands', async () => {
+  await opened.tenancy.tenants.delete(id)
+  expect((await report()).ok).toBe(true)
+})

@@ -1,0 +1,48 @@
+import { z } from 'zod'
+import { on } from '../../kernel/events.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { defineSatellite } from '../../satellite.ts'
+import { TenantPurged } from '../../tenants/events.ts'
+import { diagnoses } from './doctor.ts'
+import { SsoDomainNotAllowed, SsoFailed, SsoNotEnabled, SsoProviderUnavailable, SsoRedirectUriTaken } from './errors.ts'
+import { operations } from './operations.ts'
+import { bindingOf } from './records.ts'
+import { Sso } from './sso.ts'
+import { tables } from './tables.ts'
+
+export type { SsoCallback } from './callback.ts'
+export type { SsoClaims } from './claims.ts'
+export type { ConnectionReport } from './connection-test.ts'
+export {
+  type Reason,
+  SsoDomainNotAllowed,
+  SsoFailed,
+  SsoNotEnabled,
+  SsoProviderUnavailable,
+  SsoRedirectUriTaken,
+} from './errors.ts'
+export type { SsoSettings } from './settings.ts'
+export type { Sso, SsoFinishOptions, SsoLogin, SsoStart, SsoStartOptions } from './sso.ts'
+
+const Options = z.strictObject({
+  /** Milliseconds that one request to a provider may take. */
+  timeoutMs: z.int().min(100).max(30_000).default(5_000),
+})
+export type SsoOptions = z.input<typeof Options>
+
+export const sso = (options: SsoOptions = {}) => {
+  const settings = parsed(Options, options, 'sso')
+  return defineSatellite({
+    name: 'sso',
+    summary: "Single sign-on by OpenID Connect, at each tenant's own identity provider",
+    tables,
+    sealed: [{ table: 'sso', key: 'tenant_id', column: 'client_secret', binding: bindingOf }],
+    service: (kernel, tenants) => new Sso(kernel, tenants, settings),
+    operations,
+    errors: [SsoFailed, SsoNotEnabled, SsoRedirectUriTaken, SsoDomainNotAllowed, SsoProviderUnavailable],
+    listeners: [on(TenantPurged, 'within', (sso: Sso, { tenantId }) => sso.records.forget(tenantId))],
+    doctor: diagnoses,
+  })
+}
+
+export default sso

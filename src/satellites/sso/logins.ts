@@ -1,0 +1,122 @@
+/**
+ * Logins under way: what was begun and waits for the person to come back from the provider.
+ *
+ *   begin ──► kept in the store, 10 minutes ──take──► gone
+ *
+ * 1. Of any number of callers with one state, one takes it; it is gone whatever comes of the login.
+ * 2. The state names its tenant, whose key it is: that of another tenant finds nothing.
+ * 3. A login is finished in the browser that began it. A cookie there has the binding; kept is its fingerprint. So nobody can bring
+ *    somebody else to finish a login of theirs.
+ * 4. What is kept is sealed with the key that it is kept under.
+ */
+import { z } from 'zod'
+import { equalInConstantTime, fingerprint, randomToken } from '../../kernel/crypto.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { TENANT_ID } from '../../tenants/tenant.ts'
+import { failed } from './errors.ts'
+
+const LOGIN_SECONDS = 600
+const STATE = /^([a-z0-9_-]{1,48})\.[\w-]{43}$/
+const NAME_CHARACTERS = 8
+
+const Kept = z.object({
+  nonce: z.string(),
+  verifier: z.string(),
+  returnTo: z.string(),
+  version: z.number(),
+  binding: z.string(),
+  isSecure: z.boolean(),
+  startedAt: z.number(),
+})
+
+/** What a login is finished with. */
+export type Login = Pick<z.output<typeof Kept>, 'nonce' | 'verifier' | 'returnTo' | 'version'> & {
+  readonly tenantId: string
+  readonly state: string
+  /** Removes the cookie of its beginning. */
+  readonly clearCookie: string
+}
+
+interface Beginning extends Omit<z.output<typeof Kept>, 'binding' | 'startedAt'> {
+  readonly tenantId: string
+}
+
+export class Logins {
+  readonly #kernel: Kernel
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  async begin({ tenantId, ...login }: Beginning): Promise<{ readonly state: string; readonly setCookie: string }> {
+    const { store, secrets, clock } = this.#kernel
+    const state = `${tenantId}.${randomToken()}`
+    const binding = randomToken()
+    const kept: z.output<typeof Kept> = { ...login, binding: fingerprint(binding), startedAt: clock.now().getTime() }
+    const key = keyOf(state)
+    await this.#stored(
+      store.set(tenantId, key, secrets.seal(JSON.stringify(kept), `${tenantId} ${key}`), LOGIN_SECONDS),
+    )
+    return { state, setCookie: cookie(state, login.isSecure, binding, LOGIN_SECONDS) }
+  }
+
+  /** @param cookies the header of the request. Throws `E_SSO_FAILED` */
+  async take(state: string | undefined, cookies: string | null, expectedTenant: string | undefined): Promise<Login> {
+    const tenantId = STATE.exec(state ?? '')?.[1]
+    if (state === undefined || tenantId === undefined || !TENANT_ID.test(tenantId)) throw failed('state')
+    if (expectedTenant !== undefined && expectedTenant !== tenantId) throw failed('state')
+    const key = keyOf(state)
+    const sealed = await this.#stored(this.#kernel.store.take(tenantId, key))
+    const kept = sealed === null ? undefined : this.#opened(sealed, `${tenantId} ${key}`)
+    if (!kept) throw failed('state')
+    const ageMs = this.#kernel.clock.now().getTime() - kept.startedAt
+    if (ageMs >= LOGIN_SECONDS * 1_000) throw failed('state')
+    const name = nameOf(state, kept.isSecure)
+    const bindings = valuesOf(cookies ?? '', name)
+    if (!bindings.some((binding) => equalInConstantTime(fingerprint(binding), kept.binding))) throw failed('browser')
+    const { nonce, verifier, returnTo, version } = kept
+    return { tenantId, state, nonce, verifier, returnTo, version, clearCookie: cookie(state, kept.isSecure, '', 0) }
+  }
+
+  #opened(sealed: string, binding: string): z.output<typeof Kept> | undefined {
+    try {
+      return Kept.parse(JSON.parse(this.#kernel.secrets.open(sealed, binding)))
+    } catch (error) {
+      this.#kernel.log.warn({ err: error }, 'a login under way could not be opened')
+      return undefined
+    }
+  }
+
+  async #stored<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work
+    } catch (error) {
+      throw DependencyUnavailable.matches(error) ? this.#kernel.resilience.refusal('redis', error) : error
+    }
+  }
+}
+
+/** Removes the cookie of a login, whatever became of it; undefined where the browser has none. */
+export function clearedCookie(state: string, cookies: string | null): string | undefined {
+  const isSecure = [true, false].find((one) => valuesOf(cookies ?? '', nameOf(state, one)).length > 0)
+  return isSecure === undefined ? undefined : cookie(state, isSecure, '', 0)
+}
+
+const keyOf = (state: string): string => `sso-login:${fingerprint(state)}`
+
+/** One for each login, so that two in one browser do not end each other. `__Host-` keeps other hosts from setting it. */
+const nameOf = (state: string, isSecure: boolean): string =>
+  `${isSecure ? '__Host-' : ''}tenantry-sso-${fingerprint(state).slice(0, NAME_CHARACTERS)}`
+
+/** Lax: the provider sends the person back from another site. */
+const cookie = (state: string, isSecure: boolean, value: string, maxAgeSeconds: number): string =>
+  `${nameOf(state, isSecure)}=${value}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
+
+function valuesOf(cookies: string, name: string): string[] {
+  return cookies
+    .split(';')
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1))
+}

@@ -1,0 +1,126 @@
+/**
+ * Mix-up: somebody has a tenant with a provider of their own, and lures a person of another tenant into a login there. Their provider
+ * sends the person on to the other tenant's provider, with the state of the login that the person began; the code that comes back
+ * must not be sent to the provider of whoever lured.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
+import { type CameBack, inCode, type OpenSso, openSso, refusedFor, type SsoTenancy } from './sso.fixture.ts'
+
+const DISCOVERY = '/.well-known/openid-configuration'
+const TAKEN = { code: 'E_SSO_REDIRECT_URI_TAKEN', status: 409 }
+
+let opened: OpenSso
+let tenancy: SsoTenancy
+let honest: TestProvider
+let evil: TestProvider
+
+beforeAll(async () => {
+  opened = await openSso(inject('postgresUrl'))
+  tenancy = opened.tenancy
+})
+afterAll(() => opened?.end())
+beforeEach(async () => {
+  ;[honest, evil] = [await startProvider(), await startProvider()]
+  for (const provider of [honest, evil]) {
+    provider.lies(DISCOVERY, (answer) => ({ ...answer, authorization_response_iss_parameter_supported: false }))
+  }
+  return async () => {
+    await honest.close()
+    await evil.close()
+  }
+})
+
+/** What the person's browser comes back with, to the callback of the tenant they belong to. */
+async function lured(victim: string, trap: string): Promise<CameBack> {
+  const ofAttacker = new URL((await tenancy.sso.start(victim)).url)
+  const { state, setCookie } = await tenancy.sso.start(trap)
+  ofAttacker.searchParams.set('state', state)
+  const back = new URL(await honest.logIn(ofAttacker.href))
+  back.searchParams.delete('iss')
+  return { url: back.href, cookie: setCookie.split(';')[0] ?? '', state }
+}
+const isSentToEvil = () => evil.requests.includes('/token')
+
+describe('the code of a person who was lured stays here', () => {
+  test('by the path of the callback', async () => {
+    const [victim, trap] = [await opened.tenantAt(honest), await opened.tenantAt(evil)]
+    const { url, cookie } = await lured(victim, trap)
+    await expect(tenancy.sso.finish({ url, cookie })).rejects.toMatchObject(refusedFor('callback'))
+    const second = await lured(victim, trap)
+    const { pathname, search } = new URL(second.url)
+    const relative = { url: pathname + search, cookie: second.cookie }
+    await expect(tenancy.sso.finish(relative)).rejects.toMatchObject(refusedFor('callback'))
+    const third = await lured(victim, trap)
+    const bare = { url: new URL(third.url).search, cookie: third.cookie }
+    await expect(tenancy.sso.finish(bare)).rejects.toMatchObject(refusedFor('callback'))
+    expect(isSentToEvil()).toBe(false)
+  })
+
+  test('by the tenant that the callback is said to be of, wherever it is', async () => {
+    const [victim, trap] = [await opened.tenantAt(honest), await opened.tenantAt(evil)]
+    const back = await lured(victim, trap)
+    await expect(tenancy.sso.finish(back, { tenantId: victim })).rejects.toMatchObject(refusedFor('state'))
+    expect(isSentToEvil()).toBe(false)
+  })
+
+  test('and would not, were the callback that of the trap: else each of these would pass for any reason', async () => {
+    const [victim, trap] = [await opened.tenantAt(honest), await opened.tenantAt(evil)]
+    const { url, cookie } = await lured(victim, trap)
+    const turned = url.replace(honest.redirectUri, evil.redirectUri)
+    await expect(tenancy.sso.finish({ url: turned, cookie })).rejects.toMatchObject(
+      inCode('E_SSO_FAILED', { reason: 'provider-error' }),
+    )
+    expect(isSentToEvil()).toBe(true)
+  })
+})
+
+describe('the path of a callback is of one issuer', () => {
+  const at = (provider: TestProvider, redirectUri: string) => ({ issuer: provider.issuer, ...CLIENT, redirectUri })
+
+  test('also on another host, switched off, or deleted; tenants of that issuer share it', async () => {
+    const victim = await opened.tenantAt(honest)
+    const other = await opened.tenant()
+    const { pathname } = new URL(honest.redirectUri)
+    for (const redirectUri of [
+      honest.redirectUri,
+      `https://evil.example${pathname}`,
+      `HTTPS://APP.example:8443${pathname}`,
+    ]) {
+      await expect(tenancy.sso.update(other, at(evil, redirectUri))).rejects.toMatchObject(TAKEN)
+    }
+    await tenancy.sso.disable(victim)
+    await expect(tenancy.sso.update(other, at(evil, honest.redirectUri))).rejects.toMatchObject(TAKEN)
+    await tenancy.sso.update(other, at(honest, honest.redirectUri))
+    await expect(
+      tenancy.sso.update(other, { ...at(evil, honest.redirectUri), clientSecret: null }),
+    ).rejects.toMatchObject(TAKEN)
+    await tenancy.tenants.delete(victim)
+    await expect(tenancy.sso.update(other, at(evil, honest.redirectUri))).rejects.toMatchObject(TAKEN)
+    expect(await tenancy.sso.get(other)).toMatchObject({ issuer: honest.issuer })
+  })
+
+  test('and free again for others when nobody has it', async () => {
+    const [one, other] = [await opened.tenantAt(honest), await opened.tenant()]
+    await tenancy.sso.update(one, { ...at(honest, `${honest.redirectUri}/new`) })
+    expect(await tenancy.sso.update(other, at(evil, honest.redirectUri))).toMatchObject({ issuer: evil.issuer })
+  })
+
+  test('the root, too, however it is written', async () => {
+    await tenancy.sso.update(await opened.tenant(), at(honest, 'https://root.example'))
+    await expect(tenancy.sso.update(await opened.tenant(), at(evil, 'https://other.example/'))).rejects.toMatchObject(
+      TAKEN,
+    )
+  })
+
+  test('of many who take it at once', async () => {
+    const rivals = await Promise.all(Array.from({ length: 8 }, () => opened.tenant()))
+    const all = await Promise.allSettled(
+      rivals.map((id, index) =>
+        tenancy.sso.update(id, { ...at(honest, honest.redirectUri), issuer: `${honest.issuer}/${index}` }),
+      ),
+    )
+    expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    for (const one of all) if (one.status === 'rejected') expect(one.reason).toMatchObject(TAKEN)
+  })
+})

@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { UrlNotAllowed } from '../../kernel/egress.ts'
+import { operation } from '../../kernel/operation.ts'
+import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
+import { TenantId } from '../../tenants/tenant.ts'
+import { ConnectionReport } from './connection-test.ts'
+import { SsoRedirectUriTaken } from './errors.ts'
+import { SsoRequest, SsoSettings } from './settings.ts'
+import type { Sso } from './sso.ts'
+
+const byId = z.object({ id: TenantId })
+const Nothing = z.strictObject({})
+
+export const operations = [
+  operation({
+    name: 'sso.get',
+    method: 'GET',
+    path: '/tenants/{id}/sso',
+    summary: "Read a tenant's settings of single sign-on, without the secret; null and off while nothing is set",
+    params: byId,
+    reply: SsoSettings,
+    errors: [TenantNotFound],
+    handle: (sso: Sso, { params }) => sso.get(params.id),
+  }),
+  operation({
+    name: 'sso.update',
+    method: 'PUT',
+    path: '/tenants/{id}/sso',
+    summary: "Set a tenant's settings of single sign-on",
+    description:
+      'Full state, but for `clientSecret`: left out it stays, null removes it; with another `issuer` or `clientId` it has to be ' +
+      'given again. The path of `redirectUri` may not be one of a tenant with another `issuer`. Logins under way have to begin again.',
+    params: byId,
+    body: SsoRequest,
+    reply: SsoSettings,
+    errors: [TenantNotFound, TenantState, SsoRedirectUriTaken, UrlNotAllowed],
+    handle: (sso: Sso, { params, body }) => sso.update(params.id, body),
+  }),
+  operation({
+    name: 'sso.test',
+    method: 'POST',
+    path: '/tenants/{id}/sso/test',
+    summary: 'Try the connection to the identity provider, enabled or not',
+    description:
+      'Reads its discovery document and its keys, and says of each thing that a login needs whether it is there. Whether client, ' +
+      'secret and redirect URI are registered shows a login alone.',
+    params: byId,
+    body: Nothing,
+    bodyOptional: true,
+    reply: ConnectionReport,
+    errors: [TenantNotFound],
+    handle: (sso: Sso, { params }) => sso.test(params.id),
+  }),
+  operation({
+    name: 'sso.disable',
+    method: 'POST',
+    path: '/tenants/{id}/sso/disable',
+    summary: 'Switch single sign-on off, and with it that it is enforced; the rest of the settings stays',
+    params: byId,
+    body: Nothing,
+    bodyOptional: true,
+    reply: SsoSettings,
+    errors: [TenantNotFound, TenantState],
+    handle: (sso: Sso, { params }) => sso.disable(params.id),
+  }),
+]

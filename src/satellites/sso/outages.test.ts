@@ -1,0 +1,84 @@
+/** What is said while the database or the store is away, or silent; never that a person may come in. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { type Line, startLine } from '../../../test/outage.fixture.ts'
+import { redisStore } from '../../drivers/store/redis.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import { startProxy } from '../../testing/proxy.ts'
+import { startProvider, type TestProvider } from './provider.fixture.ts'
+import { type OpenSso, openSso, type SsoTenancy } from './sso.fixture.ts'
+
+const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: expect.any(Number) }
+
+const refused = async (all: readonly Promise<unknown>[]) => {
+  for (const answer of await Promise.allSettled(all)) {
+    expect(answer).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
+  }
+}
+
+let provider: TestProvider
+beforeAll(async () => {
+  provider = await startProvider()
+})
+afterAll(() => provider?.close())
+
+describe('the database', () => {
+  let opened: OpenSso
+  let proxy: Awaited<ReturnType<typeof startProxy>>
+  let far: SsoTenancy
+  let id: string
+
+  beforeEach(async () => {
+    opened = await openSso(inject('postgresUrl'))
+    id = await opened.tenantAt(provider, { enforced: true })
+    proxy = await startProxy(opened.url)
+    far = await opened.open({ database: { url: proxy.url } })
+    await far.sso.start(id) // it knows tenant and provider
+  })
+  afterEach(() => opened.end())
+
+  const asked = () => [far.sso.isEnforced(id), far.sso.get(id), far.sso.start(id), far.sso.test(id)]
+
+  test('is away', async () => {
+    const back = await opened.comeBack(id, provider)
+    await proxy.close()
+    await refused([...asked(), far.sso.finish(back)])
+    await proxy.open()
+    expect(await far.sso.isEnforced(id)).toBe(true)
+    await proxy.close()
+  })
+
+  test('is silent: nobody waits for ever', async () => {
+    proxy.silence()
+    await refused(asked())
+    await proxy.close()
+  }, 30_000)
+})
+
+describe('the store', () => {
+  let line: Line
+  let opened: OpenSso
+
+  beforeAll(async () => {
+    line = await startLine(inject('redisUrl'), () => opened.tenancy.kernel.store.ping())
+    opened = await openSso(inject('postgresUrl'), {
+      store: redisStore({ url: line.url, keyPrefix: `${uuidv7()}:`, timeoutMs: 300 }),
+    })
+  })
+  afterAll(async () => {
+    await opened?.end()
+    await line?.close()
+  })
+  afterEach(() => line.bringBack())
+
+  test('is away: no login is begun or finished; what was begun goes on afterwards', async () => {
+    const { sso } = opened.tenancy
+    const id = await opened.tenantAt(provider)
+    const back = await opened.comeBack(id, provider)
+    await line.takeAway()
+    await expect(sso.start(id)).rejects.toMatchObject(UNAVAILABLE)
+    await expect(sso.finish(back)).rejects.toMatchObject(UNAVAILABLE)
+    expect(await sso.isEnforced(id)).toBe(false)
+    await line.bringBack()
+    expect(await sso.finish(back)).toMatchObject({ tenantId: id })
+  })
+})

@@ -1,0 +1,258 @@
+/**
+ * Settings as rows, one per tenant, made by the first write. A write locks the tenant first: it cannot be deleted meanwhile, and
+ * of two writes one comes after the other. The secret is sealed with the tenant's id, and leaves only towards the provider.
+ *
+ * A secret belongs to one client at one issuer. It does not stay when either changes: who may write settings and not read the
+ * secret could otherwise have it sent to an issuer of their own.
+ *
+ * A path of callbacks is of one issuer. A provider does not always say in its answer who it is; who had a provider of their own and
+ * the callback of another tenant could otherwise have that tenant's answers taken for theirs, and with them its people's codes
+ * (mix-up). The path and not the whole address: `finish` sees no more of it behind a proxy. Writers of one path follow one another
+ * by a lock. A deleted tenant keeps its path, because it may be restored.
+ */
+import type { z } from 'zod'
+import { recordChange } from '../../kernel/changes.ts'
+import { isDatabaseUnavailable } from '../../kernel/database.ts'
+import { invalid } from '../../kernel/errors.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { TenantNotFound } from '../../tenants/errors.ts'
+import { lockTenant } from '../../tenants/existing.ts'
+import { TENANT_ID } from '../../tenants/tenant.ts'
+import { SsoNotEnabled, SsoRedirectUriTaken } from './errors.ts'
+import { DEFAULT_SCOPES, isLoopbackHttp, SsoRequest, type SsoSettings } from './settings.ts'
+import type { SsoRow, SsoTables } from './tables.ts'
+
+/** One that has gone silent would keep a login, and its connection, for minutes. */
+const TIMEOUT_MS = 5_000
+
+/** One row for a tenant that is there; without a version while it has no settings. */
+const FIND = {
+  name: 'tenantry_find_sso',
+  text: `select t.id as "tenantId", s.issuer, s.client_id as "clientId", s.client_secret as "clientSecret", s.scopes,
+      s.redirect_uri as "redirectUri", s.allowed_domains as "allowedDomains", s.enabled, s.enforced, s.version, s.updated_at as "updatedAt"
+    from multitenancy.tenants t left join multitenancy.sso s on s.tenant_id = t.id where t.id = $1 and t.purged_at is null`,
+  timeoutMs: TIMEOUT_MS,
+}
+const LOCK_PATH = `select pg_advisory_xact_lock(hashtextextended('tenantry sso callback ' || $1, 0))`
+const TAKEN = `select tenant_id as "tenantId" from multitenancy.sso where tenant_id <> $1 and issuer <> $2
+  and coalesce(nullif(regexp_replace(redirect_uri, '^[^:]*://[^/]*', ''), ''), '/') = $3 limit 1`
+
+/** Of settings that are enabled, what a login needs. */
+export interface Enabled {
+  readonly tenantId: string
+  readonly issuer: string
+  readonly clientId: string
+  readonly clientSecret: string | null
+  readonly scopes: readonly string[]
+  readonly redirectUri: string
+  readonly allowedDomains: readonly string[]
+  readonly version: number
+}
+
+type State = Omit<SsoRow, 'tenantId' | 'version' | 'updatedAt'>
+
+const NOTHING: State = {
+  issuer: null,
+  clientId: null,
+  clientSecret: null,
+  scopes: DEFAULT_SCOPES,
+  redirectUri: null,
+  allowedDomains: [],
+  enabled: false,
+  enforced: false,
+}
+
+export class SsoRecords {
+  readonly #kernel: Kernel
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  async get(tenantId: string): Promise<SsoSettings> {
+    const found = await this.#find(tenantId)
+    if (!found) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    return shown(found.row ?? NOTHING)
+  }
+
+  async update(tenantId: string, request: z.input<typeof SsoRequest>): Promise<SsoSettings> {
+    const { provider: _, clientSecret, ...wished } = parsed(SsoRequest, request)
+    const { egress } = this.#kernel
+    if (wished.issuer !== null) egress.check(wished.issuer)
+    if (wished.redirectUri !== null && isLoopbackHttp(wished.redirectUri)) egress.check(wished.redirectUri)
+    return this.#changing(tenantId, 'sso.update', async (before) => {
+      const isSameClient = before.issuer === wished.issuer && before.clientId === wished.clientId
+      const isClient = wished.issuer !== null && wished.clientId !== null
+      if (before.clientSecret !== null && clientSecret === undefined && isClient && !isSameClient) {
+        throw invalid([{ path: 'clientSecret', message: 'needed (or null) with another issuer or clientId' }])
+      }
+      await this.#assertFree(tenantId, wished)
+      const kept = isSameClient ? before.clientSecret : null
+      return { ...wished, clientSecret: clientSecret === undefined ? kept : this.#sealed(tenantId, clientSecret, kept) }
+    })
+  }
+
+  /** Nothing but the switches; so it can be enabled again as it was. */
+  disable(tenantId: string): Promise<SsoSettings> {
+    return this.#changing(tenantId, 'sso.disable', async (before) => ({ ...before, enabled: false, enforced: false }))
+  }
+
+  async row(tenantId: string): Promise<SsoRow | undefined> {
+    return (await this.#find(tenantId))?.row
+  }
+
+  /** `E_SSO_NOT_ENABLED` */
+  async enabled(tenantId: string): Promise<Enabled> {
+    const row = await this.row(tenantId)
+    if (!row?.enabled || row.issuer === null || row.clientId === null || row.redirectUri === null) {
+      throw SsoNotEnabled('Single sign-on is not enabled for this tenant.')
+    }
+    const { issuer, clientId, redirectUri } = row
+    return { ...row, issuer, clientId, redirectUri }
+  }
+
+  /** Whether it is enabled and enforced; undefined when there is no such tenant. */
+  async isEnforced(tenantId: string): Promise<boolean | undefined> {
+    const found = await this.#find(tenantId)
+    return found && found.row?.enabled === true && found.row.enforced
+  }
+
+  /** Throws when it was sealed under an application key that is not configured. */
+  openSecret({ tenantId, clientSecret }: Pick<SsoRow, 'tenantId' | 'clientSecret'>): string | undefined {
+    return clientSecret === null ? undefined : this.#kernel.secrets.open(clientSecret, bindingOf(tenantId))
+  }
+
+  /** Whether there is no secret that waits to be sealed under the current application key. */
+  isCurrent({ clientSecret }: Pick<SsoRow, 'clientSecret'>): boolean {
+    return clientSecret === null || this.#kernel.secrets.isCurrent(clientSecret)
+  }
+
+  /** Those that have a secret, or are enabled, of tenants that are not deleted. */
+  async all(): Promise<readonly SsoRow[]> {
+    return this.#rows()
+      .where(({ or, eb }) => or([eb('enabled', '=', true), eb('clientSecret', 'is not', null)]))
+      .where(
+        'tenantId',
+        'in',
+        this.#kernel.database
+          .query<{ tenants: { id: string; status: string } }>()
+          .selectFrom('tenants')
+          .select('id')
+          .where('status', '!=', 'deleted'),
+      )
+      .orderBy('tenantId')
+      .execute()
+  }
+
+  /** Removes what a purged tenant had. */
+  async forget(tenantId: string): Promise<void> {
+    await this.#kernel.database.query<SsoTables>().deleteFrom('sso').where('tenantId', '=', tenantId).execute()
+  }
+
+  async #changing(tenantId: string, action: string, next: (before: State) => Promise<State>): Promise<SsoSettings> {
+    const { database, events, clock } = this.#kernel
+    return database.transaction(async () => {
+      await lockTenant(database, tenantId)
+      const row = await this.row(tenantId)
+      const before: State = row ?? NOTHING
+      const after = await next(before)
+      const [was, is] = [shown(before), shown(after)]
+      const changed = MEMBERS.filter((member) => JSON.stringify(was[member]) !== JSON.stringify(is[member]))
+      const isSecretReplaced = before.clientSecret !== after.clientSecret && was.clientSecretSet && is.clientSecretSet
+      if (changed.length === 0 && !isSecretReplaced) return was
+      const set = { ...after, version: (row?.version ?? 0) + 1, updatedAt: clock.now() }
+      await database
+        .query<SsoTables>()
+        .insertInto('sso')
+        .values({ tenantId, ...set })
+        .onConflict((conflict) => conflict.column('tenantId').doUpdateSet(set))
+        .execute()
+      await recordChange(events, {
+        action,
+        tenantId,
+        target: `sso:${tenantId}`,
+        before: pick(was, changed),
+        after: { ...pick(is, changed), ...(isSecretReplaced ? { clientSecretReplaced: true } : {}) },
+      })
+      return is
+    })
+  }
+
+  /** `E_DEPENDENCY_UNAVAILABLE` */
+  async #find(tenantId: string): Promise<{ readonly row: SsoRow | undefined } | undefined> {
+    if (!TENANT_ID.test(tenantId)) return undefined
+    try {
+      const [row] = (await this.#kernel.database.sql(FIND, [tenantId])).rows
+      return row && { row: row.version === null ? undefined : row }
+    } catch (error) {
+      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.refusal('database', error) : error
+    }
+  }
+
+  /** And stays so until the transaction ends. */
+  async #assertFree(tenantId: string, { issuer, redirectUri }: Pick<State, 'issuer' | 'redirectUri'>): Promise<void> {
+    if (issuer === null || redirectUri === null) return
+    const { database, log } = this.#kernel
+    const path = pathOf(redirectUri)
+    await database.sql(LOCK_PATH, [path])
+    const [taken] = (await database.sql(TAKEN, [tenantId, issuer, path])).rows
+    if (!taken) return
+    log.info({ tenantId, takenBy: taken.tenantId, path }, 'a callback was refused that a tenant of another issuer has')
+    throw SsoRedirectUriTaken(
+      'A tenant with another issuer has the path of this redirectUri. Give each tenant one of its own.',
+    )
+  }
+
+  /** The same secret stays as it is sealed, so that giving it again changes nothing. */
+  #sealed(tenantId: string, secret: string | null, kept: string | null): string | null {
+    if (secret === null) return null
+    return kept !== null && this.#opens(tenantId, kept, secret)
+      ? kept
+      : this.#kernel.secrets.seal(secret, bindingOf(tenantId))
+  }
+
+  #opens(tenantId: string, clientSecret: string, secret: string): boolean {
+    try {
+      return this.openSecret({ tenantId, clientSecret }) === secret
+    } catch {
+      return false // under a key that is lost: the one that is given takes its place
+    }
+  }
+
+  #rows() {
+    return this.#kernel.database.query<SsoTables>().selectFrom('sso').selectAll()
+  }
+}
+
+/** Of a callback. */
+export const pathOf = (redirectUri: string): string => new URL(redirectUri).pathname
+
+/** What a sealed secret is bound to. */
+export const bindingOf = (tenantId: string): string => `sso ${tenantId}`
+
+const shown = ({
+  issuer,
+  clientId,
+  clientSecret,
+  scopes,
+  redirectUri,
+  allowedDomains,
+  enabled,
+  enforced,
+}: State): SsoSettings => ({
+  provider: 'oidc',
+  issuer,
+  clientId,
+  clientSecretSet: clientSecret !== null,
+  scopes,
+  redirectUri,
+  allowedDomains,
+  enabled,
+  enforced,
+})
+
+const MEMBERS = Object.keys(shown(NOTHING)) as (keyof SsoSettings)[]
+
+const pick = (settings: SsoSettings, members: readonly (keyof SsoSettings)[]): Partial<SsoSettings> =>
+  Object.fromEntries(members.map((member) => [member, settings[member]]))

@@ -1,0 +1,108 @@
+/** A tenancy with single sign-on that may call this machine, its admin API, and a browser with its cookies. */
+import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
+import { ChangeRecorded } from '../../kernel/changes.ts'
+import type { EventOf } from '../../kernel/events.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
+import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { type SsoLogin, type SsoStartOptions, sso } from './index.ts'
+import { CLIENT, type TestProvider } from './provider.fixture.ts'
+
+export type SsoSatellites = [ReturnType<typeof sso>]
+type SsoTenancy = Tenancy<SsoSatellites>
+
+export const DEVELOPMENT = { allowPrivateNetworks: true, allowHttp: true } as const
+const TOKEN = 'token-of-an-admin-0123456789'
+/** Enough for a provider on this machine, and short where one is silent. */
+const TIMEOUT_MS = 1_000
+
+export interface Answer {
+  readonly status: number
+  readonly json: any
+}
+
+export interface OpenSso extends TestTenancy<SsoSatellites> {
+  readonly clock: FakeClock
+  /** All that was logged, as text. */
+  readonly log: string[]
+  readonly changes: EventOf<typeof ChangeRecorded>[]
+  /** @param path below the prefix */
+  call(method: string, path: string, body?: unknown): Promise<Answer>
+  /** A tenant that is active. */
+  tenant(): Promise<string>
+  /** One whose people log in at a provider. */
+  tenantAt(provider: TestProvider, settings?: Readonly<Record<string, unknown>>): Promise<string>
+  /** Begins a login and lets the person log in; answers what the browser comes back with. */
+  comeBack(tenantId: string, provider: TestProvider, options?: SsoStartOptions): Promise<CameBack>
+  /** The whole way. */
+  logIn(tenantId: string, provider: TestProvider, options?: SsoStartOptions): Promise<SsoLogin>
+}
+
+export interface CameBack {
+  readonly url: string
+  readonly cookie: string
+  readonly state: string
+}
+
+let made = 0
+
+export async function openSso(
+  postgresUrl: string,
+  config: Partial<TenancyConfig<SsoSatellites>> = {},
+): Promise<OpenSso> {
+  const clock = fakeClock(new Date()) // the provider's is the machine's
+  const log: string[] = []
+  const opened = await testTenancy<SsoSatellites>(postgresUrl, {
+    satellites: [sso({ timeoutMs: TIMEOUT_MS })],
+    egress: DEVELOPMENT,
+    role: 'api',
+    clock,
+    logger: createLogger({ level: 'debug', write: (line) => void log.push(line) }),
+    ...config,
+  })
+  const { tenancy } = opened
+  const changes: EventOf<typeof ChangeRecorded>[] = []
+  tenancy.on(ChangeRecorded, (change) => void changes.push(change))
+  const http = createHttp(tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] })
+  const self: OpenSso = {
+    ...opened,
+    clock,
+    log,
+    changes,
+    async call(method, path, body) {
+      const response = await http.fetch(
+        new Request(`http://localhost${DEFAULT_PREFIX}${path}`, {
+          method,
+          headers: { 'x-admin-token': TOKEN, 'content-type': 'application/json' },
+          body: body === undefined ? null : JSON.stringify(body),
+        }),
+      )
+      const text = await response.text()
+      return { status: response.status, json: text === '' ? undefined : JSON.parse(text) }
+    },
+    async tenant() {
+      const { id } = await tenancy.tenants.create({ id: `tenant-${++made}`, name: 'Acme' })
+      await tenancy.tenants.installation.install(id, { isLast: true })
+      return id
+    },
+    async tenantAt({ issuer, redirectUri }, settings = {}) {
+      const id = await self.tenant()
+      await tenancy.sso.update(id, { issuer, ...CLIENT, redirectUri, enabled: true, ...settings })
+      return id
+    },
+    async comeBack(tenantId, provider, options) {
+      const { url, state, setCookie } = await tenancy.sso.start(tenantId, options)
+      return { url: await provider.logIn(url), cookie: setCookie.split(';')[0] ?? '', state }
+    },
+    async logIn(tenantId, provider, options) {
+      return tenancy.sso.finish(await self.comeBack(tenantId, provider, options))
+    },
+  }
+  return self
+}
+
+export const inCode = (code: string, extras: Readonly<Record<string, unknown>> = {}) => ({ code, extras })
+export const refusedFor = (reason: string) => inCode('E_SSO_FAILED', { reason })
+
+export type { SsoTenancy }

@@ -1,0 +1,50 @@
+/**
+ * Golden files: what a command prints, committed, so that a change of it is seen in a review. Those of a satellite's commands are
+ * in its folder and come and go with it. `UPDATE_GOLDEN=1 npx vitest run test/golden.test.ts` writes them anew.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { expect } from 'vitest'
+import { allCommands } from '../../src/cli/program.ts'
+import { satellites } from '../../src/service/main.ts'
+
+const OWN = join(import.meta.dirname, '../golden')
+const SATELLITES = join(import.meta.dirname, '../../src/satellites')
+const isUpdating = Boolean(process.env.UPDATE_GOLDEN)
+
+const kebab = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+const folders = satellites.flatMap(({ name, commands = [] }) =>
+  commands.map((command) => [command.name, join(SATELLITES, kebab(name), 'golden')] as const),
+)
+const folderOf = new Map<string, string>(folders)
+
+const pathOf = (command: string, ending: string): string =>
+  join(folderOf.get(command) ?? OWN, `${command.replaceAll(':', '-')}.${ending}`)
+
+/** @param ending `json.txt` or `txt` */
+export function expectGolden(command: string, ending: string, text: string): void {
+  const path = pathOf(command, ending)
+  if (isUpdating) {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, text)
+  }
+  if (!existsSync(path)) expect.fail(`there is no ${path}: UPDATE_GOLDEN=1 writes it`)
+  expect(text).toBe(readFileSync(path, 'utf8'))
+}
+
+/** Golden files that no command, or text for people in `pages`, accounts for; they are removed when updating. */
+export function strayGoldens(pages: readonly string[]): string[] {
+  const known = new Set([
+    ...allCommands().map(({ name }) => pathOf(name, 'json.txt')),
+    ...pages.map((name) => pathOf(name, 'txt')),
+  ])
+  const places = [OWN, ...readdirSync(SATELLITES).map((folder) => join(SATELLITES, folder, 'golden'))]
+  const there = places.flatMap((place) =>
+    existsSync(place) ? readdirSync(place).map((file) => join(place, file)) : [],
+  )
+  const stray = there.filter((path) => !known.has(path))
+  if (!isUpdating) return stray
+  for (const path of stray) rmSync(path)
+  return []
+}

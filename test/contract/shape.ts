@@ -1,0 +1,64 @@
+/**
+ * What a command prints, without what differs from run to run: ids, times, hashes, tokens, addresses, amounts that depend on the
+ * machine. Items of a list that are alike then are one, as how many there are is not the shape.
+ */
+
+const TEXTS: readonly [RegExp, string][] = [
+  [/\bwhsec_[A-Za-z0-9+/]+=*/g, '<secret>'],
+  [/\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '<uuid>'],
+  [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '<time>'],
+  [/\b[0-9a-f]{64}\b/g, '<hash>'],
+  [/\b(127\.0\.0\.1|localhost):\d+/g, '$1:<port>'],
+  [/\bcode=[\w-]+/g, 'code=<code>'],
+  [/\b\d+(\.\d+)? (ms|s)\b/g, '<duration>'],
+  [/(\/[\w.-]+)*\/tenantry-[\w-]+/g, '<path>'],
+  [/\btenantry_tenant_[0-9a-f]{8}\b/g, 'tenantry_tenant_<number>'],
+]
+
+/** By the name of the member, whatever it holds. */
+const MEMBERS: Readonly<Record<string, string>> = {
+  token: '<token>',
+  script: '<script>',
+  version: '<version>',
+  migrated: '<migrations>',
+  queues: '<queues>',
+  durationMs: '<milliseconds>',
+  uptimeSeconds: '<seconds>',
+  remainingSeconds: '<seconds>',
+  bytes: '<bytes>',
+  sizeBytes: '<bytes>',
+  checked: '<count>',
+  nextCursor: '<cursor>',
+  estimate: '<estimate>',
+  transfers: '<count>',
+  places: '<count>',
+  purges: '<count>',
+  sums: '<count>',
+  written: '<count>',
+  trimmed: '<count>',
+}
+
+export function shapeOf(value: unknown): unknown {
+  if (typeof value === 'string') return textShape(value)
+  if (Array.isArray(value)) return distinct(value.map(shapeOf))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [textShape(name), MEMBERS[name] ?? shapeOf(one)]),
+  )
+}
+
+/** Of text for people: columns are two blanks apart, as how wide they are depends on what is in them. */
+export const pageShape = (text: string): string =>
+  `${distinct(
+    textShape(text)
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.replaceAll(/(?<=\S) {2,}/g, '  ')),
+  ).join('\n')}\n`
+
+const textShape = (text: string): string =>
+  TEXTS.reduce((shape, [volatile, placeholder]) => shape.replaceAll(volatile, placeholder), text)
+
+const distinct = <Item>(items: readonly Item[]): Item[] => [
+  ...new Map(items.map((item) => [JSON.stringify(item), item])).values(),
+]

@@ -1,0 +1,25 @@
+/** docs/doctor.md has every finding that the source can tell, and no other. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '..')
+const SOURCES = /(^|\/)(doctor|[a-z-]*diagnos[ei]s)\.ts$/
+
+/** As they stand in the source: of a finding, or of the two that one may be. */
+function codesIn(text: string): string[] {
+  const values = [...text.matchAll(/\bcode:([^\n]*(?:\n\s+[?:][^\n]*)*)/g)].map(([, value = '']) => value)
+  return values.flatMap((value) => [...value.matchAll(/'([a-zA-Z]+\.[a-z-]+)'/g)].map(([, code = '']) => code))
+}
+
+test('every finding has its row', () => {
+  const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    SOURCES.test(file),
+  )
+  const told = new Set(files.flatMap((file) => codesIn(readFileSync(join(ROOT, 'src', file), 'utf8'))))
+  const guide = readFileSync(join(ROOT, 'docs/doctor.md'), 'utf8')
+  const first = guide.split('\n').flatMap((line) => /^\| (`[a-zA-Z]+\.[^|]+) \|/.exec(line)?.[1] ?? [])
+  const written = first.flatMap((cell) => [...cell.matchAll(/`([a-zA-Z]+\.[a-z-]+)`/g)].map(([, code = '']) => code))
+  expect(told.size).toBeGreaterThan(50)
+  expect(written.toSorted()).toEqual([...told].toSorted())
+})

@@ -1,0 +1,101 @@
+/**
+ * Each framework with impersonation on routes of the host's own, as its reader would put it there: the guard, then `impersonation`, then
+ * the route. What fails and is not Tenantry's is answered as "host: ..", by the framework's own error handling.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { createAdaptorServer } from '@hono/node-server'
+import express, { type NextFunction, type Request, type Response } from 'express'
+import { fastify } from 'fastify'
+import { Hono } from 'hono'
+import * as onExpress from '../../src/http/hosts/express.ts'
+import * as onFastify from '../../src/http/hosts/fastify.ts'
+import * as onHono from '../../src/http/hosts/hono.ts'
+import type { ImpersonationOptions } from '../../src/http/hosts/impersonated.ts'
+import * as onNode from '../../src/http/hosts/node.ts'
+import type { ImpersonatedListener } from '../../src/http/hosts/node-guard.ts'
+import type { ActiveImpersonation } from '../../src/kernel/context.ts'
+import type { Guard } from '../../src/tenants/guard.ts'
+import type { Impersonating } from '../../src/tenants/impersonating.ts'
+import { type Host, listening } from './hosts.ts'
+
+export interface Called {
+  readonly tenantId: string | undefined
+  readonly impersonation: ActiveImpersonation | undefined
+  readonly body: string
+}
+
+export interface Acted {
+  readonly guard: Guard
+  readonly impersonation: Impersonating
+  readonly options?: ImpersonationOptions
+  /** The wrong way round: the guard comes after. */
+  readonly isReversed?: boolean
+  /** Of every path, whatever the method. */
+  readonly route: (called: Called) => object | Promise<object>
+}
+
+export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promise<Host>>> = {
+  node({ guard, impersonation, options, isReversed, route }) {
+    const answered = (outgoing: ServerResponse, status: number, type: string, body: string) => {
+      outgoing.statusCode = status
+      outgoing.setHeader('content-type', type).end(body)
+    }
+    const answer: ImpersonatedListener<Promise<void>> = async (incoming, outgoing, tenant, active) => {
+      const body = await text(incoming)
+      const said = await route({ tenantId: tenant?.id, impersonation: active, body })
+      answered(outgoing, 200, 'application/json', JSON.stringify(said))
+    }
+    const late = onNode.guard(guard, (incoming, outgoing, tenant) => answer(incoming, outgoing, tenant, undefined))
+    const reversed = onNode.impersonation(impersonation, (incoming, outgoing) => late(incoming, outgoing), options)
+    const guarded = isReversed
+      ? (incoming: IncomingMessage, outgoing: ServerResponse) => reversed(incoming, outgoing, undefined)
+      : onNode.guard(guard, onNode.impersonation(impersonation, answer, options))
+    return listening(
+      createServer((incoming, outgoing) => {
+        guarded(incoming, outgoing).catch((error: Error) =>
+          answered(outgoing, 500, 'text/plain', `host: ${error.message}`),
+        )
+      }),
+    )
+  },
+
+  express({ guard, impersonation, options, isReversed, route }) {
+    const app = express()
+    const middleware = [onExpress.guard(guard), onExpress.impersonation(impersonation, options)]
+    app.use(isReversed ? middleware.reverse() : middleware, express.text({ type: '*/*' }))
+    app.use(async ({ tenant, impersonation, body }, response) => {
+      response.json(await route({ tenantId: tenant?.id, impersonation, body: typeof body === 'string' ? body : '' }))
+    })
+    app.use((error: Error, _request: Request, response: Response, _next: NextFunction) => {
+      response.status(500).send(`host: ${error.message}`)
+    })
+    return listening(createServer(app))
+  },
+
+  async fastify({ guard, impersonation, options, isReversed, route }) {
+    const app = fastify()
+    app.setErrorHandler((error: Error, _request, reply) => reply.code(500).send(`host: ${error.message}`))
+    app.addContentTypeParser('*', { parseAs: 'string' }, async (_request: unknown, body: string) => body)
+    const plugins = [onFastify.guard(guard), onFastify.impersonation(impersonation, options)]
+    for (const plugin of isReversed ? plugins.reverse() : plugins) await app.register(plugin)
+    app.all('/*', async ({ tenant, impersonation, body }) =>
+      route({ tenantId: tenant?.id, impersonation, body: String(body ?? '') }),
+    )
+    const origin = await app.listen({ port: 0, host: '127.0.0.1' })
+    return { origin, close: () => app.close() }
+  },
+
+  hono({ guard, impersonation, options, isReversed, route }) {
+    const app = new Hono<onHono.GuardedEnv>()
+    const middleware = [onHono.guard(guard), onHono.impersonation(impersonation, options)]
+    app.use(...(isReversed ? middleware.reverse() : middleware))
+    app.all('*', async (context) => {
+      const body = await context.req.text()
+      const called = { tenantId: context.get('tenant')?.id, impersonation: context.get('impersonation'), body }
+      return context.json(await route(called))
+    })
+    app.onError((error, context) => context.text(`host: ${error.message}`, 500))
+    return listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
+  },
+}

@@ -1,0 +1,179 @@
+/**
+ * What was released, against what there is now: documents and migrations of each release are in test/releases. See CONTRIBUTING.md for
+ * how a release is recorded.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, inject, test } from 'vitest'
+import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
+import { createHttp, DEFAULT_PREFIX } from '../src/http/app.ts'
+import { Database } from '../src/kernel/database.ts'
+import { createLogger } from '../src/kernel/logger.ts'
+import { migrate } from '../src/kernel/migrations.ts'
+import { catalogueOf } from '../src/service/catalogue.ts'
+import { satellites } from '../src/service/main.ts'
+import { createTenancy } from '../src/tenancy.ts'
+import { createTestDatabase } from '../src/testing/database.ts'
+import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { VERSION } from '../src/version.ts'
+import { breaking, type Document } from './releases/breaking.ts'
+import { checksumsOf } from './releases/record.ts'
+
+const RELEASES = join(import.meta.dirname, 'releases')
+const releases = readdirSync(RELEASES, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+  .sort((one, other) => one.localeCompare(other, 'en', { numeric: true }))
+const read = (release: string, file: string) => JSON.parse(readFileSync(join(RELEASES, release, file), 'utf8'))
+const { tables } = catalogueOf(satellites)
+
+/** A change of this number says that something breaks. */
+const breakingNumber = (version: string): string => (/^0\.\d+/.exec(version) ?? /^\d+/.exec(version))?.[0] ?? ''
+
+test('openapi.json breaks nobody who calls the last release, unless the version says so', () => {
+  const last = releases.at(-1) ?? expect.fail()
+  const now: Document = JSON.parse(readFileSync(join(RELEASES, '../../openapi.json'), 'utf8'))
+  const found = breaking(read(last, 'openapi.json'), now)
+  if (breakingNumber(VERSION) === breakingNumber(last)) expect(found).toEqual([])
+})
+
+describe('what breaks', () => {
+  const document = (change: (operation: any) => void): Document => {
+    const operation = {
+      operationId: 'parcels.send',
+      parameters: [{ name: 'limit', in: 'query', schema: { type: 'integer', maximum: 200 } }],
+      requestBody: {
+        required: true,
+        content: {
+          'application/json': {
+            schema: {
+              type: 'object',
+              additionalProperties: false,
+              required: ['to'],
+              properties: {
+                to: { type: 'string', maxLength: 100 },
+                how: { enum: ['air', 'sea'] },
+                weight: { anyOf: [{ type: 'number' }, { type: 'null' }] },
+              },
+            },
+          },
+        },
+      },
+      responses: {
+        '200': {
+          content: {
+            'application/json': {
+              schema: {
+                type: 'object',
+                required: ['id', 'state'],
+                properties: { id: { type: 'string' }, state: { enum: ['sent'] }, note: { type: ['string', 'null'] } },
+              },
+            },
+          },
+        },
+        '404': {},
+      },
+    }
+    change(operation)
+    return structuredClone({ paths: { '/parcels': { post: operation } } }) as unknown as Document
+  }
+  const body = (operation: any) => operation.requestBody.content['application/json'].schema
+  const answer = (operation: any) => operation.responses['200'].content['application/json'].schema
+  const before = document(() => undefined)
+  const broken = (change: (operation: any) => void) => breaking(before, document(change))
+
+  test.each<[string, (operation: any) => void]>([
+    ['another name', (one) => (one.operationId = 'parcels.post')],
+    ['a parameter that is gone', (one) => (one.parameters = [])],
+    [
+      'a parameter that is asked for',
+      (one) => one.parameters.push({ name: 'a', in: 'query', required: true, schema: {} }),
+    ],
+    ['a bound that is tighter', (one) => (one.parameters[0].schema.maximum = 100)],
+    ['a bound that is new', (one) => (body(one).properties.to.minLength = 1)],
+    ['a pattern', (one) => (body(one).properties.to.pattern = 'a')],
+    ['a member that is asked for', (one) => body(one).required.push('how')],
+    ['a member that is not taken', (one) => delete body(one).properties.how],
+    ['a value that is not taken', (one) => (body(one).properties.how.enum = ['air'])],
+    ['another type that is taken', (one) => (body(one).properties.to.type = 'number')],
+    ['null that is not taken', (one) => (body(one).properties.weight = { type: 'number' })],
+    ['no body', (one) => delete one.requestBody],
+    ['another status', (one) => (one.responses = { '202': one.responses['200'] })],
+    ['a member of the answer that is gone', (one) => delete answer(one).properties.note],
+    ['one that is not always there', (one) => (answer(one).required = ['id'])],
+    ['another type that is answered', (one) => (answer(one).properties.id.type = 'number')],
+    ['null that is answered', (one) => (answer(one).properties.id.type = ['string', 'null'])],
+  ])('%s', (_, change) => expect(broken(change)).toHaveLength(1))
+
+  test('an operation that is gone', () => {
+    expect(breaking(before, { paths: {} })).toEqual(['POST /parcels is gone'])
+  })
+
+  test.each<[string, (operation: any) => void]>([
+    ['nothing', () => undefined],
+    ['words', (one) => (one.summary = 'other words')],
+    ['an optional parameter', (one) => one.parameters.push({ name: 'a', in: 'query', schema: {} })],
+    ['an optional member', (one) => (body(one).properties.note = { type: 'string' })],
+    ['a wider bound', (one) => (one.parameters[0].schema.maximum = 500)],
+    ['a further value that is taken', (one) => body(one).properties.how.enum.push('land')],
+    ['a wider type', (one) => (one.parameters[0].schema.type = 'number')],
+    ['a further member of the answer', (one) => (answer(one).properties.more = { type: 'string' })],
+    ['a further value that is answered', (one) => answer(one).properties.state.enum.push('lost')],
+    ['an answer that is never null', (one) => (answer(one).properties.note.type = 'string')],
+    ['another error', (one) => (one.responses['409'] = {})],
+  ])('%s does not', (_, change) => expect(broken(change)).toEqual([]))
+})
+
+describe.each(releases)('the schema of %s', (release) => {
+  const released: Record<string, Record<string, string>> = read(release, 'migrations.json')
+
+  test('was not edited since, nor put into another order', () => {
+    const now = checksumsOf(tables)
+    for (const [part, migrations] of Object.entries(released)) {
+      const names = Object.keys(migrations)
+      expect(Object.entries(now[part] ?? {}).slice(0, names.length), part).toEqual(Object.entries(migrations))
+    }
+  })
+
+  test('becomes the present one at a start, with all that it held', async () => {
+    const { url, drop } = await createTestDatabase(inject('postgresUrl'))
+    const log = createLogger({ level: 'silent' })
+    const database = new Database({ url }, log)
+    try {
+      const then = tables.flatMap(({ part, migrations }) => {
+        const known = released[part]
+        return known ? [{ part, migrations: migrations.filter(({ name }) => name in known) }] : []
+      })
+      expect(await migrate(database, then)).toHaveLength(Object.values(released).flatMap(Object.keys).length)
+      await database.sql(readFileSync(join(RELEASES, release, 'rows.sql'), 'utf8'))
+
+      const tenancy = await createTenancy({
+        database: { url },
+        appKey: TEST_APP_KEY,
+        isolation: [schemaPg()],
+        satellites,
+        role: 'api',
+        logger: log,
+      })
+      try {
+        const token = 'a-token-of-the-upgrade-0123456789'
+        const http = createHttp(tenancy, { adminTokens: [{ name: 'upgrade', token }] })
+        const get = async (path: string) => {
+          const response = await http.fetch(
+            new Request(`http://localhost${DEFAULT_PREFIX}${path}`, { headers: { 'x-admin-token': token } }),
+          )
+          expect(response.status, path).toBe(200)
+          return response.json() as Promise<any>
+        }
+        for (const [path, held] of Object.entries(read(release, 'held.json'))) {
+          expect(await get(path), path).toMatchObject(held as object)
+        }
+      } finally {
+        await tenancy.stop()
+      }
+    } finally {
+      await database.close()
+      await drop()
+    }
+  })
+})

@@ -1,0 +1,198 @@
+/**
+ * What of an API document would break who calls it, against an earlier one. Breaking is: less is offered or accepted than before, more
+ * is asked for, or an answer has not what it had. What is not: new operations, optional members of requests, members of answers, values
+ * of an enumeration that only answers hold, statuses of errors, words.
+ *
+ * Schemas are read as far as our documents go: references, objects, arrays, alternatives, enumerations, bounds.
+ */
+interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly additionalProperties?: boolean | Schema
+  readonly items?: Schema
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly anyOf?: readonly Schema[]
+  readonly oneOf?: readonly Schema[]
+  readonly [bound: string]: unknown
+}
+
+interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly required?: boolean
+  readonly schema: Schema
+}
+
+interface Content {
+  readonly content?: Readonly<Record<string, { readonly schema?: Schema }>>
+}
+
+interface Described {
+  readonly operationId: string
+  readonly parameters?: readonly (Parameter & { readonly $ref?: string })[]
+  readonly requestBody?: Content & { readonly required?: boolean }
+  readonly responses: Readonly<Record<string, Content & { readonly $ref?: string }>>
+}
+
+export interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>
+  readonly components?: Readonly<Record<string, Readonly<Record<string, any>>>>
+}
+
+type Direction = 'request' | 'answer'
+
+/** Those that may not grow, and those that may not shrink, of what is sent; of an answer nobody relies on them. */
+const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems']
+const LOWER = ['minimum', 'exclusiveMinimum', 'minLength', 'minItems']
+
+export function breaking(before: Document, after: Document): string[] {
+  const found: string[] = []
+  for (const [path, methods] of Object.entries(before.paths)) {
+    for (const [method, was] of Object.entries(methods)) {
+      const name = `${method.toUpperCase()} ${path}`
+      const is = after.paths[path]?.[method]
+      if (!is) found.push(`${name} is gone`)
+      else operation(name, was, is)
+    }
+  }
+  return found
+
+  function operation(name: string, was: Described, is: Described): void {
+    if (was.operationId !== is.operationId)
+      found.push(`${name} is called ${is.operationId}, and was ${was.operationId}`)
+    const keyed = (all: Described['parameters'] = [], document: Document) =>
+      new Map(all.map((one) => resolved(one, document)).map((one: Parameter) => [`${one.in} ${one.name}`, one]))
+    const [old, now] = [keyed(was.parameters, before), keyed(is.parameters, after)]
+    for (const [key, one] of old) {
+      const same = now.get(key)
+      if (!same) found.push(`${name} does not take ${key}`)
+      else schema(`${name} ${key}`, one.schema, same.schema, 'request')
+    }
+    for (const [key, one] of now) {
+      if (one.required && !old.get(key)?.required) found.push(`${name} asks for ${key}`)
+    }
+    body(name, was, is)
+    for (const [status, answer] of Object.entries(was.responses)) {
+      if (!status.startsWith('2')) continue
+      const same = is.responses[status]
+      if (!same) found.push(`${name} does not answer ${status}`)
+      else contents(`${name} ${status}`, resolved(answer, before), resolved(same, after), 'answer')
+    }
+  }
+
+  function body(name: string, was: Described, is: Described): void {
+    if (!was.requestBody && is.requestBody?.required) found.push(`${name} asks for a body`)
+    if (!was.requestBody) return
+    if (!is.requestBody) return void found.push(`${name} takes no body`)
+    if (is.requestBody.required && !was.requestBody.required) found.push(`${name} asks for its body`)
+    contents(`${name} body`, was.requestBody, is.requestBody, 'request')
+  }
+
+  function contents(name: string, was: Content, is: Content, direction: Direction): void {
+    for (const [type, { schema: old = {} }] of Object.entries(was.content ?? {})) {
+      const now = is.content?.[type]
+      if (!now) found.push(`${name} has no ${type}`)
+      else schema(name, old, now.schema ?? {}, direction)
+    }
+  }
+
+  function schema(
+    name: string,
+    wasGiven: Schema,
+    isGiven: Schema,
+    direction: Direction,
+    seen: readonly string[] = [],
+  ): void {
+    const key = `${wasGiven.$ref} ${isGiven.$ref}`
+    if (wasGiven.$ref && seen.includes(key)) return
+    const deeper = wasGiven.$ref ? [...seen, key] : seen
+    const [was, is]: [Schema, Schema] = [resolved(wasGiven, before), resolved(isGiven, after)]
+    const [olds, nows] = [was.anyOf ?? was.oneOf, is.anyOf ?? is.oneOf]
+    if (olds || nows) return void alternatives(name, olds ?? [was], nows ?? [is], direction, deeper)
+    const types = (one: Schema) => [one.type ?? []].flat()
+    const [from, to] = direction === 'request' ? [was, is] : [is, was]
+    const lost = types(from).filter((type) => !accepts(types(to), type))
+    if (lost.length > 0 || (types(from).length === 0 && types(to).length > 0)) {
+      return void found.push(
+        `${name} is ${types(is).join(' or ') || 'anything'}, and was ${types(was).join(' or ') || 'anything'}`,
+      )
+    }
+    values(name, was, is, direction)
+    if (direction === 'request') bounds(name, was, is)
+    members(name, was, is, direction, deeper)
+    if (was.items && is.items) schema(`${name}[]`, was.items, is.items, direction, deeper)
+  }
+
+  function alternatives(
+    name: string,
+    olds: readonly Schema[],
+    nows: readonly Schema[],
+    direction: Direction,
+    seen: readonly string[],
+  ): void {
+    // Of what is sent, each that was fine has to be; of an answer, none may come that did not before.
+    const [each, among] = direction === 'request' ? [olds, nows] : [nows, olds]
+    for (const [index, one] of each.entries()) {
+      const attempt = (other: Schema) => {
+        const length = found.length
+        if (direction === 'request') schema(name, one, other, direction, seen)
+        else schema(name, other, one, direction, seen)
+        return found.splice(length)
+      }
+      const tries = among.map(attempt)
+      if (tries.some((faults) => faults.length === 0)) continue
+      found.push(
+        ...(tries.length === 1 ? (tries[0] ?? []) : [`${name}: alternative ${index + 1} of ${each.length} differs`]),
+      )
+    }
+  }
+
+  function values(name: string, was: Schema, is: Schema, direction: Direction): void {
+    const of = (one: Schema) => one.enum ?? ('const' in one ? [one.const] : undefined)
+    const [old, now] = [of(was), of(is)]
+    if (direction === 'answer' || !now) return
+    const gone = old ? old.filter((value) => !now.includes(value)) : ['whatever else it took']
+    if (gone.length > 0) found.push(`${name} does not take ${gone.join(', ')}`)
+  }
+
+  function bounds(name: string, was: Schema, is: Schema): void {
+    const tighter = (names: readonly string[], isTighter: (old: number, now: number) => boolean) =>
+      names.filter((bound) => {
+        const [old, now] = [was[bound], is[bound]]
+        return typeof now === 'number' && (typeof old !== 'number' || isTighter(old, now))
+      })
+    for (const bound of [...tighter(UPPER, (old, now) => now < old), ...tighter(LOWER, (old, now) => now > old)]) {
+      found.push(`${name} has a tighter ${bound}`)
+    }
+    if (is.pattern !== undefined && is.pattern !== was.pattern) found.push(`${name} has another pattern`)
+  }
+
+  function members(name: string, was: Schema, is: Schema, direction: Direction, seen: readonly string[]): void {
+    const isStrict = is.additionalProperties === false
+    for (const [member, old] of Object.entries(was.properties ?? {})) {
+      const now = is.properties?.[member]
+      if (now) schema(`${name}.${member}`, old, now, direction, seen)
+      else if (direction === 'answer' || isStrict) found.push(`${name}.${member} is gone`)
+    }
+    const required = (one: Schema) => one.required ?? []
+    const [more, less] = direction === 'request' ? [is, was] : [was, is]
+    for (const member of required(more).filter((one) => !required(less).includes(one))) {
+      if (direction === 'answer' && !is.properties?.[member]) continue // told above
+      found.push(`${name}.${member} is ${direction === 'request' ? 'asked for' : 'not always there'}`)
+    }
+  }
+}
+
+const accepts = (types: readonly string[], type: string): boolean =>
+  types.length === 0 || types.includes(type) || (type === 'integer' && types.includes('number'))
+
+function resolved<T extends { readonly $ref?: string }>(one: T, document: Document): any {
+  if (!one.$ref) return one
+  const [kind = '', name = ''] = one.$ref.replace('#/components/', '').split('/')
+  const found = document.components?.[kind]?.[name]
+  if (!found) throw new Error(`there is no ${one.$ref}`)
+  return resolved(found, document)
+}
