@@ -1,5 +1,8 @@
 /** What a list of satellites comes to: the tables they have, the jobs they handle, the names they take. */
+
+import type { PlacementConfig } from './drivers/isolation/tenant-login.ts'
 import type { Events, EventType } from './kernel/events.ts'
+import type { Check } from './kernel/health.ts'
 import { idempotencyTables } from './kernel/idempotency.ts'
 import type { Attempt, RegisteredJobs } from './kernel/jobs.ts'
 import type { Migration } from './kernel/migrations.ts'
@@ -61,9 +64,42 @@ export function registeredJobs(parts: readonly BoundPart[]): RegisteredJobs {
   }
 }
 
+/** Checks of satellites, by name. */
+export const checksOf = (parts: readonly BoundPart[]): ReadonlyMap<string, Check> =>
+  new Map(
+    parts.flatMap(({ satellite, service }) =>
+      Object.entries(satellite.checks ?? {}).map(([name, check]) => [name, () => check(service)] as const),
+    ),
+  )
+
 /** Undefined when none of them wants to know of it. */
 export const trafficOf = (parts: readonly BoundPart[]): Traffic | undefined =>
   trafficTo(parts.flatMap(({ satellite, service }) => satellite.traffic?.(service) ?? []))
+
+/** An operation or command with the service it belongs to. */
+export interface Bound<What> {
+  readonly what: What
+  readonly service: unknown
+}
+
+export const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] =>
+  all.map((what) => ({ what, service }))
+
+/** By name, the backoffice's own among them. */
+export function placementsOf({
+  placements = {},
+  database,
+}: {
+  readonly placements?: Readonly<Record<string, PlacementConfig>>
+  readonly database: { readonly url: string }
+}) {
+  const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
+    const url = name === 'main' ? database.url : placement.url
+    if (!url) throw new Error(`the placement "${name}" has no url`)
+    return [name, { ...placement, url }] as const
+  })
+  return Object.fromEntries(all)
+}
 
 /** Members of a tenancy, and the parts whose migrations are ours. */
 const TAKEN = [
@@ -75,6 +111,8 @@ const TAKEN = [
   'series',
   'operations',
   'commands',
+  'receivers',
+  'checks',
   'tenant',
   'run',
   'current',

@@ -21,6 +21,23 @@ import type { Traffic } from './tenants/traffic.ts'
 
 type Awaitable<T> = T | Promise<T>
 
+/** A request of another system, on its way in: nobody has signed in. */
+export interface Received {
+  readonly headers: Headers
+  /** Of the connection; null where the host does not tell. */
+  readonly ip: string | null
+  /** As it was sent; a 413 when it is more than 1 MiB. */
+  body(): Promise<Uint8Array>
+}
+
+/** A path of its own, outside of the admin API, to which another system posts. */
+export interface Receiver<Service = any> {
+  /** `/webhooks/stripe`; guards of the host's routes let it through. */
+  readonly path: string
+  /** Answered as JSON with 200; what it throws, as a problem. */
+  readonly receive: (service: Service, request: Received) => Promise<unknown>
+}
+
 export type AnyOperation<Service = any> = Operation<Service, any, any, any, any>
 
 export interface Satellite<Name extends string = string, Service = any> {
@@ -43,7 +60,10 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly work?: (service: Service) => Awaitable<void>
   /** Queues of its own, of one tenant or of all, counted beside those of jobs. */
   readonly queues?: (service: Service, tenantId?: string) => Promise<QueueCounts[]>
+  /** Where other systems post to; http/receivers.ts serves them. */
+  readonly receivers?: readonly Receiver<Service>[]
   readonly commands?: readonly Command<Service>[]
+  /** Health checks; the ready-made service registers them, a host those that it wants. */
   readonly checks?: Readonly<Record<string, (service: Service) => unknown>>
   /** What the doctor examines of it. */
   readonly doctor?: readonly Diagnosis<Service>[]

@@ -8,9 +8,13 @@
  */
 
 import {
+  type Bound,
   type BoundPart,
+  bind,
+  checksOf,
   eventsOf,
   partsOf,
+  placementsOf,
   refuseRepeats,
   registeredJobs,
   subscribe,
@@ -29,7 +33,7 @@ import { Doctor } from './kernel/doctor.ts'
 import { Egress, type EgressSettings } from './kernel/egress.ts'
 import { refusedInProduction } from './kernel/egress-production.ts'
 import { type EventOf, Events, type EventType } from './kernel/events.ts'
-import { createHealth, type Health } from './kernel/health.ts'
+import { type Check, createHealth, type Health } from './kernel/health.ts'
 import { jobSeries } from './kernel/job-series.ts'
 import type { Kernel } from './kernel/kernel.ts'
 import { createLogger, type Logger } from './kernel/logger.ts'
@@ -42,7 +46,7 @@ import { Resilience, type ResilienceConfig } from './kernel/resilience.ts'
 import type { StoreDriver } from './kernel/store.ts'
 import { TenantLabels } from './kernel/tenant-labels.ts'
 import { openTracing } from './kernel/tracing.ts'
-import type { AnyOperation, Satellite, ServicesOf } from './satellite.ts'
+import type { AnyOperation, Receiver, Satellite, ServicesOf } from './satellite.ts'
 import { circuitSeries } from './tenants/circuit-series.ts'
 import { Circuits } from './tenants/circuits.ts'
 import { commands } from './tenants/commands.ts'
@@ -62,6 +66,8 @@ import { Storage } from './tenants/storage.ts'
 import { TableChanges } from './tenants/table-changes.ts'
 import type { Archives } from './tenants/transfers/archives.ts'
 import { onDemand } from './tenants/transfers/archives-on-demand.ts'
+
+export type { Bound } from './composition.ts'
 
 const STOP_TIMEOUT_MS = 10_000
 const BACKUPS_KEPT = 7
@@ -118,12 +124,6 @@ export interface BackupsConfig {
   readonly seal?: boolean
 }
 
-/** An operation or command with the service it belongs to. */
-export interface Bound<What> {
-  readonly what: What
-  readonly service: unknown
-}
-
 export interface Core {
   readonly kernel: Kernel
   readonly tenants: Tenants
@@ -133,6 +133,10 @@ export interface Core {
   readonly series: Metrics
   readonly operations: readonly Bound<AnyOperation>[]
   readonly commands: readonly Bound<Command>[]
+  /** Where other systems post to; `createReceivers` serves them. */
+  readonly receivers: readonly Bound<Receiver>[]
+  /** Checks of satellites, by name, for `health.register`. */
+  readonly checks: ReadonlyMap<string, Check>
   /**
    * The storage of an active tenant; throws what a guarded route would answer otherwise. It may be kept: each statement alone,
    * and each transaction, asks again whether the tenant may be used and where its rows are.
@@ -245,7 +249,6 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       subscribe(events, part)
       const { queues } = satellite
       if (queues) runner.alsoCount((tenantId) => queues(service, tenantId))
-      for (const [name, check] of Object.entries(satellite.checks ?? {})) health.register(name, () => check(service))
       for (const diagnosis of satellite.doctor ?? []) doctor.register(diagnosis, service)
       metrics.register(...(satellite.metrics?.(service) ?? []))
       stops.push(() => satellite.stop?.(service))
@@ -264,6 +267,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     if (config.role !== 'api') for (const { satellite, service } of parts) await satellite.work?.(service)
 
     const traffic = trafficOf(parts)
+    const receivers = parts.flatMap(({ satellite, service }) => bind(satellite.receivers, service))
     const core: Core = {
       kernel,
       tenants,
@@ -272,9 +276,12 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       series: metrics,
       operations: parts.flatMap(({ satellite, service }) => bind(satellite.operations, service)),
       commands: parts.flatMap(({ satellite, service }) => bind(satellite.commands, service)),
+      receivers,
+      checks: checksOf(parts),
       tenant: (id) => tenants.handle(id),
       ...createScope((id) => tenants.handle(id)),
-      guard: (options) => createGuard(tenants, options, traffic),
+      guard: ({ ignore = [], ...options }) =>
+        createGuard(tenants, { ...options, ignore: [...ignore, ...receivers.map(({ what }) => what.path)] }, traffic),
       transaction: (work) => database.transaction(work),
       on: (type, listener) => events.subscribe(type, 'after', listener),
       stop,
@@ -285,15 +292,3 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     throw error
   }
 }
-
-function placementsOf({ placements = {}, database }: Pick<TenancyConfig, 'placements' | 'database'>) {
-  const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
-    const url = name === 'main' ? database.url : placement.url
-    if (!url) throw new Error(`the placement "${name}" has no url`)
-    return [name, { ...placement, url }] as const
-  })
-  return Object.fromEntries(all)
-}
-
-const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] =>
-  all.map((what) => ({ what, service }))

@@ -16,6 +16,7 @@ import type { AnyOperation, Satellite } from '../satellite.ts'
 import type { Bound, Core } from '../tenancy.ts'
 import { openApiDocument } from './openapi.ts'
 import { AdminPages } from './pages/admin-pages.ts'
+import { pathOf } from './paths.ts'
 import { normalizedPrefix } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
 import { asTenancyError, Forbidden, MethodNotAllowed, problemResponse, Unauthorized } from './problem.ts'
@@ -43,13 +44,17 @@ export interface Client {
   readonly ip?: string | undefined
 }
 
-export interface Http {
-  readonly prefix: string
+/** What hosts put into the server they have. */
+export interface Mountable {
   fetch(request: Request, client?: Client): Promise<Response>
   /** Whether a path is one of ours; a host passes everything else on. */
   handles(pathname: string): boolean
   /** The same for a router: exact paths, and `…/*` for everything below one. */
   readonly routes: readonly string[]
+}
+
+export interface Http extends Mountable {
+  readonly prefix: string
   /** Path and fragment of a link that signs a browser in, once, within ten minutes. */
   signInLink(): Promise<string>
 }
@@ -167,13 +172,6 @@ const routeOf = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1')
 
 const isBelow = (pathname: string, prefix: string): boolean =>
   prefix === '' || pathname === prefix || pathname.startsWith(`${prefix}/`)
-
-function pathOf(url: string): string {
-  const start = url.indexOf('/', url.indexOf('://') + 3)
-  if (start < 0) return '/'
-  const end = url.slice(start).search(/[?#]/)
-  return end < 0 ? url.slice(start) : url.slice(start, start + end)
-}
 
 /**
  * What is answered where `routes` have nothing: 405 on a path they know, `E_SATELLITE_DISABLED`, or 404. Apart from them,

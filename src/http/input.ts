@@ -1,6 +1,6 @@
 /** What comes in, parsed by an operation's schemas: path, query, body. Every fault is named with its path. */
 import { z } from 'zod'
-import { type InputFault, invalid, NotFound } from '../kernel/errors.ts'
+import { type InputFault, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/errors.ts'
 import type { Input } from '../kernel/operation.ts'
 import { faultsOf } from '../kernel/parsed.ts'
 import { isStorable } from '../kernel/storable.ts'
@@ -46,24 +46,40 @@ export function parseInput(
 export async function readBody(request: Request): Promise<string> {
   // The method first: asking for the body makes a lazy Request build all of itself.
   if (!HAS_BODY.has(request.method) || !request.body) return ''
-  const encoding = request.headers.get('content-encoding') ?? 'identity'
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let text = ''
+  try {
+    for await (const chunk of bodyOf(request)) text += decoder.decode(chunk, { stream: true })
+    return text + decoder.decode()
+  } catch (error) {
+    if (error instanceof TenancyError) throw error
+    throw InvalidJson('The body is not UTF-8, or broke off.', { cause: error })
+  }
+}
+
+/** The whole body as it was sent; at most 1 MiB is ever held. */
+export async function readBytes(request: Request): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  try {
+    if (request.body) for await (const chunk of bodyOf(request)) chunks.push(chunk)
+  } catch (error) {
+    if (error instanceof TenancyError) throw error
+    throw InvalidRequest('The body broke off.', { cause: error })
+  }
+  return chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks)
+}
+
+async function* bodyOf({ headers, body }: Request): AsyncIterable<Uint8Array> {
+  const encoding = headers.get('content-encoding') ?? 'identity'
   if (encoding !== 'identity')
     throw UnsupportedMediaType(`A body encoded as "${encoding}" is not taken; send it as it is.`)
   const tooLarge = () => PayloadTooLarge(`A body is at most ${MAX_BODY_BYTES} bytes.`)
-  if (Number(request.headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw tooLarge()
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  let text = ''
+  if (Number(headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw tooLarge()
   let size = 0
-  try {
-    for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
-      size += chunk.byteLength
-      if (size > MAX_BODY_BYTES) throw tooLarge()
-      text += decoder.decode(chunk, { stream: true })
-    }
-    return text + decoder.decode()
-  } catch (error) {
-    if (PayloadTooLarge.matches(error)) throw error
-    throw InvalidJson('The body is not UTF-8, or broke off.', { cause: error })
+  for await (const chunk of body as unknown as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength
+    if (size > MAX_BODY_BYTES) throw tooLarge()
+    yield chunk
   }
 }
 

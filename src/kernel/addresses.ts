@@ -62,6 +62,19 @@ export function kindOfAddress(text: string): AddressKind {
 const isRouted = (address: ipaddr.IPv4 | ipaddr.IPv6) =>
   address.kind() === 'ipv4' || (address as ipaddr.IPv6).match(GLOBAL_UNICAST, 3)
 
+/** Whether it is an address, or a range of them: `10.0.0.0/8`, `2001:db8::/32`. */
+export const isAddressRange = (text: string): boolean => isIP(text) !== 0 || ipaddr.isValidCIDR(text)
+
+/** Whether an address is one of these, or in one of these ranges; an IPv4 address in a mapped IPv6 one is that IPv4 address. */
+export function isAddressAmong(text: string, ranges: readonly string[]): boolean {
+  if (isIP(text) === 0) return false
+  const address = ipaddr.process(text)
+  return ranges.some((range) => {
+    const [from, bits] = ipaddr.parseCIDR(range.includes('/') ? range : `${range}/${isIP(range) === 4 ? 32 : 128}`)
+    return from.kind() === address.kind() && address.match(from as never, bits)
+  })
+}
+
 /**
  * The IPv4 address in a mapped, compatible, NAT64 (the well-known prefix) or 6to4 one. Of a NAT64 prefix of local use nobody
  * outside knows where the address begins, and a Teredo address names two: those stay what they are, and are forbidden.

@@ -4,16 +4,21 @@
  * all count into the same one.
  *
  *   today     one counter per tenant, name and UTC day; whole numbers; gone 48 h after its last write at the earliest
+ *   cleared   what was taken away of that counter by `clear`, in the same step; there at least as long as the counter may be
  *   standing  one value per tenant and name, as it was put; it stays
  *
- * In Redis: `quota:{<tenant>}:<yyyy-mm-dd>:<name>`, `quota:{<tenant>}:snap:<name>`.
+ * What a day has counted is counter + cleared at any instant, so it only grows: whoever reports it need not know of resets.
+ *
+ * In Redis: `quota:{<tenant>}:<yyyy-mm-dd>:<name>`, `quota:{<tenant>}:snap:<name>`, and the hash `quota:{<tenant>}:cleared:<yyyy-mm-dd>`.
  */
 import { InvalidRequest } from './errors.ts'
 import { isStorable } from './storable.ts'
 
 export const COUNTER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 export const DAY_MS = 86_400_000
-/** After its last write nobody can count into a day any more; yesterday's is kept for whoever looks into the store. */
+/** Beyond this a JavaScript number no longer tells one count from the next. */
+export const MAX_COUNTED = Number.MAX_SAFE_INTEGER
+/** So long after its last write a day is over, and the next one too: `counted` finds yesterday's as long as it may be asked for. */
 export const COUNTER_TTL_SECONDS = 48 * 3_600
 const MAX_TENANT_LENGTH = 128
 
@@ -48,6 +53,14 @@ export interface Readings {
   readonly nowMs: number
 }
 
+/** A name of which nothing was counted is left out. */
+export interface Counted {
+  readonly today: ReadonlyMap<string, number>
+  readonly yesterday: ReadonlyMap<string, number>
+  /** By the store's clock; which days they are follows from it. */
+  readonly nowMs: number
+}
+
 /** Each method is one step and one round trip. Throws `E_DEPENDENCY_UNAVAILABLE` when the store cannot be reached in time. */
 export interface Counters {
   /** Adds to all or to none; names differ from one another. `E_INVALID_REQUEST` when one could not be told exactly any more. */
@@ -57,7 +70,13 @@ export interface Counters {
   readAll(tenantId: string): Promise<Readings>
   /** Puts a standing value, any number of 0 or more. Answers the store's time in ms. */
   put(tenantId: string, name: string, value: number): Promise<number>
-  /** Removes today's counter and the standing value; of one name, or of all. */
+  /**
+   * All that was ever counted of each name today and the day before, whatever was cleared since: it only grows, up to
+   * `MAX_COUNTED`, until the day expires, which yesterday does not before today is over. Yesterday's may still grow in the moments
+   * after midnight: what was begun before is then written.
+   */
+  counted(tenantId: string, names: readonly string[]): Promise<Counted>
+  /** Removes today's counter and the standing value; of one name, or of all. What was counted stays counted. */
   clear(tenantId: string, name?: string): Promise<void>
 }
 
@@ -100,6 +119,11 @@ export function checkCounterName(name: string): void {
   if (!COUNTER_NAME.test(name)) throw InvalidRequest(`"${name}" does not match ${COUNTER_NAME.source}`)
 }
 
+export function checkCounted(tenantId: string, names: readonly string[]): void {
+  checkCounterOwner(tenantId)
+  for (const name of names) checkCounterName(name)
+}
+
 export function checkStanding(name: string, value: number): void {
   checkCounterName(name)
   if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) {
@@ -122,5 +146,12 @@ export function takenFrom(usages: readonly number[], takes: readonly Take[]): Om
   return { isAllowed: true, usages: after }
 }
 
-/** Beyond this a JavaScript number no longer tells one count from the next. */
-export const tooFar = (name: string) => InvalidRequest(`"${name}" would count beyond ${Number.MAX_SAFE_INTEGER}`)
+export const tooFar = (name: string) => InvalidRequest(`"${name}" would count beyond ${MAX_COUNTED}`)
+
+/** A counter may be cleared and reach the end again; all that was counted of it stands still there. */
+export const withCleared = (count: number, cleared: number): number => Math.min(count + cleared, MAX_COUNTED)
+
+/** Of those of which anything was counted. */
+export function countsByName(names: readonly string[], countOf: (name: string, place: number) => number) {
+  return new Map(names.map((name, place) => [name, countOf(name, place)] as const).filter(([, count]) => count > 0))
+}

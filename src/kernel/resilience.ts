@@ -50,18 +50,29 @@ export const ResilienceSettings = z.strictObject({
       flags: Policy.default('fail-open').describe('Evaluating flags; open: the last known value, else false'),
     })
     .prefault({}),
+  provider: z
+    .strictObject({
+      checkout: Policy.default('fail-closed').describe(
+        "Checkouts at the payment provider; open: the browser goes to the checkout's `cancelUrl`",
+      ),
+    })
+    .prefault({}),
   retryAfterSeconds: z.int().min(1).max(3_600).default(5).describe('`Retry-After` of a 503 by a policy'),
 })
 
 export type ResilienceConfig = z.input<typeof ResilienceSettings>
 
 /** What a dependency is used for, as the configuration names it. */
-export type Use = 'redis.quota' | 'redis.cache' | 'redis.metrics' | 'database.flags'
-export type Dependency = 'redis' | 'database'
+export type Use = 'redis.quota' | 'redis.cache' | 'redis.metrics' | 'database.flags' | 'provider.checkout'
+export type Dependency = 'redis' | 'database' | 'provider'
 
-const WORDS: Readonly<Record<Dependency, string>> = { redis: 'store', database: 'database' }
+const WORDS: Readonly<Record<Dependency, string>> = {
+  redis: 'store',
+  database: 'database',
+  provider: 'payment provider',
+}
 
-const dependencyOf = (use: Use): Dependency => (use.startsWith('redis.') ? 'redis' : 'database')
+const dependencyOf = (use: Use): Dependency => use.slice(0, use.indexOf('.')) as Dependency
 
 export interface Degradation {
   readonly dependency: string
@@ -85,13 +96,14 @@ export class Resilience {
   readonly #loggedAt = new Map<string, number>()
 
   constructor(config: ResilienceConfig, parts: ResilienceParts) {
-    const { redis, database, retryAfterSeconds } = ResilienceSettings.parse(config)
+    const { redis, database, provider, retryAfterSeconds } = ResilienceSettings.parse(config)
     this.retryAfterSeconds = retryAfterSeconds
     this.#policies = {
       'redis.quota': redis.quota,
       'redis.cache': redis.cache,
       'redis.metrics': redis.metrics,
       'database.flags': database.flags,
+      'provider.checkout': provider.checkout,
     }
     this.#parts = parts
     for (const [use, policy] of Object.entries(this.#policies)) this.#count(dependencyOf(use as Use), policy, 0)

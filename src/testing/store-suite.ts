@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { MAX_KEY_LENGTH, type Store } from '../kernel/store.ts'
 import { absenceSuite } from './store-suite-absence.ts'
+import { countedSuite } from './store-suite-counted.ts'
 import { countersSuite } from './store-suite-counters.ts'
 import { messagesSuite } from './store-suite-messages.ts'
 import { refusalsSuite } from './store-suite-refusals.ts'
@@ -265,6 +266,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
     refusalsSuite(vitest, () => opened)
     countersSuite(vitest, () => opened)
     standingSuite(vitest, () => opened)
+    countedSuite(vitest, () => opened)
     sumsSuite(vitest, () => opened)
     messagesSuite(vitest, () => opened)
 

@@ -3,23 +3,32 @@ import type { Clock } from '../../kernel/clock.ts'
 import {
   COUNTER_TTL_SECONDS,
   type Counters,
+  checkCounted,
   checkCounterName,
   checkCounterOwner,
   checkStanding,
   checkTakes,
+  countsByName,
   DAY_MS,
   dayOf,
   takenFrom,
+  withCleared,
 } from '../../kernel/counters.ts'
 
 /** Of a tenant, by name. */
 type Numbers = Map<string, number>
 
+/** By tenant. */
+interface Day {
+  readonly counts: Map<string, Numbers>
+  readonly cleared: Map<string, Numbers>
+}
+
 const DAYS_KEPT = (COUNTER_TTL_SECONDS * 1_000) / DAY_MS
 
 export class MemoryCounters implements Counters {
   readonly #clock: Clock
-  readonly #days = new Map<number, Map<string, Numbers>>()
+  readonly #days = new Map<number, Day>()
   readonly #standing = new Map<string, Numbers>()
 
   constructor(clock: Clock) {
@@ -31,7 +40,7 @@ export class MemoryCounters implements Counters {
     checkTakes(takes)
     const nowMs = this.#nowMs()
     const day = dayOf(nowMs)
-    const counts = this.#days.get(day)?.get(tenantId)
+    const counts = this.#days.get(day)?.counts.get(tenantId)
     const taken = takenFrom(
       takes.map(({ name }) => counts?.get(name) ?? 0),
       takes,
@@ -54,7 +63,7 @@ export class MemoryCounters implements Counters {
   async readAll(tenantId: string) {
     checkCounterOwner(tenantId)
     const nowMs = this.#nowMs()
-    const today = new Map(this.#days.get(dayOf(nowMs))?.get(tenantId))
+    const today = new Map(this.#days.get(dayOf(nowMs))?.counts.get(tenantId))
     return { today, standing: new Map(this.#standing.get(tenantId)), nowMs }
   }
 
@@ -65,17 +74,35 @@ export class MemoryCounters implements Counters {
     return this.#nowMs()
   }
 
+  async counted(tenantId: string, names: readonly string[]) {
+    checkCounted(tenantId, names)
+    const nowMs = this.#nowMs()
+    const day = dayOf(nowMs)
+    const on = (kept: Day | undefined) => {
+      const [counts, cleared] = [kept?.counts.get(tenantId), kept?.cleared.get(tenantId)]
+      return countsByName(names, (name) => withCleared(counts?.get(name) ?? 0, cleared?.get(name) ?? 0))
+    }
+    return { today: on(this.#days.get(day)), yesterday: on(this.#days.get(day - 1)), nowMs }
+  }
+
   async clear(tenantId: string, name?: string) {
     checkCounterOwner(tenantId)
     if (name !== undefined) checkCounterName(name)
-    for (const owners of [this.#days.get(dayOf(this.#nowMs())), this.#standing]) {
+    const day = this.#days.get(dayOf(this.#nowMs()))
+    for (const [counted, count] of day?.counts.get(tenantId) ?? []) {
+      if (name !== undefined && counted !== name) continue
+      const cleared = childOf((day as Day).cleared, tenantId)
+      cleared.set(counted, withCleared(count, cleared.get(counted) ?? 0))
+    }
+    for (const owners of [day?.counts, this.#standing]) {
       if (name === undefined) owners?.delete(tenantId)
       else owners?.get(tenantId)?.delete(name)
     }
   }
 
   purge(tenantId: string): void {
-    for (const owners of [...this.#days.values(), this.#standing]) owners.delete(tenantId)
+    const ofDays = [...this.#days.values()].flatMap(({ counts, cleared }) => [counts, cleared])
+    for (const owners of [...ofDays, this.#standing]) owners.delete(tenantId)
   }
 
   close(): void {
@@ -90,9 +117,9 @@ export class MemoryCounters implements Counters {
   #countsOf(day: number, tenantId: string): Numbers {
     if (!this.#days.has(day)) {
       for (const old of this.#days.keys()) if (old < day - DAYS_KEPT) this.#days.delete(old)
-      this.#days.set(day, new Map())
+      this.#days.set(day, { counts: new Map(), cleared: new Map() })
     }
-    return childOf(this.#days.get(day) as Map<string, Numbers>, tenantId)
+    return childOf((this.#days.get(day) as Day).counts, tenantId)
   }
 }
 

@@ -10,12 +10,15 @@
  */
 import {
   COUNTER_TTL_SECONDS,
+  type Counted,
   type Counters,
+  checkCounted,
   checkCounterName,
   checkCounterOwner,
   checkStanding,
   checkTakes,
   DAY_MS,
+  MAX_COUNTED,
   type Take,
   type Taken,
 } from '../../kernel/counters.ts'
@@ -64,11 +67,25 @@ const PUT = `
   on conflict (tenant_id, name) do update set value = excluded.value
   returning ${NOW_MS} as "nowMs"`
 
+const WITH_CLEARED = `least(count + cleared, ${MAX_COUNTED})`
+
+const countedOn = (day: string) => `
+  (select coalesce(json_object_agg(name, ${WITH_CLEARED}), '{}') from ${SCHEMA}.store_counters
+    where day = (select ${day} from clock) and tenant_id = $2 and name = any($3::text[]) and count + cleared > 0)`
+
+/** One look at the clock says which days both are. */
+const COUNTED = `
+  with clock as materialized (select now, (now at time zone 'UTC')::date as day from (select ${NOW} as now) as looked)
+  select extract(epoch from now)::float8 * 1000 as "nowMs",
+    ${countedOn('day')} as today,
+    ${countedOn('day - 1')} as yesterday
+  from clock`
+
 const CLEAR = `
   with standing as (delete from ${SCHEMA}.store_standing where tenant_id = $2 and ($3::text is null or name = $3))
-  delete from ${SCHEMA}.store_counters where (day, tenant_id, name) in (
+  update ${SCHEMA}.store_counters set cleared = ${WITH_CLEARED}, count = 0 where (day, tenant_id, name) in (
     select day, tenant_id, name from ${SCHEMA}.store_counters
-    where day = ${TODAY} and tenant_id = $2 and ($3::text is null or name = $3) order by name for update)`
+    where day = ${TODAY} and tenant_id = $2 and ($3::text is null or name = $3) and count > 0 order by name for update)`
 
 const PURGE = `
   with standing as (delete from ${SCHEMA}.store_standing where tenant_id = $1)
@@ -80,6 +97,9 @@ const SWEEP = `
   delete from ${SCHEMA}.store_counters where (day, tenant_id, name) in (
     select day, tenant_id, name from ${SCHEMA}.store_counters where day < ${TODAY} - ${DAYS_KEPT}
     order by day limit 10000 for update skip locked)`
+
+/** By name. */
+type Told<Which extends string> = Record<Which, Record<string, number>> & { readonly nowMs: number }
 
 export interface PostgresCountersOptions {
   readonly clockOffsetMs: () => number
@@ -124,7 +144,7 @@ export class PostgresCounters implements Counters {
   async readAll(tenantId: string) {
     checkCounterOwner(tenantId)
     const [row] = await this.#run(READ_ALL, [this.#options.clockOffsetMs(), tenantId])
-    const { today, standing, nowMs } = row as Record<'today' | 'standing', Record<string, number>> & { nowMs: number }
+    const { today, standing, nowMs } = row as Told<'today' | 'standing'>
     return { today: new Map(Object.entries(today)), standing: new Map(Object.entries(standing)), nowMs }
   }
 
@@ -133,6 +153,13 @@ export class PostgresCounters implements Counters {
     checkStanding(name, value)
     const [row] = (await this.#run(PUT, [this.#options.clockOffsetMs(), tenantId, name, value])) as [{ nowMs: number }]
     return row.nowMs
+  }
+
+  async counted(tenantId: string, names: readonly string[]): Promise<Counted> {
+    checkCounted(tenantId, names)
+    const [row] = await this.#run(COUNTED, [this.#options.clockOffsetMs(), tenantId, names])
+    const { today, yesterday, nowMs } = row as Told<'today' | 'yesterday'>
+    return { today: new Map(Object.entries(today)), yesterday: new Map(Object.entries(yesterday)), nowMs }
   }
 
   async clear(tenantId: string, name?: string): Promise<void> {

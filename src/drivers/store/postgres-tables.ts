@@ -12,7 +12,7 @@
  * which the caller keeps the same everywhere (postgres-counters.ts); steps 2 and 3 touch only rows that are locked already. What
  * removes several rows locks those of one tenant in the order of their names, or none that somebody else has locked.
  *
- * A row that counts 0 says the same as no row. In steps 2 and 3 each row is looked up by its whole key: a join may be planned as a
+ * A row that counts 0 says the same as no row to all but `counted`: it may hold what was cleared. In steps 2 and 3 each row is looked up by its whole key: a join may be planned as a
  * walk through all that is counted today.
  */
 import { SCHEMA } from '../../kernel/database.ts'
@@ -155,9 +155,16 @@ const SUMS = `
       comment on table store_sum_sources is 'the last batch of each process that was added, so that none is added twice';
     `
 
+/** In the row of the counter, so that clearing it is one write of one row, and both go together. */
+const CLEARED = `
+      alter table store_counters add column cleared bigint not null default 0;
+      comment on column store_counters.cleared is 'what was taken away of the count that day';
+    `
+
 /** An owner is a tenant's id, or empty for the service. */
 export const storeTables: readonly Migration[] = [
   { name: '0001_store', up: STORE },
   { name: '0002_store_counters', up: COUNTERS },
   { name: '0003_store_sums', up: SUMS },
+  { name: '0004_store_cleared', up: CLEARED },
 ]

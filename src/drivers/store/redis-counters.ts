@@ -6,11 +6,14 @@
  */
 import {
   COUNTER_TTL_SECONDS,
+  type Counted,
   type Counters,
+  checkCounted,
   checkCounterName,
   checkCounterOwner,
   checkStanding,
   checkTakes,
+  countsByName,
   dateOf,
   dayOf,
   type Reading,
@@ -18,11 +21,12 @@ import {
   type Take,
   type Taken,
   tooFar,
+  withCleared,
 } from '../../kernel/counters.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { type RedisConnection, refusalOf } from './redis-connection.ts'
 import type { RedisKeys } from './redis-keys.ts'
-import { CLEAR, PUT, READ, READ_ALL, type Script, TAKE, type Timed } from './redis-scripts.ts'
+import { CLEAR, COUNTED, PUT, READ, READ_ALL, type Script, TAKE, type Timed } from './redis-scripts.ts'
 
 /** Few enough that nobody else at the server waits long for them, many enough that the way costs little. */
 const CALLS_PER_SCRIPT = 32
@@ -97,14 +101,33 @@ export class RedisCounters implements Counters {
     return this.#connection.script(PUT, keys, [this.#today(), this.#clockOffsetMs(), value, name])
   }
 
+  async counted(tenantId: string, names: readonly string[]): Promise<Counted> {
+    checkCounted(tenantId, names)
+    const base = this.#keys.counting(tenantId)
+    const [nowMs, ...found] = await this.#onDay((date, dateBefore) => ({
+      script: COUNTED,
+      keys: [
+        ...[date, dateBefore].map((one) => `${base}cleared:${one}`),
+        ...names.flatMap((name) => [date, dateBefore].map((one) => `${base}${one}:${name}`)),
+      ],
+      values: names,
+    }))
+    const sums = (at: number) =>
+      countsByName(names, (_, place) => {
+        const [count, cleared] = found.slice(place * 4 + at)
+        return withCleared(countOf(count), countOf(cleared))
+      })
+    return { today: sums(0), yesterday: sums(2), nowMs }
+  }
+
   async clear(tenantId: string, name?: string): Promise<void> {
     checkCounterOwner(tenantId)
     if (name !== undefined) checkCounterName(name)
     const base = this.#keys.counting(tenantId)
     await this.#onDay((date) => ({
       script: CLEAR,
-      keys: [`${base}names`],
-      values: [`${base}${date}:`, `${base}snap:`, name ?? ''],
+      keys: [`${base}names`, `${base}cleared:${date}`],
+      values: [`${base}${date}:`, `${base}snap:`, name ?? '', COUNTER_TTL_SECONDS],
     }))
   }
 
@@ -114,7 +137,10 @@ export class RedisCounters implements Counters {
 
   /** A script that answers its time, and nothing else when it was given another day than its own. */
   async #onDay<Rest>(
-    ask: (date: string) => {
+    ask: (
+      date: string,
+      dateBefore: string,
+    ) => {
       script: Script<Timed<Rest>>
       keys: readonly string[]
       values?: readonly (string | number)[]
@@ -122,7 +148,7 @@ export class RedisCounters implements Counters {
   ): Promise<Timed<Rest>> {
     for (let guess = 0; guess < GUESSES; guess++) {
       const day = this.#today()
-      const { script, keys, values = [] } = ask(dateOf(day))
+      const { script, keys, values = [] } = ask(dateOf(day), dateOf(day - 1))
       const answer = await this.#connection.script(script, keys, [day, this.#clockOffsetMs(), ...values])
       if (this.#isOf(day, answer)) return answer
     }
@@ -217,6 +243,13 @@ function settle(calls: readonly Call[], answer: Timed<number | string>): void {
 }
 
 const numberOf = (kept: string | null | undefined): number | null => (kept ? Number(kept) : null)
+
+/** Of what must not be taken for 0 when it is no count. */
+function countOf(kept: string | null | undefined): number {
+  const count = Number(kept ?? 0)
+  if (!Number.isSafeInteger(count)) throw refusalOf(new Error('WRONGTYPE not a count'))
+  return count
+}
 
 /** Whoever sees the day change at each of several attempts has a clock that cannot be counted by. */
 const dayless = () => DependencyUnavailable('the clock of the store does not stay on one day')

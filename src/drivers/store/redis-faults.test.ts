@@ -44,6 +44,7 @@ describe('the store redis, by a way that fails', () => {
       ...Array.from({ length: 100 }, () => counters().take('acme', one)),
       opened.store.get('acme', 'key'),
       counters().readAll('acme'),
+      counters().counted('acme', ['calls']),
     ])
     for (const outcome of outcomes) {
       expect(outcome.status === 'rejected' && DependencyUnavailable.matches(outcome.reason)).toBe(true)
@@ -135,6 +136,11 @@ describe('the store redis and a clock that differs from its own', () => {
     expect((await skewed.counters.readAll('acme')).today).toEqual(new Map([['calls', 2]]))
     await skewed.counters.clear('acme')
     expect((await counters.read('acme', 'calls')).today).toBeNull()
+    for (const each of [counters, skewed.counters]) {
+      const counted = await each.counted('acme', ['calls'])
+      expect([counted.today, counted.yesterday]).toEqual([new Map([['calls', 2]]), new Map()])
+      expect(Math.abs(counted.nowMs - serverMs)).toBeLessThan(60_000)
+    }
     await skewed.close()
     await opened.store.close()
     await opened.cleanUp()

@@ -95,15 +95,57 @@ describe('counters in Redis', () => {
       expect(await kept(admin, prefix)).toEqual(['quota:{acme}:names', 'quota:{acme}:snap:seats'])
     }))
 
-  test('leave nothing behind of a tenant that has gone quiet, or was cleared', () =>
+  test('leave nothing behind of a tenant that has gone quiet', () =>
     opening(async ({ store, prefix, admin, advance }) => {
       await store.counters.take('quiet', [{ name: 'calls', amount: 1, limit: null }])
       await advance(172_800_000)
       expect(await kept(admin, prefix)).toEqual([])
-      await store.counters.take('acme', [{ name: 'calls', amount: 1, limit: null }])
+    }))
+
+  test('that were cleared leave what was counted: a hash in their slot, for 48 h after the end of the day', () =>
+    opening(async ({ store, prefix, admin, advance }) => {
       await store.counters.put('acme', 'seats', 1)
       await store.counters.clear('acme')
       expect(await kept(admin, prefix)).toEqual([])
+      const { nowMs } = await store.counters.take('acme', takes('calls', 'bytes'))
+      await store.counters.clear('acme', 'calls')
+      await store.counters.clear('acme')
+      const key = `quota:{acme}:cleared:${dateOf(dayOf(nowMs))}`
+      expect(await kept(admin, prefix)).toEqual([key])
+      expect(await admin.hgetall(prefix + key)).toEqual({ bytes: '1', calls: '1' })
+      const endsMs = (dayOf(nowMs) + 3) * 86_400_000 - nowMs
+      const leftMs = await admin.pttl(prefix + key)
+      expect(Math.abs(leftMs - endsMs)).toBeLessThan(10_000)
+      await store.counters.take('acme', takes('calls'))
+      expect(await admin.pttl(prefix + key)).toBeGreaterThan(
+        await admin.pttl(`${prefix}quota:{acme}:${dateOf(dayOf(nowMs))}:calls`),
+      )
+      await advance(leftMs)
+      expect(await kept(admin, prefix)).toEqual([])
+    }))
+
+  test('are not told as counts, nor cleared, where something else is kept', () =>
+    opening(async ({ store: { counters }, prefix, admin }) => {
+      const { nowMs } = await counters.take('acme', takes('calls', 'bytes'))
+      const date = dateOf(dayOf(nowMs))
+      const refusal = { code: 'E_INVALID_REQUEST' }
+      await admin.set(`${prefix}quota:{acme}:${date}:word`, 'forty')
+      await admin.lpush(`${prefix}quota:{acme}:${date}:list`, 'x')
+      for (const name of ['word', 'list']) {
+        await expect(counters.counted('acme', [name])).rejects.toMatchObject(refusal)
+        await counters.clear('acme', name)
+        expect((await counters.counted('acme', [name])).today).toEqual(new Map())
+      }
+      await admin.set(`${prefix}quota:{acme}:cleared:${date}`, 'x')
+      await expect(counters.clear('acme')).rejects.toMatchObject(refusal)
+      await expect(counters.counted('acme', ['calls'])).rejects.toMatchObject(refusal)
+      await admin.del(`${prefix}quota:{acme}:cleared:${date}`)
+      expect((await counters.counted('acme', ['calls', 'bytes'])).today).toEqual(
+        new Map([
+          ['calls', 1],
+          ['bytes', 1],
+        ]),
+      )
     }))
 
   test('are found again with their next write, when the set of their names was dropped', () =>
@@ -127,6 +169,7 @@ describe('counters in Redis', () => {
       await counters.clear('acme')
       expect(await kept(admin, prefix)).toEqual([
         `quota:{acme}:${dateOf(dayOf(nowMs))}:bytes`,
+        `quota:{acme}:cleared:${dateOf(dayOf(nowMs))}`,
         'quota:{acme}:snap:seats',
       ])
     }))

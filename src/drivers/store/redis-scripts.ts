@@ -8,6 +8,7 @@
  * by one near 2^53.
  */
 import { createHash } from 'node:crypto'
+import { MAX_COUNTED } from '../../kernel/counters.ts'
 
 export interface Script<Answer> {
   readonly text: string
@@ -126,9 +127,41 @@ redis.call('SET', KEYS[1], ARGV[3])
 return now
 `)
 
-/** KEYS: the names. ARGV[3] and ARGV[4] as of READ_ALL; ARGV[5]: one name, or empty for all. */
+/**
+ * KEYS: what was cleared today, and the day before; then of each name the counter of today, and of the day before. ARGV, after day and
+ * offset: the names. Answers the time; then for each counter its count, and what was cleared of it.
+ */
+export const COUNTED = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
+local answer = { now }
+for n = 1, #ARGV - 2 do
+  for which = 1, 2 do
+    answer[#answer + 1] = redis.call('GET', KEYS[n * 2 + which])
+    answer[#answer + 1] = redis.call('HGET', KEYS[which], ARGV[n + 2])
+  end
+end
+return answer
+`)
+
+/**
+ * KEYS: the names, what was cleared today. ARGV[3] and ARGV[4] as of READ_ALL; ARGV[5]: one name, or empty for all; ARGV[6]: the seconds
+ * that a counter is kept. What was cleared is kept so long after the end of the day, when nobody counts into it any more.
+ *
+ * What may fail comes before what changes anything. A key of a counter that holds no count is removed, and nothing was counted there.
+ */
 export const CLEAR = script<Timed<number>>(`${CLOCK}${SAME_DAY}
 local names = ARGV[5] == '' and redis.call('ZRANGE', KEYS[1], 0, -1) or { ARGV[5] }
+local cleared = {}
+for _, name in ipairs(names) do
+  local found = redis.pcall('GET', ARGV[3] .. name)
+  local count = type(found) == 'string' and tonumber(found)
+  if count and count > 0 and count % 1 == 0 then
+    cleared[name] = math.min((redis.call('HGET', KEYS[2], name) or 0) + count, ${MAX_COUNTED})
+  end
+end
+for name, sum in pairs(cleared) do redis.call('HSET', KEYS[2], name, string.format('%.0f', sum)) end
+if next(cleared) then
+  redis.call('EXPIRE', KEYS[2], ARGV[6] + math.ceil(((day + 1) * 86400000 - now) / 1000))
+end
 for _, name in ipairs(names) do
   redis.call('DEL', ARGV[3] .. name, ARGV[4] .. name)
   redis.call('ZREM', KEYS[1], name)

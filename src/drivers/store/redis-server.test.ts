@@ -71,6 +71,25 @@ describe('the store redis and a server that', () => {
     expect(await opened.store.increment('acme', 'plain', 2)).toBe(2)
   })
 
+  test('forgets its scripts, while some clear and look: nothing is lost either', async () => {
+    let isOver = false
+    const forgetting = async () => {
+      while (!isOver) await opened.admin.script('FLUSH')
+    }
+    const forgotten = forgetting()
+    const looking = inTurns(100, async () => (await counters().counted('cleared', ['calls'])).today.get('calls') ?? 0)
+    await Promise.all([
+      ...Array.from({ length: 10 }, () => inTurns(100, () => counters().take('cleared', one))),
+      inTurns(100, () => counters().clear('cleared')),
+      looking,
+    ])
+    isOver = true
+    await forgotten
+    const seen = await looking
+    expect(seen).toEqual(seen.toSorted((a, b) => Number(a) - Number(b)))
+    expect((await counters().counted('cleared', ['calls'])).today).toEqual(new Map([['calls', 1_000]]))
+  })
+
   test('is killed: calls fail at once, and go on by themselves when it is back', async () => {
     const { heard, gaps } = await listenTo(opened.store, 'news')
     const before = gaps.length
@@ -89,11 +108,14 @@ describe('the store redis and a server that', () => {
   })
 
   test('has no memory left, refuses what is new, which is no fault of the caller', async () => {
+    await counters().take('full', one)
     await opened.admin.config('SET', 'maxmemory', '1')
     await expect(counters().take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
     await expect(opened.store.set('acme', 'key', 'value')).rejects.toSatisfy(DependencyUnavailable.matches)
+    await expect(counters().clear('full')).rejects.toSatisfy(DependencyUnavailable.matches)
     await opened.admin.config('SET', 'maxmemory', '0')
-    await counters().take('acme', one)
+    expect(await counters().take('full', one)).toMatchObject({ usages: [2] })
+    expect((await counters().counted('full', ['calls'])).today).toEqual(new Map([['calls', 2]]))
   })
 
   test('is a replica for a while', async () => {
@@ -173,6 +195,7 @@ describe('the store redis and a server that', () => {
       () => counters().read('acme', 'calls'),
       () => counters().readAll('acme'),
       () => counters().put('acme', 'calls', 1),
+      () => counters().counted('acme', ['calls']),
       () => counters().clear('acme'),
     ]
   }

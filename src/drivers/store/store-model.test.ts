@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { DAY_MS, dayOf, type Take } from '../../kernel/counters.ts'
+import { DAY_MS, dayOf, MAX_COUNTED, type Take } from '../../kernel/counters.ts'
 import { fakeClock } from '../../testing/clock.ts'
 import type { OpenedStore } from '../../testing/store-suite.ts'
 import { memoryStore } from './memory.ts'
@@ -65,6 +65,13 @@ describe.each(Object.keys(openings))('of %s, the counters', (driver) => {
         const tenant = randomUUID()
         const today = new Map<string, number>()
         const standing = new Map<string, number>()
+        /** Of today, without what is in the counters. */
+        const cleared = new Map<string, number>()
+        let yesterday = new Map<string, number>()
+        const counted = () => {
+          const sums = names.map((each) => [each, (today.get(each) ?? 0) + (cleared.get(each) ?? 0)] as const)
+          return new Map(sums.filter(([, sum]) => sum > 0).map(([each, sum]) => [each, Math.min(sum, MAX_COUNTED)]))
+        }
         for (const one of steps) {
           if (one.kind === 'take') {
             // Sent together, so that they may be carried out together; they are decided in the order in which they were asked.
@@ -78,17 +85,23 @@ describe.each(Object.keys(openings))('of %s, the counters', (driver) => {
             standing.set(one.name, one.value)
           } else if (one.kind === 'clear') {
             await counters.clear(tenant, one.name)
-            for (const cleared of one.name ? [one.name] : names) {
-              today.delete(cleared)
-              standing.delete(cleared)
+            const sums = counted()
+            for (const each of one.name ? [one.name] : names) {
+              if (sums.has(each)) cleared.set(each, sums.get(each) as number)
+              today.delete(each)
+              standing.delete(each)
             }
           } else {
             const { nowMs } = await counters.read(tenant, 'calls')
             await opened.advance(one.days * DAY_MS)
             expect(dayOf((await counters.read(tenant, 'calls')).nowMs)).toBe(dayOf(nowMs) + one.days)
+            yesterday = one.days === 1 ? counted() : new Map()
             today.clear()
+            cleared.clear()
           }
           expect(await counters.readAll(tenant)).toEqual({ today, standing, nowMs: expect.any(Number) })
+          const expectedCounts = { today: counted(), yesterday, nowMs: expect.any(Number) }
+          expect(await counters.counted(tenant, names)).toEqual(expectedCounts)
           for (const each of names) {
             expect(await counters.read(tenant, each)).toEqual({
               today: today.get(each) ?? null,

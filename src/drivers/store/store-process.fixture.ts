@@ -1,5 +1,6 @@
-/** A process that takes from a counter of a store which others take from too. */
+/** A process that takes from a counter of a store which others take from too, and clears it if it is told to. */
 import { systemClock } from '../../kernel/clock.ts'
+import type { Counters, Take } from '../../kernel/counters.ts'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import type { StoreDriver } from '../../kernel/store.ts'
@@ -16,11 +17,32 @@ await serveParent(async ({ postgresUrl, redisUrl, keyPrefix }) => {
     ? redisStore({ url: redisUrl, keyPrefix, timeoutMs })
     : postgresStore({ timeoutMs })
   const { counters } = driver.open({ database, clock: systemClock, log })
-  return async ({ calls, tenants, limit }) => {
+  return async ({ calls, tenants, limit, lanes }) => {
     const takes = [{ name: 'calls', amount: 1, limit }]
+    if (lanes) return clearing(counters, tenants[0], takes, calls, lanes)
     const answers = await Promise.all(
       Array.from({ length: calls }, (_, n) => counters.take(tenants[n % tenants.length], takes)),
     )
     return answers.filter(({ isAllowed }) => isAllowed).length
   }
 })
+
+/** In each lane one call after the other, and what is counted is cleared now and then. */
+async function clearing(
+  counters: Counters,
+  tenant: string,
+  takes: readonly Take[],
+  calls: number,
+  lanes: number,
+): Promise<number> {
+  let admitted = 0
+  await Promise.all(
+    Array.from({ length: lanes }, async (_, lane) => {
+      for (let n = lane; n < calls; n += lanes) {
+        if (n % 17 === 0) await counters.clear(tenant, n % 2 === 0 ? 'calls' : undefined)
+        if ((await counters.take(tenant, takes)).isAllowed) admitted += 1
+      }
+    }),
+  )
+  return admitted
+}

@@ -38,14 +38,14 @@ describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
   })
   afterAll(async () => {
     await Promise.all(children.map((child) => child.kill('SIGKILL')))
-    for (const tenant of ['acme', 'spread-0', 'spread-1', 'spread-2']) await store.purge(tenant)
+    for (const tenant of ['acme', 'cleared', 'spread-0', 'spread-1', 'spread-2']) await store.purge(tenant)
     await store.close()
     await database.close()
     await testDatabase.drop()
   })
 
-  const takenBy = async (tenants: readonly string[]): Promise<number> => {
-    const question = { calls: CALLS / PROCESSES, tenants, limit: LIMIT }
+  const takenBy = async (tenants: readonly string[], more: object = {}): Promise<number> => {
+    const question = { calls: CALLS / PROCESSES, tenants, limit: LIMIT, ...more }
     const admitted: number[] = await Promise.all(children.map((child) => child.ask(question)))
     return admitted.reduce((sum, count) => sum + count, 0)
   }
@@ -59,5 +59,13 @@ describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
     const tenants = ['spread-0', 'spread-1', 'spread-2']
     expect(await takenBy(tenants)).toBe(LIMIT * tenants.length)
     for (const tenant of tenants) expect((await store.counters.read(tenant, 'calls')).today).toBe(LIMIT)
+  })
+
+  test('take and clear the same counter: what was admitted is what was counted, and no counter passes its limit', async () => {
+    const limit = 50
+    const admitted = await takenBy(['cleared'], { limit, lanes: 8 })
+    expect(admitted).toBeGreaterThan(limit)
+    expect((await store.counters.counted('cleared', ['calls'])).today).toEqual(new Map([['calls', admitted]]))
+    expect((await store.counters.read('cleared', 'calls')).today ?? 0).toBeLessThanOrEqual(limit)
   })
 })

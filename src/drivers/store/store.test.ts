@@ -171,6 +171,7 @@ describe('the store postgres, beside what all do', () => {
     await store.counters.clear('acme')
     await store.counters.put('acme', 'held', 1)
     await store.counters.take('acme', one('held'))
+    const held = (await store.counters.counted('acme', ['held'])).today.get('held')
     await database.transaction(async () => {
       await database.sql('select from multitenancy.store_counters for update')
       await database.sql('select from multitenancy.store_standing for update')
@@ -179,6 +180,7 @@ describe('the store postgres, beside what all do', () => {
     })
     await vi.waitFor(async () => {
       expect(await store.counters.read('acme', 'held')).toMatchObject({ today: 1, standing: 1 })
+      expect((await store.counters.counted('acme', ['held'])).today.get('held')).toBe(held)
     }, EVENTUALLY)
   })
 
@@ -189,6 +191,7 @@ describe('the store postgres, beside what all do', () => {
       store.counters.take('acme', one('silent')),
       store.counters.read('acme', 'silent'),
       store.counters.clear('acme'),
+      store.counters.counted('acme', ['silent']),
     ])
     expect(outcomes.every((one) => one.status === 'rejected' && DependencyUnavailable.matches(one.reason))).toBe(true)
     await opened.proxy.close()

@@ -4,7 +4,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Impersonating } from '../../tenants/impersonating.ts'
-import type { Http } from '../app.ts'
+import type { Mountable } from '../app.ts'
 import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
 import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
 import { answer, pathnameOf } from './listener.ts'
@@ -30,7 +30,7 @@ declare global {
  *   app.get('/', (req, res) => res.send('mine'))
  *   app.listen(3000)
  */
-export function expressHandler(http: Http): RequestHandler {
+export function expressHandler(http: Mountable): RequestHandler {
   return (request, response, next) => {
     if (!http.handles(pathnameOf(request.originalUrl))) return next()
     request.url = request.originalUrl

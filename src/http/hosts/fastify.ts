@@ -4,7 +4,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/checkpoint.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Impersonating } from '../../tenants/impersonating.ts'
-import type { Http } from '../app.ts'
+import type { Mountable } from '../app.ts'
 import { listed, loggedAnswer, NodeRequest, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
 import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
 import { answer } from './listener.ts'
@@ -28,7 +28,7 @@ declare module 'fastify' {
  *   app.get('/', async () => 'mine')
  *   await app.listen({ port: 3000 })
  */
-export function fastifyHandler(http: Http): FastifyPluginCallback {
+export function fastifyHandler(http: Mountable): FastifyPluginCallback {
   const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
     reply.hijack()
     for (const [name, value] of Object.entries(reply.getHeaders())) {

@@ -8,7 +8,7 @@ import type { Guard, GuardedTenant } from '../../tenants/guard.ts'
 import type { Impersonating } from '../../tenants/impersonating.ts'
 import { pathOfTarget } from '../../tenants/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/resolution.ts'
-import type { Http } from '../app.ts'
+import type { Mountable } from '../app.ts'
 import { loggedAnswer, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
 import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
 import { measure } from './measured.ts'
@@ -26,7 +26,7 @@ export interface HonoOptions {
  *   app.get('/', (c) => c.text('mine'))
  *   serve({ fetch: app.fetch, port: 3000 })
  */
-export function honoHandler(http: Http, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler {
+export function honoHandler(http: Mountable, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler {
   return async (context, next) => {
     if (!http.handles(new URL(context.req.url).pathname)) return next()
     const { raw } = context.req

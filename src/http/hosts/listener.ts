@@ -13,7 +13,7 @@ import { getRequestListener } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { runInContext } from '../../kernel/context.ts'
 import { invalid } from '../../kernel/errors.ts'
-import { ANONYMOUS, type Http } from '../app.ts'
+import { ANONYMOUS, type Mountable } from '../app.ts'
 import { problemResponse } from '../problem.ts'
 import { isStream } from '../respond.ts'
 
@@ -28,7 +28,7 @@ export interface AnswerOptions {
 
 /** Answers one request of node:http, whatever its path. */
 export function answer(
-  http: Http,
+  http: Mountable,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   { ip = incoming.socket.remoteAddress, lightGlobals = false }: AnswerOptions = {},

@@ -9,7 +9,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import type { Http } from '../app.ts'
+import type { Mountable } from '../app.ts'
 import { answer, pathnameOf } from './listener.ts'
 
 export { enforceQuota, guard, impersonation, problemHandler } from './node-guard.ts'
@@ -32,7 +32,7 @@ const CHECK_INTERVAL_MS = 5_000
  *   createServer((req, res) => handle(req, res, () => app(req, res))).listen(3000)
  */
 export function nodeHandler(
-  http: Http,
+  http: Mountable,
 ): (incoming: IncomingMessage, outgoing: ServerResponse, next?: () => void) => void {
   return (incoming, outgoing, next) => {
     if (next && !http.handles(pathnameOf(incoming.url ?? '/'))) next()
@@ -61,7 +61,7 @@ export interface NodeServer {
  *   console.log(server.url)
  *   await server.close(10_000)
  */
-export async function serveNode(http: Http, { port, host }: ServeOptions): Promise<NodeServer> {
+export async function serveNode(http: Mountable, { port, host }: ServeOptions): Promise<NodeServer> {
   const server = createServer({
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,

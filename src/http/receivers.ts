@@ -1,0 +1,43 @@
+/**
+ * The paths to which other systems post, each of a satellite: outside of the admin API, without its tokens. Whoever posts is known by
+ * the signature of what it sends, which the satellite looks at.
+ */
+import { runInContext } from '../kernel/context.ts'
+import type { Core } from '../tenancy.ts'
+import { ANONYMOUS, type Mountable } from './app.ts'
+import { readBytes } from './input.ts'
+import { pathOf } from './paths.ts'
+import { asTenancyError, MethodNotAllowed, problemResponse } from './problem.ts'
+import { requestIdOf } from './request-id.ts'
+import { respondJson } from './respond.ts'
+
+/**
+ *   app.use(honoHandler(createReceivers(tenancy)))
+ *
+ * Before anything that reads bodies: a signature is over the bytes as they were sent.
+ */
+export function createReceivers({ receivers, kernel }: Core): Mountable {
+  const byPath = new Map(receivers.map((receiver) => [receiver.what.path, receiver]))
+  const answered = async (request: Request, ip: string | null): Promise<Response> => {
+    try {
+      const bound = byPath.get(pathOf(request.url))
+      if (!bound) throw new Error('a path that is none of ours was handed on')
+      if (request.method !== 'POST') {
+        return problemResponse(MethodNotAllowed('This path takes POST.'), { allow: 'POST' })
+      }
+      const { what, service } = bound
+      const received = { headers: request.headers, ip, body: () => readBytes(request) }
+      return respondJson(200, await what.receive(service, received))
+    } catch (error) {
+      return problemResponse(asTenancyError(error, kernel.log))
+    }
+  }
+  return {
+    routes: [...byPath.keys()],
+    handles: (pathname) => byPath.has(pathname),
+    fetch(request, { ip = null } = {}) {
+      const requestId = requestIdOf(request.headers.get('x-request-id'))
+      return runInContext({ requestId, actor: ANONYMOUS, ip }, () => answered(request, ip))
+    },
+  }
+}

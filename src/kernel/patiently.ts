@@ -1,0 +1,36 @@
+/**
+ * For work that locks tables which others use all the time: it waits shortly, as whoever comes meanwhile waits behind it, and gives up
+ * sooner than PostgreSQL looks for deadlocks (after 1 s), so that nobody else is ended in its favour. Then it is tried again, or left to
+ * the next run.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sqlState } from './database.ts'
+
+/** What such work sets `lock_timeout` to. */
+export const LOCK_TIMEOUT_MS = 300
+const BETWEEN_TRIES_MS = 2_000
+/** What PostgreSQL says of a lock that was not to be had. */
+const BUSY_STATES = new Set(['55P03', '40P01'])
+
+export interface Patience {
+  /** How often it may find something locked; default 1. */
+  readonly tries?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Undefined when somebody held a lock each time. `work` begins anew with each try; what else it fails with is thrown. */
+export async function patiently<T>(
+  work: () => Promise<T>,
+  { tries = 1, signal }: Patience = {},
+): Promise<T | undefined> {
+  for (let left = tries; ; ) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!BUSY_STATES.has(sqlState(error) ?? '')) throw error
+      left -= 1
+      if (left <= 0 || signal?.aborted) return undefined
+      await sleep(BETWEEN_TRIES_MS, undefined, { signal }).catch(() => undefined)
+    }
+  }
+}

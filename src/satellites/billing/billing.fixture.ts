@@ -1,0 +1,174 @@
+/** A tenancy with billing at a provider of its own, whose clock is the tenancy's, and what a test has to look at. */
+import { createHttp } from '../../http/app.ts'
+import { createReceivers } from '../../http/receivers.ts'
+import type { EventOf, EventType } from '../../kernel/events.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
+import { type Provider, type ProviderOptions, startProvider } from '../../testing/provider/provider.ts'
+import { installed, type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { events as typedEvents } from './events.ts'
+import { type BillingOptions, billing } from './index.ts'
+
+export const SECRET = 'whsec_of_the_endpoint'
+export const PLANS = {
+  defaultPlan: 'free',
+  definitions: {
+    free: { limits: { calls: 1_000 } },
+    pro: { limits: { calls: 100_000 } },
+    scale: { limits: {} },
+  },
+}
+const TOKEN = 'token-of-an-admin-0123456789'
+
+export type BillingSatellites = [ReturnType<typeof billing>]
+export type BillingTenancy = Tenancy<BillingSatellites>
+
+export interface OpenBilling extends TestTenancy<BillingSatellites> {
+  readonly provider: Provider
+  readonly prices: { readonly pro: string; readonly scale: string; readonly unmapped: string }
+  readonly options: BillingOptions
+  /** Typed events of billing that were published, in order, as `[name, payload]`. */
+  readonly heard: [string, Record<string, any>][]
+  /** What was logged, as text. */
+  readonly log: string[]
+  tenant(): Promise<string>
+  /** A tenant that has gone through a checkout. */
+  subscriber(price?: 'pro' | 'scale', trialDays?: number): Promise<Subscriber>
+  post(body: string | Uint8Array, headers?: Record<string, string>, ip?: string): Promise<{ status: number; json: any; headers: Headers }>
+  /** Gives the receiver events of the provider; by default those that it was not given yet. Answers the statuses. */
+  deliver(events?: Provider['events']): Promise<number[]>
+  /** Processes whatever waits, the oldest first. */
+  process(tenancy?: BillingTenancy): Promise<void>
+  /** `deliver` and `process`. */
+  settle(): Promise<void>
+  call(method: string, path: string, body?: unknown): Promise<{ status: number; json: any }>
+  inbox(): Promise<any[]>
+}
+
+export interface Subscriber {
+  readonly tenantId: string
+  readonly customerId: string
+  readonly subscriptionId: string
+}
+
+let made = 0
+
+export async function openBilling(
+  postgresUrl: string,
+  {
+    options = {},
+    config = {},
+    provider: providerOptions = {},
+  }: {
+    options?: Partial<BillingOptions>
+    config?: Partial<TenancyConfig<BillingSatellites>>
+    provider?: ProviderOptions
+  } = {},
+): Promise<OpenBilling> {
+  const provider = await startProvider(providerOptions)
+  const priceOf = (name: string, amount: number) =>
+    provider.price({ product: provider.product({ name }).id, amount, interval: 'month' })
+  const [pro, scale, unmapped] = [priceOf('Pro', 2_900), priceOf('Scale', 29_900), priceOf('Other', 100)]
+  const settings: BillingOptions = {
+    stripe: { apiKey: provider.apiKey, webhookSecret: SECRET, endpoint: provider.url, maxNetworkRetries: 0, ...options.stripe },
+    products: { [pro.id]: 'pro', [scale.product as string]: 'scale' },
+    ...options,
+  }
+  const log: string[] = []
+  const opened = await testTenancy<BillingSatellites>(postgresUrl, {
+    satellites: [billing(settings)],
+    plans: PLANS,
+    role: 'api',
+    clock: { now: () => provider.now() },
+    logger: createLogger({ level: 'info', write: (line: string) => log.push(line) } as never),
+    ...config,
+  })
+  const { tenancy } = opened
+  const heard: OpenBilling['heard'] = []
+  for (const type of typedEvents as readonly EventType[]) {
+    tenancy.on(type, (event: EventOf<EventType>) => void heard.push([type.name, event as Record<string, any>]))
+  }
+  const receivers = createReceivers(tenancy)
+  const http = createHttp(tenancy, { adminTokens: [{ name: 'admin', token: TOKEN }] })
+  let given = 0
+
+  const open: OpenBilling = {
+    ...opened,
+    provider,
+    prices: { pro: pro.id, scale: scale.id, unmapped: unmapped.id },
+    options: settings,
+    heard,
+    log,
+    async tenant() {
+      made += 1
+      const worker = await opened.open({ role: 'worker' })
+      const { id } = await installed(worker, { id: `payer-${made}`, name: 'Payer' })
+      await worker.stop()
+      return id
+    },
+    async subscriber(price = 'pro', trialDays) {
+      const tenantId = await open.tenant()
+      const { id } = await tenancy.billing.checkout(tenantId, {
+        priceId: open.prices[price],
+        successUrl: 'https://app.example/paid',
+        cancelUrl: 'https://app.example/plans',
+        ...(trialDays ? { trialDays } : {}),
+      })
+      const session = provider.completeCheckout(id as string)
+      await open.settle()
+      return { tenantId, customerId: session.customer as string, subscriptionId: session.subscription as string }
+    },
+    async post(body, headers = {}, ip) {
+      const response = await receivers.fetch(
+        new Request('http://localhost/webhooks/stripe', { method: 'POST', body: body as BodyInit, headers }),
+        { ip },
+      )
+      return { status: response.status, json: await response.json(), headers: response.headers }
+    },
+    async deliver(events) {
+      const those = events ?? provider.events.slice(given)
+      if (!events) given = provider.events.length
+      const statuses: number[] = []
+      for (const event of those) {
+        const { body, headers } = provider.signed(event, { secret: SECRET, at: new Date() })
+        statuses.push((await open.post(body, { ...headers })).status)
+      }
+      return statuses
+    },
+    async process(by = tenancy) {
+      for (;;) {
+        const waiting = (await open.inbox()).filter(({ status }) => status === 'waiting')
+        if (waiting.length === 0) return
+        for (const { eventId } of waiting) await by.billing.processing.process(eventId, true)
+      }
+    },
+    async settle() {
+      await open.deliver()
+      await open.process()
+    },
+    async call(method, path, body) {
+      const response = await http.fetch(
+        new Request(`http://localhost${http.prefix}${path}`, {
+          method,
+          headers: { 'x-admin-token': TOKEN, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        }),
+      )
+      return { status: response.status, json: response.status === 204 ? undefined : await response.json() }
+    },
+    async inbox() {
+      const { rows } = await tenancy.kernel.database.sql(
+        `select event_id as "eventId", type, status, error_code as "errorCode", attempts, payload
+         from multitenancy.billing_inbox order by created_at, event_id`,
+      )
+      return rows
+    },
+    async end() {
+      await opened.end()
+      await provider.close()
+    },
+  }
+  return open
+}
+
+export const namesOf = (heard: OpenBilling['heard']): string[] => heard.map(([name]) => name)

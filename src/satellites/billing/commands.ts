@@ -1,0 +1,110 @@
+import { command } from '../../kernel/commands.ts'
+import { Doctor, FindingsStand } from '../../kernel/doctor.ts'
+import { invalid, NotFound } from '../../kernel/errors.ts'
+import { Moment } from '../../kernel/page.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import type { Billing } from './billing.ts'
+import { diagnoses } from './doctor.ts'
+import { probe, probeHere } from './probe.ts'
+import type { Synced } from './sync.ts'
+
+const since = (text: string): Date => parsed(Moment, text, 'since')
+
+export const commands = [
+  command<Billing>({
+    name: 'billing:sync',
+    summary: 'Bring subscriptions, plans and dunning up to what the provider has now',
+    arguments: [{ name: 'id', summary: 'only this tenant' }],
+    run: async ({ sync }, { args, terminal, signal }) => {
+      const done: Synced[] = []
+      for await (const one of sync.run(args.id)) {
+        signal.throwIfAborted()
+        done.push(one)
+        terminal.progress(`${done.length} tenants`)
+      }
+      if (args.id !== undefined && done.length === 0) throw NotFound(`The tenant "${args.id}" has no customer.`)
+      terminal.table(
+        done.map((one) => ({ ...one })),
+        done,
+      )
+    },
+  }),
+  command<Billing>({
+    name: 'billing:backfill',
+    summary: 'Fetch events that were lost on the way; the provider has those of the last 30 days',
+    options: [{ flags: '--since <moment>', summary: 'RFC 3339 or a date', required: true, parse: since }],
+    run: async ({ inbox, part }, { options, terminal, signal }) => {
+      let [seen, taken] = [0, 0]
+      for await (const event of part.payments.events(options.since)) {
+        signal.throwIfAborted()
+        seen += 1
+        if (await inbox.take(event)) taken += 1
+        terminal.progress(`${seen} events, ${taken} of them new`)
+      }
+      terminal.record({ events: seen, taken })
+    },
+  }),
+  command<Billing>({
+    name: 'billing:replay',
+    summary: 'Process events again; what they have said before is not said again',
+    arguments: [{ name: 'eventId', summary: 'as the provider calls it' }],
+    options: [
+      { flags: '--failed', summary: 'all that have failed' },
+      { flags: '--since <moment>', summary: 'all that happened since then; RFC 3339 or a date', parse: since },
+      { flags: '--dry-run', summary: 'only say which' },
+    ],
+    run: async ({ inbox }, { args, options, terminal, signal }) => {
+      const { failed, since, dryRun } = options
+      if (!args.eventId && !failed && !since) {
+        throw invalid([{ path: 'eventId', message: 'name an event, or give --failed or --since' }])
+      }
+      const events = await inbox.replayable({ eventId: args.eventId, failed, since })
+      if (args.eventId && events.length === 0) throw NotFound(`There is no event "${args.eventId}" in the inbox.`)
+      if (!dryRun) {
+        for (const { eventId } of events) {
+          signal.throwIfAborted()
+          await inbox.replay(eventId)
+        }
+      }
+      terminal.table(events, { replayed: !dryRun, events })
+    },
+  }),
+  command<Billing>({
+    name: 'billing:cleanup',
+    summary: 'Remove events that are done with and past billing.webhook.retentionDays',
+    run: async ({ inbox, usage }, { terminal }) => {
+      const removed = await inbox.cleanUp()
+      await usage.cleanUp()
+      terminal.record({ removed })
+    },
+  }),
+  command<Billing>({
+    name: 'billing:doctor',
+    summary: 'Say whether billing works: the provider is asked now',
+    run: async (billing, { terminal, signal }) => {
+      await billing.health.measure()
+      const doctor = new Doctor(billing.part.kernel.log)
+      for (const diagnosis of diagnoses) doctor.register(diagnosis, billing)
+      const report = await doctor.examine({ signal })
+      terminal.table(
+        report.checks.map(({ severity, code, message, remedy }) => ({ severity, code, message, remedy })),
+        report,
+        'nothing is wrong',
+      )
+      if (report.status !== 'ok') throw FindingsStand(`${report.checks.length} of billing.`)
+    },
+  }),
+  command<Billing>({
+    name: 'billing:test-webhook',
+    summary: 'Send a signed event to the endpoint, as the provider would, and say what came of it',
+    options: [
+      {
+        flags: '--url <url>',
+        summary: 'where the provider sends to; default: not over the network, to the receiver itself',
+      },
+    ],
+    run: async (billing, { options, terminal }) => {
+      terminal.record({ ...(options.url ? await probe(billing, options.url) : await probeHere(billing)) })
+    },
+  }),
+]

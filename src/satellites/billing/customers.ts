@@ -1,0 +1,104 @@
+/** Which customer of the provider is which tenant: one each, for as long as the mapping is open. */
+import { recordChange } from '../../kernel/changes.ts'
+import { assertTenantOpen, tenantStatus } from '../../tenants/existing.ts'
+import { CustomerTaken } from './errors.ts'
+import { type BillingPart, lockCustomer, queryOf } from './part.ts'
+import { PaymentsFault } from './payments.ts'
+import type { CustomerRow } from './tables.ts'
+
+/** `taken`: it, or the tenant, is mapped otherwise; `gone`: the tenant is purged. */
+export type Mapped = 'mapped' | 'taken' | 'gone'
+
+export class Customers {
+  readonly #part: BillingPart
+
+  constructor(part: BillingPart) {
+    this.#part = part
+  }
+
+  /** The open one. */
+  async of(tenantId: string): Promise<string | undefined> {
+    const row = await queryOf(this.#part)
+      .selectFrom('billingCustomers')
+      .select('customerId')
+      .where('tenantId', '=', tenantId)
+      .where('closedAt', 'is', null)
+      .executeTakeFirst()
+    return row?.customerId
+  }
+
+  /** All that are mapped now, with since when. */
+  all(): Promise<Pick<CustomerRow, 'tenantId' | 'customerId' | 'mappedAt'>[]> {
+    return queryOf(this.#part)
+      .selectFrom('billingCustomers')
+      .select(['tenantId', 'customerId', 'mappedAt'])
+      .where('closedAt', 'is', null)
+      .orderBy('tenantId')
+      .execute()
+  }
+
+  /** Of a closed mapping, too: its events may be late. */
+  async tenantOf(customerId: string): Promise<string | undefined> {
+    const row = await queryOf(this.#part)
+      .selectFrom('billingCustomers')
+      .select('tenantId')
+      .where('customerId', '=', customerId)
+      .executeTakeFirst()
+    return row?.tenantId
+  }
+
+  /** Throws when there never was such a tenant. */
+  async map(tenantId: string, customerId: string): Promise<Mapped> {
+    const { database, clock, events } = this.#part.kernel
+    const status = await tenantStatus(database, tenantId)
+    if (status === undefined) throw new PaymentsFault('tenant_not_resolvable')
+    if (status === 'purged') return 'gone'
+    const { rows } = await database.sql(
+      `insert into multitenancy.billing_customers (customer_id, tenant_id, mapped_at) values ($1, $2, $3)
+       on conflict do nothing returning customer_id`,
+      [customerId, tenantId, clock.now()],
+    )
+    if (rows.length === 0) return (await this.of(tenantId)) === customerId ? 'mapped' : 'taken'
+    await recordChange(events, {
+      action: 'billing.map',
+      tenantId,
+      target: `tenant:${tenantId}`,
+      after: { customerId },
+    })
+    return 'mapped'
+  }
+
+  /** The tenant's, made at the provider when there is none. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`. */
+  async ensure(tenantId: string): Promise<string> {
+    const { database } = this.#part.kernel
+    await assertTenantOpen(database, tenantId)
+    const known = await this.of(tenantId)
+    if (known !== undefined) return known
+    const { rows } = await database.sql(
+      'select count(*)::int as turn from multitenancy.billing_customers where tenant_id = $1',
+      [tenantId],
+    )
+    const customerId = await this.#part.payments.createCustomer(tenantId, rows[0].turn)
+    return database.transaction(async () => {
+      await lockCustomer(this.#part, customerId)
+      if ((await this.map(tenantId, customerId)) === 'mapped') return customerId
+      const other = await this.of(tenantId)
+      if (other !== undefined) return other // a checkout was quicker
+      throw CustomerTaken(`The customer ${customerId} belongs to another tenant.`)
+    })
+  }
+
+  /** It was deleted at the provider, or is not the tenant's any more. */
+  async close(customerId: string): Promise<void> {
+    const { database, clock, events } = this.#part.kernel
+    const { rows } = await database.sql(
+      `update multitenancy.billing_customers set closed_at = $2 where customer_id = $1 and closed_at is null
+       returning tenant_id as "tenantId"`,
+      [customerId, clock.now()],
+    )
+    for (const { tenantId } of rows) {
+      const target = `tenant:${tenantId}`
+      await recordChange(events, { action: 'billing.unmap', tenantId, target, before: { customerId }, after: null })
+    }
+  }
+}

@@ -1,0 +1,68 @@
+/** What the doctor says of billing. */
+import type { Diagnosis, Finding } from '../../kernel/doctor.ts'
+import type { Billing } from './billing.ts'
+import type { Opinion } from './provider-health.ts'
+
+/** Usage that is older was not reported when it could have been. */
+const LATE_MINUTES = 15
+
+export const diagnoses: readonly Diagnosis<Billing>[] = [
+  { name: 'billing', summary: 'Whether the payment provider answers, and its events arrive', examine: examineHealth },
+  { name: 'billing.events', summary: 'Events of the payment provider that came to nothing', examine: examineEvents },
+  { name: 'billing.usage', summary: 'Usage that is not reported', examine: examineUsage },
+]
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  'no-secret': 'Set billing.stripe.webhookSecret (STRIPE_WEBHOOK_SECRET) to the signing secret of the endpoint.',
+  'not-measured': 'See whether a process with the role all or worker runs, and what its log says of PingProvider.',
+  unreachable: 'See the key and the way out of this network, and the status page of the provider.',
+  slow: 'Nothing is lost; checkouts take longer. See the status page of the provider.',
+  silent:
+    'See at the provider what its deliveries to the endpoint are answered; tenantry billing:test-webhook tries it, and billing:backfill fetches what was lost.',
+  quiet: 'If nothing was to be expected, nothing has to be done; tenantry billing:test-webhook tries the endpoint.',
+}
+
+async function* examineHealth({ health }: Billing): AsyncIterable<Finding> {
+  for (const opinion of await health.opinions()) if (opinion.status !== 'good') yield findingOf(opinion)
+}
+
+const findingOf = ({ status, code, message }: Exclude<Opinion, { status: 'good' }>): Finding => ({
+  severity: status === 'fail' ? 'error' : 'warn',
+  code: `billing.${code}`,
+  message,
+  remedy: REMEDIES[code] ?? '',
+})
+
+async function* examineEvents({ part }: Billing): AsyncIterable<Finding> {
+  const { rows } = await part.kernel.database.sql(
+    `select error_code as code, count(*)::int as count, max(created_at) as last
+     from multitenancy.billing_inbox where status = 'failed' group by 1 order by 1`,
+  )
+  for (const { code, count, last } of rows) {
+    yield {
+      severity: 'error',
+      code: 'billing.dead-letters',
+      message: `${count} ${count === 1 ? 'event' : 'events'} of the payment provider failed with ${code}, the last of ${last.toISOString()}`,
+      remedy: 'Mend what the code says (docs/billing.md), then: tenantry billing:replay --failed',
+    }
+  }
+}
+
+async function* examineUsage({ part }: Billing): AsyncIterable<Finding> {
+  const { rows } = await part.kernel.database.sql(
+    `select tenant_id as "tenantId", meter, sum(quantity)::float8 as quantity, min(used_at) as since,
+       (array_agg(error_code) filter (where error_code is not null))[1] as code
+     from multitenancy.billing_usage where sent_at is null and used_at < $1 group by 1, 2 order by 4`,
+    [new Date(part.kernel.clock.now().getTime() - LATE_MINUTES * 60_000)],
+  )
+  for (const { tenantId, meter, quantity, since, code } of rows) {
+    yield {
+      severity: 'warn',
+      code: 'billing.usage-unreported',
+      message: `${quantity} of "${meter}" that "${tenantId}" has used since ${since.toISOString()} is not reported${code ? `: ${code}` : ''}`,
+      remedy:
+        'See whether the tenant has a customer, the meter exists, and the provider answers; it is sent again by itself for 35 days, which is how long the provider takes it.',
+      tenantId,
+    }
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * What becomes of a tenant whose payment fails, as a pure function: of what is known of the invoices of a billing period, the policy,
+ * and the time.
+ *
+ *   good --payment failed--> retrying --maxAttempts, or the provider gives up--> grace --its time over--> downgraded | suspended
+ *     ^                         |                                                  |                            |
+ *     +------------------------ all that has failed is paid, in any state: recovered, once ---------------------+
+ *
+ * What is known only grows: more attempts, an earlier end of the attempts, paid. So it comes to the same in whatever order it is heard,
+ * and however often.
+ */
+import type { ProviderInvoice } from './payments.ts'
+import type { DunningPolicy } from './settings.ts'
+
+const DAY_MS = 86_400_000
+
+/** What is known of one invoice. Times are ISO texts, as they are kept. */
+export interface InvoiceRecord {
+  readonly attempt: number
+  /** When the last attempt that counts has failed; null: none has. */
+  readonly exhaustedAt: string | null
+  readonly isSettled: boolean
+}
+
+export type Records = Readonly<Record<string, InvoiceRecord>>
+
+export type Standing =
+  | { readonly state: 'good' }
+  | { readonly state: 'retrying'; readonly attempt: number }
+  | { readonly state: 'grace'; readonly attempt: number; readonly until: Date }
+  | { readonly state: 'over'; readonly attempt: number; readonly until: Date }
+
+const UNKNOWN: InvoiceRecord = { attempt: 0, exhaustedAt: null, isSettled: false }
+
+/** Whether nothing is tried any more after this attempt, by the policy or by the provider. */
+export const isFinal = ({ attempt, nextAttemptAt }: ProviderInvoice, { maxAttempts }: DunningPolicy): boolean =>
+  attempt >= maxAttempts || nextAttemptAt === null
+
+/** @param at when the attempt has failed */
+export function withFailure(records: Records, invoice: ProviderInvoice, policy: DunningPolicy, at: Date): Records {
+  const known = records[invoice.id] ?? UNKNOWN
+  const time = at.toISOString()
+  const isEarlier = known.exhaustedAt === null || time < known.exhaustedAt
+  return {
+    ...records,
+    [invoice.id]: {
+      attempt: Math.max(known.attempt, invoice.attempt),
+      exhaustedAt: isFinal(invoice, policy) && isEarlier ? time : known.exhaustedAt,
+      isSettled: known.isSettled,
+    },
+  }
+}
+
+/** Paid, or not owed any more. */
+export const withSettlement = (records: Records, invoiceId: string): Records => ({
+  ...records,
+  [invoiceId]: { ...(records[invoiceId] ?? UNKNOWN), isSettled: true },
+})
+
+export function standingOf(records: Records, { graceDays }: DunningPolicy, now: Date): Standing {
+  const open = Object.values(records).filter(({ isSettled, attempt }) => !isSettled && attempt > 0)
+  if (open.length === 0) return { state: 'good' }
+  const attempt = Math.max(...open.map((one) => one.attempt))
+  const [exhaustedAt] = open.flatMap((one) => one.exhaustedAt ?? []).sort()
+  if (exhaustedAt === undefined) return { state: 'retrying', attempt }
+  const until = new Date(Date.parse(exhaustedAt) + graceDays * DAY_MS)
+  return { state: now < until ? 'grace' : 'over', attempt, until }
+}

@@ -1,0 +1,61 @@
+import { on } from '../../kernel/events.ts'
+import { parsed } from '../../kernel/parsed.ts'
+import { defineSatellite } from '../../satellite.ts'
+import { TenantDeleted, TenantPurged } from '../../tenants/events.ts'
+import { Billing } from './billing.ts'
+import { commands } from './commands.ts'
+import { diagnoses } from './doctor.ts'
+import { AddressNotAllowed, CustomerTaken, PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
+import { events } from './events.ts'
+import { jobs, schedule } from './jobs.ts'
+import { operations } from './operations.ts'
+import { type BillingOptions, DEFAULT_PATH, Options, verifySettings } from './settings.ts'
+import { StripePayments } from './stripe.ts'
+import { tables } from './tables.ts'
+
+export type { Billing } from './billing.ts'
+export * from './errors.ts'
+export * from './events.ts'
+export type { BillingErrorCode, SubscriptionStatus } from './payments.ts'
+export type { BillingOfTenant, CancelWish, ChangeWish, CheckoutAnswer, CheckoutWish, PortalWish } from './resource.ts'
+export { type BillingOptions, DEFAULT_PATH } from './settings.ts'
+
+/** Without options it can be described, and not be started. */
+export const billing = (options?: BillingOptions) => {
+  const settings = options && parsed(Options, options, 'billing')
+  return defineSatellite({
+    name: 'billing',
+    summary: 'Subscriptions at Stripe as the plans of tenants: checkout, dunning, metered usage',
+    tables,
+    events,
+    service: (kernel, tenants) => {
+      if (!settings)
+        throw new Error('billing is not configured: it needs stripe.apiKey, stripe.webhookSecret and products')
+      return new Billing(kernel, tenants, settings, new StripePayments(settings.stripe, kernel.log), () =>
+        verifySettings(settings, { env: process.env, isPlan: (name) => tenants.plans.isDefined(name) }),
+      )
+    },
+    operations,
+    receivers: [
+      {
+        path: settings?.webhook.path ?? DEFAULT_PATH,
+        receive: ({ receiver }: Billing, request) => receiver.receive(request),
+      },
+    ],
+    errors: [AddressNotAllowed, CustomerTaken, PaymentRejected, PriceNotMapped, SubscriptionNotFound],
+    commands,
+    listeners: [
+      on(TenantDeleted, 'within', ({ departures }: Billing, { tenantId }) => departures.begin(tenantId)),
+      on(TenantPurged, 'within', ({ departures }: Billing, { tenantId }) => departures.forget(tenantId)),
+    ],
+    jobs,
+    schedule,
+    work: (billing) => billing.work(),
+    checks: { billing: (billing) => billing.check() },
+    doctor: diagnoses,
+    metrics: (billing) => billing.series.series(),
+    stop: (billing) => billing.stop(),
+  })
+}
+
+export default billing

@@ -1,0 +1,53 @@
+import { z } from 'zod'
+import { jobType } from '../../kernel/jobs.ts'
+
+export const ProcessProviderEvent = jobType({
+  name: 'ProcessProviderEvent',
+  summary: 'Brings subscriptions, plans and dunning up to an event of the payment provider',
+  data: z.object({ eventId: z.string() }),
+  retries: 2,
+  retryDelaySeconds: 30,
+  timeoutSeconds: 120,
+})
+
+export const ReportUsageBatch = jobType({
+  name: 'ReportUsageBatch',
+  summary: 'Reports what a tenant has used of a meter to the payment provider',
+  data: z.object({ id: z.uuid() }),
+  retries: 8,
+  retryDelaySeconds: 10,
+  timeoutSeconds: 120,
+})
+
+export const SweepBilling = jobType({
+  name: 'SweepBilling',
+  summary: 'Ends graces that are over, and sends again what was lost on the way',
+  data: z.object({}),
+  workers: 1,
+})
+
+export const PingProvider = jobType({
+  name: 'PingProvider',
+  summary: 'Measures whether the payment provider answers',
+  data: z.object({}),
+  workers: 1,
+  retries: 0,
+  timeoutSeconds: 60,
+})
+
+export const CleanUpBilling = jobType({
+  name: 'CleanUpBilling',
+  summary: 'Removes events of the payment provider that are done with and past their retention',
+  data: z.object({}),
+  workers: 1,
+})
+
+/** Without a tenant: what is left to do at the provider outlives it. */
+export const CancelSubscriptions = jobType({
+  name: 'CancelSubscriptions',
+  summary: 'Cancels the subscriptions of a tenant that was deleted',
+  data: z.object({ customerId: z.string() }),
+  retries: 10,
+  retryDelaySeconds: 30,
+  timeoutSeconds: 120,
+})

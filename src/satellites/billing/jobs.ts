@@ -1,0 +1,32 @@
+import { handles, type Job, type Recurring } from '../../kernel/jobs.ts'
+import type { Billing } from './billing.ts'
+import {
+  CancelSubscriptions,
+  CleanUpBilling,
+  PingProvider,
+  ProcessProviderEvent,
+  ReportUsageBatch,
+  SweepBilling,
+} from './job-types.ts'
+
+export const jobs: readonly Job<Billing>[] = [
+  handles(ProcessProviderEvent, ({ processing }, { eventId }, { isLast }) => processing.process(eventId, isLast)),
+  handles(ReportUsageBatch, ({ usage }, { id }) => usage.send(id)),
+  handles(CancelSubscriptions, ({ departures }, { customerId }) => departures.cancelAll(customerId)),
+  handles(SweepBilling, async ({ dunning, inbox, usage }, _, { signal }) => {
+    await dunning.sweep(signal)
+    await inbox.resend()
+    await usage.resend()
+  }),
+  handles(PingProvider, ({ health }) => health.measure()),
+  handles(CleanUpBilling, async ({ inbox, usage }) => {
+    await inbox.cleanUp()
+    await usage.cleanUp()
+  }),
+]
+
+export const schedule: readonly Recurring[] = [
+  { type: SweepBilling, cron: '* * * * *' },
+  { type: PingProvider, cron: '* * * * *' },
+  { type: CleanUpBilling, cron: '27 3 * * *' },
+]

@@ -1,0 +1,62 @@
+import { z } from 'zod'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { operation } from '../../kernel/operation.ts'
+import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
+import { TenantId } from '../../tenants/tenant.ts'
+import type { Billing } from './billing.ts'
+import { CustomerTaken, PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
+import { BillingOfTenant, CancelWish, CheckoutAnswer, CheckoutWish, PortalAnswer, PortalWish } from './resource.ts'
+
+const params = z.object({ id: TenantId })
+const refusals = [TenantNotFound, TenantState, CustomerTaken, PaymentRejected, DependencyUnavailable]
+
+export const operations = [
+  operation({
+    name: 'billing.get',
+    method: 'GET',
+    path: '/tenants/{id}/billing',
+    summary: "Read a tenant's subscription, plan, dunning, and usage that is not reported yet",
+    description: 'As it was when the provider was heard last; nobody is asked.',
+    params,
+    reply: BillingOfTenant,
+    errors: [TenantNotFound],
+    handle: (billing: Billing, { params }) => billing.of(params.id),
+  }),
+  operation({
+    name: 'billing.checkout',
+    method: 'POST',
+    path: '/tenants/{id}/billing/checkout',
+    summary: 'Begin a checkout at the provider',
+    description: 'The tenant has its plan once the provider has told that it is paid, or on trial.',
+    params,
+    body: CheckoutWish,
+    reply: CheckoutAnswer,
+    status: 201,
+    errors: [...refusals, PriceNotMapped],
+    handle: (billing: Billing, { params, body }) => billing.checkout(params.id, body),
+  }),
+  operation({
+    name: 'billing.portal',
+    method: 'POST',
+    path: '/tenants/{id}/billing/portal',
+    summary: "Open the provider's pages for invoices and means of payment",
+    params,
+    body: PortalWish,
+    reply: PortalAnswer,
+    status: 201,
+    errors: refusals,
+    handle: (billing: Billing, { params, body }) => billing.portal(params.id, body),
+  }),
+  operation({
+    name: 'billing.cancel',
+    method: 'POST',
+    path: '/tenants/{id}/billing/cancel',
+    summary: "End a tenant's subscription, by default at the end of what is paid",
+    params,
+    body: CancelWish,
+    bodyOptional: true,
+    reply: BillingOfTenant,
+    errors: [...refusals, SubscriptionNotFound],
+    handle: (billing: Billing, { params, body }) => billing.cancel(params.id, body),
+  }),
+]

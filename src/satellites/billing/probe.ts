@@ -1,0 +1,71 @@
+/**
+ * Tries whether events arrive: one of a type that nobody handles is signed as the provider would do it, and sent. It is looked for in
+ * the inbox, so that the answer of something else that listens there is not taken for ours.
+ */
+import { randomUUID } from 'node:crypto'
+import { DependencyUnavailable, invalid } from '../../kernel/errors.ts'
+import type { Billing } from './billing.ts'
+import { queryOf } from './part.ts'
+
+export interface Probed {
+  readonly eventId: string
+  /** What was answered; null: it was given to the receiver without HTTP. */
+  readonly status: number | null
+  readonly received: boolean
+  readonly durationMs: number
+}
+
+const TIMEOUT_MS = 10_000
+
+export async function probe(billing: Billing, url: string): Promise<Probed> {
+  const target = URL.parse(url)
+  if (!target || !/^https?:$/.test(target.protocol))
+    throw invalid([{ path: 'url', message: 'not an http or https URL' }])
+  const { eventId, body, signature } = await event(billing)
+  const started = performance.now()
+  // To where the operator says, which may well be this machine: no request of a tenant's.
+  const response = await fetch(target, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'stripe-signature': signature },
+    body,
+    redirect: 'manual',
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  }).catch((cause) => {
+    throw DependencyUnavailable(`Nothing answers at ${target.origin}${target.pathname}.`, { cause })
+  })
+  await response.body?.cancel()
+  return { eventId, status: response.status, ...(await outcome(billing, eventId, started)) }
+}
+
+export async function probeHere(billing: Billing): Promise<Probed> {
+  const { eventId, body, signature } = await event(billing)
+  const started = performance.now()
+  await billing.receiver.receive({
+    headers: new Headers({ 'stripe-signature': signature }),
+    ip: billing.part.settings.webhook.allowedIps?.[0]?.split('/')[0] ?? null,
+    body: async () => Buffer.from(body),
+  })
+  return { eventId, status: null, ...(await outcome(billing, eventId, started)) }
+}
+
+async function event({ part }: Billing) {
+  const eventId = `evt_test_${randomUUID().replaceAll('-', '')}`
+  const signed = await part.payments.signed({
+    id: eventId,
+    object: 'event',
+    type: 'tenantry.test',
+    created: Math.floor(part.kernel.clock.now().getTime() / 1000),
+    livemode: part.payments.isLive,
+    data: { object: {} },
+  })
+  return { eventId, ...signed }
+}
+
+async function outcome({ part }: Billing, eventId: string, started: number) {
+  const row = await queryOf(part)
+    .selectFrom('billingInbox')
+    .select('eventId')
+    .where('eventId', '=', eventId)
+    .executeTakeFirst()
+  return { received: row !== undefined, durationMs: Math.round(performance.now() - started) }
+}

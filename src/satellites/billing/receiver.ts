@@ -1,0 +1,54 @@
+/**
+ * Where the provider sends its events to: who sends, how much, and whether it is signed is looked at in this order; then the event is
+ * written down, and that is all. What it means is found out later, by a job.
+ */
+import { isAddressAmong } from '../../kernel/addresses.ts'
+import { DependencyUnavailable, SignatureInvalid, TenancyError } from '../../kernel/errors.ts'
+import type { Received } from '../../satellite.ts'
+import { AddressNotAllowed } from './errors.ts'
+import type { Inbox } from './inbox.ts'
+import type { BillingPart } from './part.ts'
+
+export interface Receipt {
+  readonly received: true
+  /** Only when it was received before. */
+  readonly duplicate?: true
+}
+
+export class Receiver {
+  readonly #part: BillingPart
+  readonly #inbox: Inbox
+
+  constructor(part: BillingPart, inbox: Inbox) {
+    this.#part = part
+    this.#inbox = inbox
+  }
+
+  /** `E_ADDRESS_NOT_ALLOWED`, `E_SIGNATURE_INVALID`, a 413 of `body()`, or `E_DEPENDENCY_UNAVAILABLE`: then it is sent again. */
+  async receive({ headers, ip, body }: Received): Promise<Receipt> {
+    const { payments, settings, kernel } = this.#part
+    const { allowedIps, trustProxy } = settings.webhook
+    if (allowedIps && !isAddressAmong(senderOf(headers, ip, trustProxy), allowedIps)) {
+      throw AddressNotAllowed('The address of the sender is not among billing.webhook.allowedIps.')
+    }
+    const bytes = await body()
+    const event = await payments.verified(bytes, headers.get('stripe-signature') ?? '')
+    if (!event) throw SignatureInvalid('No secret of the endpoint has signed this body within the last 5 minutes.')
+    try {
+      return (await this.#inbox.take(event)) ? { received: true } : { received: true, duplicate: true }
+    } catch (error) {
+      if (error instanceof TenancyError) throw error
+      throw DependencyUnavailable('The event could not be written down. Send it again.', {
+        retryAfterSeconds: kernel.resilience.retryAfterSeconds,
+        cause: error,
+      })
+    }
+  }
+}
+
+/** Of the connection, or what the first of our own proxies has seen: so many entries from the end of `x-forwarded-for`. */
+function senderOf(headers: Headers, ip: string | null, trustProxy: number): string {
+  if (trustProxy === 0) return ip ?? ''
+  const hops = (headers.get('x-forwarded-for') ?? '').split(',').map((hop) => hop.trim())
+  return hops.at(-trustProxy) ?? ''
+}

@@ -1,0 +1,83 @@
+import { z } from 'zod'
+import { SUBSCRIPTION_STATUSES } from './payments.ts'
+
+const moment = z.iso.datetime()
+const HttpUrl = z.url({ protocol: /^https?$/ }).max(2_000)
+const PriceId = z.string().regex(/^price_[A-Za-z0-9_]{1,200}$/, 'not an id of a price like price_1Abc')
+
+export const CheckoutWish = z.strictObject({
+  priceId: PriceId.meta({ description: 'Of `billing.products`, or of a product there', example: 'price_1Abc' }),
+  successUrl: HttpUrl.meta({ description: 'Where the browser goes once it is paid' }),
+  cancelUrl: HttpUrl.meta({ description: 'Where it goes when nobody has paid' }),
+  trialDays: z.int().min(1).max(730).optional(),
+  allowPromotionCodes: z.boolean().optional(),
+})
+export type CheckoutWish = z.input<typeof CheckoutWish>
+
+export const CheckoutAnswer = z
+  .object({
+    url: z.string().meta({ description: 'Send the browser there' }),
+    id: z
+      .string()
+      .nullable()
+      .meta({ description: 'Of the session; null while the provider does not answer and the policy is to go on' }),
+  })
+  .meta({ id: 'BillingCheckout' })
+export type CheckoutAnswer = z.output<typeof CheckoutAnswer>
+
+export const PortalWish = z.strictObject({
+  returnUrl: HttpUrl.meta({ description: 'Where the browser comes back to' }),
+})
+export type PortalWish = z.input<typeof PortalWish>
+export const PortalAnswer = z.object({ url: z.string() }).meta({ id: 'BillingPortal' })
+
+export const CancelWish = z.strictObject({
+  atPeriodEnd: z
+    .boolean()
+    .default(true)
+    .meta({ description: 'Default: it goes on until the end of what is paid; `false` ends it now' }),
+})
+export type CancelWish = z.input<typeof CancelWish>
+
+export const ChangeWish = z
+  .strictObject({ priceId: PriceId.optional(), plan: z.string().min(1).max(128).optional() })
+  .refine(({ priceId, plan }) => (priceId === undefined) !== (plan === undefined), 'name either priceId or plan')
+export type ChangeWish = z.input<typeof ChangeWish>
+
+export const BillingOfTenant = z
+  .object({
+    tenantId: z.string(),
+    customerId: z.string().nullable().meta({ description: 'At the provider' }),
+    plan: z.string().meta({ description: 'What the tenant has, whoever has given it' }),
+    subscription: z
+      .object({
+        id: z.string(),
+        status: z.enum(SUBSCRIPTION_STATUSES),
+        plan: z.string().nullable().meta({ description: 'What its price stands for; null: nothing' }),
+        items: z.array(z.object({ priceId: z.string(), productId: z.string().nullable(), quantity: z.number().int() })),
+        isCollectionPaused: z.boolean(),
+        periodStart: moment.nullable(),
+        periodEnd: moment.nullable(),
+        trialEnd: moment.nullable(),
+        cancelAtPeriodEnd: z.boolean(),
+        cancelAt: moment.nullable(),
+        endedAt: moment.nullable(),
+      })
+      .nullable()
+      .meta({ description: 'The one that runs, else the last one' }),
+    dunning: z
+      .object({
+        subscriptionId: z.string(),
+        state: z.enum(['retrying', 'grace', 'downgraded', 'suspended']),
+        attempt: z.number().int().meta({ description: 'Payments that have failed' }),
+        graceUntil: moment.nullable(),
+        since: moment,
+      })
+      .nullable()
+      .meta({ description: 'Null while nothing is owed' }),
+    unreportedUsage: z
+      .array(z.object({ meter: z.string(), quantity: z.number().int(), since: moment }))
+      .meta({ description: 'Closed, and not confirmed by the provider' }),
+  })
+  .meta({ id: 'TenantBilling' })
+export type BillingOfTenant = z.output<typeof BillingOfTenant>

@@ -1,0 +1,315 @@
+/**
+ * Stripe, through its own client. The package is loaded with the first use: whoever has no billing need not have it.
+ *
+ * What is made at the provider carries a key by which it is made once, however often the request is sent.
+ */
+import { createHash } from 'node:crypto'
+import type { Stripe as Client } from 'stripe'
+import type { Logger } from '../../kernel/logger.ts'
+import {
+  type BillingErrorCode,
+  type CheckoutWish,
+  type Payments,
+  PaymentsFault,
+  type ProviderEvent,
+  type ProviderInvoice,
+  type ProviderSubscription,
+  type Subject,
+  type UsageReport,
+} from './payments.ts'
+import { isLiveKey, type Settings, secretsOf } from './settings.ts'
+import { toInvoice, toSubject, toSubscription } from './stripe-objects.ts'
+import { stripped } from './stripping.ts'
+
+/** What the shapes in stripe-objects.ts were written against. */
+export const API_VERSION = '2026-10-28.endive'
+const TOLERANCE_SECONDS = 300
+const AT_ONCE = 100
+
+export class StripePayments implements Payments {
+  readonly isLive: boolean
+  readonly #settings: Settings['stripe']
+  readonly #secrets: readonly string[]
+  readonly #log: Logger
+  #client: Promise<Client> | undefined
+
+  constructor(settings: Settings['stripe'], log: Logger) {
+    this.#settings = settings
+    this.#secrets = secretsOf(settings.webhookSecret)
+    this.isLive = isLiveKey(settings.apiKey)
+    this.#log = log
+  }
+
+  async verified(body: Uint8Array, signature: string): Promise<ProviderEvent | undefined> {
+    const { webhooks } = await this.#stripe()
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+    const isSigned = this.#secrets.some((secret) => {
+      try {
+        return webhooks.signature?.verifyHeader(bytes, signature, secret, TOLERANCE_SECONDS) ?? false
+      } catch {
+        return false // that it does not fit is said by throwing
+      }
+    })
+    return isSigned ? eventOf(bytes.toString()) : undefined
+  }
+
+  subjectOf({ type, payload }: Pick<ProviderEvent, 'type' | 'payload'>): Subject {
+    return toSubject(type, payload)
+  }
+
+  async signed(event: Readonly<Record<string, unknown>>): Promise<{ body: string; signature: string }> {
+    const { webhooks } = await this.#stripe()
+    const body = JSON.stringify(event)
+    const [secret = ''] = this.#secrets
+    return { body, signature: webhooks.generateTestHeaderString({ payload: body, secret }) }
+  }
+
+  async ping(timeoutMs: number): Promise<void> {
+    await this.#ask((client) => client.balance.retrieve({}, { timeout: timeoutMs, maxNetworkRetries: 0 }))
+  }
+
+  async subscription(id: string): Promise<ProviderSubscription | undefined> {
+    const found = await this.#find((client) => client.subscriptions.retrieve(id))
+    return found && toSubscription(found)
+  }
+
+  async *subscriptions(customerId: string): AsyncIterable<ProviderSubscription> {
+    const list = (client: Client, after?: string) =>
+      client.subscriptions.list({
+        customer: customerId,
+        status: 'all',
+        limit: AT_ONCE,
+        ...(after ? { starting_after: after } : {}),
+      })
+    for await (const found of this.#pages(list)) yield toSubscription(found)
+  }
+
+  async invoice(id: string): Promise<ProviderInvoice | undefined> {
+    const found = await this.#find((client) => client.invoices.retrieve(id))
+    return found && toInvoice(found)
+  }
+
+  async tenantOf(customerId: string): Promise<string | undefined> {
+    const found = await this.#find((client) => client.customers.retrieve(customerId))
+    return found && !found.deleted ? found.metadata.tenantId : undefined
+  }
+
+  async productOf(priceId: string): Promise<string | undefined> {
+    const found = await this.#find((client) => client.prices.retrieve(priceId))
+    return found && (typeof found.product === 'string' ? found.product : found.product.id)
+  }
+
+  async createCustomer(tenantId: string, turn: number): Promise<string> {
+    const { id } = await this.#ask((client) =>
+      client.customers.create({ metadata: { tenantId } }, keyed('customer', tenantId, String(turn))),
+    )
+    return id
+  }
+
+  async checkout(wish: CheckoutWish): Promise<{ id: string; url: string }> {
+    const { tenantId, customerId, priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = wish
+    const metadata = { tenantId }
+    const { id, url } = await this.#ask((client) =>
+      client.checkout.sessions.create({
+        mode: 'subscription',
+        customer: customerId,
+        client_reference_id: tenantId,
+        line_items: [{ price: priceId, quantity: 1 }],
+        success_url: successUrl,
+        cancel_url: cancelUrl,
+        metadata,
+        subscription_data: { metadata, ...(trialDays ? { trial_period_days: trialDays } : {}) },
+        ...(allowPromotionCodes ? { allow_promotion_codes: true } : {}),
+      }),
+    )
+    if (url === null) throw new PaymentsFault('provider_rejected')
+    return { id, url }
+  }
+
+  async portal(customerId: string, returnUrl: string): Promise<string> {
+    const { url } = await this.#ask((client) =>
+      client.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }),
+    )
+    return url
+  }
+
+  async changePrice(subscriptionId: string, priceId: string): Promise<ProviderSubscription> {
+    const { items } = await this.#existing(subscriptionId)
+    const [item] = items
+    if (!item) throw new PaymentsFault('subscription_not_found')
+    const changed = await this.#ask((client) =>
+      client.subscriptions.update(subscriptionId, { items: [{ id: item.id, price: priceId }] }),
+    )
+    return toSubscription(changed)
+  }
+
+  async cancel(subscriptionId: string, { atPeriodEnd }: { atPeriodEnd: boolean }): Promise<ProviderSubscription> {
+    const known = await this.#existing(subscriptionId)
+    if (known.endedAt) return known
+    const changed = await this.#ask((client) =>
+      atPeriodEnd
+        ? client.subscriptions.update(subscriptionId, { cancel_at_period_end: true })
+        : client.subscriptions.cancel(subscriptionId),
+    )
+    return toSubscription(changed)
+  }
+
+  async reportUsage({ id, customerId, meter, quantity, at }: UsageReport): Promise<void> {
+    try {
+      await this.#ask((client) =>
+        client.billing.meterEvents.create({
+          event_name: meter,
+          identifier: id,
+          timestamp: Math.floor(at.getTime() / 1000),
+          payload: { stripe_customer_id: customerId, value: String(quantity) },
+        }),
+      )
+    } catch (error) {
+      if (!isAlreadyThere(error)) throw error
+    }
+  }
+
+  async *events(since: Date): AsyncIterable<ProviderEvent> {
+    const list = (client: Client, after?: string) =>
+      client.events.list({
+        created: { gte: Math.floor(since.getTime() / 1000) },
+        limit: AT_ONCE,
+        ...(after ? { starting_after: after } : {}),
+      })
+    const found: ProviderEvent[] = []
+    for await (const event of this.#pages(list)) found.push(toEvent(event as unknown as Record<string, unknown>))
+    yield* found.reverse() // the provider lists the newest first
+  }
+
+  async *#pages<Item extends { id: string }>(
+    list: (client: Client, after?: string) => Promise<{ data: Item[]; has_more: boolean }>,
+  ): AsyncIterable<Item> {
+    for (let after: string | undefined; ; ) {
+      const last = after
+      const { data, has_more: hasMore } = await this.#ask((client) => list(client, last))
+      yield* data
+      after = data.at(-1)?.id
+      if (!hasMore || !after) return
+    }
+  }
+
+  async #existing(subscriptionId: string): Promise<ProviderSubscription> {
+    const found = await this.subscription(subscriptionId)
+    if (!found) throw new PaymentsFault('subscription_not_found')
+    return found
+  }
+
+  async #find<T>(ask: (client: Client) => Promise<T>): Promise<T | undefined> {
+    try {
+      return await this.#ask(ask)
+    } catch (error) {
+      if (causeOf(error)?.code === 'resource_missing') return undefined
+      throw error
+    }
+  }
+
+  async #ask<T>(ask: (client: Client) => Promise<T>): Promise<T> {
+    const client = await this.#stripe()
+    try {
+      return await ask(client)
+    } catch (error) {
+      const code = codeOf(error)
+      this.#log.warn({ code, provider: toLog(error) }, 'the provider of payments has refused, or does not answer')
+      throw new PaymentsFault(code, { cause: error })
+    }
+  }
+
+  #stripe(): Promise<Client> {
+    this.#client ??= this.#open().catch((error) => {
+      this.#client = undefined
+      throw error
+    })
+    return this.#client
+  }
+
+  async #open(): Promise<Client> {
+    const { default: Stripe } = await import('stripe').catch((cause) => {
+      throw new Error('billing needs the package stripe: npm install stripe', { cause })
+    })
+    const { apiKey, apiVersion = API_VERSION, timeoutMs, maxNetworkRetries, endpoint } = this.#settings
+    const at = endpoint === undefined ? undefined : new URL(endpoint)
+    return new Stripe(apiKey, {
+      apiVersion: apiVersion as typeof API_VERSION,
+      timeout: timeoutMs,
+      maxNetworkRetries,
+      telemetry: false,
+      ...(at ? { host: at.hostname, port: at.port || 80, protocol: at.protocol === 'https:' ? 'https' : 'http' } : {}),
+    })
+  }
+}
+
+/** Undefined when it is no event. */
+function eventOf(text: string): ProviderEvent | undefined {
+  try {
+    return toEvent(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}
+
+function toEvent(event: Record<string, any>): ProviderEvent {
+  const payload = stripped(event)
+  const { id, type, created, livemode } = payload as Record<string, any>
+  if (typeof id !== 'string' || typeof type !== 'string' || typeof created !== 'number') {
+    throw new PaymentsFault('payload_invalid')
+  }
+  const { object } = payload.data as { object?: Record<string, any> }
+  const customerId = object?.object === 'customer' ? object.id : object?.customer
+  return {
+    id,
+    type,
+    createdAt: new Date(created * 1000),
+    isLive: livemode === true,
+    customerId: customerId ?? null,
+    payload,
+  }
+}
+
+interface Thrown {
+  readonly type?: string
+  readonly code?: string
+  readonly statusCode?: number
+  readonly message?: string
+  readonly requestId?: string
+}
+
+const causeOf = (error: unknown): Thrown | undefined =>
+  error instanceof PaymentsFault ? ((error.cause ?? undefined) as Thrown | undefined) : undefined
+
+/** Without the words of the provider: they may hold what a customer has typed. */
+const toLog = (error: unknown) => {
+  const { type, code, statusCode, requestId } = (error ?? {}) as Thrown
+  return { type, code, statusCode, requestId }
+}
+
+const CODES: Readonly<Record<string, BillingErrorCode>> = {
+  StripeAuthenticationError: 'authentication_failed',
+  StripePermissionError: 'authentication_failed',
+  StripeRateLimitError: 'provider_rate_limited',
+  StripeConnectionError: 'provider_unavailable',
+  StripeAPIError: 'provider_unavailable',
+  StripeInvalidRequestError: 'provider_rejected',
+  StripeIdempotencyError: 'provider_rejected',
+  StripeCardError: 'provider_rejected',
+}
+
+const codeOf = (error: unknown): BillingErrorCode =>
+  error instanceof PaymentsFault ? error.code : (CODES[(error as Thrown | undefined)?.type ?? ''] ?? 'unhandled')
+
+/** A report whose answer was lost, sent again. */
+function isAlreadyThere(error: unknown): boolean {
+  const { code, message } = causeOf(error) ?? {}
+  return (
+    code === 'duplicate_meter_event' || (code === undefined && /already exists with identifier/i.test(message ?? ''))
+  )
+}
+
+/** The same request has the same answer for a day, whoever sends it. */
+const keyed = (purpose: string, ...parts: readonly string[]) => ({
+  idempotencyKey: `tenantry-${purpose}-${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 40)}`,
+})

@@ -1,0 +1,90 @@
+/**
+ * What is known of subscriptions, as the provider has them, and the plan that comes of it. Written under the lock of the customer; what
+ * is older than what is there is not written.
+ */
+import { sql } from 'kysely'
+import { tenantStatus } from '../../tenants/existing.ts'
+import { type Entitling, entitledPlan } from './entitlement.ts'
+import { type BillingPart, queryOf } from './part.ts'
+import type { ProviderSubscription } from './payments.ts'
+import type { SubscriptionRow } from './tables.ts'
+
+const ENDED: ReadonlySet<string> = new Set(['canceled', 'incomplete_expired'])
+
+export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean => ENDED.has(status)
+
+/** Where `current` says that this is what the provider has now, it goes before whatever is there. */
+export interface Seen {
+  readonly asOf: Date
+  readonly isCurrent: boolean
+}
+
+export class Subscriptions {
+  readonly #part: BillingPart
+
+  constructor(part: BillingPart) {
+    this.#part = part
+  }
+
+  find(id: string): Promise<SubscriptionRow | undefined> {
+    return queryOf(this.#part).selectFrom('billingSubscriptions').selectAll().where('id', '=', id).executeTakeFirst()
+  }
+
+  /** The one that was made last first. */
+  ofTenant(tenantId: string): Promise<SubscriptionRow[]> {
+    return queryOf(this.#part)
+      .selectFrom('billingSubscriptions')
+      .selectAll()
+      .where('tenantId', '=', tenantId)
+      .orderBy('createdAt', 'desc')
+      .orderBy('id', 'desc')
+      .execute()
+  }
+
+  async write(tenantId: string, subscription: ProviderSubscription, { asOf, isCurrent }: Seen): Promise<void> {
+    const { tenantId: _, items, ...members } = subscription
+    const row = { ...members, items: JSON.stringify(items) as never, tenantId, asOf }
+    const { id: __, createdAt: ___, tenantId: ____, asOf: _____, ...changing } = row
+    await queryOf(this.#part)
+      .insertInto('billingSubscriptions')
+      .values(row)
+      .onConflict((conflict) =>
+        conflict
+          .column('id')
+          .doUpdateSet({ ...changing, asOf: sql`greatest(billing_subscriptions.as_of, excluded.as_of)` })
+          .where((eb) => (isCurrent ? eb.lit(true) : eb('billingSubscriptions.asOf', '<=', sql<Date>`excluded.as_of`))),
+      )
+      .execute()
+  }
+
+  /** Gives the tenant the plan that it pays for, unless the host decides, or nobody can give it one any more. */
+  async writePlan(tenantId: string): Promise<void> {
+    const { kernel, tenants, plans } = this.#part
+    if (tenants.plans.isDecidedByHost) return
+    const status = await tenantStatus(kernel.database, tenantId)
+    if (status === undefined || status === 'purged' || status === 'deleted') return
+    const plan = entitledPlan(await this.#entitling(tenantId), plans)
+    const { metadata } = await tenants.get(tenantId)
+    const present = metadata.plan ?? tenants.plans.describe().defaultPlan
+    if (plan !== present) await tenants.setPlan(tenantId, plan)
+  }
+
+  async #entitling(tenantId: string): Promise<Entitling[]> {
+    const cases = await queryOf(this.#part)
+      .selectFrom('billingDunning')
+      .select(['subscriptionId', 'state'])
+      .where('tenantId', '=', tenantId)
+      .where('closedAt', 'is', null)
+      .execute()
+    const isIn = (id: string, ...states: string[]) =>
+      cases.some(({ subscriptionId, state }) => subscriptionId === id && states.includes(state))
+    return (await this.ofTenant(tenantId)).map(({ id, status, items, createdAt }) => ({
+      id,
+      status,
+      items,
+      createdAt,
+      isInDunning: isIn(id, 'retrying', 'grace'),
+      isDowngraded: isIn(id, 'downgraded'),
+    }))
+  }
+}

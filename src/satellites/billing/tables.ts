@@ -1,0 +1,185 @@
+/**
+ * Nothing in these tables names a person: of events only what stripping.ts lets through, of customers only their ids.
+ *
+ * `billing_inbox` has every event of the provider once. `said_at` is when its typed events were published: a replay says nothing twice.
+ * `billing_dunning` has a case for each billing period of a subscription in which a payment has failed; what is kept of its invoices is
+ * in dunning.ts. `billing_usage` has what is to be reported; its id is what the provider knows it by. `billing_marks` says up to where
+ * the counters of a day are in it.
+ */
+import type { Migration } from '../../kernel/migrations.ts'
+import type { Records } from './dunning.ts'
+import type { BillingErrorCode, ProviderItem, SubscriptionStatus } from './payments.ts'
+
+export interface CustomerRow {
+  customerId: string
+  tenantId: string
+  mappedAt: Date
+  /** Null while it is the tenant's. */
+  closedAt: Date | null
+}
+
+export interface SubscriptionRow {
+  id: string
+  tenantId: string
+  customerId: string
+  status: SubscriptionStatus
+  items: ProviderItem[]
+  periodStart: Date | null
+  periodEnd: Date | null
+  trialEnd: Date | null
+  cancelAtPeriodEnd: boolean
+  cancelAt: Date | null
+  endedAt: Date | null
+  isCollectionPaused: boolean
+  createdAt: Date
+  /** Of when this is: nothing older is written over it. */
+  asOf: Date
+}
+
+export type InboxStatus = 'waiting' | 'completed' | 'ignored' | 'failed'
+
+export interface InboxRow {
+  eventId: string
+  type: string
+  customerId: string | null
+  payload: Record<string, unknown>
+  isLive: boolean
+  createdAt: Date
+  receivedAt: Date
+  status: InboxStatus
+  attempts: number
+  errorCode: BillingErrorCode | null
+  processedAt: Date | null
+  saidAt: Date | null
+}
+
+export interface DunningRow {
+  subscriptionId: string
+  periodStart: Date
+  tenantId: string
+  invoices: Records
+  state: 'retrying' | 'grace' | 'downgraded' | 'suspended' | 'recovered' | 'ended'
+  graceUntil: Date | null
+  /** When dunning has suspended the tenant; null: it has not, or somebody else had. */
+  suspendedAt: Date | null
+  openedAt: Date
+  closedAt: Date | null
+}
+
+export interface UsageRow {
+  id: string
+  tenantId: string
+  meter: string
+  quantity: number
+  usedAt: Date
+  sentAt: Date | null
+  errorCode: BillingErrorCode | null
+}
+
+export interface HealthRow {
+  measuredAt: Date
+  durationMs: number | null
+  errorCode: BillingErrorCode | null
+}
+
+export interface BillingTables {
+  billingCustomers: CustomerRow
+  billingSubscriptions: SubscriptionRow
+  billingInbox: InboxRow
+  billingDunning: DunningRow
+  billingUsage: UsageRow
+  billingHealth: HealthRow
+}
+
+export const tables: readonly Migration[] = [
+  {
+    name: '0001_billing',
+    up: `
+      create table billing_customers (
+        customer_id text collate "C" primary key,
+        tenant_id text not null references tenants,
+        mapped_at timestamptz(3) not null,
+        closed_at timestamptz(3)
+      );
+      create unique index billing_customers_tenant on billing_customers (tenant_id) where closed_at is null;
+      create index billing_customers_all on billing_customers (tenant_id);
+
+      create table billing_subscriptions (
+        id text collate "C" primary key,
+        tenant_id text not null references tenants,
+        customer_id text collate "C" not null,
+        status text not null,
+        items jsonb not null,
+        period_start timestamptz(3),
+        period_end timestamptz(3),
+        trial_end timestamptz(3),
+        cancel_at_period_end boolean not null,
+        cancel_at timestamptz(3),
+        ended_at timestamptz(3),
+        is_collection_paused boolean not null,
+        created_at timestamptz(3) not null,
+        as_of timestamptz(3) not null
+      );
+      create index billing_subscriptions_tenant on billing_subscriptions (tenant_id);
+
+      create table billing_inbox (
+        event_id text collate "C" primary key,
+        type text not null,
+        customer_id text collate "C",
+        payload jsonb not null,
+        is_live boolean not null,
+        created_at timestamptz(3) not null,
+        received_at timestamptz(3) not null,
+        status text not null default 'waiting' check (status in ('waiting', 'completed', 'ignored', 'failed')),
+        attempts int not null default 0,
+        error_code text,
+        processed_at timestamptz(3),
+        said_at timestamptz(3)
+      );
+      create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
+      create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
+
+      create table billing_dunning (
+        subscription_id text collate "C" not null,
+        period_start timestamptz(3) not null,
+        tenant_id text not null references tenants,
+        invoices jsonb not null,
+        state text not null
+          check (state in ('retrying', 'grace', 'downgraded', 'suspended', 'recovered', 'ended')),
+        grace_until timestamptz(3),
+        suspended_at timestamptz(3),
+        opened_at timestamptz(3) not null,
+        closed_at timestamptz(3),
+        primary key (subscription_id, period_start)
+      );
+      create index billing_dunning_tenant on billing_dunning (tenant_id);
+      create index billing_dunning_due on billing_dunning (grace_until) where state = 'grace';
+
+      create table billing_usage (
+        id uuid primary key,
+        tenant_id text not null references tenants,
+        meter text not null,
+        quantity bigint not null,
+        used_at timestamptz(3) not null,
+        sent_at timestamptz(3),
+        error_code text
+      );
+      create index billing_usage_open on billing_usage (used_at) where sent_at is null;
+      create index billing_usage_tenant on billing_usage (tenant_id);
+      create table billing_marks (
+        tenant_id text not null references tenants,
+        quota text collate "C" not null,
+        day date not null,
+        counted bigint not null,
+        primary key (tenant_id, quota, day)
+      );
+
+      create table billing_health (
+        is_only boolean primary key default true check (is_only),
+        measured_at timestamptz(3) not null,
+        duration_ms int,
+        error_code text
+      );
+    `,
+  },
+]

@@ -1,0 +1,71 @@
+/** What is told of a tenant's billing, and of billing as a whole. */
+import { planOfItems } from './entitlement.ts'
+import { queryOf } from './part.ts'
+import type { BillingParts } from './parts.ts'
+import type { BillingOfTenant } from './resource.ts'
+import { hasEnded } from './subscriptions.ts'
+import type { DunningRow, SubscriptionRow } from './tables.ts'
+
+export class Views {
+  readonly #parts: BillingParts
+
+  constructor(parts: BillingParts) {
+    this.#parts = parts
+  }
+
+  async of(tenantId: string): Promise<BillingOfTenant> {
+    const { part, customers, subscriptions, dunning } = this.#parts
+    const { tenants } = part
+    const all = await subscriptions.ofTenant(tenantId)
+    const [owed] = await dunning.open(tenantId)
+    return {
+      tenantId,
+      customerId: (await customers.of(tenantId)) ?? null,
+      plan: (await tenants.plans.resolve(await tenants.get(tenantId))).plan,
+      subscription: this.#subscription(all.find((one) => !hasEnded(one)) ?? all[0]),
+      dunning: owed ? toDunning(owed) : null,
+      unreportedUsage: await this.#unreported(tenantId),
+    }
+  }
+
+  #subscription(row: SubscriptionRow | undefined): BillingOfTenant['subscription'] {
+    if (!row) return null
+    return {
+      id: row.id,
+      status: row.status,
+      plan: planOfItems(row.items, this.#parts.part.plans) ?? null,
+      items: row.items.map(({ priceId, productId, quantity }) => ({ priceId, productId, quantity })),
+      isCollectionPaused: row.isCollectionPaused,
+      periodStart: textOf(row.periodStart),
+      periodEnd: textOf(row.periodEnd),
+      trialEnd: textOf(row.trialEnd),
+      cancelAtPeriodEnd: row.cancelAtPeriodEnd,
+      cancelAt: textOf(row.cancelAt),
+      endedAt: textOf(row.endedAt),
+    }
+  }
+
+  async #unreported(tenantId: string): Promise<BillingOfTenant['unreportedUsage']> {
+    const rows = await queryOf(this.#parts.part)
+      .selectFrom('billingUsage')
+      .select((eb) => ['meter', eb.fn.sum('quantity').as('quantity'), eb.fn.min('usedAt').as('since')])
+      .where('tenantId', '=', tenantId)
+      .where('sentAt', 'is', null)
+      .groupBy('meter')
+      .orderBy('meter')
+      .execute()
+    return rows.map(({ meter, quantity, since }) => ({
+      meter,
+      quantity: Number(quantity),
+      since: since.toISOString(),
+    }))
+  }
+}
+
+const textOf = (date: Date | null): string | null => date?.toISOString() ?? null
+
+function toDunning({ subscriptionId, state, invoices, graceUntil, openedAt }: DunningRow): BillingOfTenant['dunning'] {
+  if (state === 'recovered' || state === 'ended') return null
+  const attempt = Math.max(0, ...Object.values(invoices).map((invoice) => invoice.attempt))
+  return { subscriptionId, state, attempt, graceUntil: textOf(graceUntil), since: openedAt.toISOString() }
+}
