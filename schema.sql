@@ -143,6 +143,10 @@ create table store_sum_sources (
 );
 comment on table store_sum_sources is 'the last batch of each process that was added, so that none is added twice';
 
+-- store/0004_store_cleared
+alter table store_counters add column cleared bigint not null default 0;
+comment on column store_counters.cleared is 'what was taken away of the count that day';
+
 -- tenants/0001_tenants
 create table tenants (
   id text primary key check (id ~ '^[a-z0-9][a-z0-9_-]{0,47}$'),
@@ -332,7 +336,9 @@ $$;
 
 -- What there is becomes the first partition as it is, and goes with the present month.
 alter table audit_entries rename to audit_entries_before;
-alter table audit_entries_before drop constraint audit_entries_pkey, add primary key (created_at, id);
+alter table audit_entries_before drop constraint audit_entries_pkey, add primary key (created_at, id),
+  add column xact xid8 not null default '0', add column mac text;
+alter table audit_entries_before alter column xact set default pg_current_xact_id();
 drop index audit_entries_page;
 alter index audit_entries_tenant_page rename to audit_entries_before_tenant_page;
 create table audit_entries (
@@ -349,8 +355,11 @@ create table audit_entries (
   ip text,
   outcome text not null constraint audit_entries_outcome_check check (outcome in ('success', 'failure')),
   created_at timestamptz(3) not null,
+  xact xid8 not null default pg_current_xact_id(),
+  mac text,
   primary key (created_at, id)
 ) partition by range (created_at);
+create index audit_entries_xact on audit_entries (xact);
 create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
 create trigger audit_entries_append_only before update or delete or truncate on audit_entries
   for each statement execute function refuse_audit_change();
@@ -371,15 +380,6 @@ begin
         (present + (n + 1) * interval '1 month') at time zone 'UTC'));
   end loop;
 end $$;
-
-create table audit_unsealed (
-  created_at timestamptz(3) not null,
-  entry_id uuid not null,
-  tenant_id text collate "C" not null,
-  mac text,
-  primary key (created_at, entry_id)
-);
-insert into audit_unsealed select created_at, id, coalesce(tenant_id, '-'), null from audit_entries;
 
 create table audit_seals (
   tenant_id text collate "C" not null,
@@ -407,8 +407,99 @@ create table audit_checkpoints (
 create table audit_state (
   is_only boolean primary key default true check (is_only),
   secret text not null,
+  seals bigint not null,
+  seals_mac text not null,
+  sealed_to xid8,
+  sealed_in text,
   kept_from timestamptz(3),
-  mac text
+  kept_from_mac text
+);
+
+-- billing/0001_billing
+create table billing_customers (
+  customer_id text collate "C" primary key,
+  tenant_id text not null references tenants,
+  mapped_at timestamptz(3) not null,
+  closed_at timestamptz(3)
+);
+create unique index billing_customers_tenant on billing_customers (tenant_id) where closed_at is null;
+create index billing_customers_all on billing_customers (tenant_id);
+
+create table billing_subscriptions (
+  id text collate "C" primary key,
+  tenant_id text not null references tenants,
+  customer_id text collate "C" not null,
+  status text not null,
+  items jsonb not null,
+  period_start timestamptz(3),
+  period_end timestamptz(3),
+  trial_end timestamptz(3),
+  cancel_at_period_end boolean not null,
+  cancel_at timestamptz(3),
+  ended_at timestamptz(3),
+  is_collection_paused boolean not null,
+  created_at timestamptz(3) not null,
+  as_of timestamptz(3) not null
+);
+create index billing_subscriptions_tenant on billing_subscriptions (tenant_id);
+
+create table billing_inbox (
+  event_id text collate "C" primary key,
+  type text not null,
+  customer_id text collate "C",
+  payload jsonb not null,
+  is_live boolean not null,
+  created_at timestamptz(3) not null,
+  received_at timestamptz(3) not null,
+  status text not null default 'waiting' check (status in ('waiting', 'completed', 'ignored', 'failed')),
+  attempts int not null default 0,
+  error_code text,
+  processed_at timestamptz(3),
+  said_at timestamptz(3)
+);
+create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
+create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
+
+create table billing_dunning (
+  subscription_id text collate "C" not null,
+  period_start timestamptz(3) not null,
+  tenant_id text not null references tenants,
+  invoices jsonb not null,
+  state text not null
+    check (state in ('retrying', 'grace', 'downgraded', 'suspended', 'recovered', 'ended')),
+  grace_until timestamptz(3),
+  suspended_at timestamptz(3),
+  opened_at timestamptz(3) not null,
+  closed_at timestamptz(3),
+  primary key (subscription_id, period_start)
+);
+create index billing_dunning_tenant on billing_dunning (tenant_id);
+create index billing_dunning_due on billing_dunning (grace_until) where state = 'grace';
+
+create table billing_usage (
+  id uuid primary key,
+  tenant_id text not null references tenants,
+  meter text not null,
+  quantity bigint not null,
+  used_at timestamptz(3) not null,
+  sent_at timestamptz(3),
+  error_code text
+);
+create index billing_usage_open on billing_usage (used_at) where sent_at is null;
+create index billing_usage_tenant on billing_usage (tenant_id);
+create table billing_marks (
+  tenant_id text not null references tenants,
+  quota text collate "C" not null,
+  day date not null,
+  counted bigint not null,
+  primary key (tenant_id, quota, day)
+);
+
+create table billing_health (
+  is_only boolean primary key default true check (is_only),
+  measured_at timestamptz(3) not null,
+  duration_ms int,
+  error_code text
 );
 
 -- branding/0001_branding

@@ -1,6 +1,5 @@
 /** What a list of satellites comes to: the tables they have, the jobs they handle, the names they take. */
 
-import type { PlacementConfig } from './drivers/isolation/tenant-login.ts'
 import type { Events, EventType } from './kernel/events.ts'
 import type { Check } from './kernel/health.ts'
 import { idempotencyTables } from './kernel/idempotency.ts'
@@ -84,22 +83,6 @@ export interface Bound<What> {
 
 export const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] =>
   all.map((what) => ({ what, service }))
-
-/** By name, the backoffice's own among them. */
-export function placementsOf({
-  placements = {},
-  database,
-}: {
-  readonly placements?: Readonly<Record<string, PlacementConfig>>
-  readonly database: { readonly url: string }
-}) {
-  const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
-    const url = name === 'main' ? database.url : placement.url
-    if (!url) throw new Error(`the placement "${name}" has no url`)
-    return [name, { ...placement, url }] as const
-  })
-  return Object.fromEntries(all)
-}
 
 /** Members of a tenancy, and the parts whose migrations are ours. */
 const TAKEN = [

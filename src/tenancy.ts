@@ -14,13 +14,12 @@ import {
   checksOf,
   eventsOf,
   partsOf,
-  placementsOf,
   refuseRepeats,
   registeredJobs,
   subscribe,
   trafficOf,
 } from './composition.ts'
-import { type PlacementConfig, preparePlacement } from './drivers/isolation/tenant-login.ts'
+import { type PlacementConfig, placementsOf, preparePlacement } from './drivers/isolation/tenant-login.ts'
 import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
 import { postgresStore } from './drivers/store/postgres.ts'
 import type { CircuitRule } from './kernel/circuit.ts'

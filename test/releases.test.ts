@@ -11,7 +11,7 @@ import { Database } from '../src/kernel/database.ts'
 import { createLogger } from '../src/kernel/logger.ts'
 import { migrate } from '../src/kernel/migrations.ts'
 import { catalogueOf } from '../src/service/catalogue.ts'
-import { satellites } from '../src/service/main.ts'
+import { satellites, satellitesOn } from '../src/service/main.ts'
 import { createTenancy } from '../src/tenancy.ts'
 import { createTestDatabase } from '../src/testing/database.ts'
 import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
@@ -151,7 +151,7 @@ describe.each(releases)('the schema of %s', (release) => {
         database: { url },
         appKey: TEST_APP_KEY,
         isolation: [schemaPg()],
-        satellites,
+        satellites: satellitesOn({ satellites: {} }),
         role: 'api',
         logger: log,
       })

@@ -77,6 +77,9 @@ export async function loadConfig({
     ...(fault === undefined ? [] : [`${where}${fault}`]),
     ...(fault !== undefined || parsed.success ? [] : faultsOf(parsed.error, where)),
     ...faultsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
+    ...(valid.billing && !(env.STRIPE_API_KEY ?? valid.billing.stripe.apiKey)
+      ? ['STRIPE_API_KEY or billing.stripe.apiKey: billing needs one']
+      : []),
     ...(env.NODE_ENV === 'production' ? missingInProduction(env, fault === undefined ? content : undefined) : []),
     ...(env.NODE_ENV === 'production' ? refusedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
@@ -101,10 +104,22 @@ export async function loadConfig({
         ? { directory: resolve(path ? dirname(path) : directory, rest.backups.directory) }
         : {}),
     },
+    billing: rest.billing && billingOf(rest.billing, settings),
     role: settings.TENANTRY_ROLE,
     logLevel: settings.LOG_LEVEL,
     migrations,
   }
+}
+
+/** What the environment says goes before the file. */
+function billingOf(
+  billing: NonNullable<FileConfig['billing']>,
+  { STRIPE_API_KEY, STRIPE_WEBHOOK_SECRET }: z.output<typeof Environment>,
+): NonNullable<FileConfig['billing']> {
+  const { stripe } = billing
+  const apiKey = STRIPE_API_KEY ?? stripe.apiKey
+  const webhookSecret = STRIPE_WEBHOOK_SECRET?.split(',').map((secret) => secret.trim()) ?? stripe.webhookSecret
+  return { ...billing, stripe: { ...stripe, apiKey, webhookSecret } }
 }
 
 function fileOf(directory: string, given: string | undefined): string | undefined {

@@ -9,7 +9,8 @@
  */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Http } from '../http/app.ts'
+import type { Http, Mountable } from '../http/app.ts'
+import { pathOf } from '../http/paths.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/logger.ts'
 import { once } from '../kernel/once.ts'
@@ -28,6 +29,7 @@ const LOCK_POLL_MS = 50
 /** Every satellite there is. Delete a folder and its line here, and exactly that feature is gone. */
 const modules: readonly { default: (options?: any) => Satellite }[] = await Promise.all([
   import('../satellites/audit-logs/index.ts'),
+  import('../satellites/billing/index.ts'),
   import('../satellites/branding/index.ts'),
   import('../satellites/feature-flags/index.ts'),
   import('../satellites/impersonation/index.ts'),
@@ -40,11 +42,14 @@ export const satellites: readonly Satellite[] = modules.map(({ default: satellit
 
 /** Those that the configuration does not switch off, each with its options. */
 export const satellitesOn = (config: Pick<ServiceConfig, 'satellites'>): Satellite[] =>
-  satellites.flatMap(({ name }, index) =>
-    config.satellites[name] === false
-      ? []
-      : (modules[index]?.default((config as OptionsByName)[SETTINGS_OF[name] ?? name]) ?? []),
-  )
+  satellites.flatMap(({ name }, index) => {
+    const options = (config as OptionsByName)[SETTINGS_OF[name] ?? name]
+    const isOff = config.satellites[name] === false || (options === undefined && ONLY_CONFIGURED.has(name))
+    return isOff ? [] : (modules[index]?.default(options) ?? [])
+  })
+
+/** Nothing can be made up for these. */
+const ONLY_CONFIGURED: ReadonlySet<string> = new Set(['billing'])
 
 /** What the configuration calls otherwise than the satellite. */
 const SETTINGS_OF: Readonly<Record<string, string>> = { auditLogs: 'audit' }
@@ -91,9 +96,10 @@ export interface Service {
 }
 
 export async function startService(config: ServiceConfig, options: OpenOptions = {}): Promise<Service> {
-  const [opened, { createHttp }, { serveNode }] = await Promise.all([
+  const [opened, { createHttp }, { createReceivers }, { serveNode }] = await Promise.all([
     openTenancy(config, { ...options, role: config.role, exclusive: true }),
     import('../http/app.ts'),
+    import('../http/receivers.ts'),
     import('../http/hosts/node.ts'),
   ])
   const { tenancy, adminTokens, switchedOff } = opened
@@ -101,6 +107,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
     tenancy.health.register('backoffice', () => tenancy.kernel.database.ping())
     tenancy.health.register('store', () => tenancy.kernel.store.ping())
     tenancy.health.register('circuits', () => tenancy.tenants.circuits.check())
+    for (const [name, check] of tenancy.checks) tenancy.health.register(name, check)
     const { prefix, probes, exposition } = config
     const http = createHttp(tenancy, {
       prefix,
@@ -110,7 +117,11 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       exposition,
       api: config.role !== 'worker',
     })
-    const server = await serveNode(http, { port: config.port, host: config.host })
+    const receivers = createReceivers(tenancy)
+    const server = await serveNode(config.role === 'worker' ? http : beside(http, receivers), {
+      port: config.port,
+      host: config.host,
+    })
     opened.announce(server.url)
     const stop = async () => {
       const until = performance.now() + DRAIN_MS
@@ -123,6 +134,13 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
     throw error
   }
 }
+
+/** Both on one server; the second has its paths before the first. */
+const beside = (http: Mountable, first: Mountable): Mountable => ({
+  routes: [...first.routes, ...http.routes],
+  handles: (pathname) => first.handles(pathname) || http.handles(pathname),
+  fetch: (request, client) => (first.handles(pathOf(request.url)) ? first : http).fetch(request, client),
+})
 
 /**
  * @param exclusive must have the data directory for itself; else it goes beside a running service, on its PostgreSQL.

@@ -11,6 +11,7 @@ import type { TenantMigration } from '../tenants/migrations.ts'
 import { PlanDefinition, type PlansConfig } from '../tenants/plans.ts'
 import { Placement } from '../tenants/tenant.ts'
 import { Backups } from './backup-settings.ts'
+import { BillingSettings } from './billing-settings.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './isolation-settings.ts'
 
 /** What service/main.ts checks beside the satellites' own checks. */
@@ -130,6 +131,7 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('The audit log'),
+  billing: BillingSettings.optional(),
   featureFlags: z
     .strictObject({
       cacheTtl: z
@@ -212,6 +214,7 @@ export const File = z.strictObject({
       'While the store is away, whichever it is; `fail-open` or `fail-closed`',
     ),
     database: ResilienceSettings.shape.database.describe('While the backoffice database is away'),
+    provider: ResilienceSettings.shape.provider.describe('While the payment provider is away'),
   })
     .prefault({})
     .describe('What happens while a dependency is away'),
@@ -277,6 +280,15 @@ export const Environment = z.object({
     .default('all')
     .describe('`api` serves, `worker` works on jobs and serves the probes'),
   TENANTRY_CONFIG: z.string().min(1).optional().describe('A configuration file, as `--config`'),
+  STRIPE_API_KEY: z.string().optional().describe('For `billing`, before the one of the file'),
+  STRIPE_WEBHOOK_SECRET: z
+    .string()
+    .optional()
+    .describe('For `billing`, before those of the file; several are separated by commas'),
+  STRIPE_ALLOW_LIVE_IN_DEV: z
+    .string()
+    .optional()
+    .describe('`true`: a live key may be used outside of production, and real cards are charged'),
   NODE_ENV: z.string().optional().describe('`production`: nothing is made up, what is missing is an error'),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])

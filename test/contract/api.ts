@@ -7,10 +7,10 @@ import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { createHttp, DEFAULT_PREFIX, type Http } from '../../src/http/app.ts'
 import type { Satellite } from '../../src/satellite.ts'
-import { satellites } from '../../src/service/main.ts'
 import type { Tenancy, TenancyConfig } from '../../src/tenancy.ts'
 import type { TenantMigration } from '../../src/tenants/migrations.ts'
 import { testTenancy } from '../../src/testing/tenancy.ts'
+import { whole } from './whole.ts'
 
 export const TOKENS = {
   admin: 'token-of-an-admin-0123456789',
@@ -79,8 +79,9 @@ export async function openApi(postgresUrl: string, options: Partial<TenancyConfi
   }
   const path = await mkdtemp(join(tmpdir(), 'tenantry-contract-'))
   const isolation = () => [schemaPg(), databasePg()] // a driver serves one tenancy
+  const every = await whole()
   const { tenancy, url, open, end } = await testTenancy<readonly Satellite[]>(postgresUrl, {
-    satellites,
+    satellites: every.satellites,
     migrations: MIGRATIONS,
     plans,
     backups: { archives: directory({ path }) },
@@ -93,6 +94,7 @@ export async function openApi(postgresUrl: string, options: Partial<TenancyConfi
     url,
     async end() {
       await end()
+      await every.end()
       await rm(path, { recursive: true, force: true })
     },
     open: async (more) => apiOf(await open({ isolation: isolation(), ...more })),

@@ -7,6 +7,7 @@
  * and `{receiver}/410` what its path says. A satellite's part is `coverage.fixture.ts` in its folder, so that
  * it comes and goes with it.
  */
+import type { Satellite } from '../../src/satellite.ts'
 import type { Api } from './api.ts'
 
 export interface Case {
@@ -14,7 +15,7 @@ export interface Case {
   readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
   /** Of the tenant: where its storage is said to be. */
   readonly placement?: string
-  /** Requests of an admin that come before: `PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`. */
+  /** Comes before: requests of an admin (`PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`), or a happening. */
   readonly given?: readonly string[]
   /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, that failed, or of which only the file is known. */
   readonly backup?: 'completed' | 'failed' | 'forgotten'
@@ -58,11 +59,21 @@ export interface Stage {
   prepare(one: Case): Promise<Names>
 }
 
+/** What a satellite is configured with where nothing can be made up, and what it talks to then. */
+export interface Configured {
+  readonly satellite: Satellite
+  end(): Promise<void>
+}
+
 export interface Part {
   readonly operations: Readonly<Record<string, Row>>
   /** As words of a command line. */
   readonly commands?: Readonly<Record<string, CommandCase>>
   readonly jobs?: Readonly<Record<string, Case & { readonly data: Readonly<Record<string, unknown>> }>>
+  /** Of a satellite that is on only where it is configured. */
+  readonly configured?: () => Promise<Configured>
+  /** What may be given before a case, and is no request; by the line that asks for it. Answers names. */
+  readonly happenings?: Readonly<Record<string, (stage: Stage, names: Names) => Promise<Names>>>
   /** What publishes the events that no request and no command does. */
   readonly scenes?: Readonly<Record<string, (stage: Stage) => Promise<unknown>>>
   /** Comes before everything else, and after it. */

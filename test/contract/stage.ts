@@ -9,9 +9,11 @@ import { startReceiver } from '../../src/testing/receiver.ts'
 import { type Answer, type Api, FAILING, openApi, type Sent } from './api.ts'
 import { breaches, type Described } from './document.ts'
 import { ledger } from './ledger.ts'
+import { merged } from './parts.ts'
 import type { Case, Names, Stage } from './row.ts'
 
 export const catalogue = catalogueOf(satellites)
+const happenings = merged('happenings')
 
 export interface OpenStage extends Stage {
   readonly url: string
@@ -30,11 +32,11 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
   }
   const getPlan = () => Promise.reject(new Error('the billing system is down'))
   const plansOfHost = await open({
-    plans: { defaultPlan: 'free', definitions: { free: { limits: {} } }, getPlan },
+    plans: { defaultPlan: 'free', definitions: { free: { limits: {} }, pro: { limits: {} } }, getPlan },
     backups: undefined,
   })
   ledger.listen(first.tenancy, catalogue.events)
-  return {
+  const stage: OpenStage = {
     api: first,
     plansOfHost,
     url: first.url,
@@ -58,6 +60,11 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
         ])
       }
       for (const line of given) {
+        const happening = happenings[line]
+        if (happening) {
+          names = { ...names, ...(await happening(stage, names)) }
+          continue
+        }
         const [method = '', path = '', ...words] = filled(line, names).split(' ')
         const answer = await first.call(method, path, words.length > 0 ? { body: words.join(' ') } : {})
         expect(answer.status, `${line}: ${answer.text}`).toBeLessThan(300)
@@ -66,6 +73,7 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
       return names
     },
   }
+  return stage
 }
 
 async function backedUp(

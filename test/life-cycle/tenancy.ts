@@ -5,7 +5,7 @@ import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../../src/drivers/isolation/sqlite-memory.ts'
 import { createLogger } from '../../src/kernel/logger.ts'
 import type { Satellite } from '../../src/satellite.ts'
-import { satellites } from '../../src/service/main.ts'
+import { satellitesOn } from '../../src/service/main.ts'
 import { createTenancy, type Role, type Tenancy } from '../../src/tenancy.ts'
 import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
 import { migrations } from './notes.ts'
@@ -25,7 +25,7 @@ export const openTenancy = ({ url, role, offsetMs, hasMemory }: TenancyOptions):
     isolation: [schemaPg(), rowscopePg(), databasePg(), ...(hasMemory ? [sqliteMemory()] : [])],
     placements: { main: { connections: { max: 6, perTenant: 4, waitMs: 30_000 } } },
     migrations,
-    satellites,
+    satellites: satellitesOn({ satellites: {} }),
     // A circuit that opened would refuse what the model knows to be possible; circuits have tests of their own.
     circuit: { minimumCalls: 100_000 },
     // The daily job must not come between the rounds: a turn asks for it, in a process that does not work on jobs.

@@ -17,6 +17,8 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   schema_versions: "sets of the host's migrations, which tenants have in common",
   migration_runs: 'a run is over many tenants; its items name them',
   audit_state: 'the key of all seals',
+  billing_inbox: 'events of the payment provider: whose they are turns out when they are processed',
+  billing_health: 'how the payment provider has answered',
   store_sum_sources: 'processes, and how far the store has taken what they count; the sums name their tenants',
 }
 
@@ -51,6 +53,9 @@ const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers)$/, 'looks through all tenants'],
   [/^tenantry\.(DeliverWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],
+  [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: whose it is turns out when it is processed'],
+  [/^tenantry\.CancelSubscriptions$/, 'of a customer, which is left when its tenant is gone'],
+  [/^tenantry\.(SweepBilling|CleanUpBilling|PingProvider)$/, 'subscriptions of all tenants'],
   [/^tenantry\.FlushMetrics$/, 'what was counted of all tenants'],
   [/^tenantry\.UninstallTenant$/, 'of the service: as the tenant’s own it would be left over from what it removes'],
 ]

@@ -251,3 +251,19 @@ function withLogin(url: string, login: string, password: string): string {
   changed.password = encodeURIComponent(password)
   return changed.href
 }
+
+/** By name, the backoffice's own among them. */
+export function placementsOf({
+  placements = {},
+  database,
+}: {
+  readonly placements?: Readonly<Record<string, PlacementConfig>>
+  readonly database: { readonly url: string }
+}) {
+  const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
+    const url = name === 'main' ? database.url : placement.url
+    if (!url) throw new Error(`the placement "${name}" has no url`)
+    return [name, { ...placement, url }] as const
+  })
+  return Object.fromEntries(all)
+}

@@ -120,7 +120,7 @@ export async function openBilling(
     },
     async post(body, headers = {}, ip) {
       const response = await receivers.fetch(
-        new Request('http://localhost/webhooks/stripe', { method: 'POST', body: body as BodyInit, headers }),
+        new Request('http://localhost/webhooks/stripe', { method: 'POST', body: body as never, headers }),
         { ip },
       )
       return { status: response.status, json: await response.json(), headers: response.headers }

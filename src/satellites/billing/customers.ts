@@ -1,7 +1,6 @@
 /** Which customer of the provider is which tenant: one each, for as long as the mapping is open. */
 import { recordChange } from '../../kernel/changes.ts'
 import { assertTenantOpen, tenantStatus } from '../../tenants/existing.ts'
-import { CustomerTaken } from './errors.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
 import { PaymentsFault } from './payments.ts'
 import type { CustomerRow } from './tables.ts'
@@ -84,7 +83,7 @@ export class Customers {
       if ((await this.map(tenantId, customerId)) === 'mapped') return customerId
       const other = await this.of(tenantId)
       if (other !== undefined) return other // a checkout was quicker
-      throw CustomerTaken(`The customer ${customerId} belongs to another tenant.`)
+      throw new PaymentsFault('provider_rejected', { cause: new Error(`the provider has made ${customerId} anew`) })
     })
   }
 

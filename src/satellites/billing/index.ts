@@ -5,7 +5,7 @@ import { TenantDeleted, TenantPurged } from '../../tenants/events.ts'
 import { Billing } from './billing.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
-import { AddressNotAllowed, CustomerTaken, PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
+import { AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
 import { events } from './events.ts'
 import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
@@ -42,7 +42,7 @@ export const billing = (options?: BillingOptions) => {
         receive: ({ receiver }: Billing, request) => receiver.receive(request),
       },
     ],
-    errors: [AddressNotAllowed, CustomerTaken, PaymentRejected, PriceNotMapped, SubscriptionNotFound],
+    errors: [AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound],
     commands,
     listeners: [
       on(TenantDeleted, 'within', ({ departures }: Billing, { tenantId }) => departures.begin(tenantId)),

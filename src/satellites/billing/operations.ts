@@ -4,11 +4,11 @@ import { operation } from '../../kernel/operation.ts'
 import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantId } from '../../tenants/tenant.ts'
 import type { Billing } from './billing.ts'
-import { CustomerTaken, PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
+import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
 import { BillingOfTenant, CancelWish, CheckoutAnswer, CheckoutWish, PortalAnswer, PortalWish } from './resource.ts'
 
 const params = z.object({ id: TenantId })
-const refusals = [TenantNotFound, TenantState, CustomerTaken, PaymentRejected, DependencyUnavailable]
+const refusals = [TenantNotFound, PaymentRejected, DependencyUnavailable]
 
 export const operations = [
   operation({
@@ -32,7 +32,7 @@ export const operations = [
     body: CheckoutWish,
     reply: CheckoutAnswer,
     status: 201,
-    errors: [...refusals, PriceNotMapped],
+    errors: [...refusals, TenantState, PriceNotMapped],
     handle: (billing: Billing, { params, body }) => billing.checkout(params.id, body),
   }),
   operation({
@@ -44,7 +44,7 @@ export const operations = [
     body: PortalWish,
     reply: PortalAnswer,
     status: 201,
-    errors: refusals,
+    errors: [...refusals, TenantState],
     handle: (billing: Billing, { params, body }) => billing.portal(params.id, body),
   }),
   operation({

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { ChangeRecorded } from '../../kernel/changes.ts'
 import type { EventType } from '../../kernel/events.ts'
 import { DependencyDegraded } from '../../kernel/resilience.ts'
-import { satellites } from '../../service/main.ts'
+import { satellitesOn } from '../../service/main.ts'
 import { type Received, type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { dottedName } from './event-names.ts'
@@ -668,7 +668,7 @@ describe("Tenantry's own events", () => {
   const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
 
   test('are in the catalogue, but for those that are internal, with schemas that a validator takes', async () => {
-    const whole = await opened.open({ satellites: satellites as never })
+    const whole = await opened.open({ satellites: satellitesOn({ satellites: {} }) as never })
     const { status, json } = await apiOf(whole)('GET', '/webhook-events')
     expect(status).toBe(200)
     const types = whole.kernel.events.types

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'
 import type { Satellite } from '../../satellite.ts'
-import { satellites } from '../../service/main.ts'
+import { satellitesOn } from '../../service/main.ts'
 import type { Tenancy } from '../../tenancy.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
@@ -684,7 +684,7 @@ describe('with every satellite, every line of the log and every row of the datab
   const lines: string[] = []
   beforeAll(async () => {
     whole = await testTenancy<readonly Satellite[]>(inject('postgresUrl'), {
-      satellites,
+      satellites: satellitesOn({ satellites: {} }),
       egress: DEVELOPMENT,
       logger: createLogger({ level: 'trace', write: (line) => void lines.push(line) }),
     })

@@ -1,0 +1,130 @@
+/** The cases of this satellite for test/coverage.test.ts, at a provider of its own. */
+import type { Part, Stage } from '../../../test/contract/row.ts'
+import type { Tenancy } from '../../tenancy.ts'
+import { type Provider, startProvider } from '../../testing/provider/provider.ts'
+import { billing } from './index.ts'
+
+const SECRET = 'whsec_of_the_contract'
+const PRICE = 'price_contract'
+const absent = { tenant: 'none' } as const
+const deleted = { given: ['DELETE /tenants/{id}'] } as const
+const subscribed = { given: ['subscribed'] } as const
+const checkout = { priceId: PRICE, successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
+const portal = { returnUrl: 'https://app.example/account' }
+
+let provider: Provider
+
+type BillingTenancy = Tenancy<[ReturnType<typeof billing>]>
+const tenancyOf = ({ api }: Stage) => api.tenancy as unknown as BillingTenancy
+
+async function subscribe(stage: Stage, tenantId: string): Promise<{ subscriptionId: string; customerId: string }> {
+  const { billing } = tenancyOf(stage)
+  const customerId = await billing.ensureCustomer(tenantId)
+  provider.setPaymentMethod(customerId, 'good')
+  const { id } = provider.subscribe(customerId, PRICE)
+  for await (const _ of billing.sync.run(tenantId));
+  return { subscriptionId: id, customerId }
+}
+
+/** All that has happened at the provider since, as the receiver is given it, and processed. */
+async function heard(stage: Stage, from: number): Promise<void> {
+  const { billing } = tenancyOf(stage)
+  for (const event of provider.events.slice(from)) {
+    const { body, headers } = provider.signed(event, { secret: SECRET, at: new Date() })
+    await billing.receiver.receive({ headers: new Headers(headers), ip: null, body: async () => Buffer.from(body) })
+    await billing.processing.process(event.id, true)
+  }
+}
+
+/** What a subscription lives through, for the events that it comes to. */
+async function life(stage: Stage): Promise<void> {
+  const { id: tenantId = '' } = await stage.prepare({})
+  const from = provider.events.length
+  const { subscriptionId, customerId } = await subscribe(stage, tenantId)
+  provider.pause(subscriptionId)
+  provider.resume(subscriptionId)
+  provider.cancel(subscriptionId, { atPeriodEnd: true })
+  provider.cancel(subscriptionId)
+  const trial = provider.subscribe(customerId, PRICE, { trialDays: 3 })
+  provider.emit('customer.subscription.trial_will_end', trial)
+  const unmapped = provider.price({ product: provider.product({ name: 'Other' }).id, amount: 1, interval: 'month' })
+  const other = provider.subscribe(customerId, unmapped.id)
+  provider.setPaymentMethod(customerId, 'declines')
+  provider.advance({ days: 32 })
+  provider.cancel(other.id)
+  await heard(stage, from)
+  const lost = provider.emit('customer.subscription.updated', { ...trial, customer: 'cus_of_nobody', metadata: {} })
+  provider.forget(trial.id)
+  await heard(stage, provider.events.indexOf(lost))
+}
+
+export const part: Part = {
+  async configured() {
+    provider = await startProvider()
+    const product = provider.product({ id: 'prod_contract', name: 'Pro' })
+    provider.price({ id: PRICE, product: product.id, amount: 2_900, interval: 'month' })
+    const stripe = { apiKey: provider.apiKey, webhookSecret: SECRET, endpoint: provider.url, maxNetworkRetries: 0 }
+    const satellite = billing({ stripe, products: { [PRICE]: 'pro', prod_contract: 'pro' } })
+    return { satellite, end: () => provider.close() }
+  },
+  happenings: {
+    subscribed: (stage, { id = '' }) => subscribe(stage, id),
+    refused: async () => {
+      provider.faults.answer(400, { times: 1, method: 'POST' })
+      return {}
+    },
+    received: async (stage) => {
+      const event = provider.emit('product.updated', provider.product({ name: 'Another' }))
+      await heard(stage, provider.events.indexOf(event))
+      return { eventId: event.id }
+    },
+  },
+  operations: {
+    'billing.get': { success: subscribed, wrong: { query: { all: 'yes' } }, also: { E_TENANT_NOT_FOUND: absent } },
+    'billing.checkout': {
+      success: { body: checkout },
+      wrong: { body: { ...checkout, priceId: 'pro' } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, body: checkout },
+        E_TENANT_STATE: { ...deleted, body: checkout },
+        E_PAYMENT_REJECTED: { given: ['refused'], body: checkout },
+        E_PRICE_NOT_MAPPED: { body: { ...checkout, priceId: 'price_unheard_of' } },
+      },
+    },
+    'billing.portal': {
+      success: { body: portal },
+      wrong: { body: { returnUrl: 'nowhere' } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, body: portal },
+        E_TENANT_STATE: { ...deleted, body: portal },
+        E_PAYMENT_REJECTED: { given: ['refused'], body: portal },
+      },
+    },
+    'billing.cancel': {
+      success: { ...subscribed, body: { atPeriodEnd: false } },
+      wrong: { body: { atPeriodEnd: 'soon' } },
+      also: {
+        E_TENANT_NOT_FOUND: absent,
+        E_SUBSCRIPTION_NOT_FOUND: {},
+        E_PAYMENT_REJECTED: { given: ['subscribed', 'refused'], body: { atPeriodEnd: true } },
+      },
+    },
+  },
+  commands: {
+    'billing:sync': { ...subscribed, line: ['{id}'] },
+    'billing:backfill': { given: ['received'], line: ['--since', '2020-01-01'] },
+    'billing:replay': { given: ['received'], line: ['{eventId}'] },
+    'billing:cleanup': { line: [] },
+    'billing:doctor': { line: [] },
+    'billing:test-webhook': { line: [] },
+  },
+  jobs: {
+    ProcessProviderEvent: { given: ['received'], data: { eventId: '{eventId}' } },
+    ReportUsageBatch: { data: { id: '00000000-0000-7000-8000-000000000000' } },
+    CancelSubscriptions: { ...subscribed, data: { customerId: '{customerId}' } },
+    SweepBilling: { data: {} },
+    PingProvider: { data: {} },
+    CleanUpBilling: { data: {} },
+  },
+  scenes: { 'the life of a subscription': life },
+}

@@ -1,0 +1,65 @@
+/** What may be configured of billing. The key and the secret may come from the environment instead, which is the better place. */
+import { z } from 'zod'
+
+const Usage = z.strictObject({
+  meter: z.string().min(1).max(100).describe("The `event_name` of the provider's meter"),
+  flushMs: z.int().min(1_000).max(3_600_000).default(10_000).describe('How often what was used is handed on'),
+})
+
+export const BillingSettings = z
+  .strictObject({
+    stripe: z
+      .strictObject({
+        apiKey: z.string().optional().describe('Secret or restricted key; better in `STRIPE_API_KEY`'),
+        webhookSecret: z
+          .union([z.string(), z.array(z.string()).min(1)])
+          .optional()
+          .describe(
+            'Signing secret of the endpoint, or several while one is rolled over; better in `STRIPE_WEBHOOK_SECRET`',
+          ),
+        apiVersion: z.string().optional().describe('Default: the one that Tenantry was written against'),
+        timeoutMs: z.int().min(100).max(80_000).default(10_000).describe('Of one request to the provider'),
+        maxNetworkRetries: z.int().min(0).max(10).default(3).describe('Of a request that had no answer'),
+        endpoint: z.url().optional().describe("For tests: another server than Stripe's own; refused in production"),
+      })
+      .prefault({})
+      .describe('The account at the provider'),
+    products: z.record(z.string(), z.string()).describe('Plans by id of a product or a price'),
+    defaultPlan: z
+      .string()
+      .optional()
+      .describe('Of whoever has no subscription that counts; default `plans.defaultPlan`'),
+    webhook: z
+      .strictObject({
+        path: z.string().default('/webhooks/stripe').describe('Where the provider sends its events to'),
+        allowedIps: z.array(z.string()).optional().describe('Addresses and ranges it may send from; default any'),
+        trustProxy: z
+          .int()
+          .min(0)
+          .max(10)
+          .default(0)
+          .describe('How many proxies of yours add to `x-forwarded-for`, for `allowedIps`'),
+        retentionDays: z.number().min(1).max(3_650).default(90).describe('How long events that are done with are kept'),
+      })
+      .prefault({})
+      .describe('The receiver of events'),
+    dunning: z
+      .strictObject({
+        maxAttempts: z.int().min(1).max(20).default(3).describe('Failed payments after which the grace begins'),
+        graceDays: z.number().min(0).max(365).default(7).describe('How long everything stays as it is then'),
+        action: z
+          .enum(['none', 'downgrade', 'suspend'])
+          .default('none')
+          .describe('What happens to the tenant when that is over'),
+      })
+      .prefault({})
+      .describe('What follows when a payment fails'),
+    usage: z.record(z.string(), Usage).default({}).describe('Quotas whose usage is reported, each to a meter'),
+    onTenantDelete: z
+      .enum(['cancel', 'detach', 'preserve'])
+      .default('cancel')
+      .describe(
+        'What becomes of the subscriptions of a tenant that is deleted: cancelled, left without a tenant, or left as they are',
+      ),
+  })
+  .describe('Billing at Stripe; absent: off')

@@ -1,0 +1,125 @@
+/** Checkout and the portal, and what personal data the events of a customer carry. */
+import Stripe from 'stripe'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Provider, startProvider } from './provider.ts'
+
+let provider: Provider
+let stripe: Stripe
+let price: string
+
+beforeEach(async () => {
+  provider = await startProvider()
+  stripe = new Stripe(provider.apiKey, { ...provider.clientOptions, maxNetworkRetries: 0 })
+  price = provider.price({ product: provider.product({ name: 'Pro' }).id, amount: 2900, interval: 'month' }).id
+})
+afterEach(() => provider.close())
+
+const asked = (more: Stripe.Checkout.SessionCreateParams = {}): Stripe.Checkout.SessionCreateParams => ({
+  mode: 'subscription',
+  line_items: [{ price, quantity: 2 }],
+  success_url: 'https://app.example/done',
+  cancel_url: 'https://app.example/back',
+  client_reference_id: 'acme',
+  ...more,
+})
+
+test('a session that is completed brings a customer, a subscription, and their events in order', async () => {
+  const made = await stripe.checkout.sessions.create(
+    asked({ subscription_data: { metadata: { tenantId: 'acme' } }, metadata: { tenantId: 'acme' } }),
+  )
+  expect(made).toMatchObject({ status: 'open', payment_status: 'unpaid', customer: null, amount_total: 5800 })
+  expect(made.url).toContain(made.id)
+  const said = provider.events.length
+  const { customer, subscription } = provider.completeCheckout(made.id, { email: 'ada@example.com', name: 'Ada' })
+  expect(provider.events.slice(said).map(({ type }) => type)).toEqual([
+    'customer.created',
+    'payment_method.attached',
+    'customer.updated',
+    'checkout.session.completed',
+    'customer.subscription.created',
+    'invoice.created',
+    'invoice.finalized',
+    'charge.succeeded',
+    'invoice.paid',
+    'invoice.payment_succeeded',
+  ])
+  const completed = provider.events.find(({ type }) => type === 'checkout.session.completed')
+  expect(completed?.data.object).toMatchObject({
+    client_reference_id: 'acme',
+    customer,
+    subscription,
+    status: 'complete',
+    payment_status: 'paid',
+    customer_details: { email: 'ada@example.com', name: 'Ada' },
+  })
+  const read = await stripe.checkout.sessions.retrieve(made.id, { expand: ['line_items', 'subscription', 'customer'] })
+  expect(read).toMatchObject({
+    line_items: { data: [{ price: { id: price }, quantity: 2, amount_total: 5800 }] },
+    subscription: { id: subscription, status: 'active', metadata: { tenantId: 'acme' } },
+    customer: { email: 'ada@example.com' },
+  })
+})
+
+test('a session for a known customer uses it, and a trial costs nothing yet', async () => {
+  const customer = provider.customer({ card: null }).id
+  const { id } = await stripe.checkout.sessions.create(
+    asked({ customer, subscription_data: { trial_period_days: 14 } }),
+  )
+  const completed = provider.completeCheckout(id)
+  expect(completed).toMatchObject({ customer, payment_status: 'no_payment_required', amount_total: 0 })
+  const { data } = await stripe.subscriptions.list({ customer })
+  expect(data.map(({ status }) => status)).toEqual(['trialing'])
+})
+
+test('a session is completed once, and not after it expired', async () => {
+  const { id } = await stripe.checkout.sessions.create(asked())
+  provider.completeCheckout(id)
+  expect(() => provider.completeCheckout(id)).toThrow('is complete, not open')
+  await expect(stripe.checkout.sessions.expire(id)).rejects.toMatchObject({ statusCode: 400 })
+  const early = await stripe.checkout.sessions.create(asked())
+  expect((await stripe.checkout.sessions.expire(early.id)).status).toBe('expired')
+  const late = await stripe.checkout.sessions.create(asked())
+  provider.advance({ days: 1 })
+  expect(await stripe.checkout.sessions.retrieve(late.id)).toMatchObject({ status: 'expired', url: null })
+  const expired = provider.events.filter(({ type }) => type === 'checkout.session.expired')
+  expect(expired.map(({ data }) => (data.object as Stripe.Checkout.Session).id)).toEqual([early.id, late.id])
+})
+
+test('what a session needs is asked for', async () => {
+  await expect(stripe.checkout.sessions.create(asked({ line_items: [] }))).rejects.toMatchObject({
+    param: 'line_items',
+  })
+  const unknown = asked({ line_items: [{ price: 'price_none' }] })
+  await expect(stripe.checkout.sessions.create(unknown)).rejects.toMatchObject({
+    code: 'resource_missing',
+    param: 'line_items[0][price]',
+  })
+  await expect(stripe.checkout.sessions.create(asked({ customer: 'cus_none' }))).rejects.toMatchObject({
+    code: 'resource_missing',
+    param: 'customer',
+  })
+})
+
+test('the portal is for one customer', async () => {
+  const customer = provider.customer().id
+  const session = await stripe.billingPortal.sessions.create({ customer, return_url: 'https://app.example/' })
+  expect(session).toMatchObject({ customer, return_url: 'https://app.example/' })
+  expect(session.url).toMatch(/^https:\/\//)
+})
+
+test('personal data is where the provider has it', () => {
+  const { id } = provider.customer({
+    name: 'Ada Planted',
+    email: 'planted@example.com',
+    phone: '+41440000000',
+    address: { line1: 'Planted Street 1', city: 'Bern', country: 'CH' },
+    card: { last4: '9876', brand: 'mastercard', billingDetails: { name: 'A. Cardholder' } },
+  })
+  provider.subscribe(id, price)
+  const holding = (word: string) =>
+    provider.events.filter((event) => JSON.stringify(event).includes(word)).map(({ type }) => type)
+  expect(holding('planted@example.com')).toEqual(expect.arrayContaining(['customer.created', 'invoice.paid']))
+  expect(holding('Planted Street 1')).toEqual(expect.arrayContaining(['customer.created', 'invoice.paid']))
+  expect(holding('9876')).toEqual(['payment_method.attached', 'charge.succeeded'])
+  expect(holding('A. Cardholder')).toEqual(['payment_method.attached', 'charge.succeeded'])
+})

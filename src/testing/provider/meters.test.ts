@@ -1,0 +1,106 @@
+/** Usage that is reported to meters: counted once by its identifier, and billed with the period it was used in. */
+import Stripe from 'stripe'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Provider, startProvider } from './provider.ts'
+
+let provider: Provider
+let stripe: Stripe
+let customer: string
+
+beforeEach(async () => {
+  provider = await startProvider({ start: new Date('2026-01-01T00:00:00Z') })
+  stripe = new Stripe(provider.apiKey, { ...provider.clientOptions, maxNetworkRetries: 2 })
+  customer = provider.customer().id
+})
+afterEach(() => provider.close())
+
+const report = (value: number, more: Partial<Stripe.Billing.MeterEventCreateParams> = {}) =>
+  stripe.billing.meterEvents.create({
+    event_name: 'exports',
+    payload: { stripe_customer_id: customer, value: String(value) },
+    ...more,
+  })
+const seconds = (date: string) => new Date(date).getTime() / 1000
+
+test('meters are made, listed and read', async () => {
+  const made = await stripe.billing.meters.create({
+    display_name: 'Exports',
+    event_name: 'exports',
+    default_aggregation: { formula: 'sum' },
+  })
+  expect(await stripe.billing.meters.retrieve(made.id)).toMatchObject({ event_name: 'exports', status: 'active' })
+  expect((await stripe.billing.meters.list({ status: 'active' })).data.map(({ id }) => id)).toEqual([made.id])
+  expect((await stripe.billing.meters.list({ status: 'inactive' })).data).toEqual([])
+})
+
+test('an identifier counts once while it is remembered', async () => {
+  provider.meter({ eventName: 'exports' })
+  await report(5, { identifier: 'batch-1' })
+  const repeated = await report(5, { identifier: 'batch-1' }).catch((error) => error)
+  expect(repeated).toBeInstanceOf(Stripe.errors.StripeInvalidRequestError)
+  expect(repeated).toMatchObject({ statusCode: 400, code: undefined })
+  expect(repeated.message).toBe('An event already exists with identifier batch-1.')
+  await report(2, { identifier: 'batch-2' })
+  expect(provider.usage('exports', customer)).toBe(7)
+
+  provider.settings.repeatedMeterEvents = 'accept'
+  await report(5, { identifier: 'batch-1' })
+  expect(provider.usage('exports', customer)).toBe(7)
+  provider.advance({ days: 1 })
+  await report(5, { identifier: 'batch-1' })
+  expect(provider.usage('exports', customer)).toBe(12)
+})
+
+test('a report whose answer is lost counts once, by the key of the client that sends it again', async () => {
+  provider.meter({ eventName: 'exports' })
+  provider.faults.cut({ path: '/v1/billing/meter_events' })
+  await report(5, { identifier: 'batch-1' })
+  expect(provider.faults.counts.cut).toBe(1)
+  expect(provider.requests).toHaveLength(2)
+  expect(provider.usage('exports', customer)).toBe(5)
+})
+
+test('what cannot be counted is refused', async () => {
+  provider.meter({ eventName: 'exports' })
+  const now = provider.now().getTime() / 1000
+  await expect(report(1, { timestamp: now - 35 * 86_400 - 1 })).rejects.toMatchObject({ param: 'timestamp' })
+  await expect(report(1, { timestamp: now + 301 })).rejects.toMatchObject({ param: 'timestamp' })
+  await expect(report(1, { event_name: 'imports' })).rejects.toMatchObject({ param: 'event_name' })
+  await expect(report(Number.NaN)).rejects.toMatchObject({ param: 'payload[value]' })
+  const stranger = { stripe_customer_id: 'cus_none', value: '1' }
+  await expect(report(1, { payload: stranger })).rejects.toMatchObject({ code: 'resource_missing' })
+  expect(provider.usage('exports', customer)).toBe(0)
+  await report(1, { timestamp: now - 35 * 86_400 })
+  await report(1, { timestamp: now + 300 })
+  expect(provider.usage('exports', customer)).toBe(2)
+})
+
+test('summaries add up a span, whole or by the hour', async () => {
+  const { id } = provider.meter({ eventName: 'exports' })
+  provider.advance({ hours: 5 })
+  await report(1, { timestamp: seconds('2026-01-01T01:10:00Z') })
+  await report(2, { timestamp: seconds('2026-01-01T01:50:00Z') })
+  await report(4, { timestamp: seconds('2026-01-01T03:00:00Z') })
+  const span = { customer, start_time: seconds('2026-01-01T01:00:00Z'), end_time: seconds('2026-01-01T03:00:00Z') }
+  const values = async (more = {}) =>
+    (await stripe.billing.meters.listEventSummaries(id, { ...span, ...more })).data.map((one) => one.aggregated_value)
+  expect(await values()).toEqual([3])
+  expect(await values({ end_time: seconds('2026-01-01T04:00:00Z'), value_grouping_window: 'hour' })).toEqual([4, 3])
+  await expect(values({ start_time: span.start_time + 30 })).rejects.toMatchObject({ param: 'start_time' })
+})
+
+test('usage is billed with the period it was used in', async () => {
+  const meter = provider.meter({ eventName: 'exports' }).id
+  const product = provider.product({ name: 'Exports' }).id
+  const price = provider.price({ product, amount: 10, interval: 'month', meter }).id
+  const { id } = provider.subscribe(customer, price)
+  expect((await stripe.subscriptions.retrieve(id)).items.data[0]).not.toHaveProperty('quantity')
+  provider.advance({ days: 10 })
+  await report(7)
+  provider.advance({ days: 21, hours: 1 })
+  const { data } = await stripe.invoices.list({ subscription: id })
+  expect(data.map(({ status, amount_paid }) => [status, amount_paid])).toEqual([
+    ['paid', 70],
+    ['paid', 0],
+  ])
+})

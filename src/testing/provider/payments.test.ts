@@ -1,0 +1,107 @@
+/** What a subscription does when a payment fails: the first one, and any later one with its retries. */
+import Stripe from 'stripe'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { FAILED, type Life, PAID, startLife } from './life.fixture.ts'
+
+let life: Life
+beforeEach(async () => {
+  life = await startLife()
+})
+afterEach(() => life.provider.close())
+
+describe('the first payment', () => {
+  test('with a card that is declined leaves it incomplete, and paying makes it active', async () => {
+    const { provider, stripe, customer, basic, said, latest } = life
+    provider.setPaymentMethod(customer, 'declines')
+    said()
+    const made = await stripe.subscriptions.create({ customer, items: [{ price: basic }] })
+    expect(made.status).toBe('incomplete')
+    expect(said()).toEqual([
+      'customer.subscription.created incomplete',
+      'invoice.created',
+      'invoice.finalized',
+      ...FAILED,
+    ])
+    const error = await stripe.invoices.pay((await latest(made.id)).id).catch((thrown) => thrown)
+    expect(error).toBeInstanceOf(Stripe.errors.StripeCardError)
+    provider.setPaymentMethod(customer, 'good')
+    said()
+    expect(await stripe.invoices.pay((await latest(made.id)).id)).toMatchObject({ status: 'paid', attempt_count: 1 })
+    expect(said()).toEqual([...PAID.slice(1), 'customer.subscription.updated active'])
+    await expect(stripe.invoices.pay((await latest(made.id)).id)).rejects.toThrow('already paid')
+  })
+
+  test('never made lets it expire after 23 hours', async () => {
+    const { provider, stripe, customer, basic, said } = life
+    const made = await stripe.subscriptions.create({
+      customer,
+      items: [{ price: basic }],
+      payment_behavior: 'default_incomplete',
+    })
+    said()
+    provider.advance({ hours: 23 })
+    expect(said()).toEqual(['invoice.voided', 'customer.subscription.updated incomplete_expired'])
+    expect((await stripe.subscriptions.retrieve(made.id)).status).toBe('incomplete_expired')
+  })
+
+  test('without any card is refused, and so is a declined one if asked', async () => {
+    const { provider, stripe, customer, basic } = life
+    const without = provider.customer({ card: null }).id
+    await expect(stripe.subscriptions.create({ customer: without, items: [{ price: basic }] })).rejects.toMatchObject({
+      statusCode: 400,
+      code: 'resource_missing',
+    })
+    provider.setPaymentMethod(customer, 'declines')
+    const strict = stripe.subscriptions.create({
+      customer,
+      items: [{ price: basic }],
+      payment_behavior: 'error_if_incomplete',
+    })
+    await expect(strict).rejects.toMatchObject({ statusCode: 402, code: 'card_declined' })
+    expect((await stripe.subscriptions.list({ status: 'all' })).data).toEqual([])
+  })
+})
+
+describe('retries', () => {
+  test.each([
+    ['cancel', 'customer.subscription.deleted canceled'],
+    ['unpaid', 'customer.subscription.updated unpaid'],
+    ['past_due', undefined],
+  ] as const)('of three days, five and seven end in %s', (afterRetries, end) => {
+    const { provider, customer, basic, said } = life
+    provider.settings.afterRetries = afterRetries
+    provider.subscribe(customer, basic)
+    provider.setPaymentMethod(customer, 'declines')
+    provider.advance({ days: 28, hours: 1 })
+    said()
+    const days = [3, 2, 2, 10].map((days) => {
+      provider.advance({ days })
+      return said()
+    })
+    expect(days).toEqual([FAILED, FAILED, [...FAILED, ...(end ? [end] : [])], []])
+  })
+
+  test('come earlier where the test says so', async () => {
+    const { provider, stripe, customer, basic, latest } = life
+    const { id } = provider.subscribe(customer, basic)
+    provider.advance({ days: 28 })
+    const { id: invoice } = await latest(id)
+    const attempts = [1, 2, 3, 4].map(() => provider.failInvoice(invoice).attempt_count)
+    expect(attempts).toEqual([1, 2, 3, 4])
+    expect((await stripe.subscriptions.retrieve(id)).status).toBe('canceled')
+    expect(await latest(id)).toMatchObject({ status: 'open', next_payment_attempt: null, auto_advance: false })
+  })
+
+  test('end with what is unpaid: later invoices stay drafts until the latest one is paid', async () => {
+    const { provider, customer, basic, said, latest } = life
+    provider.settings.afterRetries = 'unpaid'
+    const { id } = provider.subscribe(customer, basic)
+    provider.setPaymentMethod(customer, 'declines')
+    provider.advance({ days: 60 })
+    const draft = await latest(id)
+    expect(draft).toMatchObject({ status: 'draft', auto_advance: false })
+    said()
+    provider.payInvoice(draft.id)
+    expect(said()).toEqual([...PAID, 'customer.subscription.updated active'])
+  })
+})

@@ -1,0 +1,115 @@
+/**
+ * A payment provider for tests: an HTTP server on loopback that speaks Stripe's API to the real client, with a clock that the test moves.
+ *
+ *   await using provider = await startProvider()
+ *   const stripe = new Stripe(provider.apiKey, provider.clientOptions)
+ *   const price = provider.price({ product: provider.product({ name: 'Pro' }).id, amount: 2900, interval: 'month' })
+ *   const subscription = provider.subscribe(provider.customer().id, price.id, { trialDays: 14 })
+ *   provider.advance({ days: 14, hours: 1 })   // the trial has ended, and its first invoice is final and paid
+ *
+ * Time stands still until it is moved; then everything that falls due happens at its own second. Every change is in `events`, in
+ * order. An endpoint or a parameter that the fake does not know is refused, never ignored.
+ */
+import Stripe from 'stripe'
+import { createAnswering, type ProviderRequest } from './answer.ts'
+import { moveTo } from './clock.ts'
+import { deliver, type SignedEvent, signed } from './delivery.ts'
+import { createFaults, type Faults } from './faults.ts'
+import { listen } from './http.ts'
+import { createLevers, type Levers } from './levers.ts'
+import { usage } from './meters.ts'
+import { createState, DAY_SECONDS, HOUR_SECONDS, type Settings } from './state.ts'
+
+export { duplicated, shuffled } from './delivery.ts'
+
+export interface ProviderOptions extends Partial<Settings> {
+  /** What its clock says first; the real time by default. */
+  readonly start?: Date
+}
+
+export interface Signing {
+  readonly secret: string
+  /** The time of the signature; the provider's own by default. */
+  readonly at?: Date
+}
+
+export interface Duration {
+  readonly days?: number
+  readonly hours?: number
+  readonly seconds?: number
+}
+
+export interface Provider extends Levers {
+  readonly apiKey: string
+  readonly url: string
+  /** For `new Stripe(apiKey, clientOptions)`. */
+  readonly clientOptions: { readonly host: string; readonly port: number; readonly protocol: 'http' }
+  /** Can be changed at any time. */
+  readonly settings: Settings
+  readonly faults: Faults
+  /** Everything that happened, oldest first. */
+  readonly events: readonly Stripe.Event[]
+  /** Everything that was asked, oldest first. */
+  readonly requests: readonly ProviderRequest[]
+  now(): Date
+  advance(by: Duration): void
+  /** From now on objects and events say so; the key stays as it is. */
+  setLivemode(isLive: boolean): void
+  /** What a meter has added up for a customer. */
+  usage(eventName: string, customerId: string): number
+  signed(event: Stripe.Event, signing: Signing): SignedEvent
+  /** Posts them, one after the other. @returns the status of each answer */
+  deliver(url: string, events: readonly Stripe.Event[], signing: Signing): Promise<number[]>
+  /** Nobody listens any more. */
+  down(): Promise<void>
+  up(): Promise<void>
+  close(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+const DEFAULTS: Settings = {
+  apiKey: 'sk_test_provider',
+  retryDays: [3, 5, 7],
+  afterRetries: 'cancel',
+  draftSeconds: HOUR_SECONDS,
+  repeatedMeterEvents: 'refuse',
+  identifierHours: 24,
+  searchDelaySeconds: 0,
+}
+
+export async function startProvider({ start = new Date(), ...settings }: ProviderOptions = {}): Promise<Provider> {
+  const state = createState({ ...DEFAULTS, ...settings }, start)
+  const faults = createFaults()
+  const requests: ProviderRequest[] = []
+  const answering = createAnswering(state, Stripe.API_VERSION)
+  const server = await listen({ answering, faults, requests, nextId: () => state.id('req') })
+  const signedAt = (event: Stripe.Event, { secret, at }: Signing) =>
+    signed(event, secret, at ? Math.floor(at.getTime() / 1000) : state.now)
+  return {
+    ...createLevers(state),
+    apiKey: state.settings.apiKey,
+    url: `http://127.0.0.1:${server.port}`,
+    clientOptions: { host: '127.0.0.1', port: server.port, protocol: 'http' },
+    settings: state.settings,
+    faults,
+    events: state.events,
+    requests,
+    now: () => new Date(state.now * 1000),
+    advance: ({ days = 0, hours = 0, seconds = 0 }) =>
+      moveTo(state, state.now + days * DAY_SECONDS + hours * HOUR_SECONDS + seconds),
+    setLivemode(isLive) {
+      state.livemode = isLive
+    },
+    usage: (eventName, customerId) => usage(state, eventName, customerId),
+    signed: signedAt,
+    deliver: (url, events, signing) =>
+      deliver(
+        url,
+        events.map((event) => signedAt(event, signing)),
+      ),
+    down: server.down,
+    up: server.up,
+    close: server.close,
+    [Symbol.asyncDispose]: server.close,
+  }
+}
