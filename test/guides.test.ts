@@ -26,6 +26,7 @@ const DOCS = join(ROOT, 'docs')
 /** What an earlier block has made, or the reader has. */
 const AROUND = `import type { Tenancy } from 'tenantry'
 import type { auditLogs } from 'tenantry/satellites/audit-logs'
+import type { billing } from 'tenantry/satellites/billing'
 import type { branding } from 'tenantry/satellites/branding'
 import type { featureFlags } from 'tenantry/satellites/feature-flags'
 import type { impersonation } from 'tenantry/satellites/impersonation'
@@ -37,6 +38,7 @@ declare global {
   const tenancy: Tenancy<
     [
       ReturnType<typeof auditLogs>,
+      ReturnType<typeof billing>,
       ReturnType<typeof branding>,
       ReturnType<typeof featureFlags>,
       ReturnType<typeof impersonation>,
@@ -78,6 +80,7 @@ test('their TypeScript is that of the package', async () => {
   expect(new Set(modules.map(({ name }) => name.replace(/-\d+$/, '')))).toEqual(
     new Set([
       'backups',
+      'billing',
       'embedding',
       'flags',
       'impersonation',

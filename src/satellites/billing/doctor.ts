@@ -12,26 +12,44 @@ export const diagnoses: readonly Diagnosis<Billing>[] = [
   { name: 'billing.usage', summary: 'Usage that is not reported', examine: examineUsage },
 ]
 
-const REMEDIES: Readonly<Record<string, string>> = {
-  'no-secret': 'Set billing.stripe.webhookSecret (STRIPE_WEBHOOK_SECRET) to the signing secret of the endpoint.',
-  'not-measured': 'See whether a process with the role all or worker runs, and what its log says of PingProvider.',
-  unreachable: 'See the key and the way out of this network, and the status page of the provider.',
-  slow: 'Nothing is lost; checkouts take longer. See the status page of the provider.',
-  silent:
-    'See at the provider what its deliveries to the endpoint are answered; tenantry billing:test-webhook tries it, and billing:backfill fetches what was lost.',
-  quiet: 'If nothing was to be expected, nothing has to be done; tenantry billing:test-webhook tries the endpoint.',
+/** By the code of the opinion. */
+const TOLD: Readonly<Record<string, Pick<Finding, 'code' | 'remedy'>>> = {
+  'no-secret': {
+    code: 'billing.no-secret',
+    remedy: 'Set billing.stripe.webhookSecret (STRIPE_WEBHOOK_SECRET) to the signing secret of the endpoint.',
+  },
+  'not-measured': {
+    code: 'billing.not-measured',
+    remedy: 'See whether a process with the role all or worker runs, and what its log says of PingProvider.',
+  },
+  unreachable: {
+    code: 'billing.unreachable',
+    remedy: 'See the key and the way out of this network, and the status page of the provider.',
+  },
+  slow: {
+    code: 'billing.slow',
+    remedy: 'Nothing is lost; checkouts take longer. See the status page of the provider.',
+  },
+  silent: {
+    code: 'billing.silent',
+    remedy:
+      'See at the provider what its deliveries to the endpoint are answered; tenantry billing:test-webhook tries it, and billing:backfill fetches what was lost.',
+  },
+  quiet: {
+    code: 'billing.quiet',
+    remedy: 'If nothing was to be expected, nothing has to be done; tenantry billing:test-webhook tries the endpoint.',
+  },
 }
 
 async function* examineHealth({ health }: Billing): AsyncIterable<Finding> {
   for (const opinion of await health.opinions()) if (opinion.status !== 'good') yield findingOf(opinion)
 }
 
-const findingOf = ({ status, code, message }: Exclude<Opinion, { status: 'good' }>): Finding => ({
-  severity: status === 'fail' ? 'error' : 'warn',
-  code: `billing.${code}`,
-  message,
-  remedy: REMEDIES[code] ?? '',
-})
+function findingOf({ status, code, message }: Exclude<Opinion, { status: 'good' }>): Finding {
+  const told = TOLD[code]
+  if (!told) throw new Error(`nothing is told of "${code}"`)
+  return { severity: status === 'fail' ? 'error' : 'warn', message, ...told }
+}
 
 async function* examineEvents({ part }: Billing): AsyncIterable<Finding> {
   const { rows } = await part.kernel.database.sql(

@@ -52,6 +52,21 @@ const knowAll = (...keys: string[]) =>
     for (const tenancy of both()) expect((await explainAll(tenancy)).map(({ key }) => key)).toEqual(keys)
   })
 
+/** Notifications come in the order of their commits: none of what was done until now is on its way any more. */
+async function everythingHeard(): Promise<void> {
+  for (const { kernel } of both()) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const ear = await kernel.database.listen(
+      'everything_heard',
+      () => resolve(),
+      () => undefined,
+    )
+    await here.kernel.database.notify('everything_heard', '')
+    await promise
+    await ear.close()
+  }
+}
+
 beforeEach(async () => {
   id = `tenant-${randomUUID()}`
   await here.tenants.create({ id, name: 'Acme' })
@@ -230,7 +245,9 @@ describe('while the database is away', () => {
 
 describe('while it cannot be read, although changes are heard', () => {
   test('what is known is stale once its time is over, or refused, until it can be read', async () => {
+    await everythingHeard()
     await knowAll('half', 'on')
+    for (const tenancy of both()) expect((await explain(tenancy, 'on')).reason).toBe('STATIC')
     await here.kernel.database.session(async (locking) => {
       await locking.query('begin; lock table multitenancy.feature_flags in access exclusive mode')
       expect((await explain(open, 'on')).reason).toBe('STATIC')
