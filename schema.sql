@@ -483,16 +483,20 @@ create table billing_usage (
   quantity bigint not null,
   used_at timestamptz(3) not null,
   sent_at timestamptz(3),
-  error_code text
+  error_code text,
+  attempts int not null default 0,
+  next_attempt_at timestamptz(3)
 );
-create index billing_usage_open on billing_usage (used_at) where sent_at is null;
-create index billing_usage_tenant on billing_usage (tenant_id);
+create index billing_usage_open on billing_usage (next_attempt_at) where sent_at is null;
+create index billing_usage_sent on billing_usage (sent_at) where sent_at is not null;
+create index billing_usage_tenant on billing_usage (tenant_id, sent_at);
 create table billing_marks (
   tenant_id text not null references tenants,
   quota text collate "C" not null,
   day date not null,
+  store text collate "C" not null,
   counted bigint not null,
-  primary key (tenant_id, quota, day)
+  primary key (tenant_id, quota, day, store)
 );
 
 create table billing_health (

@@ -10,6 +10,7 @@ import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
 import { adminApi } from './cases/admin-api.ts'
 import { auditInsert } from './cases/audit-insert.ts'
 import { backups } from './cases/backups.ts'
+import { billingReceiver } from './cases/billing-receiver.ts'
 import { churn } from './cases/churn.ts'
 import { coldTenants } from './cases/cold-tenants.ts'
 import { flags } from './cases/flags.ts'
@@ -45,6 +46,7 @@ const cases: readonly Case[] = [
   quotaStores,
   webhookSending,
   webhookLatency,
+  billingReceiver,
   auditInsert,
   backups,
   paging,

@@ -43,7 +43,7 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
   '@aws-sdk/client-s3': /^drivers\/archives\/s3(-upload)?\.ts$/,
   'pg-boss': /^drivers\/jobs\/pg-boss\.ts$/,
   ioredis: /^(drivers\/store\/redis-(connection|subscriber)|testing\/redis-cluster)\.ts$/,
-  stripe: /^(satellites\/billing\/stripe|testing\/provider\/.*)\.ts$/,
+  stripe: /^(satellites\/billing\/stripe(-\w+)?|testing\/provider\/.*)\.ts$/,
   undici: /^kernel\/egress(-\w+)?\.ts$/,
   'openid-client': /^satellites\/sso\/.*\.ts$/,
   'ipaddr.js': /^kernel\/addresses\.ts$/,

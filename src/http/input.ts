@@ -59,14 +59,21 @@ export async function readBody(request: Request): Promise<string> {
 
 /** The whole body as it was sent; at most 1 MiB is ever held. */
 export async function readBytes(request: Request): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = []
   try {
+    if (isKnownToFit(request)) return new Uint8Array(await request.arrayBuffer())
+    const chunks: Uint8Array[] = []
     if (request.body) for await (const chunk of bodyOf(request)) chunks.push(chunk)
+    return Buffer.concat(chunks)
   } catch (error) {
     if (error instanceof TenancyError) throw error
     throw InvalidRequest('The body broke off.', { cause: error })
   }
-  return chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks)
+}
+
+/** A server passes on no more than it says: then it is read at once, which costs a lazy Request much less. */
+function isKnownToFit({ headers }: Request): boolean {
+  const length = headers.get('content-length')
+  return length !== null && Number(length) <= MAX_BODY_BYTES && !headers.has('content-encoding')
 }
 
 async function* bodyOf({ headers, body }: Request): AsyncIterable<Uint8Array> {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { kindOfAddress } from './addresses.ts'
+import { isAddressAmong, isAddressRange, kindOfAddress } from './addresses.ts'
 
 const kind = (address: string) => kindOfAddress(address).kind
 
@@ -90,6 +90,99 @@ describe('no address', () => {
     'is %j: forbidden',
     (text) => expect(kindOfAddress(text)).toEqual({ kind: 'forbidden', is: 'no address' }),
   )
+})
+
+describe('a range of addresses', () => {
+  test.each([
+    '203.0.113.7',
+    '203.0.113.0/24',
+    '0.0.0.0/0',
+    '203.0.113.7/32',
+    '2001:db8::1',
+    '2001:db8::/32',
+    '::/0',
+    '::1/128',
+    '::ffff:203.0.113.7',
+    '::ffff:203.0.113.0/120',
+  ])('is %s', (text) => expect(isAddressRange(text)).toBe(true))
+
+  test.each([
+    '',
+    '/8',
+    'example.com',
+    'example.com/8',
+    '203.0.113.0/33',
+    '2001:db8::/129',
+    '203.0.113.0/',
+    '203.0.113.0/-1',
+    '203.0.113.0/1e1',
+    '203.0.113.0/255.255.255.0',
+    '203.0.113.0/24/24',
+    ' 203.0.113.0/24',
+    '203.0.113.0/24 ',
+    '203.0.113.0/24\n',
+    'fe80::%eth0/10',
+    'fe80::1%eth0',
+    '[::1]',
+    // What libraries take for something else than is meant.
+    '10/8',
+    '10.1/16',
+    '010.0.0.0/8',
+    '0x0a.0.0.0/8',
+    '167772160/8',
+  ])('is not %j, and nothing is in it', (text) => {
+    expect(isAddressRange(text)).toBe(false)
+    expect(isAddressAmong('10.0.0.1', [text])).toBe(false)
+  })
+
+  test.each([
+    ['203.0.113.0/24', '203.0.113.0', '203.0.113.255'],
+    ['203.0.113.77/24', '203.0.113.0', '203.0.113.255'],
+    ['203.0.113.7/32', '203.0.113.7', '203.0.113.7'],
+    ['203.0.113.7', '203.0.113.7', '203.0.113.7'],
+    ['203.0.112.0/23', '203.0.112.0', '203.0.113.255'],
+    ['::ffff:203.0.113.0/120', '203.0.113.0', '203.0.113.255'],
+    ['::ffff:203.0.113.7', '203.0.113.7', '203.0.113.7'],
+  ])('%s goes from %s to %s, mapped into IPv6 or not', (range, first, last) => {
+    for (const carry of [(text: string) => text, (text: string) => `::ffff:${text}`]) {
+      expect(isAddressAmong(carry(first), [range])).toBe(true)
+      expect(isAddressAmong(carry(last), [range])).toBe(true)
+      expect(isAddressAmong(carry(address(number(first) - 1)), [range])).toBe(false)
+      expect(isAddressAmong(carry(address(number(last) + 1)), [range])).toBe(false)
+    }
+  })
+
+  test.each([
+    ['2001:db8::/32', '2001:db8::', '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff', '2001:db7:ffff::', '2001:db9::'],
+    ['2001:db8::1', '2001:db8::1', '2001:0db8:0:0::1', '2001:db8::', '2001:db8::2'],
+    ['fe80::/10', 'fe80::1', 'fe80::1%eth0', 'fec0::', 'fe00::'],
+  ])('%s has %s and %s, and neither %s nor %s', (range, first, last, before, after) => {
+    const isIn = (text: string) => isAddressAmong(text, [range])
+    expect([first, last, before, after].map(isIn)).toEqual([true, true, false, false])
+  })
+
+  test('of one kind has nothing of the other', () => {
+    expect(isAddressAmong('203.0.113.7', ['::/0'])).toBe(false)
+    expect(isAddressAmong('2001:db8::1', ['0.0.0.0/0'])).toBe(false)
+    expect(isAddressAmong('::cb00:7107', ['203.0.113.7'])).toBe(false)
+  })
+
+  test('among several is enough; among none is nobody', () => {
+    const ranges = ['203.0.113.0/24', '2001:db8::/32', '198.51.100.7']
+    const isIn = (text: string) => isAddressAmong(text, ranges)
+    expect(['198.51.100.7', '2001:db8::9', '203.0.113.9'].every(isIn)).toBe(true)
+    expect(['198.51.100.8', '', 'unknown', '203.0.113.9:443', '203.0.113', 'localhost'].some(isIn)).toBe(false)
+    expect(isAddressAmong('203.0.113.9', [])).toBe(false)
+  })
+
+  test('of any length has exactly the addresses that begin as it does', () => {
+    fc.assert(
+      fc.property(fc.ipV4(), fc.ipV4(), fc.integer({ min: 0, max: 32 }), (text, other, bits) => {
+        const begins = (of: string) => (bits === 0 ? 0 : number(of) >>> (32 - bits))
+        expect(isAddressAmong(other, [`${text}/${bits}`])).toBe(begins(text) === begins(other))
+      }),
+    )
+  })
 })
 
 const number = (text: string) => text.split('.').reduce((sum, part) => sum * 256 + Number(part), 0)

@@ -63,16 +63,28 @@ const isRouted = (address: ipaddr.IPv4 | ipaddr.IPv6) =>
   address.kind() === 'ipv4' || (address as ipaddr.IPv6).match(GLOBAL_UNICAST, 3)
 
 /** Whether it is an address, or a range of them: `10.0.0.0/8`, `2001:db8::/32`. */
-export const isAddressRange = (text: string): boolean => isIP(text) !== 0 || ipaddr.isValidCIDR(text)
+export const isAddressRange = (text: string): boolean => rangeOf(text) !== undefined
 
 /** Whether an address is one of these, or in one of these ranges; an IPv4 address in a mapped IPv6 one is that IPv4 address. */
 export function isAddressAmong(text: string, ranges: readonly string[]): boolean {
   if (isIP(text) === 0) return false
   const address = ipaddr.process(text)
   return ranges.some((range) => {
-    const [from, bits] = ipaddr.parseCIDR(range.includes('/') ? range : `${range}/${isIP(range) === 4 ? 32 : 128}`)
-    return from.kind() === address.kind() && address.match(from as never, bits)
+    const { from, bits } = rangeOf(range) ?? {}
+    return from?.kind() === address.kind() && address.match(from as never, bits as number)
   })
+}
+
+/** Written in full: the library takes `10/8` for 0.0.0.10/8, and `010.0.0.0/8` for 8.0.0.0/8. */
+function rangeOf(text: string): { from: ipaddr.IPv4 | ipaddr.IPv6; bits: number } | undefined {
+  const [, address = '', length] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const version = isIP(address)
+  const most = version === 4 ? 32 : 128
+  const bits = length === undefined ? most : Number(length)
+  if (version === 0 || bits > most) return undefined
+  const from = ipaddr.parse(address)
+  const isMapped = from.kind() === 'ipv6' && (from as ipaddr.IPv6).isIPv4MappedAddress() && bits >= MAPPED_BITS
+  return isMapped ? { from: ipaddr.process(address), bits: bits - MAPPED_BITS } : { from, bits }
 }
 
 /**
@@ -91,6 +103,7 @@ function carried(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 
   return address
 }
 
+const MAPPED_BITS = 96
 const MAPPED = [0, 0, 0, 0, 0, 0xffff].join(':')
 const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0].join(':')
 /** `::` and `::1` begin in the same way, and are themselves. */

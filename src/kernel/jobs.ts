@@ -50,6 +50,11 @@ export interface SendOptions {
   readonly afterSeconds?: number
 }
 
+/** One of many jobs that are sent together. */
+export interface Sending<Data> extends SendOptions {
+  readonly data: Data
+}
+
 /** Jobs by queue and state, in the words of section 5 of the contract. */
 export interface QueueCounts {
   readonly queue: string
@@ -82,6 +87,8 @@ export interface QueueState {
 
 export interface Jobs {
   send<Type extends JobType>(type: Type, data: z.input<Type['data']>, options?: SendOptions): Promise<void>
+  /** The same as `send` for each, in one statement. */
+  sendAll<Type extends JobType>(type: Type, jobs: readonly Sending<z.input<Type['data']>>[]): Promise<void>
   /** Whether a job of this type and key is waiting or active. */
   isPending(type: JobType, key: string): Promise<boolean>
   /** Removes waiting jobs of a type and key; one that is being worked on goes on. */

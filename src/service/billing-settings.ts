@@ -1,5 +1,13 @@
 /** What may be configured of billing. The key and the secret may come from the environment instead, which is the better place. */
 import { z } from 'zod'
+import { isAddressRange } from '../kernel/addresses.ts'
+import { COUNTER_NAME } from '../kernel/counters.ts'
+
+const NOT_A_KEY = 'not a secret or restricted key like sk_test_…'
+const ApiKey = z.string().regex(/^(sk|rk)_(test|live)_\w+$/, NOT_A_KEY)
+const AddressRange = z.string().refine(isAddressRange, 'not an address or a range like 10.0.0.0/8')
+const Path = z.string().regex(/^(\/[A-Za-z0-9._~-]+)+$/, 'not a path like /webhooks/stripe')
+const Id = z.string().regex(/^[A-Za-z0-9_]{1,255}$/, 'not an id of the provider')
 
 const Usage = z.strictObject({
   meter: z.string().min(1).max(100).describe("The `event_name` of the provider's meter"),
@@ -10,7 +18,7 @@ export const BillingSettings = z
   .strictObject({
     stripe: z
       .strictObject({
-        apiKey: z.string().optional().describe('Secret or restricted key; better in `STRIPE_API_KEY`'),
+        apiKey: ApiKey.optional().describe('Secret or restricted key; better in `STRIPE_API_KEY`'),
         webhookSecret: z
           .union([z.string(), z.array(z.string()).min(1)])
           .optional()
@@ -24,15 +32,15 @@ export const BillingSettings = z
       })
       .prefault({})
       .describe('The account at the provider'),
-    products: z.record(z.string(), z.string()).describe('Plans by id of a product or a price'),
+    products: z.record(Id, z.string()).describe('Plans by id of a product or a price'),
     defaultPlan: z
       .string()
       .optional()
       .describe('Of whoever has no subscription that counts; default `plans.defaultPlan`'),
     webhook: z
       .strictObject({
-        path: z.string().default('/webhooks/stripe').describe('Where the provider sends its events to'),
-        allowedIps: z.array(z.string()).optional().describe('Addresses and ranges it may send from; default any'),
+        path: Path.default('/webhooks/stripe').describe('Where the provider sends its events to'),
+        allowedIps: z.array(AddressRange).optional().describe('Addresses and ranges it may send from; default any'),
         trustProxy: z
           .int()
           .min(0)
@@ -54,7 +62,10 @@ export const BillingSettings = z
       })
       .prefault({})
       .describe('What follows when a payment fails'),
-    usage: z.record(z.string(), Usage).default({}).describe('Quotas whose usage is reported, each to a meter'),
+    usage: z
+      .record(z.string().regex(COUNTER_NAME), Usage)
+      .default({})
+      .describe('Quotas whose usage is reported, each to a meter'),
     onTenantDelete: z
       .enum(['cancel', 'detach', 'preserve'])
       .default('cancel')
@@ -63,3 +74,38 @@ export const BillingSettings = z
       ),
   })
   .describe('Billing at Stripe; absent: off')
+
+type Billing = z.output<typeof BillingSettings>
+
+interface FromEnvironment {
+  readonly STRIPE_API_KEY?: string | undefined
+  readonly STRIPE_WEBHOOK_SECRET?: string | undefined
+}
+
+/** What the environment says goes before the file. */
+export function billingOf(billing: Billing, { STRIPE_API_KEY, STRIPE_WEBHOOK_SECRET }: FromEnvironment): Billing {
+  const { stripe } = billing
+  const secrets = STRIPE_WEBHOOK_SECRET?.split(',').flatMap((secret) => secret.trim() || [])
+  const webhookSecret = secrets?.length ? secrets : stripe.webhookSecret
+  return { ...billing, stripe: { ...stripe, apiKey: STRIPE_API_KEY ?? stripe.apiKey, webhookSecret } }
+}
+
+/** What no key can know alone. @param plans the names of those that there are, where that is known */
+export function billingFaults(billing: Billing, env: FromEnvironment, plans: readonly string[] | undefined): string[] {
+  const { stripe, products, defaultPlan } = billingOf(billing, env)
+  const { apiKey, webhookSecret } = stripe
+  const isKey = apiKey === undefined || ApiKey.safeParse(apiKey).success
+  const named = [
+    ...Object.entries(products).map(([id, plan]) => ({ path: `billing.products.${id}`, plan })),
+    ...(defaultPlan === undefined ? [] : [{ path: 'billing.defaultPlan', plan: defaultPlan }]),
+  ]
+  const wrong = plans ? named.filter(({ plan }) => !plans.includes(plan)) : []
+  return [
+    ...(apiKey === undefined ? ['STRIPE_API_KEY or billing.stripe.apiKey: billing needs one'] : []),
+    ...(isKey ? [] : [`STRIPE_API_KEY: ${NOT_A_KEY}`]),
+    ...(webhookSecret === undefined
+      ? ['STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret: billing needs one']
+      : []),
+    ...wrong.map(({ path, plan }) => `${path}: there is no plan "${plan}", only ${plans?.join(', ')}`),
+  ]
+}

@@ -12,6 +12,7 @@ import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { refusedInProduction } from '../kernel/egress-production.ts'
 import type { Satellite } from '../satellite.ts'
+import { billingFaults, billingOf } from './billing-settings.ts'
 import { placementFaults } from './isolation-settings.ts'
 import { CHECKS, Environment, File } from './settings.ts'
 
@@ -77,9 +78,7 @@ export async function loadConfig({
     ...(fault === undefined ? [] : [`${where}${fault}`]),
     ...(fault !== undefined || parsed.success ? [] : faultsOf(parsed.error, where)),
     ...faultsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
-    ...(valid.billing && !(env.STRIPE_API_KEY ?? valid.billing.stripe.apiKey)
-      ? ['STRIPE_API_KEY or billing.stripe.apiKey: billing needs one']
-      : []),
+    ...(valid.billing && valid.satellites?.billing !== false ? billingFaults(valid.billing, env, plansOf(valid)) : []),
     ...(env.NODE_ENV === 'production' ? missingInProduction(env, fault === undefined ? content : undefined) : []),
     ...(env.NODE_ENV === 'production' ? refusedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
@@ -111,17 +110,6 @@ export async function loadConfig({
   }
 }
 
-/** What the environment says goes before the file. */
-function billingOf(
-  billing: NonNullable<FileConfig['billing']>,
-  { STRIPE_API_KEY, STRIPE_WEBHOOK_SECRET }: z.output<typeof Environment>,
-): NonNullable<FileConfig['billing']> {
-  const { stripe } = billing
-  const apiKey = STRIPE_API_KEY ?? stripe.apiKey
-  const webhookSecret = STRIPE_WEBHOOK_SECRET?.split(',').map((secret) => secret.trim()) ?? stripe.webhookSecret
-  return { ...billing, stripe: { ...stripe, apiKey, webhookSecret } }
-}
-
 function fileOf(directory: string, given: string | undefined): string | undefined {
   if (given === undefined) return FILES.map((name) => resolve(directory, name)).find(existsSync)
   return resolve(directory, given)
@@ -142,13 +130,17 @@ const faultsOf = (error: z.ZodError, where: string): string[] =>
 
 /** A fault in one key must not hide those of the others. */
 function validKeys(content: unknown): Partial<FileConfig> {
-  const keys = Object.entries(typeof content === 'object' ? { ...content } : {}).flatMap(([key, value]) => {
+  const given = { plans: undefined, ...(typeof content === 'object' ? content : {}) }
+  const keys = Object.entries(given).flatMap(([key, value]) => {
     const schema = Object.hasOwn(File.shape, key) ? File.shape[key as keyof typeof File.shape] : undefined
     const parsed = schema?.safeParse(value)
     return parsed?.success ? [[key, parsed.data]] : []
   })
   return Object.fromEntries(keys)
 }
+
+/** Undefined when nobody knows which there are. */
+const plansOf = ({ plans }: Partial<FileConfig>): string[] | undefined => plans && Object.keys(plans.definitions)
 
 const migrationsOf = ({ migrations }: Partial<FileConfig>, directory: string): FileConfig['migrations'] =>
   typeof migrations === 'string' ? resolve(directory, migrations) : migrations
@@ -157,7 +149,7 @@ const tokenOf = (token: string | undefined): AdminToken[] => (token ? [{ name: '
 
 /** What no key can know alone. */
 function faultsBetween(
-  { adminTokens = [], placements = {}, health, satellites: switches = {} }: Partial<FileConfig>,
+  { adminTokens = [], placements = {}, health, billing, satellites: switches = {} }: Partial<FileConfig>,
   givenToken: string | undefined,
   migrations: FileConfig['migrations'],
   satellites: readonly KnownSatellite[] | undefined,
@@ -172,7 +164,8 @@ function faultsBetween(
   for (const name of Object.keys(switches)) {
     if (!names.includes(name)) faults.push(`satellites: there is no satellite "${name}", only ${names.join(', ')}`)
   }
-  const on = satellites.filter(({ name }) => switches[name] !== false)
+  const isOn = (name: string) => switches[name] !== false && (name !== 'billing' || billing !== undefined)
+  const on = satellites.filter(({ name }) => isOn(name))
   const checks = [...CHECKS, ...on.flatMap((satellite) => Object.keys(satellite.checks ?? {}))]
   for (const name of health?.critical ?? []) {
     if (!checks.includes(name)) faults.push(`health.critical: there is no check "${name}", only ${checks.join(', ')}`)

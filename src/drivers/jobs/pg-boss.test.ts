@@ -67,6 +67,77 @@ describe('what is sent', () => {
   })
 })
 
+describe('what is sent together', () => {
+  test('is what would have been sent one by one', async () => {
+    const Alike = type('Alike')
+    const runner = await start([Alike])
+    const sent = [
+      { data: { n: 1 } },
+      { data: { n: 2 }, key: 'a' },
+      { data: { n: 3 }, key: 'b', tenantId: 'acme' },
+      { data: { n: 4 }, afterSeconds: 3_600 },
+      { data: { n: 5 }, afterSeconds: 0 },
+    ]
+    const jobs = async () => {
+      const found = await rows(`select * from multitenancy_jobs.job where name = 'tenantry.Alike' order by data->>'n'`)
+      await runners.database.sql('delete from multitenancy_jobs.job')
+      return found.map(({ id: _, created_on, start_after, keep_until, singleton_key, ...job }) => ({
+        ...job,
+        key: singleton_key.length > 1 ? 'any' : singleton_key,
+        waits: start_after - created_on,
+        kept: keep_until - created_on,
+      }))
+    }
+    for (const { data, ...options } of sent) await runner.send(Alike, data, options)
+    const oneByOne = await jobs()
+    await runner.sendAll(Alike, sent)
+    expect(await jobs()).toEqual(oneByOne)
+    expect(oneByOne).toHaveLength(5)
+  })
+
+  test('wakes who works on it, once it is committed', async () => {
+    const Together = type('Together')
+    const done = new Set<number>()
+    const runner = await start([Together], { Together: async ({ n }) => done.add(n) })
+    await runners.database.transaction(async () => {
+      await runner.sendAll(
+        Together,
+        Array.from({ length: 100 }, (_, n) => ({ data: { n } })),
+      )
+      expect(done.size).toBe(0)
+    })
+    // One worker polls, once a second: in this time polls find 15 of them.
+    await eventually(() => expect(done.size).toBe(100), 15_000)
+  })
+
+  test('waits once for each key, whether that waited before or comes twice', async () => {
+    const Keys = type('Keys')
+    const runner = await start([Keys])
+    await runner.send(Keys, { n: 1 }, { key: 'a' })
+    await runner.sendAll(Keys, [
+      { data: { n: 2 }, key: 'a' },
+      { data: { n: 3 }, key: 'b' },
+      { data: { n: 4 }, key: 'b' },
+      { data: { n: 5 }, key: 'c' },
+    ])
+    const found = await rows(`select data->'n' as n from multitenancy_jobs.job where name = 'tenantry.Keys' order by 1`)
+    expect(found.map(({ n }) => n)).toEqual([1, 3, 5])
+  })
+
+  test('is nothing when there is none of it, when the transaction fails, or when one is not what it should be', async () => {
+    const Nothing = type('Nothing')
+    const runner = await start([Nothing])
+    await runner.sendAll(Nothing, [])
+    const failing = runners.database.transaction(async () => {
+      await runner.sendAll(Nothing, [{ data: { n: 1 } }])
+      throw new Error('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    await expect(runner.sendAll(Nothing, [{ data: { n: 1 } }, { data: { n: 'one' as never } }])).rejects.toThrow()
+    expect(await countsOf(Nothing)).toEqual([])
+  })
+})
+
 describe('a handler', () => {
   test('runs as Tenantry itself, under the job’s id, in no transaction of the sender', async () => {
     const Told = type('Told')

@@ -21,6 +21,7 @@ import type {
   QueueCounts,
   QueueState,
   RegisteredJobs,
+  Sending,
   SendOptions,
 } from '../../kernel/jobs.ts'
 import type { Logger } from '../../kernel/logger.ts'
@@ -90,12 +91,19 @@ export class PgBossJobs implements JobRunner {
     await this.#boss.stop({ graceful: true, timeout: timeoutMs, close: false })
   }
 
-  async send(type: JobType, data: unknown, { tenantId, key, afterSeconds }: SendOptions = {}): Promise<void> {
-    await this.#boss.send(queueName(type), type.data.parse(data) as object, {
+  send(type: JobType, data: unknown, options: SendOptions = {}): Promise<void> {
+    return this.sendAll(type, [{ data, ...options }])
+  }
+
+  async sendAll(type: JobType, jobs: readonly Sending<unknown>[]): Promise<void> {
+    if (jobs.length === 0) return
+    const rows = jobs.map(({ data, tenantId, key, afterSeconds }) => ({
+      data: type.data.parse(data) as object,
       singletonKey: key ?? randomUUID(),
       ...(tenantId === undefined ? {} : { group: { id: tenantId } }),
-      ...(afterSeconds === undefined ? {} : { startAfter: afterSeconds }),
-    })
+      ...(afterSeconds === undefined ? {} : { startAfter: Math.max(0, afterSeconds) }),
+    }))
+    await this.#boss.insert(queueName(type), rows)
   }
 
   async isPending(type: JobType, key: string): Promise<boolean> {

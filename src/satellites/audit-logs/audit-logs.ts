@@ -14,17 +14,26 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { DEFAULT_LIMIT, type PageOf } from '../../kernel/page.ts'
 import { TenantNotFound } from '../../tenants/errors.ts'
 import { tenantStatus } from '../../tenants/existing.ts'
+import { isAhead } from './bound.ts'
 import { waitingMac } from './chain.ts'
+import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'
 import { type AuditEntry, toEntry } from './entry.ts'
 import { FORMATS } from './export-format.ts'
 import { Keeper } from './keeper.ts'
 import { Months } from './months.ts'
 import { Sealer } from './sealer.ts'
-import { type AuditEntryRow, type AuditTables, NOBODY, type SealedEntryRow } from './tables.ts'
+import type { AuditEntryRow, AuditTables, SealedEntryRow } from './tables.ts'
 import { type Verification, Verifier, type VerifyWish } from './verification.ts'
 
 /** Entries of an export that are in memory at a time. */
 export const ENTRIES_AT_ONCE = 200
+
+/** Always the same, as it is part of every change. */
+const INSERT = {
+  name: 'append-audit-entry',
+  text: `insert into multitenancy.audit_entries (${COLUMNS.join(', ')}, mac)
+    values (${[...COLUMNS, 'mac'].map((_, index) => `$${index + 1}`).join(', ')})`,
+}
 
 export interface AuditFilter {
   /** Inclusive. */
@@ -68,37 +77,11 @@ export class AuditLogs {
     this.#verifier = new Verifier(kernel, this.#keeper)
   }
 
-  /** Adds the entry of a change. By hand, because it is part of every change: its SQL is always the same. */
+  /** Adds the entry of a change. */
   async append(change: EventOf<typeof ChangeRecorded>): Promise<void> {
-    const entry = entryOf(change, currentContext())
-    const mac = waitingMac(await this.#keeper.key(), entry)
-    await this.#kernel.database.sql(
-      {
-        name: 'append-audit-entry',
-        text: `with entry as (
-         insert into multitenancy.audit_entries (id, tenant_id, action, actor_type, actor_id, actor_name, target,
-           before, after, request_id, ip, outcome, created_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-         returning created_at, id, coalesce(tenant_id, '${NOBODY}'))
-       insert into multitenancy.audit_unsealed (created_at, entry_id, tenant_id, mac) select *, $14 from entry`,
-      },
-      [
-        entry.id,
-        entry.tenantId,
-        entry.action,
-        entry.actorType,
-        entry.actorId,
-        entry.actorName,
-        entry.target,
-        entry.before,
-        entry.after,
-        entry.requestId,
-        entry.ip,
-        entry.outcome,
-        entry.createdAt,
-        mac,
-      ],
-    )
+    const values = valuesOf(entryOf(change, currentContext()))
+    const mac = waitingMac(await this.#keeper.key(), values)
+    await this.#kernel.database.sql(INSERT, [...values, mac])
   }
 
   /** A page of a tenant's entries, a purged tenant's too. `E_TENANT_NOT_FOUND` when there never was such a tenant. */
@@ -145,7 +128,9 @@ export class AuditLogs {
   async sealing(minutes: number) {
     const { database } = this.#kernel
     const { rows } = await database.sql(
-      `select count(*)::int as waiting, min(created_at) as since from multitenancy.audit_unsealed where created_at < $1`,
+      `select count(*)::int as waiting, min(created_at) as since from multitenancy.audit_entries e
+       where created_at < $1 and ${isAhead('e')}
+         and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)`,
       [new Date(this.#kernel.clock.now().getTime() - minutes * 60_000)],
     )
     const { waiting, since } = rows[0] as { waiting: number; since: Date | null }
@@ -171,7 +156,7 @@ export class AuditLogs {
     let query = this.#kernel.database
       .query<AuditTables>()
       .selectFrom('auditEntries')
-      .selectAll()
+      .select(MEMBERS)
       .select(({ selectFrom }) =>
         selectFrom('auditSeals').select('hash').whereRef('entryId', '=', 'auditEntries.id').as('hash'),
       )

@@ -16,7 +16,7 @@ export const diagnoses: readonly Diagnosis<AuditLogs>[] = [
     fix: async ({ months }) =>
       (await months.keep({ tries: TRIES })).isComplete
         ? 'the months to come have their place'
-        : 'somebody has locked the audit log: ask again',
+        : 'somebody has locked the audit log, or detached a month of it: ask again, and see the log of the process',
   },
 ]
 

@@ -2,13 +2,15 @@
  * The key of all seals. It is made once, and kept under the application key: an application key that changes leaves the seals as they are.
  * It has a connection of its own: the first change of a process asks for it, in the middle of a transaction.
  *
- * What was recorded before there were seals waits for one without an HMAC. It is taken as it is found, until all of it is sealed;
- * that this is over is kept with the key, so that nobody can begin it anew.
+ * What was recorded before there were seals has no HMAC. It is taken as it is found, until all of it is sealed; that this is over is
+ * kept with the key, so that nobody can begin it anew.
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import type { Database } from '../../kernel/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { sealsMac } from './chain.ts'
+import { type MacKey, macKey } from './mac.ts'
 
 const KEY_BYTES = 32
 /** What the key is bound to where it is kept. */
@@ -19,7 +21,7 @@ const Kept = z.strictObject({ key: z.base64(), isAdopted: z.boolean() })
 export class Keeper {
   readonly #kernel: Kernel
   readonly #own: Database
-  #key: Promise<Buffer> | undefined
+  #key: Promise<MacKey> | undefined
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel
@@ -27,7 +29,7 @@ export class Keeper {
   }
 
   /** Makes it if there is none. Throws when its application key is not configured, or when somebody has altered it. */
-  key(): Promise<Buffer> {
+  key(): Promise<MacKey> {
     this.#key ??= this.#made().catch((error) => {
       this.#key = undefined
       throw error
@@ -35,15 +37,21 @@ export class Keeper {
     return this.#key
   }
 
-  /** Whether what waits without an HMAC was never recorded by us. */
+  /** Whether what has no HMAC was never recorded by us. */
   async isAdopted(): Promise<boolean> {
     return (await this.#read()).isAdopted
   }
 
-  /** From now on nothing is sealed without. */
+  /** From now on nothing is sealed without. Where somebody seals the secret under another application key meanwhile, that is read anew. */
   async adopted(): Promise<void> {
-    const kept = await this.#read()
-    await this.#own.sql('update multitenancy.audit_state set secret = $1', [this.#sealed({ ...kept, isAdopted: true })])
+    for (let isKept = false; !isKept; ) {
+      const { secret, ...kept } = await this.#read()
+      const { rows } = await this.#own.sql(
+        'update multitenancy.audit_state set secret = $1 where secret = $2 returning true',
+        [this.#sealed({ ...kept, isAdopted: true }), secret],
+      )
+      isKept = rows.length > 0
+    }
   }
 
   /** What the doctor asks of it. */
@@ -59,18 +67,19 @@ export class Keeper {
     }
   }
 
-  async #made(): Promise<Buffer> {
+  async #made(): Promise<MacKey> {
     const key = randomBytes(KEY_BYTES).toString('base64')
-    await this.#own.sql('insert into multitenancy.audit_state (secret) values ($1) on conflict do nothing', [
-      this.#sealed({ key, isAdopted: false }),
-    ])
-    return Buffer.from((await this.#read()).key, 'base64')
+    await this.#own.sql(
+      'insert into multitenancy.audit_state (secret, seals, seals_mac) values ($1, 0, $2) on conflict do nothing',
+      [this.#sealed({ key, isAdopted: false }), sealsMac(keyOf(key), 0)],
+    )
+    return keyOf((await this.#read()).key)
   }
 
-  async #read(): Promise<z.output<typeof Kept>> {
+  async #read(): Promise<z.output<typeof Kept> & { secret: string }> {
     const secret = await this.#secret()
     if (secret === undefined) throw new Error('the key of the seals is gone')
-    return Kept.parse(JSON.parse(this.#kernel.secrets.open(secret, BINDING)))
+    return { secret, ...Kept.parse(JSON.parse(this.#kernel.secrets.open(secret, BINDING))) }
   }
 
   async #secret(): Promise<string | undefined> {
@@ -82,3 +91,5 @@ export class Keeper {
     return this.#kernel.secrets.seal(JSON.stringify(kept), BINDING)
   }
 }
+
+const keyOf = (base64: string): MacKey => macKey(Buffer.from(base64, 'base64'))

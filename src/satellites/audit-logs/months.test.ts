@@ -7,6 +7,7 @@ import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { migrate } from '../../kernel/migrations.ts'
 import { createTestDatabase } from '../../testing/database.ts'
+import { AuditLogs } from './audit-logs.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
 import { tables } from './tables.ts'
 import { VERIFY_LOCK } from './verification.ts'
@@ -148,8 +149,94 @@ describe('what is past its retention', () => {
   })
 })
 
+describe('a month that is detached', () => {
+  const sealsBefore = async (month: string) =>
+    (await query('select from multitenancy.audit_seals where created_at < $1', [month])).length
+  const tableOf = async (month: string) =>
+    (await query(`select to_regclass('multitenancy.audit_entries_${month}') is not null as "isThere"`))[0].isThere
+  const attach = (month: string, from: string, to: string) =>
+    query(`alter table multitenancy.audit_entries attach partition multitenancy.audit_entries_${month}
+      for values from ('${from}') to ('${to}')`)
+
+  test('is dropped with its seals only when nobody verifies', async () => {
+    audited.clock.set(new Date('2031-07-20T00:00:00Z'))
+    await log().months.keep()
+    await record('hooli', 'july')
+    await log().sealer.seal()
+    audited.clock.set(new Date('2031-09-15T00:00:00Z'))
+    const client = new pg.Client({ connectionString: audited.url })
+    await client.connect()
+    await client.query('begin; lock table multitenancy.audit_checkpoints')
+    expect(await log().months.keep()).toMatchObject({ dropped: 0, isComplete: false })
+    await client.query('commit')
+    expect(await months()).not.toContain('203107')
+    expect(await tableOf('203107')).toBe(true)
+
+    await client.query('select pg_advisory_lock_shared($1)', [VERIFY_LOCK])
+    const seals = await sealsBefore('2031-08-01')
+    expect(seals).toBeGreaterThan(0)
+    expect(await log().months.keep()).toMatchObject({ dropped: 0, isComplete: false })
+    expect(await sealsBefore('2031-08-01')).toBe(seals)
+    await client.end()
+    await expect.poll(() => log().months.keep(), { timeout: 20_000 }).toMatchObject({ isComplete: true })
+    expect([await tableOf('203106'), await tableOf('203107')]).toEqual([false, false])
+    expect(await sealsBefore('2031-08-01')).toBe(0)
+    expect(await log().verify()).toMatchObject({ ok: true })
+  })
+
+  test('by hand, before its time is over, is kept, whatever is said of how long entries are kept', async () => {
+    await record('hooli', 'september')
+    await log().sealer.seal()
+    const seals = await sealsBefore('2032-01-01')
+    const [{ kept_from: keptFrom }] = await query('select kept_from from multitenancy.audit_state')
+    await query('alter table multitenancy.audit_entries detach partition multitenancy.audit_entries_203109')
+    for (const said of [keptFrom, null, '2031-12-01']) {
+      await query('update multitenancy.audit_state set kept_from = $1', [said])
+      expect(await log().months.keep()).toMatchObject({ made: 0, dropped: 0, isComplete: false })
+      expect(await tableOf('203109')).toBe(true)
+      expect(await sealsBefore('2032-01-01')).toBe(seals)
+    }
+    await query('update multitenancy.audit_state set kept_from = $1', [keptFrom])
+    await attach('203109', '2031-09-01', '2031-10-01')
+    expect(await log().months.keep()).toMatchObject({ isComplete: true })
+    expect(await log().verify()).toMatchObject({ ok: true })
+  })
+
+  test('by hand, where nothing was ever dropped, is kept', async () => {
+    const fresh = await openAudited(inject('postgresUrl'))
+    try {
+      const { auditLogs, kernel } = fresh.tenancy
+      fresh.clock.set(new Date('2031-03-31T00:00:00Z'))
+      await auditLogs.months.keep()
+      await recordChange(kernel.events, { action: 'crm.sync', tenantId: 'acme', target: 'in march' })
+      await auditLogs.sealer.seal()
+      const table = 'multitenancy.audit_entries_203103'
+      await kernel.database.sql(`alter table multitenancy.audit_entries detach partition ${table}`)
+      for (const day of ['2031-03-31', '2031-09-01']) {
+        fresh.clock.set(new Date(day))
+        expect(await auditLogs.months.keep()).toMatchObject({ dropped: 0 })
+        for (const kept of [table, 'multitenancy.audit_seals']) {
+          expect((await kernel.database.sql(`select from ${kept}`)).rows).toHaveLength(1)
+        }
+        expect((await kernel.database.sql('select from multitenancy.audit_checkpoints')).rows).toHaveLength(0)
+      }
+    } finally {
+      await fresh.close()
+    }
+  })
+
+  test('is dropped once, however many processes look', async () => {
+    audited.clock.set(new Date('2031-11-20T00:00:00Z'))
+    const processes = Array.from({ length: 5 }, () => new AuditLogs(audited.tenancy.kernel, RETENTION_DAYS))
+    await Promise.all(processes.map(({ months }) => months.keep({ tries: 10 })))
+    await expect.poll(() => log().months.keep(), { timeout: 20_000 }).toMatchObject({ dropped: 0, isComplete: true })
+    expect((await months()).filter((month) => month !== 'others')).toEqual(['203110', '203111', '203112', '203201'])
+    expect(await log().verify()).toMatchObject({ ok: true })
+  })
+})
+
 test('a table that somebody has locked is left to the next run', async () => {
-  audited.clock.set(new Date('2031-09-01T00:00:00Z'))
+  audited.clock.set(new Date('2032-02-01T00:00:00Z'))
   const client = new pg.Client({ connectionString: audited.url })
   await client.connect()
   await client.query('begin; lock table multitenancy.audit_entries in access share mode')
@@ -180,11 +267,25 @@ test('an installation from before there were months keeps all it has, and seals 
     const present = new Date().toISOString().slice(0, 7).replace('-', '')
     expect(rows).toEqual([{ name: `multitenancy.audit_entries_${present}`, n: 3 }])
     await expect(database.sql(`delete from multitenancy.audit_entries_${present}`)).rejects.toThrow(/append-only/)
-    expect((await database.sql('select from multitenancy.audit_unsealed')).rows).toHaveLength(3)
     const { rows: months } = await database.sql(
       `select count(*)::int as n from pg_inherits where inhparent = 'multitenancy.audit_entries'::regclass`,
     )
     expect(months).toEqual([{ n: 4 }]) // the present one, two to come, and the default one
+
+    const before = new AuditLogs({ ...audited.tenancy.kernel, database })
+    const insert = `insert into multitenancy.audit_entries (id, tenant_id, action, actor_type, actor_id, actor_name, target, outcome, created_at)
+      values ($1, 'acme', 'a.b', 'admin', 'a', 'a', 't', 'success', now())`
+    // By a process of the version before, which still runs.
+    await database.sql(insert, [randomUUID()])
+    expect(await before.verify()).toEqual({ ok: true, checked: 0, broken: [] })
+    expect(await before.sealer.seal()).toBe(4)
+    expect(await before.verify()).toEqual({ ok: true, checked: 4, broken: [] })
+    const late = randomUUID()
+    await database.sql(insert, [late])
+    expect(await before.sealer.seal()).toBe(0)
+    expect((await before.verify()).broken).toEqual([
+      { tenantId: 'acme', entryId: late, reason: 'inserted: it has no seal and waits for none' },
+    ])
   } finally {
     await database.close()
     await created.drop()

@@ -3,33 +3,25 @@
  * was none is in the default one, and goes over when its month is made. What is older than the retention goes a whole month at a time,
  * once all of it is sealed: it is detached, checkpoints say where the chains begin from then on, and it is dropped.
  *
- * Each step is a transaction of its own, and decided anew from what there is. It waits shortly for tables that somebody uses, as others
- * wait behind it, and leaves the rest to the next run. Nothing is dropped while somebody verifies.
+ * Each step is a transaction of its own, decided anew from what there is, and taken patiently: it locks tables that others use. Nothing
+ * is dropped while somebody verifies, and nothing that somebody else detached before its time was over.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { sqlState } from '../../kernel/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { checkpointMac, keptFromMac } from './chain.ts'
+import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../kernel/patiently.ts'
+import { isAhead } from './bound.ts'
+import { checkpointMac, isMac, keptFromMac } from './chain.ts'
 import type { Keeper } from './keeper.ts'
+import type { MacKey } from './mac.ts'
 import { SEAL_LOCK } from './sealer.ts'
 import { VERIFY_LOCK } from './verification.ts'
 
 const DAY_MS = 86_400_000
 /** Months beyond the present one. */
 const AHEAD = 2
-const LOCK_TIMEOUT_MS = 300
-const BETWEEN_TRIES_MS = 2_000
 const SEALS_AT_ONCE = 10_000
-/** What PostgreSQL says of a lock that was not to be had. */
-const BUSY_STATES = new Set(['55P03', '40P01'])
 /** What it says when the default partition has rows of the new one. */
 const IN_THE_DEFAULT = '23514'
-
-export interface KeepWish {
-  /** How often it may find something locked; default 1. */
-  readonly tries?: number
-  readonly signal?: AbortSignal | undefined
-}
 
 export interface KeptMonths {
   readonly made: number
@@ -51,33 +43,28 @@ export class Months {
   }
 
   /** Makes the months to come, and drops those whose time is over. */
-  async keep({ tries = 1, signal }: KeepWish = {}): Promise<KeptMonths> {
+  async keep(patience?: Patience): Promise<KeptMonths> {
     const key = await this.#keeper.key()
     const done = { made: 0, dropped: 0 }
-    for (let left = tries; ; ) {
-      try {
-        for (const month of await this.missing()) {
-          await this.#alone(() => this.#make(month))
-          done.made += 1
-        }
-        for (let old = await this.#oldest(); old; old = await this.#oldest()) {
-          const month = old
-          if (!(await this.#alone(() => this.#detach(month, key)))) return { ...done, isComplete: false }
-        }
-        for (const table of await this.#detached()) {
-          await this.#alone(() => this.#drop(table, key))
-          done.dropped += 1
-        }
-        return { ...done, isComplete: true }
-      } catch (error) {
-        if (!BUSY_STATES.has(sqlState(error) ?? '')) throw error
-        left -= 1
-        if (left <= 0 || signal?.aborted) break
-        await sleep(BETWEEN_TRIES_MS, undefined, { signal }).catch(() => undefined)
+    const isComplete = await patiently(async () => {
+      let areMade = true
+      for (const month of await this.missing()) {
+        if (await this.#alone(() => this.#make(month))) done.made += 1
+        else areMade = false
       }
+      while (await this.#oldest()) {
+        if (!(await this.#alone(() => this.#detach(key)))) return false
+      }
+      while ((await this.#detached(key)).length > 0) {
+        if (!(await this.#alone(() => this.#drop(key)))) return false
+        done.dropped += 1
+      }
+      return areMade
+    }, patience)
+    if (isComplete === undefined) {
+      this.#kernel.log.info('somebody has locked the audit log; its months are kept later')
     }
-    this.#kernel.log.info('somebody has locked the audit log; its months are kept later')
-    return { ...done, isComplete: false }
+    return { ...done, isComplete: isComplete ?? false }
   }
 
   /** The present month and those after it that have no partition. */
@@ -115,12 +102,18 @@ export class Months {
     })
   }
 
-  async #make(month: Date): Promise<void> {
-    const { database } = this.#kernel
-    if ((await this.#known()).some((known) => known.getTime() === month.getTime())) return
+  /** False when its name is that of a table which somebody has detached. */
+  async #make(month: Date): Promise<boolean> {
+    const { database, log } = this.#kernel
+    if ((await this.#known()).some((known) => known.getTime() === month.getTime())) return true
+    const table = nameOf(month)
+    if ((await this.#apart()).includes(table)) {
+      log.warn({ table }, 'somebody has detached a month of the audit log: attach it, or give the table another name')
+      return false
+    }
     const make = () =>
       this.#makePartition(
-        nameOf(month),
+        table,
         `for values from ('${month.toISOString()}') to ('${monthsAfter(month, 1).toISOString()}')`,
       )
     try {
@@ -129,6 +122,7 @@ export class Months {
       if (sqlState(error) !== IN_THE_DEFAULT) throw error
       await this.#remakeDefault(make)
     }
+    return true
   }
 
   /** Nothing is deleted from a table, ever: the default one is made anew, without what belongs elsewhere or is past its time. */
@@ -151,21 +145,23 @@ export class Months {
     await this.#kernel.database.sql('select multitenancy.make_audit_partition($1, $2)', [name, bounds])
   }
 
-  /** In a moment: what is in it is gone for all who ask, and that it went by its age is said. False when it has to wait. */
-  async #detach(month: Date, key: Buffer): Promise<boolean> {
+  /** In a moment: what is in the oldest is gone for all who ask, and that it went by its age is said. False when it has to wait. */
+  async #detach(key: MacKey): Promise<boolean> {
     const { database, log } = this.#kernel
+    const month = await this.#oldest()
+    if (!month) return true
     const keptFrom = monthsAfter(month, 1)
     const { rows } = await database.sql(
       `select pg_try_advisory_xact_lock(${VERIFY_LOCK}) as "isFree", exists (
-         select from multitenancy.audit_unsealed u join multitenancy.audit_entries e on e.created_at = u.created_at and e.id = u.entry_id
-         where u.created_at < $1) as "isUnsealed"`,
+         select from multitenancy.audit_entries e where e.created_at < $1 and ${isAhead('e')}
+           and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)) as "isUnsealed"`,
       [keptFrom],
     )
     const [{ isFree, isUnsealed }] = rows as [{ isFree: boolean; isUnsealed: boolean }]
     if (isUnsealed) log.warn({ keptFrom }, 'a month of the audit log is kept on: not all of it is sealed')
     if (!isFree || isUnsealed) return false
     await database.sql(`alter table multitenancy.audit_entries detach partition multitenancy.${nameOf(month)}`)
-    await database.sql('update multitenancy.audit_state set kept_from = $1, mac = $2', [
+    await database.sql('update multitenancy.audit_state set kept_from = $1, kept_from_mac = $2', [
       keptFrom,
       keptFromMac(key, keptFrom),
     ])
@@ -177,8 +173,8 @@ export class Months {
     return true
   }
 
-  /** Tables of months that are no part of the log any more. */
-  async #detached(): Promise<string[]> {
+  /** Tables of months that are no part of the log. */
+  async #apart(): Promise<string[]> {
     const { rows } = await this.#kernel.database.sql(
       `select relname from pg_class where relnamespace = 'multitenancy'::regnamespace and relkind = 'r' and not relispartition
          and relname ~ '^audit_entries_[0-9]{6}$' order by relname`,
@@ -186,16 +182,37 @@ export class Months {
     return rows.map(({ relname }) => relname)
   }
 
-  async #drop(table: string, key: Buffer): Promise<void> {
+  /** Those of them that were detached because their time was over. */
+  async #detached(key: MacKey): Promise<string[]> {
+    const keptFrom = await this.#keptFrom(key)
+    return (await this.#apart()).filter((table) => keptFrom && monthsAfter(monthOf(table), 1) <= keptFrom)
+  }
+
+  /** Undefined when nothing was dropped yet, or when somebody has altered it. */
+  async #keptFrom(key: MacKey): Promise<Date | undefined> {
+    const { rows } = await this.#kernel.database.sql(
+      'select kept_from as "keptFrom", kept_from_mac as mac from multitenancy.audit_state',
+    )
+    const { keptFrom, mac } = rows[0]
+    return keptFrom && isMac(mac, keptFromMac(key, keptFrom)) ? keptFrom : undefined
+  }
+
+  /** False when it has to wait: who verifies must not find checkpoints and seals of two moments. */
+  async #drop(key: MacKey): Promise<boolean> {
     const { database, log } = this.#kernel
-    const { rows } = await database.sql('select kept_from as "keptFrom" from multitenancy.audit_state')
-    await this.#checkpoint(rows[0].keptFrom, key)
-    await database.sql(`drop table if exists multitenancy.${table}`)
+    const { rows } = await database.sql(`select pg_try_advisory_xact_lock(${VERIFY_LOCK}) as "isFree"`)
+    if (!rows[0].isFree) return false
+    const keptFrom = await this.#keptFrom(key)
+    const [table] = await this.#detached(key)
+    if (!keptFrom || !table) return true
+    await this.#checkpoint(keptFrom, key)
+    await database.sql(`drop table multitenancy.${table}`)
     log.info({ table }, 'a month of the audit log is past its retention and was dropped')
+    return true
   }
 
   /** A chain begins where everything before is dropped; a seal among younger ones stays, without its entry. */
-  async #checkpoint(keptFrom: Date, key: Buffer): Promise<void> {
+  async #checkpoint(keptFrom: Date, key: MacKey): Promise<void> {
     const { database } = this.#kernel
     for (let after = ''; ; ) {
       const { rows } = await database.sql(

@@ -1,15 +1,17 @@
 /**
- * Seals what was recorded: off the way of changes, many entries at once, each tenant's in the order of their times. One process seals at
- * a time, the others leave it to that one. An entry is sealed once: what waits, the seals and the heads of the chains change in one
- * transaction.
+ * Seals what was recorded: off the way of changes, many entries at once. One process seals at a time, the others leave it to that one.
+ * An entry is sealed once: seals, the heads of the chains and the count of all seals change in one transaction, and what has a seal is
+ * found no more.
  *
- * What waits and is not what was recorded (it is gone, changed, or somebody else put it there) is left waiting: the verification names it.
+ * What is not what was recorded (somebody has changed it, or put it there) is never sealed: the verification names it.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
-import { digestOf, NO_HASH, sealOf } from './chain.ts'
+import { moveBound, type Pass, passFrom } from './bound.ts'
+import { digestOf, isMac, NO_HASH, sealOf, sealsMac } from './chain.ts'
 import type { Keeper } from './keeper.ts'
+import type { MacKey } from './mac.ts'
 import { NOBODY } from './tables.ts'
-import { FIRST, isGenuine, isSealed, type Position, type Waiting, waitingAfter } from './waiting.ts'
+import { FIRST, isGenuine, type Position, READ_AT_ONCE, type Unsealed, unsealedAfter } from './unsealed.ts'
 
 /** Any constant will do; it is ours in every database. Whoever seals or drops entries holds it. */
 export const SEAL_LOCK = 7_367_228_008
@@ -29,57 +31,56 @@ export class Sealer {
     this.#keeper = keeper
   }
 
-  /** Seals until nothing waits, or somebody else does it; answers how many entries that were. */
+  /** Seals all that was there when it began, unless somebody else does it; answers how many entries that were. */
   async seal(signal?: AbortSignal): Promise<number> {
     const key = await this.#keeper.key()
     const isAdopted = await this.#keeper.isAdopted()
+    const pass = await passFrom(this.#kernel.database)
     let sealed = 0
-    for (let after: Position | undefined = FIRST; after && !signal?.aborted; ) {
+    for (let after: Position | undefined = FIRST; after; ) {
+      if (signal?.aborted) return sealed
       const from: Position = after
-      const some = await this.#kernel.database.transaction(() => this.#sealSome(key, isAdopted, from))
+      const some = await this.#kernel.database.transaction(() => this.#sealSome(key, isAdopted, pass, from))
       if (!some) return sealed
       sealed += some.sealed
       after = some.next
     }
-    if (!isAdopted && !signal?.aborted) await this.#keeper.adopted()
+    if (!isAdopted) await this.#keeper.adopted()
     return sealed
   }
 
   /** Undefined when another process is at it; no `next` after the last. */
   async #sealSome(
-    key: Buffer,
+    key: MacKey,
     isAdopted: boolean,
+    pass: Pass,
     after: Position,
   ): Promise<{ sealed: number; next: Position | undefined } | undefined> {
     const { database } = this.#kernel
     const { rows: locks } = await database.sql('select pg_try_advisory_xact_lock($1) as is_ours', [SEAL_LOCK])
     if (!locks[0].is_ours) return undefined
-    const { waiting, next } = await waitingAfter((text, values) => database.sql(text, values), after)
+    const unsealed = await unsealedAfter(database, pass, after)
     const seen = new Set<string>()
-    const genuine = waiting.filter((one) => {
-      if (seen.has(one.entryId) || !isGenuine(key, isAdopted, one)) return false
-      seen.add(one.entryId)
+    const genuine = unsealed.filter((one) => {
+      if (seen.has(one.id) || !isGenuine(key, isAdopted, one)) return false
+      seen.add(one.id)
       return true
     })
     if (genuine.length > 0) await this.#write(key, genuine)
-    const done = [...genuine, ...waiting.filter(isSealed)]
-    await database.sql(
-      `delete from multitenancy.audit_unsealed where (created_at, entry_id) in (select * from unnest($1::timestamptz[], $2::uuid[]))`,
-      [done.map(({ createdAt }) => createdAt), done.map(({ entryId }) => entryId)],
-    )
+    const next = unsealed.length === READ_AT_ONCE ? unsealed.at(-1) : undefined
+    if (!next) await moveBound(database, pass)
     return { sealed: genuine.length, next }
   }
 
-  async #write(key: Buffer, entries: readonly Waiting[]): Promise<void> {
+  async #write(key: MacKey, entries: readonly Unsealed[]): Promise<void> {
     const { database } = this.#kernel
-    const tenantOf = ({ entry }: Waiting) => entry.tenantId ?? NOBODY
+    const tenantOf = ({ tenantId }: Unsealed) => tenantId ?? NOBODY
     const heads = await this.#heads([...new Set(entries.map(tenantOf))])
-    const seals = entries.map((one) => {
-      const { entryId, createdAt, text } = one
-      const tenantId = tenantOf(one)
+    const seals = entries.map((entry) => {
+      const tenantId = tenantOf(entry)
       const { seq, hash: before } = heads.get(tenantId) ?? { seq: 0, hash: NO_HASH }
-      const digest = digestOf(text ?? '')
-      const link = { tenantId, seq: seq + 1, before, entryId, createdAt, digest }
+      const { id: entryId, createdAt, text } = entry
+      const link = { tenantId, seq: seq + 1, before, entryId, createdAt, digest: digestOf(text) }
       const seal = { ...link, hash: sealOf(key, link) }
       heads.set(tenantId, seal)
       return seal
@@ -108,6 +109,21 @@ export class Sealer {
         last.map(([, { hash }]) => hash),
       ],
     )
+    await this.#count(key, seals.length)
+  }
+
+  /** A count that somebody has altered stays as it is: sealing goes on, and the verification says so. */
+  async #count(key: MacKey, more: number): Promise<void> {
+    const { database, log } = this.#kernel
+    const { rows } = await database.sql('select seals, seals_mac as mac from multitenancy.audit_state')
+    const { seals, mac } = rows[0]
+    if (!isMac(mac, sealsMac(key, seals))) {
+      return log.error(
+        'somebody has altered how many seals of the audit log there are: see tenantry tenant:audit:verify',
+      )
+    }
+    const sum = seals + more
+    await database.sql('update multitenancy.audit_state set seals = $1, seals_mac = $2', [sum, sealsMac(key, sum)])
   }
 
   /** Where a head is gone, the last seal there is, or the checkpoint: sealing goes on, and the verification says what is missing. */

@@ -85,8 +85,8 @@ export const tables: readonly Migration[] = [
     `,
   },
   {
-    // `audit_unsealed` has a row for each entry that waits for its seal; what has neither was never recorded by us. Its `mac` says that
-    // it was; what was recorded before there were seals has none.
+    // An entry's `mac` says that it was recorded by us; what was recorded before there were seals has none. By `xact`, its transaction,
+    // the sealer finds what has no seal yet (bound.ts).
     name: '0002_seals_and_months',
     up: `
       create function make_audit_partition(name text, bounds text) returns void language plpgsql as $$
@@ -100,7 +100,9 @@ export const tables: readonly Migration[] = [
 
       -- What there is becomes the first partition as it is, and goes with the present month.
       alter table audit_entries rename to audit_entries_before;
-      alter table audit_entries_before drop constraint audit_entries_pkey, add primary key (created_at, id);
+      alter table audit_entries_before drop constraint audit_entries_pkey, add primary key (created_at, id),
+        add column xact xid8 not null default '0', add column mac text;
+      alter table audit_entries_before alter column xact set default pg_current_xact_id();
       drop index audit_entries_page;
       alter index audit_entries_tenant_page rename to audit_entries_before_tenant_page;
       create table audit_entries (
@@ -117,8 +119,11 @@ export const tables: readonly Migration[] = [
         ip text,
         outcome text not null constraint audit_entries_outcome_check check (outcome in ('success', 'failure')),
         created_at timestamptz(3) not null,
+        xact xid8 not null default pg_current_xact_id(),
+        mac text,
         primary key (created_at, id)
       ) partition by range (created_at);
+      create index audit_entries_xact on audit_entries (xact);
       create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
       create trigger audit_entries_append_only before update or delete or truncate on audit_entries
         for each statement execute function refuse_audit_change();
@@ -139,15 +144,6 @@ export const tables: readonly Migration[] = [
               (present + (n + 1) * interval '1 month') at time zone 'UTC'));
         end loop;
       end $$;
-
-      create table audit_unsealed (
-        created_at timestamptz(3) not null,
-        entry_id uuid not null,
-        tenant_id text collate "C" not null,
-        mac text,
-        primary key (created_at, entry_id)
-      );
-      insert into audit_unsealed select created_at, id, coalesce(tenant_id, '-'), null from audit_entries;
 
       create table audit_seals (
         tenant_id text collate "C" not null,
@@ -175,8 +171,12 @@ export const tables: readonly Migration[] = [
       create table audit_state (
         is_only boolean primary key default true check (is_only),
         secret text not null,
+        seals bigint not null,
+        seals_mac text not null,
+        sealed_to xid8,
+        sealed_in text,
         kept_from timestamptz(3),
-        mac text
+        kept_from_mac text
       );
     `,
   },

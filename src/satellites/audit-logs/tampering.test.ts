@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { recordChange } from '../../kernel/changes.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
+import { behind as alter } from './behind.fixture.ts'
 
 let audited: Audited
 let made = 0
@@ -11,18 +12,7 @@ let entries: string[]
 
 const query = async (text: string, values: unknown[] = []) =>
   (await audited.tenancy.kernel.database.sql(text, values)).rows
-/** As somebody who may switch the triggers off. */
-async function behind(text: string, values: unknown[] = []): Promise<void> {
-  await audited.tenancy.transaction(async () => {
-    for (const table of ['audit_entries', 'audit_entries_others']) {
-      await query(`alter table multitenancy.${table} disable trigger all`)
-    }
-    await query(text, values)
-    for (const table of ['audit_entries', 'audit_entries_others']) {
-      await query(`alter table multitenancy.${table} enable always trigger audit_entries_append_only`)
-    }
-  })
-}
+const behind = (text: string, values?: unknown[]) => alter(audited, text, values)
 const verify = (wish = {}) => audited.tenancy.auditLogs.verify({ tenantId: id, ...wish })
 const brokenOf = async () => (await verify()).broken.map(({ entryId, reason }) => [entryId, reason])
 const seal = () => audited.tenancy.auditLogs.sealer.seal()
@@ -110,22 +100,6 @@ test('and all of them', async () => {
   expect(await brokenOf()).toEqual([[entries[4], 'removed: numbers 1 to 5 of the chain, its newest']])
 })
 
-test('with the head of the chain taken back, who kept a hash elsewhere knows', async () => {
-  const hash = (await audited.tenancy.auditLogs.list(id)).data[0]?.hash ?? expect.fail()
-  expect(await verify({ expect: hash })).toMatchObject({ ok: true })
-  await behind('delete from multitenancy.audit_entries where id = $1', [entries[4]])
-  await query('delete from multitenancy.audit_seals where entry_id = $1', [entries[4]])
-  await query(
-    `update multitenancy.audit_heads h set seq = s.seq, entry_id = s.entry_id, hash = s.hash
-     from multitenancy.audit_seals s where s.tenant_id = h.tenant_id and s.entry_id = $1`,
-    [entries[3]],
-  )
-  expect(await verify()).toMatchObject({ ok: true })
-  expect((await verify({ expect: hash })).broken).toEqual([
-    { tenantId: id, entryId: null, reason: 'removed: no entry has the expected hash' },
-  ])
-})
-
 describe('one that was inserted', () => {
   const insert = `insert into multitenancy.audit_entries
     select gen_random_uuid(), tenant_id, 'tenants.read', actor_type, actor_id, actor_name, target, null, null, null, null, 'success',
@@ -165,67 +139,85 @@ test('a seal that was changed is named with its entry, and the rest holds', asyn
   expect(await brokenOf()).toEqual([[entries[1], 'changed']])
 })
 
-test('one that was removed while it waited for its seal is named; others are sealed all the same', async () => {
-  await audited.tenancy.tenants.update(id, { name: 'five' })
-  await audited.tenancy.tenants.update(id, { name: 'six' })
-  const [five] = await query(
-    `select id from multitenancy.audit_entries where after ->> 'name' = 'five' and tenant_id = $1`,
-    [id],
-  )
-  await behind('delete from multitenancy.audit_entries where id = $1', [five.id])
-  await seal()
-  expect((await verify()).checked).toBe(6)
-  const { broken } = await audited.tenancy.auditLogs.verify()
-  expect(broken).toContainEqual({ tenantId: id, entryId: five.id, reason: 'removed before it was sealed' })
-  expect((await verify()).broken).toHaveLength(1)
-  await query('delete from multitenancy.audit_unsealed')
-})
+describe('before it was sealed', () => {
+  const named = async (name: string): Promise<string> =>
+    (
+      await query(`select id from multitenancy.audit_entries where after ->> 'name' = $1 and tenant_id = $2`, [
+        name,
+        id,
+      ])
+    )[0]?.id
 
-test('what is changed while it waits is never sealed, and is named', async () => {
-  await audited.tenancy.tenants.update(id, { name: 'five' })
-  const [five] = await query(
-    `select id from multitenancy.audit_entries where after ->> 'name' = 'five' and tenant_id = $1`,
-    [id],
-  )
-  await behind(`update multitenancy.audit_entries set actor_id = 'mallory' where id = $1`, [five.id])
-  await seal()
-  expect(await verify()).toMatchObject({
-    checked: 5,
-    broken: [{ entryId: five.id, reason: 'changed before it was sealed, or inserted' }],
+  test('what is changed is never sealed, and is named, also when the sealer has long passed it', async () => {
+    await audited.tenancy.tenants.update(id, { name: 'five' })
+    const five = await named('five')
+    await behind(`update multitenancy.audit_entries set actor_id = 'mallory' where id = $1`, [five])
+    const found = { checked: 5, broken: [{ entryId: five, reason: 'changed before it was sealed, or inserted' }] }
+    expect(await verify()).toMatchObject(found)
+    await seal()
+    expect(await verify()).toMatchObject(found)
+    await audited.tenancy.tenants.update(id, { name: 'six' })
+    expect(await seal()).toBe(1)
+    expect(await seal()).toBe(0)
+    expect(await verify()).toMatchObject({ ...found, checked: 6 })
   })
-  await query('delete from multitenancy.audit_unsealed')
+
+  test('what is robbed of its HMAC is never sealed, and is named', async () => {
+    await audited.tenancy.tenants.update(id, { name: 'five' })
+    const five = await named('five')
+    await behind('update multitenancy.audit_entries set mac = null where id = $1', [five])
+    expect(await seal()).toBe(0)
+    expect(await brokenOf()).toEqual([[five, 'inserted: it has no seal and waits for none']])
+  })
+
+  test('what is removed leaves no trace: nothing else knew of it; others are sealed all the same', async () => {
+    await audited.tenancy.tenants.update(id, { name: 'five' })
+    await audited.tenancy.tenants.update(id, { name: 'six' })
+    await behind('delete from multitenancy.audit_entries where id = $1', [await named('five')])
+    expect(await seal()).toBe(1)
+    expect(await verify()).toEqual({ ok: true, checked: 6, broken: [] })
+  })
+
+  test('what is moved to a later transaction is sealed all the same, and to one that is still to come is named', async () => {
+    await audited.tenancy.tenants.update(id, { name: 'five' })
+    await behind('update multitenancy.audit_entries set xact = pg_current_xact_id() where id = $1', [
+      await named('five'),
+    ])
+    expect(await seal()).toBe(1)
+    await audited.tenancy.tenants.update(id, { name: 'six' })
+    await behind(`update multitenancy.audit_entries set xact = '1000000000000000' where id = $1`, [await named('six')])
+    expect(await seal()).toBe(0)
+    expect(await brokenOf()).toEqual([[await named('six'), 'inserted: it has no seal and waits for none']])
+  })
+
+  test('waiting entries that a bound was put beyond are named; one that is still to come hides none', async () => {
+    await audited.tenancy.tenants.update(id, { name: 'five' })
+    expect(await verify()).toMatchObject({ ok: true })
+    await query('update multitenancy.audit_state set sealed_to = pg_current_xact_id()')
+    expect(await brokenOf()).toEqual([[await named('five'), 'inserted: it has no seal and waits for none']])
+    expect(await seal()).toBe(0)
+    await query(`update multitenancy.audit_state set sealed_to = '1000000000000000'`)
+    await seal()
+    expect(await verify()).toEqual({ ok: true, checked: 6, broken: [] })
+  })
 })
 
-test('nobody has a chain sealed anew that was changed, nor an entry of their own', async () => {
-  const wait = `insert into multitenancy.audit_unsealed (created_at, entry_id, tenant_id, mac)
-    select created_at, id, tenant_id, $2 from multitenancy.audit_entries where id = any($1)`
-  await behind(`update multitenancy.audit_entries set actor_id = 'mallory' where id = any($1)`, [entries])
-  await query('delete from multitenancy.audit_seals where tenant_id = $1', [id])
-  await query('delete from multitenancy.audit_heads where tenant_id = $1', [id])
-  await query(wait, [entries, null])
-  expect(await seal()).toBe(0)
-  expect((await brokenOf()).map(([entryId]) => entryId)).toEqual(entries)
-  await query('update multitenancy.audit_unsealed set mac = $1', ['0'.repeat(64)])
-  expect(await seal()).toBe(0)
-  expect((await verify()).ok).toBe(false)
-  await query('delete from multitenancy.audit_unsealed')
-})
-
-test('two entries with one id keep nobody else from being sealed', async () => {
+test.each([
+  ['before', `'-1 hour'`],
+  ['after', `'1 hour'`],
+])('two entries with one id, the second %s, keep nobody from being sealed', async (_, distance) => {
+  await audited.tenancy.tenants.update(id, { name: 'five' })
   await behind(
     `insert into multitenancy.audit_entries select id, tenant_id, action, actor_type, actor_id, actor_name, target, before, after,
-       request_id, ip, outcome, created_at + interval '1 hour' from multitenancy.audit_entries where id = $1`,
-    [entries[0]],
+       request_id, ip, outcome, created_at + interval ${distance}, xact, mac
+     from multitenancy.audit_entries where tenant_id = $1`,
+    [id],
   )
-  await query(
-    `insert into multitenancy.audit_unsealed (created_at, entry_id, tenant_id)
-     select created_at + interval '1 hour', entry_id, tenant_id from multitenancy.audit_seals where entry_id = $1`,
-    [entries[0]],
-  )
-  await audited.tenancy.tenants.update(id, { name: 'five' })
-  expect(await seal()).toBe(1)
-  expect((await verify()).broken).toMatchObject([{ entryId: entries[0] }])
-  await query('delete from multitenancy.audit_unsealed')
+  await audited.tenancy.tenants.update(id, { name: 'six' })
+  expect(await seal()).toBe(2)
+  const { checked, broken } = await verify()
+  expect(checked).toBe(7)
+  expect(broken.map(({ reason }) => reason)).toEqual(Array(6).fill('inserted: it has no seal and waits for none'))
 })
 
 test('functions in the database have no say in it', async () => {

@@ -5,17 +5,20 @@
  *   changed    the entry is there and is not what was sealed in its place
  *   removed    its seal is there, and the entry is not; also what came before a gap in a chain, or after its last seal
  *   inserted   the entry is there, has no seal and waits for none
+ *
+ * An entry waits for its seal when it is as it was recorded, and the sealer has not looked at it yet.
  */
 import { z } from 'zod'
 import { type Database, type Session, sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { checkpointMac, digestOf, isMac, keptFromMac, NO_HASH, sealOf, textOf } from './chain.ts'
+import { checkpointMac, digestOf, isMac, keptFromMac, NO_HASH, sealOf, sealsMac, textOf } from './chain.ts'
 import type { Keeper } from './keeper.ts'
+import type { MacKey } from './mac.ts'
+import { strays, whatIsWrongWith } from './strays.ts'
 import { NOBODY } from './tables.ts'
-import { FIRST, isGenuine, isSealed, type Position, waitingAfter } from './waiting.ts'
+import { READ_AT_ONCE } from './unsealed.ts'
 
-const READ_AT_ONCE = 1_000
 const LOCK_TIMEOUT = '5s'
 const LOCK_NOT_AVAILABLE = '55P03'
 /** Told one by one; there may be more. */
@@ -96,7 +99,7 @@ export class Verifier {
 
 class Walk {
   readonly #client: Session
-  readonly #key: Buffer
+  readonly #key: MacKey
   readonly #wish: VerifyWish
   readonly #broken: Broken[] = []
   #checked = 0
@@ -109,7 +112,7 @@ class Walk {
   /** What the entry in that place comes to; another than its hash when it is broken. */
   #computed = NO_HASH
 
-  constructor(client: Session, key: Buffer, wish: VerifyWish) {
+  constructor(client: Session, key: MacKey, wish: VerifyWish) {
     this.#client = client
     this.#key = key
     this.#wish = wish
@@ -134,8 +137,8 @@ class Walk {
       this.#begin(tenantId, checkpoints)
       this.#end(new Map([[tenantId, head]]))
     }
-    await this.#findUnsealed()
-    await this.#lookAtWaiting(isAdopted)
+    await this.#lookAtStrays(isAdopted)
+    if (this.#wish.tenantId === undefined) await this.#count()
     if (!this.#isExpectedThere)
       this.#tell(this.#wish.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
   }
@@ -145,9 +148,11 @@ class Walk {
   }
 
   async #readKeptFrom(): Promise<void> {
-    const { rows } = await this.#client.query('select kept_from, mac from multitenancy.audit_state')
+    const { rows } = await this.#client.query(
+      'select kept_from as "keptFrom", kept_from_mac as mac from multitenancy.audit_state',
+    )
     if (rows.length === 0) return this.#tell(NOBODY, null, 'removed: the key of the seals')
-    const { kept_from: keptFrom, mac } = rows[0]
+    const { keptFrom, mac } = rows[0]
     if (keptFrom === null) return
     if (isMac(mac, keptFromMac(this.#key, keptFrom))) this.#keptFrom = keptFrom
     else this.#tell(NOBODY, null, 'changed: from when on entries are kept')
@@ -229,36 +234,29 @@ class Walk {
     this.#tenantId = undefined
   }
 
-  /** Inserted by somebody else, or robbed of its seal. */
-  async #findUnsealed(): Promise<void> {
-    const { tenantId } = this.#wish
-    const { rows } = await this.#client.query(
-      `select coalesce(e.tenant_id, '${NOBODY}') as tenant_id, e.id from multitenancy.audit_entries e
-       where ${tenantId === undefined ? '$1::text is null' : 'e.tenant_id = $1'}
-         and not exists (select from multitenancy.audit_seals s
-           where s.entry_id = e.id and s.created_at = e.created_at and s.tenant_id = coalesce(e.tenant_id, '${NOBODY}'))
-         and not exists (select from multitenancy.audit_unsealed u where u.created_at = e.created_at and u.entry_id = e.id)
-       limit ${TOLD}`,
-      [tenantId ?? null],
-    )
-    for (const { tenant_id: of, id } of rows) this.#tell(of, id, 'inserted: it has no seal and waits for none')
+  /** Inserted by somebody else, changed before it was sealed, or robbed of its seal. */
+  async #lookAtStrays(isAdopted: boolean): Promise<void> {
+    const { tenantId, signal } = this.#wish
+    for await (const stray of strays(this.#client, tenantId)) {
+      signal?.throwIfAborted()
+      if (this.#broken.length === TOLD) return
+      const reason = whatIsWrongWith(stray, this.#key, isAdopted)
+      if (reason !== undefined) this.#tell(stray.tenantId ?? NOBODY, stray.id, reason)
+    }
   }
 
-  /** What waits for its seal and is gone, or was never recorded so. */
-  async #lookAtWaiting(isAdopted: boolean): Promise<void> {
-    const { tenantId, signal } = this.#wish
-    for (let after: Position | undefined = FIRST; after; ) {
-      signal?.throwIfAborted()
-      const from: Position = after
-      const { waiting, next } = await waitingAfter((text, values) => this.#client.query(text, values), from)
-      for (const one of waiting) {
-        if ((tenantId !== undefined && one.tenantId !== tenantId) || isSealed(one)) continue
-        if (one.text === null) this.#tell(one.tenantId, one.entryId, 'removed before it was sealed')
-        else if (!isGenuine(this.#key, isAdopted, one)) {
-          this.#tell(one.tenantId, one.entryId, 'changed before it was sealed, or inserted')
-        }
+  /** Fewer than were ever made: a chain was taken back, its head included, and may have been sealed anew without some entry. */
+  async #count(): Promise<void> {
+    const { rows } = await this.#client.query(
+      `select seals, seals_mac as mac, (select coalesce(sum(seq), 0)::bigint from multitenancy.audit_heads) as "inChains"
+       from multitenancy.audit_state`,
+    )
+    for (const { seals, mac, inChains } of rows) {
+      if (!isMac(mac, sealsMac(this.#key, seals)) || inChains > seals) {
+        this.#tell(NOBODY, null, 'changed: how many seals were made')
+      } else if (inChains < seals) {
+        this.#tell(NOBODY, null, `removed: ${seals - inChains} of ${seals} seals, with all that chains know of them`)
       }
-      after = next
     }
   }
 

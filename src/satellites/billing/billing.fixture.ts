@@ -20,6 +20,11 @@ export const PLANS = {
 }
 const TOKEN = 'token-of-an-admin-0123456789'
 
+/** What a test has to say of its own. */
+export type SomeOptions = Omit<Partial<BillingOptions>, 'stripe'> & {
+  readonly stripe?: Partial<BillingOptions['stripe']>
+}
+
 export type BillingSatellites = [ReturnType<typeof billing>]
 export type BillingTenancy = Tenancy<BillingSatellites>
 
@@ -34,14 +39,18 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
   tenant(): Promise<string>
   /** A tenant that has gone through a checkout. */
   subscriber(price?: 'pro' | 'scale', trialDays?: number): Promise<Subscriber>
-  post(body: string | Uint8Array, headers?: Record<string, string>, ip?: string): Promise<{ status: number; json: any; headers: Headers }>
+  post(
+    body: string | Uint8Array,
+    headers?: Record<string, string>,
+    ip?: string,
+  ): Promise<{ status: number; json: any; headers: Headers }>
   /** Gives the receiver events of the provider; by default those that it was not given yet. Answers the statuses. */
   deliver(events?: Provider['events']): Promise<number[]>
   /** Processes whatever waits, the oldest first. */
   process(tenancy?: BillingTenancy): Promise<void>
   /** `deliver` and `process`. */
   settle(): Promise<void>
-  call(method: string, path: string, body?: unknown): Promise<{ status: number; json: any }>
+  call(method: string, path: string, body?: unknown): Promise<{ status: number; json: any; headers: Headers }>
   inbox(): Promise<any[]>
 }
 
@@ -60,7 +69,7 @@ export async function openBilling(
     config = {},
     provider: providerOptions = {},
   }: {
-    options?: Partial<BillingOptions>
+    options?: SomeOptions
     config?: Partial<TenancyConfig<BillingSatellites>>
     provider?: ProviderOptions
   } = {},
@@ -70,9 +79,15 @@ export async function openBilling(
     provider.price({ product: provider.product({ name }).id, amount, interval: 'month' })
   const [pro, scale, unmapped] = [priceOf('Pro', 2_900), priceOf('Scale', 29_900), priceOf('Other', 100)]
   const settings: BillingOptions = {
-    stripe: { apiKey: provider.apiKey, webhookSecret: SECRET, endpoint: provider.url, maxNetworkRetries: 0, ...options.stripe },
     products: { [pro.id]: 'pro', [scale.product as string]: 'scale' },
     ...options,
+    stripe: {
+      apiKey: provider.apiKey,
+      webhookSecret: SECRET,
+      endpoint: provider.url,
+      maxNetworkRetries: 0,
+      ...options.stripe,
+    },
   }
   const log: string[] = []
   const opened = await testTenancy<BillingSatellites>(postgresUrl, {
@@ -154,7 +169,8 @@ export async function openBilling(
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         }),
       )
-      return { status: response.status, json: response.status === 204 ? undefined : await response.json() }
+      const { status, headers } = response
+      return { status, json: status === 204 ? undefined : await response.json(), headers }
     },
     async inbox() {
       const { rows } = await tenancy.kernel.database.sql(

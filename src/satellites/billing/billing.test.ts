@@ -36,7 +36,9 @@ describe('a subscription', () => {
     open.provider.changePrice(subscriptionId, open.prices.scale)
     await open.settle()
     expect(await planOf(tenantId)).toBe('scale')
-    expect(open.heard).toMatchObject([['SubscriptionUpdated', { tenantId, subscriptionId, plan: 'scale', changed: ['items'] }]])
+    expect(open.heard).toMatchObject([
+      ['SubscriptionUpdated', { tenantId, subscriptionId, plan: 'scale', changed: ['items'] }],
+    ])
   })
 
   test('ends, and the plan with it', async () => {

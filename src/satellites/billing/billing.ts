@@ -3,17 +3,18 @@
  * the provider says comes in by the receiver, and is done by jobs.
  */
 import { z } from 'zod'
-import { DependencyUnavailable, invalid } from '../../kernel/errors.ts'
+import { invalid } from '../../kernel/errors.ts'
 import { isUuid } from '../../kernel/ids.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { assertTenantExists, assertTenantOpen } from '../../tenants/existing.ts'
 import type { Tenants } from '../../tenants/index.ts'
+import { asked } from './asking.ts'
 import { Customers } from './customers.ts'
 import { Departures } from './departures.ts'
 import { DunningCases } from './dunning-cases.ts'
 import { planOfItems } from './entitlement.ts'
-import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
+import { PriceNotMapped, SubscriptionNotFound } from './errors.ts'
 import { BillingMisconfigured } from './events.ts'
 import { Inbox } from './inbox.ts'
 import type { BillingPart } from './part.ts'
@@ -30,7 +31,7 @@ import {
   CheckoutWish,
   PortalWish,
 } from './resource.ts'
-import { BillingSeries } from './series.ts'
+import { EventCounts } from './series.ts'
 import type { Settings } from './settings.ts'
 import { hasEnded, Subscriptions } from './subscriptions.ts'
 import { Sync } from './sync.ts'
@@ -44,15 +45,15 @@ export class Billing {
   readonly processing: Processing
   readonly dunning: DunningCases
   readonly usage: Usage
+  readonly windows: UsageWindows
   readonly health: ProviderHealth
   readonly sync: Sync
   readonly views: Views
   readonly departures: Departures
-  readonly series: BillingSeries
+  readonly counts = new EventCounts()
   readonly customers: Customers
   readonly part: BillingPart
   readonly #subscriptions: Subscriptions
-  readonly #windows: UsageWindows
 
   /** @param verify throws when billing must not be used as it is configured */
   constructor(kernel: Kernel, tenants: Tenants, settings: Settings, payments: Payments, verify: () => void) {
@@ -68,14 +69,16 @@ export class Billing {
     const { inbox, customers, dunning } = this
     const parts: BillingParts = { part, inbox, customers, subscriptions: this.#subscriptions, dunning }
     this.receiver = new Receiver(part, inbox)
-    this.processing = new Processing(parts)
+    this.processing = new Processing(parts, this.counts)
     this.usage = new Usage(part, customers)
-    this.#windows = new UsageWindows(this.usage, kernel.log)
+    this.windows = new UsageWindows(part, customers, this.usage)
     this.health = new ProviderHealth(part)
     this.sync = new Sync(parts)
     this.views = new Views(parts)
-    this.series = new BillingSeries(part)
-    this.departures = new Departures(part, customers)
+    this.departures = new Departures(part, customers, this.#subscriptions)
+    if (Object.keys(settings.usage).length > 0 && !kernel.store.sums.outliveProcess) {
+      kernel.log.warn('the store ends with the process: usage that was not reported by then is lost')
+    }
   }
 
   /** Throws when the key, the secret or the plans do not fit; it is asked at the start. */
@@ -100,10 +103,10 @@ export class Billing {
     const { priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = parsed(CheckoutWish, wish)
     try {
       return await this.#asked('billing.checkout', tenantId, async () => {
-        const customerId = await this.customers.ensure(tenantId)
+        await assertTenantOpen(this.part.kernel.database, tenantId)
         await this.#assertMapped(priceId)
-        const request = { tenantId, customerId, priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes }
-        return this.part.payments.checkout(request)
+        const request = { tenantId, priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes }
+        return this.#withCustomer(tenantId, (customerId) => this.part.payments.checkout({ ...request, customerId }))
       })
     } catch (error) {
       this.part.kernel.resilience.degrade('provider.checkout', 'billing.checkout', tenantId, error)
@@ -114,10 +117,9 @@ export class Billing {
   /** Where somebody of the tenant sees invoices and changes means of payment. */
   portal(tenantId: string, wish: PortalWish): Promise<{ url: string }> {
     const { returnUrl } = parsed(PortalWish, wish)
-    return this.#asked('billing.portal', tenantId, async () => {
-      const customerId = await this.customers.ensure(tenantId)
-      return { url: await this.part.payments.portal(customerId, returnUrl) }
-    })
+    return this.#asked('billing.portal', tenantId, async () => ({
+      url: await this.#withCustomer(tenantId, (customerId) => this.part.payments.portal(customerId, returnUrl)),
+    }))
   }
 
   /** To another price of the mapping, or the one price of a plan. `E_SUBSCRIPTION_NOT_FOUND` when the tenant has none. */
@@ -144,6 +146,7 @@ export class Billing {
 
   /**
    * Reports usage that the host has counted by itself. The same id counts once, however often it is reported. True when it is new.
+   * It waits where the tenant has no customer. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, or a 400.
    * @param quantity a whole number above 0
    */
   async reportUsage(tenantId: string, meter: string, quantity: number, { id }: { id: string }): Promise<boolean> {
@@ -152,7 +155,6 @@ export class Billing {
     }
     if (!isUuid(id)) throw invalid([{ path: 'id', message: 'not a UUID' }])
     parsed(z.string().min(1).max(100), meter, 'meter')
-    await assertTenantOpen(this.part.kernel.database, tenantId)
     return this.usage.report(tenantId, { meter, quantity, at: this.part.kernel.clock.now() }, id)
   }
 
@@ -163,7 +165,7 @@ export class Billing {
 
   /** Closes windows of usage by itself, in a worker. */
   async work(): Promise<void> {
-    const { kernel, settings, tenants } = this.part
+    const { kernel, tenants } = this.part
     if (tenants.plans.isDecidedByHost) {
       const payload = {
         tenantId: null,
@@ -174,16 +176,11 @@ export class Billing {
       await kernel.events.publish(BillingMisconfigured, payload)
       kernel.log.warn('plans.getPlan decides which plan tenants have: billing writes none')
     }
-    const quotas = Object.entries(settings.usage)
-    if (quotas.length > 0 && !kernel.store.sums.outliveProcess) {
-      kernel.log.warn('the store ends with the process: usage that was not reported by then is lost')
-    }
-    this.#windows.start(settings.usage)
+    this.windows.start()
   }
 
   async stop(): Promise<void> {
-    this.series.stop()
-    await this.#windows.stop()
+    await this.windows.stop()
   }
 
   async #running(tenantId: string) {
@@ -203,33 +200,31 @@ export class Billing {
   }
 
   #onlyPriceOf(plan: string): string {
-    const prices = Object.entries(this.part.plans.products).filter(
-      ([id, name]) => name === plan && id.startsWith('price_'),
-    )
+    const prices = Object.entries(this.part.plans.products)
+      .filter(([id, name]) => name === plan && id.startsWith('price_'))
+      .map(([id]) => id)
     const [only] = prices
-    if (only && prices.length === 1) return only[0]
-    const message = only
-      ? 'several prices stand for it; name one with priceId'
-      : 'no price stands for it; name one with priceId'
+    if (only !== undefined && prices.length === 1) return only
+    const message =
+      prices.length > 1
+        ? `several prices stand for it (${prices.join(', ')}); name one with priceId`
+        : 'no price of billing.products stands for it; name one with priceId'
     throw invalid([{ path: 'plan', message }])
   }
 
-  /** What the provider refuses becomes an error of ours; its own words are in the log. */
-  async #asked<T>(operation: string, tenantId: string, ask: () => Promise<T>): Promise<T> {
+  /** One that was deleted at the provider, of which nothing was heard yet, gives way to a new one. */
+  async #withCustomer<T>(tenantId: string, ask: (customerId: string) => Promise<T>): Promise<T> {
+    const customerId = await this.customers.ensure(tenantId)
     try {
-      return await ask()
+      return await ask(customerId)
     } catch (error) {
-      const { code } = faultOf(error)
-      if (code === 'unhandled') throw error
-      if (code === 'subscription_not_found') throw SubscriptionNotFound('The provider has no such subscription.')
-      if (code === 'provider_rejected') {
-        throw PaymentRejected('The provider of payments has refused; the log says why.', { cause: error })
-      }
-      this.part.kernel.log.warn({ operation, tenantId, code }, 'the provider of payments could not be asked')
-      throw DependencyUnavailable('The provider of payments cannot be reached at the moment. Try again.', {
-        retryAfterSeconds: this.part.kernel.resilience.retryAfterSeconds,
-        cause: error,
-      })
+      if (faultOf(error).code !== 'provider_rejected' || (await this.part.payments.hasCustomer(customerId))) throw error
+      await this.customers.closeGone(customerId)
+      return ask(await this.customers.ensure(tenantId))
     }
+  }
+
+  #asked<T>(operation: string, tenantId: string, ask: () => Promise<T>): Promise<T> {
+    return asked(this.part, operation, tenantId, ask)
   }
 }

@@ -3,6 +3,7 @@ import { Doctor, FindingsStand } from '../../kernel/doctor.ts'
 import { invalid, NotFound } from '../../kernel/errors.ts'
 import { Moment } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
+import { asked } from './asking.ts'
 import type { Billing } from './billing.ts'
 import { diagnoses } from './doctor.ts'
 import { probe, probeHere } from './probe.ts'
@@ -15,13 +16,15 @@ export const commands = [
     name: 'billing:sync',
     summary: 'Bring subscriptions, plans and dunning up to what the provider has now',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
-    run: async ({ sync }, { args, terminal, signal }) => {
+    run: async ({ sync, part }, { args, terminal, signal }) => {
       const done: Synced[] = []
-      for await (const one of sync.run(args.id)) {
-        signal.throwIfAborted()
-        done.push(one)
-        terminal.progress(`${done.length} tenants`)
-      }
+      await asked(part, 'billing.sync', args.id ?? null, async () => {
+        for await (const one of sync.run(args.id)) {
+          signal.throwIfAborted()
+          done.push(one)
+          terminal.progress(`${done.length} tenants`)
+        }
+      })
       if (args.id !== undefined && done.length === 0) throw NotFound(`The tenant "${args.id}" has no customer.`)
       terminal.table(
         done.map((one) => ({ ...one })),
@@ -35,12 +38,14 @@ export const commands = [
     options: [{ flags: '--since <moment>', summary: 'RFC 3339 or a date', required: true, parse: since }],
     run: async ({ inbox, part }, { options, terminal, signal }) => {
       let [seen, taken] = [0, 0]
-      for await (const event of part.payments.events(options.since)) {
-        signal.throwIfAborted()
-        seen += 1
-        if (await inbox.take(event)) taken += 1
-        terminal.progress(`${seen} events, ${taken} of them new`)
-      }
+      await asked(part, 'billing.backfill', null, async () => {
+        for await (const event of part.payments.events(options.since)) {
+          signal.throwIfAborted()
+          seen += 1
+          if (await inbox.take(event)) taken += 1
+          terminal.progress(`${seen} events, ${taken} of them new`)
+        }
+      })
       terminal.record({ events: seen, taken })
     },
   }),
@@ -104,7 +109,11 @@ export const commands = [
       },
     ],
     run: async (billing, { options, terminal }) => {
-      terminal.record({ ...(options.url ? await probe(billing, options.url) : await probeHere(billing)) })
+      const probed = options.url ? await probe(billing, options.url) : await probeHere(billing)
+      terminal.record({ ...probed })
+      if (probed.received) return
+      const answer = `was answered with ${probed.status}, and is not in the inbox of this installation`
+      throw FindingsStand(`The event ${answer}: see what listens there, and whether its secret is the same.`)
     },
   }),
 ]

@@ -1,15 +1,32 @@
 /** Which customer of the provider is which tenant: one each, for as long as the mapping is open. */
 import { recordChange } from '../../kernel/changes.ts'
+import { DAY_MS } from '../../kernel/counters.ts'
 import { assertTenantOpen, tenantStatus } from '../../tenants/existing.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
 import { PaymentsFault } from './payments.ts'
+import { lockPayer } from './subscriptions.ts'
 import type { CustomerRow } from './tables.ts'
 
 /** `taken`: it, or the tenant, is mapped otherwise; `gone`: the tenant is purged. */
 export type Mapped = 'mapped' | 'taken' | 'gone'
 
+/** A tenant that has to pay for what it uses, and since when. */
+export interface Payer {
+  readonly tenantId: string
+  readonly mappedAt: Date
+}
+
+/** A mapping counts while it is open, and for a day where it ended with the tenant: what was used until then is still handed on. */
+const PAYERS = `
+  select tenant_id as "tenantId", min(mapped_at) as "mappedAt"
+  from multitenancy.billing_customers join multitenancy.tenants on tenants.id = tenant_id
+  where (closed_at is null or (status = 'deleted' and closed_at > $1)) and ($2::text is null or tenant_id = $2)
+  group by tenant_id order by tenant_id`
+
 export class Customers {
   readonly #part: BillingPart
+  /** Being made by this process. */
+  readonly #making = new Map<string, Promise<string>>()
 
   constructor(part: BillingPart) {
     this.#part = part
@@ -36,6 +53,26 @@ export class Customers {
       .execute()
   }
 
+  async payers(): Promise<Payer[]> {
+    return this.#payers(null)
+  }
+
+  /** Undefined when it has nothing to pay for. */
+  async payer(tenantId: string): Promise<Payer | undefined> {
+    const [payer] = await this.#payers(tenantId)
+    return payer
+  }
+
+  /** Who pays for what the tenant has used: its customer, or the last that it had. */
+  async payerOf(tenantId: string): Promise<string | undefined> {
+    const { rows } = await this.#part.kernel.database.sql(
+      `select customer_id as "customerId" from multitenancy.billing_customers where tenant_id = $1
+       order by closed_at desc nulls first limit 1`,
+      [tenantId],
+    )
+    return rows[0]?.customerId
+  }
+
   /** Of a closed mapping, too: its events may be late. */
   async tenantOf(customerId: string): Promise<string | undefined> {
     const row = await queryOf(this.#part)
@@ -49,6 +86,7 @@ export class Customers {
   /** Throws when there never was such a tenant. */
   async map(tenantId: string, customerId: string): Promise<Mapped> {
     const { database, clock, events } = this.#part.kernel
+    await lockPayer(this.#part, tenantId)
     const status = await tenantStatus(database, tenantId)
     if (status === undefined) throw new PaymentsFault('tenant_not_resolvable')
     if (status === 'purged') return 'gone'
@@ -73,18 +111,13 @@ export class Customers {
     await assertTenantOpen(database, tenantId)
     const known = await this.of(tenantId)
     if (known !== undefined) return known
-    const { rows } = await database.sql(
-      'select count(*)::int as turn from multitenancy.billing_customers where tenant_id = $1',
-      [tenantId],
-    )
-    const customerId = await this.#part.payments.createCustomer(tenantId, rows[0].turn)
-    return database.transaction(async () => {
-      await lockCustomer(this.#part, customerId)
-      if ((await this.map(tenantId, customerId)) === 'mapped') return customerId
-      const other = await this.of(tenantId)
-      if (other !== undefined) return other // a checkout was quicker
-      throw new PaymentsFault('provider_rejected', { cause: new Error(`the provider has made ${customerId} anew`) })
-    })
+    if (database.inTransaction) return this.#made(tenantId)
+    let making = this.#making.get(tenantId)
+    if (!making) {
+      making = this.#made(tenantId).finally(() => this.#making.delete(tenantId))
+      this.#making.set(tenantId, making)
+    }
+    return making
   }
 
   /** It was deleted at the provider, or is not the tenant's any more. */
@@ -99,5 +132,34 @@ export class Customers {
       const target = `tenant:${tenantId}`
       await recordChange(events, { action: 'billing.unmap', tenantId, target, before: { customerId }, after: null })
     }
+  }
+  /** As `close`, by itself: nobody else is at work for the customer. */
+  async closeGone(customerId: string): Promise<void> {
+    await this.#part.kernel.database.transaction(async () => {
+      await lockCustomer(this.#part, customerId)
+      await this.close(customerId)
+    })
+  }
+
+  async #payers(tenantId: string | null): Promise<Payer[]> {
+    const { database, clock } = this.#part.kernel
+    const { rows } = await database.sql(PAYERS, [new Date(clock.now().getTime() - DAY_MS), tenantId])
+    return rows
+  }
+
+  async #made(tenantId: string): Promise<string> {
+    const { database } = this.#part.kernel
+    const { rows } = await database.sql(
+      'select count(*)::int as turn from multitenancy.billing_customers where tenant_id = $1',
+      [tenantId],
+    )
+    const customerId = await this.#part.payments.createCustomer(tenantId, rows[0].turn)
+    return database.transaction(async () => {
+      await lockCustomer(this.#part, customerId)
+      if ((await this.map(tenantId, customerId)) === 'mapped') return customerId
+      const other = await this.of(tenantId)
+      if (other !== undefined) return other // a checkout was quicker
+      throw new PaymentsFault('provider_rejected', { cause: new Error(`the provider has made ${customerId} anew`) })
+    })
   }
 }

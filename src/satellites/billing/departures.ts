@@ -1,17 +1,23 @@
-/** What becomes of a tenant's subscriptions when it is deleted. Nothing here keeps it from being deleted. */
+/**
+ * What becomes of a tenant's subscriptions when it is deleted. Nothing here keeps it from being deleted, or the provider from being
+ * away: what is to be done there is a job.
+ */
+import { tenantStatus } from '../../tenants/existing.ts'
 import type { Customers } from './customers.ts'
 import { CancelSubscriptions } from './job-types.ts'
-import type { BillingPart } from './part.ts'
-
-const ENDED: ReadonlySet<string> = new Set(['canceled', 'incomplete_expired'])
+import { type BillingPart, lockCustomer } from './part.ts'
+import { hasEnded, lockPayer, type Subscriptions } from './subscriptions.ts'
+import { usageLock } from './usage-windows.ts'
 
 export class Departures {
   readonly #part: BillingPart
   readonly #customers: Customers
+  readonly #subscriptions: Subscriptions
 
-  constructor(part: BillingPart, customers: Customers) {
+  constructor(part: BillingPart, customers: Customers, subscriptions: Subscriptions) {
     this.#part = part
     this.#customers = customers
+    this.#subscriptions = subscriptions
   }
 
   /** In the transaction of the deletion. */
@@ -23,25 +29,55 @@ export class Departures {
     await kernel.jobs.send(CancelSubscriptions, { customerId }, { key: customerId })
   }
 
+  /** Nothing is cancelled of a tenant that was restored meanwhile. */
   async cancelAll(customerId: string): Promise<void> {
-    const { payments } = this.#part
-    for await (const { id, status } of payments.subscriptions(customerId)) {
-      if (!ENDED.has(status)) await payments.cancel(id, { atPeriodEnd: false })
+    const { payments, kernel } = this.#part
+    const tenantId = await this.#customers.tenantOf(customerId)
+    const isBack = tenantId !== undefined && (await tenantStatus(kernel.database, tenantId)) !== 'deleted'
+    if (isBack || !(await payments.hasCustomer(customerId))) return
+    for await (const subscription of payments.subscriptions(customerId)) {
+      if (!hasEnded(subscription)) await payments.cancel(subscription.id, { atPeriodEnd: false })
     }
   }
 
-  /** In the transaction of the purge. */
+  /** In the transaction of the restoration: what was heard of its subscriptions meanwhile had no plan to change. */
+  async takeBack(tenantId: string): Promise<void> {
+    await lockPayer(this.#part, tenantId)
+    const known = await this.#subscriptions.ofTenant(tenantId)
+    if (known.length > 0) await this.#subscriptions.writePlan(tenantId)
+  }
+
+  /** In the transaction of the purge, when whoever is at work for the tenant has ended. */
   async forget(tenantId: string): Promise<void> {
     const { database } = this.#part.kernel
-    const { rows } = await database.sql(
-      'select customer_id as "customerId" from multitenancy.billing_customers where tenant_id = $1',
-      [tenantId],
-    )
+    for (const customerId of await this.#customersOf(tenantId)) await lockCustomer(this.#part, customerId)
+    await lockPayer(this.#part, tenantId)
+    await database.sql(`select pg_advisory_xact_lock(${usageLock('$1')})`, [tenantId])
+    await this.#tellUnreported(tenantId)
     await database.sql('delete from multitenancy.billing_inbox where customer_id = any($1)', [
-      rows.map(({ customerId }) => customerId),
+      await this.#customersOf(tenantId),
     ])
     for (const table of ['dunning', 'usage', 'marks', 'subscriptions', 'customers']) {
       await database.sql(`delete from multitenancy.billing_${table} where tenant_id = $1`, [tenantId])
     }
+  }
+
+  async #customersOf(tenantId: string): Promise<string[]> {
+    const { rows } = await this.#part.kernel.database.sql(
+      'select customer_id as "customerId" from multitenancy.billing_customers where tenant_id = $1 order by 1',
+      [tenantId],
+    )
+    return rows.map(({ customerId }) => customerId)
+  }
+
+  async #tellUnreported(tenantId: string): Promise<void> {
+    const { database, log } = this.#part.kernel
+    const { rows } = await database.sql(
+      `select meter, sum(quantity)::float8 as quantity from multitenancy.billing_usage
+       where tenant_id = $1 and sent_at is null group by 1`,
+      [tenantId],
+    )
+    for (const row of rows)
+      log.warn({ tenantId, ...row }, 'usage that was never reported goes with the purge of its tenant')
   }
 }

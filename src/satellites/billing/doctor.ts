@@ -2,6 +2,7 @@
 import type { Diagnosis, Finding } from '../../kernel/doctor.ts'
 import type { Billing } from './billing.ts'
 import type { Opinion } from './provider-health.ts'
+import { REPORTABLE_DAYS } from './usage.ts'
 
 /** Usage that is older was not reported when it could have been. */
 const LATE_MINUTES = 15
@@ -68,19 +69,27 @@ async function* examineEvents({ part }: Billing): AsyncIterable<Finding> {
 
 async function* examineUsage({ part }: Billing): AsyncIterable<Finding> {
   const { rows } = await part.kernel.database.sql(
-    `select tenant_id as "tenantId", meter, sum(quantity)::float8 as quantity, min(used_at) as since,
-       (array_agg(error_code) filter (where error_code is not null))[1] as code
-     from multitenancy.billing_usage where sent_at is null and used_at < $1 group by 1, 2 order by 4`,
+    `select tenant_id as "tenantId", meter, next_attempt_at is null as "isExpired", sum(quantity)::float8 as quantity,
+       min(used_at) as since, (array_agg(error_code) filter (where error_code is not null))[1] as code
+     from multitenancy.billing_usage where sent_at is null and used_at < $1 group by 1, 2, 3 order by since`,
     [new Date(part.kernel.clock.now().getTime() - LATE_MINUTES * 60_000)],
   )
-  for (const { tenantId, meter, quantity, since, code } of rows) {
-    yield {
-      severity: 'warn',
-      code: 'billing.usage-unreported',
-      message: `${quantity} of "${meter}" that "${tenantId}" has used since ${since.toISOString()} is not reported${code ? `: ${code}` : ''}`,
-      remedy:
-        'See whether the tenant has a customer, the meter exists, and the provider answers; it is sent again by itself for 35 days, which is how long the provider takes it.',
-      tenantId,
-    }
+  for (const { tenantId, meter, isExpired, quantity, since, code } of rows) {
+    const used = `${quantity} of "${meter}" that "${tenantId}" has used since ${since.toISOString()}`
+    yield isExpired
+      ? {
+          severity: 'error',
+          code: 'billing.usage-expired',
+          message: `${used} was not reported within ${REPORTABLE_DAYS} days, and can no longer be${code ? `: ${code}` : ''}`,
+          remedy: `Charge it by other means, or let it go: it is removed ${part.settings.webhook.retentionDays} days later.`,
+          tenantId,
+        }
+      : {
+          severity: 'warn',
+          code: 'billing.usage-unreported',
+          message: `${used} is not reported${code ? `: ${code}` : ''}`,
+          remedy: `See whether the tenant has a customer, the meter exists, and the provider answers; it is sent again by itself for ${REPORTABLE_DAYS} days, which is how long the provider takes it.`,
+          tenantId,
+        }
   }
 }

@@ -2,18 +2,25 @@
  * The cases of dunning: a row for each billing period of a subscription in which a payment has failed. What they come to is decided in
  * dunning.ts; this keeps them, carries out what the policy says when a grace is over, and takes it back when the payment comes.
  *
+ * A case is brought to what is known with each thing that becomes known, so a suspension that was carried out because a payment, or an
+ * end, was heard of too late is taken back as well. What is over is looked at again only when something new is known of it.
+ *
  * A tenant is activated again only when dunning has suspended it, and nobody has touched it since.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../kernel/changes.ts'
 import { tenantStatus } from '../../tenants/existing.ts'
 import { isFinal, type Records, type Standing, standingOf, withFailure, withSettlement } from './dunning.ts'
+import { isSaidPaid } from './heard.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
 import type { ProviderInvoice } from './payments.ts'
-import { hasEnded, type Subscriptions } from './subscriptions.ts'
+import { endOf, lockPayer, type Subscriptions } from './subscriptions.ts'
 import type { DunningRow } from './tables.ts'
 
-/** What a tenant owes an answer to; `over` becomes what the policy does. */
+/** What becomes of a case whose grace is over. */
 const APPLIED = { downgrade: 'downgraded', suspend: 'suspended', none: 'grace' } as const
+
+type Due = Pick<DunningRow, 'subscriptionId' | 'periodStart' | 'tenantId'> & { readonly customerId: string }
 
 export class DunningCases {
   readonly #part: BillingPart
@@ -49,10 +56,10 @@ export class DunningCases {
     await this.#settle(row, isSettled ? withSettlement(invoices, invoice.id) : invoices)
   }
 
-  /** An invoice is paid, or not owed any more. */
+  /** An invoice is paid, or not owed any more. Where nothing of it has failed yet, this is asked for when that is heard. */
   async settled({ id, subscriptionId, periodStart }: ProviderInvoice): Promise<void> {
     const row = subscriptionId === null ? undefined : await this.#row(subscriptionId, periodStart)
-    if (row) await this.#settle(row, withSettlement(row.invoices, id))
+    if (row?.invoices[id]) await this.#settle(row, withSettlement(row.invoices, id))
   }
 
   isFinal(invoice: ProviderInvoice): boolean {
@@ -61,47 +68,50 @@ export class DunningCases {
 
   /** A subscription has ended: nothing is tried any more. What was suspended stays so until somebody pays. */
   async end(subscriptionId: string): Promise<void> {
-    const rows = await this.#rows(subscriptionId)
-    for (const row of rows) {
-      if (row.closedAt === null && row.state !== 'suspended') await this.#close(row, 'ended')
-    }
+    await this.#settleAll(await this.#rows(subscriptionId))
   }
 
   /** Somebody has paid for a subscription of the tenant: what is left of those that have ended is over. */
   async paid(tenantId: string): Promise<void> {
-    for (const row of await this.open(tenantId)) {
-      const subscription = await this.#subscriptions.find(row.subscriptionId)
-      if (subscription && hasEnded(subscription)) await this.#recover(row)
-    }
+    await this.#settleAll((await this.open(tenantId)).filter(({ state }) => state === 'suspended'))
   }
 
-  /** Carries out what is due; answers how many cases that were. Each in a transaction of its own. */
+  /** Carries out what is due; answers how many cases that were. Each in a transaction of its own, so that none holds up another. */
   async sweep(signal?: AbortSignal): Promise<number> {
     if (this.#policy.action === 'none') return 0
-    const { clock } = this.#part.kernel
     const due = await queryOf(this.#part)
       .selectFrom('billingDunning')
       .innerJoin('billingSubscriptions', 'billingSubscriptions.id', 'billingDunning.subscriptionId')
-      .select(['subscriptionId', 'billingDunning.periodStart', 'customerId'])
+      .select(['subscriptionId', 'billingDunning.periodStart', 'billingDunning.tenantId', 'customerId'])
       .where('state', '=', 'grace')
-      .where('graceUntil', '<=', clock.now())
+      .where('graceUntil', '<=', this.#part.kernel.clock.now())
       .orderBy('graceUntil')
       .execute()
     let done = 0
-    for (const { subscriptionId, periodStart, customerId } of due) {
+    const failures: unknown[] = []
+    for (const one of due) {
       if (signal?.aborted) break
-      const isDone = await this.#part.kernel.database.transaction(async () => {
-        await lockCustomer(this.#part, customerId)
-        const row = await this.#row(subscriptionId, periodStart)
-        return row?.state === 'grace' && (await this.#settle(row, row.invoices))
-      })
-      if (isDone) done += 1
+      try {
+        if (await this.#carryOut(one)) done += 1
+      } catch (error) {
+        failures.push(error)
+      }
     }
+    if (failures.length > 0) throw new AggregateError(failures, `graces that could not be ended: ${failures.length}`)
     return done
   }
 
   get #policy() {
     return this.#part.settings.dunning
+  }
+
+  #carryOut({ subscriptionId, periodStart, tenantId, customerId }: Due): Promise<boolean> {
+    return this.#part.kernel.database.transaction(async () => {
+      await lockCustomer(this.#part, customerId)
+      await lockPayer(this.#part, tenantId)
+      const row = await this.#row(subscriptionId, periodStart)
+      return row?.state === 'grace' && (await this.#settle(row, row.invoices))
+    })
   }
 
   async #opened(tenantId: string, subscriptionId: string, periodStart: Date): Promise<DunningRow> {
@@ -123,26 +133,44 @@ export class DunningCases {
     return row
   }
 
-  /** Brings a case to what its invoices come to. True when something has happened to the tenant. */
+  /** Each as it is when its turn comes: what becomes of one may concern the next. */
+  async #settleAll(rows: readonly DunningRow[]): Promise<void> {
+    for (const { subscriptionId, periodStart } of rows) {
+      const row = await this.#row(subscriptionId, periodStart)
+      if (row) await this.#settle(row, row.invoices)
+    }
+  }
+
+  /** Brings a case to what is known. True when something has happened to the tenant. */
   async #settle(row: DunningRow, invoices: Records): Promise<boolean> {
-    await this.#write(row, { invoices: JSON.stringify(invoices) as never })
-    const standing = standingOf(invoices, this.#policy, this.#part.kernel.clock.now())
-    if (standing.state === 'good') {
-      if (row.closedAt === null) await this.#recover(row)
-      return false
-    }
-    if (row.state === 'ended' || row.state === 'downgraded' || row.state === 'suspended') return false
+    if (row.closedAt !== null && isDeepStrictEqual(invoices, row.invoices)) return false
+    const now = this.#part.kernel.clock.now()
     const subscription = await this.#subscriptions.find(row.subscriptionId)
-    if (subscription && hasEnded(subscription)) {
-      await this.#close(row, 'ended')
-      return false
-    }
-    const state = standing.state === 'over' ? APPLIED[this.#policy.action] : standing.state
-    await this.#write(row, { state, graceUntil: untilOf(standing), closedAt: null })
+    const endedAt = subscription ? endOf(subscription) : null
+    const standing = standingOf(invoices, endedAt, this.#policy, now)
+    const state = await this.#stateOf(row.tenantId, standing, endedAt)
+    const isClosed = state === 'recovered' || state === 'ended'
+    await this.#write(row, {
+      invoices: JSON.stringify(invoices) as never,
+      state,
+      graceUntil: isClosed ? null : untilOf(standing),
+      closedAt: isClosed ? (row.closedAt ?? now) : null,
+    })
     if (state !== row.state) await this.#record(row, state)
-    if (state === 'suspended') await this.#suspend(row)
     await this.#subscriptions.writePlan(row.tenantId)
-    return state !== 'retrying' && state !== 'grace'
+    if (state === row.state) return false
+    if (state === 'suspended') await this.#suspend(row)
+    if (row.state === 'suspended') await this.#release(row)
+    return state === 'suspended' || state === 'downgraded'
+  }
+
+  async #stateOf(tenantId: string, standing: Standing, endedAt: Date | null): Promise<DunningRow['state']> {
+    if (standing.state === 'good') return 'recovered'
+    if (standing.state !== 'over') return standing.state
+    const { action } = this.#policy
+    if (endedAt === null) return APPLIED[action]
+    if (action !== 'suspend') return 'ended' // there is no plan to be taken away any more
+    return (await isSaidPaid(this.#part, tenantId, endedAt)) ? 'recovered' : 'suspended'
   }
 
   async #suspend(row: DunningRow): Promise<void> {
@@ -152,10 +180,9 @@ export class DunningCases {
     if (changed && tenant.suspendedAt) await this.#write(row, { suspendedAt: new Date(tenant.suspendedAt) })
   }
 
-  async #recover(row: DunningRow): Promise<void> {
-    await this.#close(row, 'recovered')
-    await this.#subscriptions.writePlan(row.tenantId)
+  async #release(row: DunningRow): Promise<void> {
     if (row.suspendedAt === null) return
+    await this.#write(row, { suspendedAt: null })
     const { kernel, tenants } = this.#part
     const others = await this.open(row.tenantId)
     const stillSuspending = others.find(({ state }) => state === 'suspended')
@@ -164,11 +191,6 @@ export class DunningCases {
     const { suspendedAt } = await tenants.get(row.tenantId)
     // Suspended at another time is suspended by somebody else.
     if (suspendedAt === row.suspendedAt.toISOString()) await tenants.activate(row.tenantId)
-  }
-
-  async #close(row: DunningRow, state: 'recovered' | 'ended'): Promise<void> {
-    await this.#write(row, { state, closedAt: this.#part.kernel.clock.now() })
-    await this.#record(row, state)
   }
 
   async #record({ tenantId, subscriptionId, state }: DunningRow, to: DunningRow['state']): Promise<void> {

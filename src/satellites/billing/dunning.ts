@@ -1,13 +1,15 @@
 /**
- * What becomes of a tenant whose payment fails, as a pure function: of what is known of the invoices of a billing period, the policy,
- * and the time.
+ * What becomes of a tenant whose payment fails, as a pure function: of what is known of the invoices of a billing period, the end of the
+ * subscription, the policy, and the time.
  *
  *   good --payment failed--> retrying --maxAttempts, or the provider gives up--> grace --its time over--> downgraded | suspended
  *     ^                         |                                                  |                            |
  *     +------------------------ all that has failed is paid, in any state: recovered, once ---------------------+
  *
- * What is known only grows: more attempts, an earlier end of the attempts, paid. So it comes to the same in whatever order it is heard,
- * and however often.
+ * A subscription that ends before its grace is over ends this as well; one that ends later has been downgraded or suspended by then.
+ *
+ * What is known only grows: more attempts, an earlier end of the attempts, paid, ended. So it comes to the same in whatever order it is
+ * heard, however late, and however often.
  */
 import type { ProviderInvoice } from './payments.ts'
 import type { DunningPolicy } from './settings.ts'
@@ -29,6 +31,7 @@ export type Standing =
   | { readonly state: 'retrying'; readonly attempt: number }
   | { readonly state: 'grace'; readonly attempt: number; readonly until: Date }
   | { readonly state: 'over'; readonly attempt: number; readonly until: Date }
+  | { readonly state: 'ended'; readonly attempt: number }
 
 const UNKNOWN: InvoiceRecord = { attempt: 0, exhaustedAt: null, isSettled: false }
 
@@ -57,12 +60,15 @@ export const withSettlement = (records: Records, invoiceId: string): Records => 
   [invoiceId]: { ...(records[invoiceId] ?? UNKNOWN), isSettled: true },
 })
 
-export function standingOf(records: Records, { graceDays }: DunningPolicy, now: Date): Standing {
+/** @param endedAt when the subscription has ended */
+export function standingOf(records: Records, endedAt: Date | null, { graceDays }: DunningPolicy, now: Date): Standing {
   const open = Object.values(records).filter(({ isSettled, attempt }) => !isSettled && attempt > 0)
   if (open.length === 0) return { state: 'good' }
   const attempt = Math.max(...open.map((one) => one.attempt))
   const [exhaustedAt] = open.flatMap((one) => one.exhaustedAt ?? []).sort()
-  if (exhaustedAt === undefined) return { state: 'retrying', attempt }
+  if (exhaustedAt === undefined) return { state: endedAt ? 'ended' : 'retrying', attempt }
   const until = new Date(Date.parse(exhaustedAt) + graceDays * DAY_MS)
-  return { state: now < until ? 'grace' : 'over', attempt, until }
+  const isOver = now >= until && (endedAt === null || endedAt >= until)
+  if (isOver) return { state: 'over', attempt, until }
+  return endedAt ? { state: 'ended', attempt } : { state: 'grace', attempt, until }
 }

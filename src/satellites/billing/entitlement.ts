@@ -21,11 +21,10 @@ export interface PlanMap {
 
 /** Of its first item that is mapped; undefined when none is. */
 export function planOfItems(items: Entitling['items'], { products }: PlanMap): string | undefined {
-  for (const { priceId, productId } of items) {
-    const plan = products[priceId] ?? (productId === null ? undefined : products[productId])
-    if (plan !== undefined) return plan
-  }
-  return undefined
+  const mapped = items
+    .flatMap(({ priceId, productId }) => (productId === null ? [priceId] : [priceId, productId]))
+    .find((id) => Object.hasOwn(products, id))
+  return mapped === undefined ? undefined : products[mapped]
 }
 
 export function entitledPlan(subscriptions: readonly Entitling[], plans: PlanMap): string {

@@ -2,6 +2,9 @@
  * The inbox: every event of the provider once, with the job that processes it, in one transaction. What is received here is not lost,
  * whatever becomes of the process; what was received before is not received again.
  */
+import { isDatabaseUnavailable } from '../../kernel/database.ts'
+import { Gathering } from '../../kernel/gathering.ts'
+import { inTime } from '../../kernel/in-time.ts'
 import { ProcessProviderEvent } from './job-types.ts'
 import { type BillingPart, queryOf } from './part.ts'
 import type { ProviderEvent } from './payments.ts'
@@ -10,6 +13,9 @@ import type { InboxRow } from './tables.ts'
 /** Something is wrong when an event has waited for so long: its job was lost. */
 const STUCK_MS = 600_000
 const AT_ONCE = 500
+const TAKEN_AT_ONCE = 100
+/** The provider is told to send again what is not written down by then; nothing that is received later waits for it. */
+const TIMEOUT_MS = 5_000
 const DAY_MS = 86_400_000
 
 export interface ReplayWish {
@@ -20,26 +26,25 @@ export interface ReplayWish {
   readonly since?: Date | undefined
 }
 
+type Taken = { readonly isNew: boolean } | { readonly error: unknown }
+
+class NoAnswer extends Error {}
+
 export class Inbox {
   readonly #part: BillingPart
+  readonly #together: Gathering<ProviderEvent, Taken>
 
   constructor(part: BillingPart) {
     this.#part = part
+    const { database } = part.kernel
+    this.#together = new Gathering((events) => database.outside(() => this.#takeAll(events)), { most: TAKEN_AT_ONCE })
   }
 
-  /** False when it was there. */
-  async take({ id, type, customerId, payload, isLive, createdAt }: ProviderEvent): Promise<boolean> {
-    const { database, clock } = this.#part.kernel
-    return database.transaction(async () => {
-      const { rows } = await database.sql(
-        `insert into multitenancy.billing_inbox (event_id, type, customer_id, payload, is_live, created_at, received_at)
-         values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing returning event_id`,
-        [id, type, customerId, payload, isLive, createdAt, clock.now()],
-      )
-      if (rows.length === 0) return false
-      await this.send(id)
-      return true
-    })
+  /** False when it was there. What is received in one moment is one transaction, which commits before any of it is answered. */
+  async take(event: ProviderEvent): Promise<boolean> {
+    const taken = await this.#together.add(event)
+    if ('error' in taken) throw taken.error
+    return taken.isNew
   }
 
   async send(eventId: string): Promise<void> {
@@ -101,5 +106,39 @@ export class Inbox {
       [new Date(kernel.clock.now().getTime() - settings.webhook.retentionDays * DAY_MS)],
     )
     return rows[0].removed
+  }
+
+  /** When one is refused, the others are not to suffer for it. */
+  async #takeAll(events: readonly ProviderEvent[]): Promise<Taken[]> {
+    try {
+      const news = await inTime(this.#insert(events), TIMEOUT_MS, () => new NoAnswer('the database does not answer'))
+      return events.map(({ id }) => ({ isNew: news.delete(id) }))
+    } catch (error) {
+      if (events.length === 1 || error instanceof NoAnswer || isDatabaseUnavailable(error)) {
+        return events.map(() => ({ error }))
+      }
+      const half = Math.ceil(events.length / 2)
+      return [...(await this.#takeAll(events.slice(0, half))), ...(await this.#takeAll(events.slice(half)))]
+    }
+  }
+
+  /** Answers those that were not there, each with its job. In the same order everywhere, so that nobody waits in a circle. */
+  #insert(events: readonly ProviderEvent[]): Promise<Set<string>> {
+    const { database, clock, jobs } = this.#part.kernel
+    const rows = events.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    return database.transaction(async () => {
+      const { rows: inserted } = await database.sql(
+        `insert into multitenancy.billing_inbox (event_id, type, customer_id, payload, is_live, created_at, received_at)
+         select id, type, "customerId", payload, "isLive", "createdAt", $2
+         from json_to_recordset($1) as (
+           id text, type text, "customerId" text, payload jsonb, "isLive" boolean, "createdAt" timestamptz)
+         on conflict do nothing returning event_id as "eventId"`,
+        [JSON.stringify(rows), clock.now()],
+      )
+      const news = new Set<string>(inserted.map(({ eventId }) => eventId))
+      const sent = [...news].map((eventId) => ({ data: { eventId }, key: eventId }))
+      await jobs.sendAll(ProcessProviderEvent, sent)
+      return news
+    })
   }
 }

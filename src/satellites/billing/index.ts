@@ -1,7 +1,7 @@
 import { on } from '../../kernel/events.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { defineSatellite } from '../../satellite.ts'
-import { TenantDeleted, TenantPurged } from '../../tenants/events.ts'
+import { TenantDeleted, TenantPurged, TenantRestored } from '../../tenants/events.ts'
 import { Billing } from './billing.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
@@ -46,6 +46,9 @@ export const billing = (options?: BillingOptions) => {
     commands,
     listeners: [
       on(TenantDeleted, 'within', ({ departures }: Billing, { tenantId }) => departures.begin(tenantId)),
+      on(TenantRestored, 'within', async ({ departures }: Billing, { tenantId, from }) => {
+        if (from === 'deletion') await departures.takeBack(tenantId)
+      }),
       on(TenantPurged, 'within', ({ departures }: Billing, { tenantId }) => departures.forget(tenantId)),
     ],
     jobs,
@@ -53,7 +56,7 @@ export const billing = (options?: BillingOptions) => {
     work: (billing) => billing.work(),
     checks: { billing: (billing) => billing.check() },
     doctor: diagnoses,
-    metrics: (billing) => billing.series.series(),
+    metrics: ({ counts }) => [counts.series()],
     stop: (billing) => billing.stop(),
   })
 }

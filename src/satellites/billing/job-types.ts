@@ -10,11 +10,12 @@ export const ProcessProviderEvent = jobType({
   timeoutSeconds: 120,
 })
 
+/** Tried again by the job only where its process has ended: what the provider has not taken says itself when it is due. */
 export const ReportUsageBatch = jobType({
   name: 'ReportUsageBatch',
   summary: 'Reports what a tenant has used of a meter to the payment provider',
   data: z.object({ id: z.uuid() }),
-  retries: 8,
+  retries: 3,
   retryDelaySeconds: 10,
   timeoutSeconds: 120,
 })
@@ -42,12 +43,12 @@ export const CleanUpBilling = jobType({
   workers: 1,
 })
 
-/** Without a tenant: what is left to do at the provider outlives it. */
+/** Without a tenant: what is left to do at the provider outlives it. It is tried for days: nobody else ends what is paid for nothing. */
 export const CancelSubscriptions = jobType({
   name: 'CancelSubscriptions',
   summary: 'Cancels the subscriptions of a tenant that was deleted',
   data: z.object({ customerId: z.string() }),
-  retries: 10,
+  retries: 14,
   retryDelaySeconds: 30,
   timeoutSeconds: 120,
 })

@@ -14,9 +14,10 @@ export const jobs: readonly Job<Billing>[] = [
   handles(ReportUsageBatch, ({ usage }, { id }) => usage.send(id)),
   handles(CancelSubscriptions, ({ departures }, { customerId }) => departures.cancelAll(customerId)),
   handles(SweepBilling, async ({ dunning, inbox, usage }, _, { signal }) => {
-    await dunning.sweep(signal)
-    await inbox.resend()
-    await usage.resend()
+    // None of them keeps the others from their turn.
+    const swept = await Promise.allSettled([dunning.sweep(signal), inbox.resend(), usage.resend(signal)])
+    const failures = swept.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+    if (failures.length > 0) throw new AggregateError(failures, 'not everything could be swept')
   }),
   handles(PingProvider, ({ health }) => health.measure()),
   handles(CleanUpBilling, async ({ inbox, usage }) => {

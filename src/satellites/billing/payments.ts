@@ -119,7 +119,7 @@ export interface UsageReport {
 export interface Payments {
   /** Whether its key is one for real money. */
   readonly isLive: boolean
-  /** Undefined when none of the secrets has signed it lately, or when it is no event. */
+  /** Undefined when none of the secrets has signed it lately; `payload_invalid` when it is no event. */
   verified(body: Uint8Array, signature: string): Promise<ProviderEvent | undefined>
   subjectOf(event: Pick<ProviderEvent, 'type' | 'payload'>): Subject
   /** A body and a header as the provider would send them; for trying out whether an endpoint is reached. */
@@ -129,6 +129,8 @@ export interface Payments {
   /** All of a customer, those that have ended as well. */
   subscriptions(customerId: string): AsyncIterable<ProviderSubscription>
   invoice(id: string): Promise<ProviderInvoice | undefined>
+  /** Whether there still is one: it may have been deleted. */
+  hasCustomer(customerId: string): Promise<boolean>
   /** The tenant that is noted with a customer. */
   tenantOf(customerId: string): Promise<string | undefined>
   productOf(priceId: string): Promise<string | undefined>

@@ -37,12 +37,16 @@ export async function probe(billing: Billing, url: string): Promise<Probed> {
   return { eventId, status: response.status, ...(await outcome(billing, eventId, started)) }
 }
 
+/** As from an address that may send, through as many proxies as there are said to be. */
 export async function probeHere(billing: Billing): Promise<Probed> {
+  const { allowedIps, trustProxy } = billing.part.settings.webhook
   const { eventId, body, signature } = await event(billing)
   const started = performance.now()
+  const ip = allowedIps?.[0]?.split('/')[0] ?? '127.0.0.1'
+  const hops = Array.from({ length: trustProxy }, () => ip).join(', ')
   await billing.receiver.receive({
-    headers: new Headers({ 'stripe-signature': signature }),
-    ip: billing.part.settings.webhook.allowedIps?.[0]?.split('/')[0] ?? null,
+    headers: new Headers({ 'stripe-signature': signature, 'x-forwarded-for': hops }),
+    ip,
     body: async () => Buffer.from(body),
   })
   return { eventId, status: null, ...(await outcome(billing, eventId, started)) }

@@ -3,11 +3,12 @@
  * written down, and that is all. What it means is found out later, by a job.
  */
 import { isAddressAmong } from '../../kernel/addresses.ts'
-import { DependencyUnavailable, SignatureInvalid, TenancyError } from '../../kernel/errors.ts'
+import { DependencyUnavailable, invalid, SignatureInvalid } from '../../kernel/errors.ts'
 import type { Received } from '../../satellite.ts'
 import { AddressNotAllowed } from './errors.ts'
 import type { Inbox } from './inbox.ts'
 import type { BillingPart } from './part.ts'
+import { faultOf, type ProviderEvent } from './payments.ts'
 
 export interface Receipt {
   readonly received: true
@@ -24,24 +25,34 @@ export class Receiver {
     this.#inbox = inbox
   }
 
-  /** `E_ADDRESS_NOT_ALLOWED`, `E_SIGNATURE_INVALID`, a 413 of `body()`, or `E_DEPENDENCY_UNAVAILABLE`: then it is sent again. */
+  /** `E_ADDRESS_NOT_ALLOWED`, a 413 of `body()`, `E_SIGNATURE_INVALID`, a 400, or `E_DEPENDENCY_UNAVAILABLE`: then it is sent again. */
   async receive({ headers, ip, body }: Received): Promise<Receipt> {
-    const { payments, settings, kernel } = this.#part
-    const { allowedIps, trustProxy } = settings.webhook
+    const { allowedIps, trustProxy } = this.#part.settings.webhook
     if (allowedIps && !isAddressAmong(senderOf(headers, ip, trustProxy), allowedIps)) {
       throw AddressNotAllowed('The address of the sender is not among billing.webhook.allowedIps.')
     }
-    const bytes = await body()
-    const event = await payments.verified(bytes, headers.get('stripe-signature') ?? '')
-    if (!event) throw SignatureInvalid('No secret of the endpoint has signed this body within the last 5 minutes.')
+    const event = await this.#verified(await body(), headers.get('stripe-signature') ?? '')
+    return (await this.#taken(event)) ? { received: true } : { received: true, duplicate: true }
+  }
+
+  async #verified(bytes: Uint8Array, signature: string): Promise<ProviderEvent> {
+    let event: ProviderEvent | undefined
     try {
-      return (await this.#inbox.take(event)) ? { received: true } : { received: true, duplicate: true }
+      event = await this.#part.payments.verified(bytes, signature)
     } catch (error) {
-      if (error instanceof TenancyError) throw error
-      throw DependencyUnavailable('The event could not be written down. Send it again.', {
-        retryAfterSeconds: kernel.resilience.retryAfterSeconds,
-        cause: error,
-      })
+      if (faultOf(error).code !== 'payload_invalid') throw error
+      throw invalid([{ path: '', message: 'signed, but no event of the payment provider' }])
+    }
+    if (!event) throw SignatureInvalid('No secret of the endpoint has signed this body within the last 5 minutes.')
+    return event
+  }
+
+  async #taken(event: ProviderEvent): Promise<boolean> {
+    try {
+      return await this.#inbox.take(event)
+    } catch (cause) {
+      const { retryAfterSeconds } = this.#part.kernel.resilience
+      throw DependencyUnavailable('The event could not be written down. Send it again.', { retryAfterSeconds, cause })
     }
   }
 }

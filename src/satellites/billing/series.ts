@@ -1,40 +1,26 @@
-/** How many events of the provider came to what, and how many wait; read from the inbox for a scrape, every few seconds at most. */
-import type { Series } from '../../kernel/metrics.ts'
-import { type Refreshed, refreshed } from '../../kernel/refreshed.ts'
-import type { BillingPart } from './part.ts'
+/** What came of the payment provider's events; counted in this process, so a scrape only prints. */
+import { Counter, type Series } from '../../kernel/metrics.ts'
 
-const STATUSES = ['waiting', 'completed', 'ignored', 'failed'] as const
+const OUTCOMES = ['completed', 'ignored', 'failed'] as const
+type Outcome = (typeof OUTCOMES)[number]
 
-interface Count {
-  readonly labels: { readonly status: string }
-  readonly value: number
-}
+export class EventCounts {
+  readonly #counts = new Counter()
 
-export class BillingSeries {
-  readonly #counts: Refreshed<Count[]>
-
-  constructor({ kernel }: BillingPart) {
-    this.#counts = refreshed(async () => {
-      const { rows } = await kernel.database.sql(
-        'select status, count(*)::int as count from multitenancy.billing_inbox group by status',
-      )
-      const counted = new Map(rows.map(({ status, count }) => [status, count]))
-      return STATUSES.map((status) => ({ labels: { status }, value: counted.get(status) ?? 0 }))
-    })
+  constructor() {
+    for (const outcome of OUTCOMES) this.#counts.add({ outcome }, 0)
   }
 
-  series(): Series[] {
-    return [
-      {
-        name: 'multitenancy_billing_events',
-        help: 'Events of the payment provider that are kept, by what came of them',
-        type: 'gauge',
-        collect: () => this.#counts.get(),
-      },
-    ]
+  add(outcome: Outcome): void {
+    this.#counts.add({ outcome })
   }
 
-  stop(): void {
-    this.#counts.stop()
+  series(): Series {
+    return {
+      name: 'multitenancy_billing_events_total',
+      help: 'Events of the payment provider; ignored: of the other mode; failed: given up',
+      type: 'counter',
+      collect: () => this.#counts.samples(),
+    }
   }
 }

@@ -18,12 +18,11 @@ import {
   type UsageReport,
 } from './payments.ts'
 import { isLiveKey, type Settings, secretsOf } from './settings.ts'
+import { eventOf, signedText, toEvent } from './stripe-events.ts'
 import { toInvoice, toSubject, toSubscription } from './stripe-objects.ts'
-import { stripped } from './stripping.ts'
 
 /** What the shapes in stripe-objects.ts were written against. */
 export const API_VERSION = '2026-10-28.endive'
-const TOLERANCE_SECONDS = 300
 const AT_ONCE = 100
 
 export class StripePayments implements Payments {
@@ -42,15 +41,8 @@ export class StripePayments implements Payments {
 
   async verified(body: Uint8Array, signature: string): Promise<ProviderEvent | undefined> {
     const { webhooks } = await this.#stripe()
-    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-    const isSigned = this.#secrets.some((secret) => {
-      try {
-        return webhooks.signature?.verifyHeader(bytes, signature, secret, TOLERANCE_SECONDS) ?? false
-      } catch {
-        return false // that it does not fit is said by throwing
-      }
-    })
-    return isSigned ? eventOf(bytes.toString()) : undefined
+    const text = signedText(webhooks, this.#secrets, body, signature)
+    return text === undefined ? undefined : eventOf(text)
   }
 
   subjectOf({ type, payload }: Pick<ProviderEvent, 'type' | 'payload'>): Subject {
@@ -87,6 +79,11 @@ export class StripePayments implements Payments {
   async invoice(id: string): Promise<ProviderInvoice | undefined> {
     const found = await this.#find((client) => client.invoices.retrieve(id))
     return found && toInvoice(found)
+  }
+
+  async hasCustomer(customerId: string): Promise<boolean> {
+    const found = await this.#find((client) => client.customers.retrieve(customerId))
+    return found !== undefined && !found.deleted
   }
 
   async tenantOf(customerId: string): Promise<string | undefined> {
@@ -165,7 +162,7 @@ export class StripePayments implements Payments {
         }),
       )
     } catch (error) {
-      if (!isAlreadyThere(error)) throw error
+      if (!causeOf(error)?.isRepeated) throw error
     }
   }
 
@@ -177,7 +174,7 @@ export class StripePayments implements Payments {
         ...(after ? { starting_after: after } : {}),
       })
     const found: ProviderEvent[] = []
-    for await (const event of this.#pages(list)) found.push(toEvent(event as unknown as Record<string, unknown>))
+    for await (const event of this.#pages(list)) found.push(toEvent(event))
     yield* found.reverse() // the provider lists the newest first
   }
 
@@ -214,8 +211,9 @@ export class StripePayments implements Payments {
       return await ask(client)
     } catch (error) {
       const code = codeOf(error)
-      this.#log.warn({ code, provider: toLog(error) }, 'the provider of payments has refused, or does not answer')
-      throw new PaymentsFault(code, { cause: error })
+      const refusal = refusalOf(error)
+      this.#log.warn({ code, provider: refusal }, 'the provider of payments has refused, or does not answer')
+      throw new PaymentsFault(code, { cause: code === 'unhandled' ? error : refusal })
     }
   }
 
@@ -243,33 +241,6 @@ export class StripePayments implements Payments {
   }
 }
 
-/** Undefined when it is no event. */
-function eventOf(text: string): ProviderEvent | undefined {
-  try {
-    return toEvent(JSON.parse(text))
-  } catch {
-    return undefined
-  }
-}
-
-function toEvent(event: Record<string, any>): ProviderEvent {
-  const payload = stripped(event)
-  const { id, type, created, livemode } = payload as Record<string, any>
-  if (typeof id !== 'string' || typeof type !== 'string' || typeof created !== 'number') {
-    throw new PaymentsFault('payload_invalid')
-  }
-  const { object } = payload.data as { object?: Record<string, any> }
-  const customerId = object?.object === 'customer' ? object.id : object?.customer
-  return {
-    id,
-    type,
-    createdAt: new Date(created * 1000),
-    isLive: livemode === true,
-    customerId: customerId ?? null,
-    payload,
-  }
-}
-
 interface Thrown {
   readonly type?: string
   readonly code?: string
@@ -278,14 +249,21 @@ interface Thrown {
   readonly requestId?: string
 }
 
-const causeOf = (error: unknown): Thrown | undefined =>
-  error instanceof PaymentsFault ? ((error.cause ?? undefined) as Thrown | undefined) : undefined
-
-/** Without the words of the provider: they may hold what a customer has typed. */
-const toLog = (error: unknown) => {
-  const { type, code, statusCode, requestId } = (error ?? {}) as Thrown
-  return { type, code, statusCode, requestId }
+/** What is kept of an error: not the words of the provider, which may hold what a customer has typed. */
+interface Refusal extends Pick<Thrown, 'type' | 'code' | 'statusCode' | 'requestId'> {
+  /** A report whose answer was lost was sent again. */
+  readonly isRepeated?: true
 }
+
+function refusalOf(error: unknown): Refusal {
+  const { type, code, statusCode, requestId, message = '' } = (error ?? {}) as Thrown
+  const isRepeated =
+    code === 'duplicate_meter_event' || (code === undefined && /already exists with identifier/i.test(message))
+  return { type, code, statusCode, requestId, ...(isRepeated ? { isRepeated } : {}) }
+}
+
+const causeOf = (error: unknown): Refusal | undefined =>
+  error instanceof PaymentsFault ? ((error.cause ?? undefined) as Refusal | undefined) : undefined
 
 const CODES: Readonly<Record<string, BillingErrorCode>> = {
   StripeAuthenticationError: 'authentication_failed',
@@ -298,15 +276,11 @@ const CODES: Readonly<Record<string, BillingErrorCode>> = {
   StripeCardError: 'provider_rejected',
 }
 
-const codeOf = (error: unknown): BillingErrorCode =>
-  error instanceof PaymentsFault ? error.code : (CODES[(error as Thrown | undefined)?.type ?? ''] ?? 'unhandled')
-
-/** A report whose answer was lost, sent again. */
-function isAlreadyThere(error: unknown): boolean {
-  const { code, message } = causeOf(error) ?? {}
-  return (
-    code === 'duplicate_meter_event' || (code === undefined && /already exists with identifier/i.test(message ?? ''))
-  )
+function codeOf(error: unknown): BillingErrorCode {
+  if (error instanceof PaymentsFault) return error.code
+  const { type = '', statusCode } = (error ?? {}) as Thrown
+  if (statusCode === 409) return 'provider_unavailable' // it is at the same request, or object, for somebody else
+  return CODES[type] ?? 'unhandled'
 }
 
 /** The same request has the same answer for a day, whoever sends it. */

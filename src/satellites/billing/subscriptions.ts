@@ -13,6 +13,19 @@ const ENDED: ReadonlySet<string> = new Set(['canceled', 'incomplete_expired'])
 
 export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean => ENDED.has(status)
 
+/** Null while it runs. */
+export const endOf = (row: SubscriptionRow): Date | null => (hasEnded(row) ? (row.endedAt ?? row.asOf) : null)
+
+/**
+ * Until the transaction ends: what a tenant's subscriptions come to is decided by one at a time, also where the tenant has had several
+ * customers. Taken after the lock of the customer.
+ */
+export async function lockPayer({ kernel }: BillingPart, tenantId: string): Promise<void> {
+  await kernel.database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry billing tenant ' || $1, 0))`, [
+    tenantId,
+  ])
+}
+
 /** Where `current` says that this is what the provider has now, it goes before whatever is there. */
 export interface Seen {
   readonly asOf: Date

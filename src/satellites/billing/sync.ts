@@ -2,11 +2,10 @@
  * Asks the provider for everything it knows of a tenant, and brings what is kept up to it: for when events were lost, or a tenant had
  * subscriptions before there was billing here.
  */
-
 import { lockCustomer } from './part.ts'
 import type { BillingParts } from './parts.ts'
 import { PaymentsFault, type ProviderSubscription } from './payments.ts'
-import { hasEnded } from './subscriptions.ts'
+import { hasEnded, lockPayer } from './subscriptions.ts'
 
 export interface Synced {
   readonly tenantId: string
@@ -22,10 +21,13 @@ export class Sync {
     this.#parts = parts
   }
 
-  /** All tenants that have a customer, or one of them; undefined where it has none. */
+  /** All tenants that have a customer, or one of them; nothing where it has none. */
   async *run(tenantId?: string): AsyncIterable<Synced> {
-    const all = await this.#parts.customers.all()
-    for (const one of all) if (tenantId === undefined || one.tenantId === tenantId) yield await this.#tenant(one)
+    for (const one of await this.#parts.customers.all()) {
+      if (tenantId !== undefined && one.tenantId !== tenantId) continue
+      const synced = await this.#tenant(one)
+      if (synced) yield synced
+    }
   }
 
   /** What the provider has just answered. */
@@ -33,40 +35,62 @@ export class Sync {
     const { part, customers } = this.#parts
     await part.kernel.database.transaction(async () => {
       await lockCustomer(part, subscription.customerId)
+      // By the time of the answer somebody may have changed it again: what the provider has now is what counts.
+      const current = (await part.payments.subscription(subscription.id)) ?? subscription
       const tenantId = await customers.tenantOf(subscription.customerId)
       if (tenantId === undefined) throw new PaymentsFault('customer_not_found')
-      // By the time of the answer somebody may have changed it again: what the provider has now is what counts.
-      await this.#write(tenantId, (await part.payments.subscription(subscription.id)) ?? subscription)
+      await lockPayer(part, tenantId)
+      await this.#write(tenantId, [current])
     })
   }
 
-  async #tenant({ tenantId, customerId }: { tenantId: string; customerId: string }): Promise<Synced> {
-    const { part, dunning } = this.#parts
+  /** Undefined when it was purged meanwhile. */
+  #tenant({ tenantId, customerId }: { tenantId: string; customerId: string }): Promise<Synced | undefined> {
+    const { part, customers } = this.#parts
     return part.kernel.database.transaction(async () => {
       await lockCustomer(part, customerId)
-      let subscriptions = 0
-      for await (const subscription of part.payments.subscriptions(customerId)) {
-        await this.#write(tenantId, subscription)
-        subscriptions += 1
-      }
-      for (const { invoices } of await dunning.open(tenantId)) {
-        for (const [id, { isSettled }] of Object.entries(invoices)) if (!isSettled) await this.#invoice(id)
-      }
+      const isThere = await part.payments.hasCustomer(customerId)
+      const found = isThere
+        ? await Array.fromAsync(part.payments.subscriptions(customerId))
+        : await this.#leftOf(tenantId, customerId)
+      await lockPayer(part, tenantId)
+      if ((await customers.tenantOf(customerId)) !== tenantId) return undefined
+      if (!isThere) await customers.close(customerId)
+      await this.#write(tenantId, found)
+      await this.#settle(tenantId)
       const { plan } = await part.tenants.plans.resolve(await part.tenants.get(tenantId))
-      return { tenantId, customerId, subscriptions, plan }
+      return { tenantId, customerId, subscriptions: found.length, plan }
     })
   }
 
-  async #write(tenantId: string, subscription: ProviderSubscription): Promise<void> {
-    const { part, subscriptions, dunning } = this.#parts
-    await subscriptions.write(tenantId, subscription, { asOf: part.kernel.clock.now(), isCurrent: true })
-    if (hasEnded(subscription)) await dunning.end(subscription.id)
-    await subscriptions.writePlan(tenantId)
+  /** What is known of a customer that was deleted: the provider lists none of it, and answers for each. */
+  async #leftOf(tenantId: string, customerId: string): Promise<ProviderSubscription[]> {
+    const { part, subscriptions } = this.#parts
+    const known = (await subscriptions.ofTenant(tenantId)).filter((row) => row.customerId === customerId)
+    const found: ProviderSubscription[] = []
+    for (const { id } of known) {
+      const subscription = await part.payments.subscription(id)
+      if (subscription) found.push(subscription)
+    }
+    return found
   }
 
-  async #invoice(id: string): Promise<void> {
+  /** The plan comes of all of them together. */
+  async #write(tenantId: string, found: readonly ProviderSubscription[]): Promise<void> {
+    const { part, subscriptions, dunning } = this.#parts
+    const seen = { asOf: part.kernel.clock.now(), isCurrent: true }
+    for (const subscription of found) await subscriptions.write(tenantId, subscription, seen)
+    for (const subscription of found) if (hasEnded(subscription)) await dunning.end(subscription.id)
+    if (found.length > 0) await subscriptions.writePlan(tenantId)
+  }
+
+  async #settle(tenantId: string): Promise<void> {
     const { part, dunning } = this.#parts
-    const invoice = await part.payments.invoice(id)
-    if (invoice?.status === 'paid' || invoice?.status === 'void') await dunning.settled(invoice)
+    for (const { invoices } of await dunning.open(tenantId)) {
+      for (const [id, { isSettled }] of Object.entries(invoices)) {
+        const invoice = isSettled ? undefined : await part.payments.invoice(id)
+        if (invoice?.status === 'paid' || invoice?.status === 'void') await dunning.settled(invoice)
+      }
+    }
   }
 }

@@ -4,7 +4,7 @@
  * `billing_inbox` has every event of the provider once. `said_at` is when its typed events were published: a replay says nothing twice.
  * `billing_dunning` has a case for each billing period of a subscription in which a payment has failed; what is kept of its invoices is
  * in dunning.ts. `billing_usage` has what is to be reported; its id is what the provider knows it by. `billing_marks` says up to where
- * the counters of a day are in it.
+ * the counters of a day, in the store that was in use, are in it.
  */
 import type { Migration } from '../../kernel/migrations.ts'
 import type { Records } from './dunning.ts'
@@ -74,6 +74,10 @@ export interface UsageRow {
   usedAt: Date
   sentAt: Date | null
   errorCode: BillingErrorCode | null
+  /** That have failed. */
+  attempts: number
+  /** When it is tried again at the latest; null: it is not. */
+  nextAttemptAt: Date | null
 }
 
 export interface HealthRow {
@@ -162,16 +166,20 @@ export const tables: readonly Migration[] = [
         quantity bigint not null,
         used_at timestamptz(3) not null,
         sent_at timestamptz(3),
-        error_code text
+        error_code text,
+        attempts int not null default 0,
+        next_attempt_at timestamptz(3)
       );
-      create index billing_usage_open on billing_usage (used_at) where sent_at is null;
-      create index billing_usage_tenant on billing_usage (tenant_id);
+      create index billing_usage_open on billing_usage (next_attempt_at) where sent_at is null;
+      create index billing_usage_sent on billing_usage (sent_at) where sent_at is not null;
+      create index billing_usage_tenant on billing_usage (tenant_id, sent_at);
       create table billing_marks (
         tenant_id text not null references tenants,
         quota text collate "C" not null,
         day date not null,
+        store text collate "C" not null,
         counted bigint not null,
-        primary key (tenant_id, quota, day)
+        primary key (tenant_id, quota, day, store)
       );
 
       create table billing_health (

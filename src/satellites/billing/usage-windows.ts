@@ -1,49 +1,177 @@
-/** Closes windows of usage, each quota as often as it is configured: one at a time, and never in the way of the end of the process. */
-import type { Logger } from '../../kernel/logger.ts'
-import type { Settings } from './settings.ts'
+/**
+ * Windows of usage. A quota's counter of a day is what was used: it is counted in the same step of the store as the quota, and only
+ * grows. Every `flushMs` what has come since the last time becomes a batch, in the transaction that moves the mark up to which a counter
+ * is handed on. So each unit is in exactly one batch, whoever closes a window, and how often; who finds somebody at it leaves it to them.
+ *
+ * A mark is of the store whose counters it is about, because another one begins at nothing; of a store that ends with its process, each
+ * has its own. Where a counter is less than its mark the store has lost what it had, and goes on from there.
+ *
+ * What a tenant uses before it has a customer, on a day before, is nobody's to pay.
+ */
+import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
+import { uuidv7 } from '../../kernel/ids.ts'
+import { inLanes } from '../../tenants/in-lanes.ts'
+import type { Customers, Payer } from './customers.ts'
+import type { BillingPart } from './part.ts'
 import type { Usage } from './usage.ts'
 
+const LOOKED_AT_TOGETHER = 50
+/** Each has a connection for as long as it takes. */
+const CLOSED_AT_ONCE = 4
+
+interface Counted {
+  readonly quota: string
+  readonly day: string
+  readonly count: number
+  readonly at: Date
+}
+
 export class UsageWindows {
+  readonly #part: BillingPart
+  readonly #customers: Customers
   readonly #usage: Usage
-  readonly #log: Logger
+  readonly #store: string
   readonly #timers: NodeJS.Timeout[] = []
   readonly #closing = new Set<Promise<void>>()
+  readonly #stopping = new AbortController()
 
-  constructor(usage: Usage, log: Logger) {
+  constructor(part: BillingPart, customers: Customers, usage: Usage) {
+    this.#part = part
+    this.#customers = customers
     this.#usage = usage
-    this.#log = log
+    const { name, sums } = part.kernel.store
+    this.#store = sums.outliveProcess ? name : `${name} ${uuidv7()}`
   }
 
-  start(settings: Settings['usage']): void {
-    for (const [flushMs, group] of Map.groupBy(Object.entries(settings), ([, { flushMs }]) => flushMs)) {
+  /** From now on each quota's are closed as often as it is configured, one at a time. */
+  start(): void {
+    const { usage } = this.#part.settings
+    for (const [flushMs, group] of Map.groupBy(Object.entries(usage), ([, { flushMs }]) => flushMs)) {
       const quotas = group.map(([quota]) => quota)
-      let isClosing = false
-      const close = async () => {
-        if (isClosing) return
-        isClosing = true
-        await this.#close(quotas)
-        isClosing = false
+      let closing: Promise<void> | undefined
+      const tick = () => {
+        if (closing) return
+        const own = this.#closeSafely(quotas).finally(() => {
+          closing = undefined
+          this.#closing.delete(own)
+        })
+        closing = own
+        this.#closing.add(own)
       }
-      this.#timers.push(
-        setInterval(() => {
-          const closing = close().finally(() => this.#closing.delete(closing))
-          this.#closing.add(closing)
-        }, flushMs).unref(),
-      )
+      this.#timers.push(setInterval(tick, flushMs).unref())
     }
   }
 
-  /** Resolves when what is being closed is. */
+  /** Resolves when what was begun has ended; what was not is in the next window of whoever closes it. */
   async stop(): Promise<void> {
     for (const timer of this.#timers.splice(0)) clearInterval(timer)
+    this.#stopping.abort()
     await Promise.all(this.#closing)
   }
 
-  async #close(quotas: readonly string[]): Promise<void> {
+  /** Hands on what all tenants have used of these quotas; default all. Answers how many batches that came to. */
+  async close(quotas: readonly string[] = Object.keys(this.#part.settings.usage)): Promise<number> {
+    if (quotas.length === 0) return 0
+    const { signal } = this.#stopping
+    const payers = await this.#customers.payers()
+    let batches = 0
+    for (let first = 0; first < payers.length && !signal.aborted; first += LOOKED_AT_TOGETHER) {
+      const together = await this.#changed(payers.slice(first, first + LOOKED_AT_TOGETHER), quotas)
+      const close = async ({ tenantId }: Payer) => {
+        batches += await this.#closeOne(tenantId, quotas)
+      }
+      await inLanes(together, CLOSED_AT_ONCE, close, signal)
+    }
+    return batches
+  }
+
+  async #closeSafely(quotas: readonly string[]): Promise<void> {
     try {
-      await this.#usage.closeAll(quotas)
+      await this.close(quotas)
     } catch (error) {
-      this.#log.warn({ err: error }, 'usage could not be closed; it is in the next window')
+      this.#part.kernel.log.warn({ err: error }, 'usage could not be closed; it is in the next window')
     }
   }
+
+  /** Those whose counters are not what their marks say: of most there is nothing new. */
+  async #changed(payers: readonly Payer[], quotas: readonly string[]): Promise<Payer[]> {
+    const counted = await Promise.all(payers.map((payer) => this.#counted(payer, quotas)))
+    const marks = await this.#marks(payers.map(({ tenantId }) => tenantId))
+    return payers.filter(({ tenantId }, at) =>
+      (counted[at] ?? []).some((one) => one.count !== (marks.get(keyOf(tenantId, one)) ?? 0)),
+    )
+  }
+
+  #closeOne(tenantId: string, quotas: readonly string[]): Promise<number> {
+    return this.#part.kernel.database.transaction(async () => {
+      if (!(await this.#isOurs(tenantId))) return 0
+      const payer = await this.#customers.payer(tenantId)
+      if (!payer) return 0 // purged by now
+      // Under the lock, so that no mark is of a later moment.
+      const counted = await this.#counted(payer, quotas)
+      const marks = await this.#marks([tenantId])
+      let batches = 0
+      for (const one of counted) {
+        const mark = marks.get(keyOf(tenantId, one)) ?? 0
+        if (one.count !== mark) await this.#mark(tenantId, one)
+        if (one.count > mark) {
+          await this.#handOn(tenantId, one, one.count - mark)
+          batches += 1
+        } else if (one.count < mark) {
+          const { log, store } = this.#part.kernel
+          log.warn({ tenantId, quota: one.quota, store: store.name }, 'the store has lost what it had counted')
+        }
+      }
+      return batches
+    })
+  }
+
+  async #counted({ tenantId, mappedAt }: Payer, quotas: readonly string[]): Promise<Counted[]> {
+    const { nowMs, today, yesterday } = await this.#part.kernel.store.counters.counted(tenantId, quotas)
+    const day = dayOf(nowMs)
+    const on = (counts: ReadonlyMap<string, number>, of: number, at: Date): Counted[] =>
+      quotas.map((quota) => ({ quota, day: dateOf(of), count: counts.get(quota) ?? 0, at }))
+    const isOwedYesterday = dayOf(mappedAt.getTime()) < day
+    return [
+      ...on(today, day, new Date(nowMs)),
+      ...(isOwedYesterday ? on(yesterday, day - 1, new Date(day * DAY_MS - 1_000)) : []),
+    ]
+  }
+
+  async #marks(tenantIds: readonly string[]): Promise<Map<string, number>> {
+    const { rows } = await this.#part.kernel.database.sql(
+      `select tenant_id as "tenantId", quota, day::text, counted from multitenancy.billing_marks
+       where tenant_id = any($1) and store = $2`,
+      [tenantIds, this.#store],
+    )
+    return new Map(rows.map((row) => [keyOf(row.tenantId, row), row.counted]))
+  }
+
+  async #mark(tenantId: string, { quota, day, count }: Counted): Promise<void> {
+    await this.#part.kernel.database.sql(
+      `insert into multitenancy.billing_marks (tenant_id, quota, day, store, counted) values ($1, $2, $3::date, $4, $5)
+       on conflict (tenant_id, quota, day, store) do update set counted = excluded.counted`,
+      [tenantId, quota, day, this.#store, count],
+    )
+  }
+
+  async #handOn(tenantId: string, { quota, at }: Counted, quantity: number): Promise<void> {
+    const { meter } = this.#part.settings.usage[quota] ?? {}
+    if (meter !== undefined) await this.#usage.add(uuidv7(), tenantId, { meter, quantity, at })
+  }
+
+  /** Until the transaction ends. */
+  async #isOurs(tenantId: string): Promise<boolean> {
+    const { rows } = await this.#part.kernel.database.sql(
+      `select pg_try_advisory_xact_lock(${usageLock('$1')}) as free`,
+      [tenantId],
+    )
+    return rows[0].free
+  }
 }
+
+/** Of the key under which a tenant's windows are closed, as SQL. */
+export const usageLock = (tenantId: string): string => `hashtextextended('tenantry billing usage ' || ${tenantId}, 0)`
+
+const keyOf = (tenantId: string, { quota, day }: Pick<Counted, 'quota' | 'day'>): string =>
+  `${tenantId} ${quota} ${day}`

@@ -1,26 +1,35 @@
 /**
- * Usage that is paid for. A quota's counter of a day is what was used: it is counted in the same step of the store as the quota, and
- * only grows. Every `flushMs` what has come since the last time becomes a row and a job, in the transaction that moves the mark up to
- * which a counter is reported; so each unit is in exactly one row, whoever closes, and how often. The provider knows a row by its id:
- * one that is sent twice counts once.
+ * Usage that is paid for, in batches. A batch is a row and a job, in one transaction; the provider knows it by the row's id, so one that
+ * is sent twice counts once. The row says when it is due, and a job only that somebody is to look: so an outage, however long, neither
+ * loses a batch nor makes more than one job of it.
  *
- * What is used before a tenant has a customer, on a day before, is nobody's to pay.
+ *   waiting ──sent──► sent            kept for a while, for reports that are repeated
+ *      │ ▲
+ *      │ └── not sent: due again after 1, 2, 4 .. 15 minutes; after an hour where the provider has refused it
+ *      └──── 35 days old ──► expired  the provider would not take it any more: the doctor tells of it until it is removed
  */
 import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
+import { invalid } from '../../kernel/errors.ts'
+import { lockTenant } from '../../tenants/existing.ts'
 import type { Customers } from './customers.ts'
 import { ReportUsageBatch } from './job-types.ts'
 import { type BillingPart, queryOf } from './part.ts'
-import { faultOf } from './payments.ts'
+import { faultOf, PaymentsFault } from './payments.ts'
+import type { UsageRow } from './tables.ts'
 
-const TENANTS_AT_ONCE = 20
-/** Its job was lost. */
-const STUCK_MS = 600_000
+/** For so long the provider takes what was used. */
+export const REPORTABLE_DAYS = 35
+
+const MINUTE_MS = 60_000
+/** By then a job was lost. */
+const STUCK_MS = 10 * MINUTE_MS
+const LONGEST_WAIT_MS = 15 * MINUTE_MS
+const REFUSED_WAIT_MS = 60 * MINUTE_MS
 const RESENT_AT_ONCE = 500
 /** Counters are gone by then. */
 const MARKS_KEPT_DAYS = 7
 
-interface Used {
+export interface Used {
   readonly meter: string
   readonly quantity: number
   readonly at: Date
@@ -29,144 +38,124 @@ interface Used {
 export class Usage {
   readonly #part: BillingPart
   readonly #customers: Customers
-  readonly #quotas: readonly string[]
-  /** What counters had come to when this process closed them last: nothing to do while they stand still. */
-  readonly #seen = new Map<string, string>()
 
   constructor(part: BillingPart, customers: Customers) {
     this.#part = part
     this.#customers = customers
-    this.#quotas = Object.keys(part.settings.usage)
   }
 
-  /** Hands on what all tenants have used of these quotas; default all. Answers how many batches that came to. */
-  async closeAll(quotas: readonly string[] = this.#quotas, signal?: AbortSignal): Promise<number> {
-    if (quotas.length === 0) return 0
-    const all = await this.#customers.all()
-    let batches = 0
-    for (let first = 0; first < all.length && !signal?.aborted; first += TENANTS_AT_ONCE) {
-      const some = all.slice(first, first + TENANTS_AT_ONCE)
-      const closed = await Promise.all(some.map(({ tenantId, mappedAt }) => this.close(tenantId, mappedAt, quotas)))
-      batches += closed.reduce((sum, count) => sum + count, 0)
-    }
-    return batches
-  }
-
-  async close(tenantId: string, mappedAt: Date, quotas: readonly string[] = this.#quotas): Promise<number> {
-    const { store, database } = this.#part.kernel
-    const { nowMs, today, yesterday } = await store.counters.counted(tenantId, quotas)
-    const day = dayOf(nowMs)
-    const isBefore = dayOf(mappedAt.getTime()) < day
-    const counted = quotas.flatMap((quota) => [
-      { quota, day, count: today.get(quota) ?? 0, at: new Date(nowMs) },
-      ...(isBefore
-        ? [{ quota, day: day - 1, count: yesterday.get(quota) ?? 0, at: new Date(day * DAY_MS - 1_000) }]
-        : []),
-    ])
-    const some = counted.filter(({ count }) => count > 0)
-    const key = `${tenantId} ${quotas.join(' ')}`
-    const present = JSON.stringify(some.map(({ quota, day, count }) => [quota, day, count]))
-    if (some.length === 0 || this.#seen.get(key) === present) return 0
-    const batches = await database.transaction(async () => {
-      const used: Used[] = []
-      for (const { quota, day, count, at } of some) {
-        const quantity = await this.#moved(tenantId, quota, dateOf(day), count)
-        const { meter } = this.#part.settings.usage[quota] ?? {}
-        if (quantity > 0 && meter !== undefined) used.push({ meter, quantity, at })
-      }
-      for (const one of used) await this.#add(uuidv7(), tenantId, one)
-      return used.length
-    })
-    this.#seen.set(key, present)
-    return batches
-  }
-
-  /** What a host has counted by itself. The same id is reported once. */
+  /** What a host has counted by itself. Answers false when it was reported before; that id for something else is refused. */
   async report(tenantId: string, used: Used, id: string): Promise<boolean> {
-    return this.#part.kernel.database.transaction(() => this.#add(id, tenantId, used))
-  }
-
-  /** Sends a batch; does nothing when it was sent. Throws what is to be tried again. */
-  async send(id: string): Promise<void> {
-    const { part } = { part: this.#part }
-    const row = await queryOf(part)
-      .selectFrom('billingUsage')
-      .selectAll()
-      .where('id', '=', id)
-      .where('sentAt', 'is', null)
-      .executeTakeFirst()
-    if (!row) return
-    const customerId = await this.#customers.of(row.tenantId)
-    if (customerId === undefined) return // it waits for one
-    try {
-      const { tenantId: _, usedAt, meter, quantity } = row
-      await part.payments.reportUsage({ id, customerId, meter, quantity, at: usedAt })
-      await this.#settled(id, { sentAt: part.kernel.clock.now(), errorCode: null })
-    } catch (error) {
-      const fault = faultOf(error)
-      await this.#settled(id, { errorCode: fault.code })
-      if (fault.isPassing) throw error
-      part.kernel.log.error({ id, code: fault.code }, 'usage could not be reported; billing:doctor says of it')
-    }
-  }
-
-  /** Sends those again whose job was lost, or that had to wait. */
-  async resend(): Promise<number> {
-    const rows = await queryOf(this.#part)
-      .selectFrom('billingUsage')
-      .select(['id', 'tenantId'])
-      .where('sentAt', 'is', null)
-      .where('usedAt', '<', new Date(this.#part.kernel.clock.now().getTime() - STUCK_MS))
-      .orderBy('usedAt')
-      .limit(RESENT_AT_ONCE)
-      .execute()
-    for (const { id, tenantId } of rows)
-      await this.#part.kernel.jobs.send(ReportUsageBatch, { id }, { tenantId, key: id })
-    return rows.length
-  }
-
-  async cleanUp(): Promise<void> {
-    const { kernel, settings } = this.#part
-    const now = kernel.clock.now().getTime()
-    await kernel.database.sql('delete from multitenancy.billing_marks where day < $1::date', [
-      dateOf(dayOf(now) - MARKS_KEPT_DAYS),
-    ])
-    await kernel.database.sql('delete from multitenancy.billing_usage where sent_at < $1', [
-      new Date(now - settings.webhook.retentionDays * DAY_MS),
-    ])
-  }
-
-  /** By how much the mark has moved up to this count; 0 when somebody has moved it that far. */
-  async #moved(tenantId: string, quota: string, day: string, count: number): Promise<number> {
     const { database } = this.#part.kernel
-    await database.sql(
-      `insert into multitenancy.billing_marks (tenant_id, quota, day, counted) values ($1, $2, $3::date, 0)
-       on conflict do nothing`,
-      [tenantId, quota, day],
-    )
-    const { rows } = await database.sql(
-      `update multitenancy.billing_marks as marks set counted = $4 from (
-         select counted from multitenancy.billing_marks where tenant_id = $1 and quota = $2 and day = $3::date for update) before
-       where marks.tenant_id = $1 and marks.quota = $2 and marks.day = $3::date and before.counted < $4
-       returning $4::bigint - before.counted as moved`,
-      [tenantId, quota, day, count],
-    )
-    return Number(rows[0]?.moved ?? 0)
+    return database.transaction(async () => {
+      await lockTenant(database, tenantId)
+      if (await this.add(id, tenantId, used)) return true
+      const known = await this.#row(id)
+      if (known && (known.tenantId !== tenantId || known.meter !== used.meter || known.quantity !== used.quantity)) {
+        throw invalid([{ path: 'id', message: 'stands for another report: give each its own' }])
+      }
+      return false
+    })
   }
 
-  async #add(id: string, tenantId: string, { meter, quantity, at }: Used): Promise<boolean> {
+  /** False when there is one of that id. */
+  async add(id: string, tenantId: string, { meter, quantity, at }: Used): Promise<boolean> {
     const { database, jobs } = this.#part.kernel
     const { rows } = await database.sql(
-      `insert into multitenancy.billing_usage (id, tenant_id, meter, quantity, used_at) values ($1, $2, $3, $4, $5)
-       on conflict do nothing returning id`,
-      [id, tenantId, meter, quantity, at],
+      `insert into multitenancy.billing_usage (id, tenant_id, meter, quantity, used_at, next_attempt_at)
+       values ($1, $2, $3, $4, $5, $6) on conflict do nothing returning id`,
+      [id, tenantId, meter, quantity, at, this.#in(STUCK_MS)],
     )
     if (rows.length === 0) return false
     await jobs.send(ReportUsageBatch, { id }, { tenantId, key: id })
     return true
   }
 
-  async #settled(id: string, set: { sentAt?: Date; errorCode: ReturnType<typeof faultOf>['code'] | null }) {
-    await queryOf(this.#part).updateTable('billingUsage').set(set).where('id', '=', id).execute()
+  /** Sends a batch; does nothing when it was sent. What comes of it is in its row. */
+  async send(id: string): Promise<void> {
+    const row = await this.#row(id)
+    if (!row || row.sentAt !== null || row.nextAttemptAt === null) return
+    if (row.usedAt <= this.#in(-REPORTABLE_DAYS * DAY_MS)) return this.#expire(row)
+    try {
+      const { usedAt: at, meter, quantity } = row
+      const customerId = await this.#customers.payerOf(row.tenantId)
+      if (customerId === undefined) throw new PaymentsFault('customer_not_found')
+      await this.#part.payments.reportUsage({ id, customerId, meter, quantity, at })
+      await this.#set(id, { sentAt: this.#in(0), errorCode: null })
+    } catch (error) {
+      await this.#failed(row, faultOf(error))
+    }
+  }
+
+  /** Sends what is due: it had to wait, or its job was lost. Answers how many that were. */
+  async resend(signal?: AbortSignal): Promise<number> {
+    for (let sent = 0; ; ) {
+      const together = await this.#resendSome()
+      sent += together
+      if (together < RESENT_AT_ONCE || signal?.aborted) return sent
+    }
+  }
+
+  async cleanUp(): Promise<void> {
+    const { kernel, settings } = this.#part
+    const { retentionDays } = settings.webhook
+    await kernel.database.sql('delete from multitenancy.billing_marks where day < $1::date', [
+      dateOf(dayOf(kernel.clock.now().getTime()) - MARKS_KEPT_DAYS),
+    ])
+    await kernel.database.sql('delete from multitenancy.billing_usage where sent_at < $1', [
+      this.#in(-retentionDays * DAY_MS),
+    ])
+    await kernel.database.sql('delete from multitenancy.billing_usage where sent_at is null and used_at < $1', [
+      this.#in(-(REPORTABLE_DAYS + retentionDays) * DAY_MS),
+    ])
+  }
+
+  #resendSome(): Promise<number> {
+    const { database, jobs } = this.#part.kernel
+    return database.transaction(async () => {
+      const { rows } = await database.sql(
+        `update multitenancy.billing_usage set next_attempt_at = $1 where id in (
+           select id from multitenancy.billing_usage where sent_at is null and next_attempt_at <= $2
+           order by next_attempt_at limit $3 for update skip locked)
+         returning id, tenant_id as "tenantId"`,
+        [this.#in(STUCK_MS), this.#in(0), RESENT_AT_ONCE],
+      )
+      await jobs.sendAll(
+        ReportUsageBatch,
+        rows.map(({ id, tenantId }) => ({ data: { id }, tenantId, key: id })),
+      )
+      return rows.length
+    })
+  }
+
+  async #failed({ id, tenantId, meter, attempts }: UsageRow, { code, isPassing }: PaymentsFault): Promise<void> {
+    const waitMs = isPassing ? Math.min(MINUTE_MS * 2 ** attempts, LONGEST_WAIT_MS) : REFUSED_WAIT_MS
+    await this.#set(id, { errorCode: code, attempts: attempts + 1, nextAttemptAt: this.#in(waitMs) })
+    this.#part.kernel.log.warn({ id, tenantId, meter, code }, 'usage could not be reported; it is tried again')
+  }
+
+  async #expire({ id, tenantId, meter, quantity, usedAt }: UsageRow): Promise<void> {
+    await this.#set(id, { nextAttemptAt: null })
+    this.#part.kernel.log.error(
+      { id, tenantId, meter, quantity, usedAt },
+      `usage was not reported within ${REPORTABLE_DAYS} days: the provider of payments does not take it any more`,
+    )
+  }
+
+  #row(id: string): Promise<UsageRow | undefined> {
+    return queryOf(this.#part).selectFrom('billingUsage').selectAll().where('id', '=', id).executeTakeFirst()
+  }
+
+  async #set(id: string, set: Partial<UsageRow>): Promise<void> {
+    await queryOf(this.#part)
+      .updateTable('billingUsage')
+      .set(set)
+      .where('id', '=', id)
+      .where('sentAt', 'is', null)
+      .execute()
+  }
+
+  #in(ms: number): Date {
+    return new Date(this.#part.kernel.clock.now().getTime() + ms)
   }
 }

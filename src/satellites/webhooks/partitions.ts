@@ -8,26 +8,20 @@
  *   partition is made.
  * - Each step is a transaction that makes, or drops, one partition of all three tables; which one is decided anew from what there
  *   is. Only one process takes steps at a time, the others leave it to that one.
- * - A step locks tables, and whoever needs them meanwhile waits behind it, also while it waits itself. So it waits shortly, and gives
- *   up: sooner than PostgreSQL looks for deadlocks (after 1 s), so that nobody else is ended in its favour.
+ * - A step locks tables, and whoever needs them meanwhile waits behind it: it is taken patiently.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { sqlState } from '../../kernel/database.ts'
 import { floorOfUuidsAt } from '../../kernel/ids.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../kernel/patiently.ts'
 
 const DAY_MS = 86_400_000
 const KINDS = ['messages', 'deliveries', 'attempts'] as const
 const KEYS = { messages: 'id', deliveries: 'id', attempts: 'delivery_id' } as const
 /** Partitions beyond the present one. */
 const AHEAD = 2
-const LOCK_TIMEOUT_MS = 300
-const BETWEEN_TRIES_MS = 2_000
 /** Any constant will do; it is ours in every database. */
 const LOCK_KEY = 7_367_228_007
 const TALLIES_KEPT = '1 day'
-/** What PostgreSQL says of a lock that was not to be had. */
-const BUSY_STATES = new Set(['55P03', '40P01'])
 
 /** From midnight to midnight, UTC. */
 export interface Partition {
@@ -42,12 +36,6 @@ export interface Kept {
   readonly dropped: number
   /** False when somebody held a lock for too long; the next run does the rest. */
   readonly isComplete: boolean
-}
-
-export interface KeepWish {
-  /** How often it may find a table locked; default 1. */
-  readonly tries?: number
-  readonly signal?: AbortSignal | undefined
 }
 
 /** How many days one spans. */
@@ -74,23 +62,17 @@ export class Partitions {
   }
 
   /** Makes those that will be needed, and drops those whose time is over, with what has no partitions. */
-  async keep({ tries = 1, signal }: KeepWish = {}): Promise<Kept> {
+  async keep(patience?: Patience): Promise<Kept> {
     const done = { made: 0, dropped: 0 }
-    for (let left = tries; ; ) {
-      try {
-        for (let step = await this.#step(); step; step = await this.#step())
-          done['make' in step ? 'made' : 'dropped'] += 1
-        await this.#alone(() => this.#trim())
-        return { ...done, isComplete: true }
-      } catch (error) {
-        if (!BUSY_STATES.has(sqlState(error) ?? '')) throw error
-        left -= 1
-        if (left <= 0 || signal?.aborted) break
-        await sleep(BETWEEN_TRIES_MS, undefined, { signal }).catch(() => undefined)
-      }
-    }
-    this.#kernel.log.info('somebody has locked the tables of webhooks; their partitions are kept later')
-    return { ...done, isComplete: false }
+    const isComplete = await patiently(async () => {
+      for (let step = await this.#step(); step; step = await this.#step())
+        done['make' in step ? 'made' : 'dropped'] += 1
+      await this.#alone(() => this.#trim())
+      return true
+    }, patience)
+    if (!isComplete)
+      this.#kernel.log.info('somebody has locked the tables of webhooks; their partitions are kept later')
+    return { ...done, isComplete: isComplete ?? false }
   }
 
   /** Those there are, the oldest first; the default one apart. */

@@ -1,0 +1,64 @@
+/**
+ * Taking in events of the payment provider, 64 in flight on connections that are kept: our receiver, which writes each down once,
+ * free of personal data, with the job that processes it, against a bare Hono route that verifies the signature and inserts one row.
+ * Each in a process of its own, on one server of PostgreSQL, with ten connections to it.
+ */
+import { type Bench, compare, type Result, RUNS } from '../measure.ts'
+import { eventsPerSecond, withSigner } from '../provider-events.ts'
+import { type Served, serve } from '../serve.ts'
+import { withTenancy } from '../tenancy.ts'
+
+const GOAL = 0.6
+
+export const billingReceiver = {
+  name: 'billing receiver',
+  run: ({ postgresUrl, quick, say }: Bench): Promise<Result[]> =>
+    withTenancy(
+      postgresUrl,
+      async ({ kernel: { database } }, url) => {
+        await database.sql(
+          `create table public.bare_events (
+             event_id text primary key, type text not null, payload jsonb not null, received_at timestamptz not null default now())`,
+        )
+        const ours = await serve('billing-receiver', { DATABASE_URL: url })
+        const bare = await serve('bare-receiver', { DATABASE_URL: url })
+        let sent = 0
+        try {
+          return await withSigner(async (sign) => {
+            const load = (side: 'ours' | 'bare', server: Served) => async () => {
+              const events = sign(quick ? 500 : 5_000)
+              const before = server.cpuMs()
+              const rate = await eventsPerSecond(server.url, events)
+              const cpuMicros = ((server.cpuMs() - before) / events.length) * 1_000
+              say(`${side}: ${Math.round(rate)} events/s, ${Math.round(cpuMicros)} µs of CPU each`)
+              if (side === 'ours') sent += events.length
+              return rate
+            }
+            const [measureOurs, measureBare] = [load('ours', ours), load('bare', bare)]
+            await measureOurs()
+            await measureBare()
+            const measured = await compare(RUNS, measureOurs, measureBare)
+            const { rows } = await database.sql(
+              `select (select count(*) from multitenancy.billing_inbox) as events, (select count(*)
+                 from multitenancy_jobs.job where name = 'tenantry.ProcessProviderEvent') as jobs`,
+            )
+            if (rows[0].events !== sent || rows[0].jobs !== sent) throw new Error('an event, or its job, is missing')
+            return [
+              {
+                name: 'events of the payment provider, taken in',
+                against: 'a bare route: signature, one insert',
+                unit: 'events/s',
+                ...measured,
+                ratio: measured.ours / measured.reference,
+                goal: GOAL,
+              },
+            ]
+          })
+        } finally {
+          await ours.close()
+          await bare.close()
+        }
+      },
+      { role: 'api' },
+    ),
+}

@@ -1,0 +1,50 @@
+/** Events as the payment provider posts them: signed, each with an id of its own, about a subscription whose price changed. */
+import { Pool } from 'undici'
+import { startProvider } from '../src/testing/provider/provider.ts'
+import { inFlight } from './webhooks.ts'
+
+export const SECRET = 'whsec_of_the_benchmark'
+export const PATH = '/webhooks/stripe'
+
+export interface Posted {
+  readonly body: string
+  readonly headers: { readonly 'content-type': string; readonly 'stripe-signature': string }
+}
+
+/** Makes so many at a time; signed now, for a receiver that takes what was signed within five minutes. */
+export type Signer = (count: number) => Posted[]
+
+export async function withSigner<T>(work: (sign: Signer) => Promise<T>): Promise<T> {
+  await using provider = await startProvider()
+  const [basic, pro] = ['Basic', 'Pro'].map((name, n) => {
+    const product = provider.product({ name })
+    return provider.price({ product: product.id, amount: 900 * (n + 1), interval: 'month' })
+  })
+  const { id } = provider.subscribe(provider.customer({ email: 'ada@example.com' }).id, basic?.id ?? '')
+  provider.changePrice(id, pro?.id ?? '')
+  const changed = provider.events.findLast(({ type }) => type === 'customer.subscription.updated')
+  if (!changed) throw new Error('the subscription did not change')
+  let made = 0
+  return work((count) =>
+    Array.from({ length: count }, () => {
+      made += 1
+      const event = { ...changed, id: `evt_bench${String(made).padStart(12, '0')}`, livemode: true }
+      return provider.signed(event, { secret: SECRET, at: new Date() })
+    }),
+  )
+}
+
+/** Events a second, with as many connections as there are in flight; throws when one is not answered 200. */
+export async function eventsPerSecond(url: string, events: readonly Posted[]): Promise<number> {
+  const pool = new Pool(url, { connections: null })
+  const started = performance.now()
+  await inFlight(events.length, async (n) => {
+    const { body, headers } = events[n] as Posted
+    const answer = await pool.request({ method: 'POST', path: PATH, headers: { ...headers }, body })
+    const text = await answer.body.text()
+    if (answer.statusCode !== 200) throw new Error(`${url}: ${answer.statusCode} ${text}`)
+  })
+  const perSecond = events.length / ((performance.now() - started) / 1_000)
+  await pool.close()
+  return perSecond
+}

@@ -1,0 +1,15 @@
+/** Changes what stands in the log, as somebody may who can switch the triggers off. */
+import type { Audited } from './audited.fixture.ts'
+
+const TABLES = ['audit_entries', 'audit_entries_others']
+
+export async function behind({ tenancy }: Audited, text: string, values: unknown[] = []): Promise<void> {
+  const { database } = tenancy.kernel
+  await tenancy.transaction(async () => {
+    for (const table of TABLES) await database.sql(`alter table multitenancy.${table} disable trigger all`)
+    await database.sql(text, values)
+    for (const table of TABLES) {
+      await database.sql(`alter table multitenancy.${table} enable always trigger audit_entries_append_only`)
+    }
+  })
+}

@@ -1,0 +1,65 @@
+/** The key of the seals, while its secret is sealed under another application key. */
+import pg from 'pg'
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { createSecrets } from '../../kernel/crypto.ts'
+import { type Audited, openAudited } from './audited.fixture.ts'
+import { BINDING, Keeper } from './keeper.ts'
+
+const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
+const FORMER = createSecrets(keyOf(1))
+const PRESENT = createSecrets(keyOf(2), [keyOf(1)])
+
+let audited: Audited
+/** Somebody who seals secrets under the present key, and has not committed that yet. */
+let other: pg.Client
+
+beforeEach(async () => {
+  audited = await openAudited(inject('postgresUrl'))
+  other = new pg.Client({ connectionString: audited.url })
+  await other.connect()
+})
+afterEach(async () => {
+  await other.end()
+  await audited.close()
+})
+
+const keeperWith = (secrets: typeof FORMER) => new Keeper({ ...audited.tenancy.kernel, secrets })
+const secret = async (): Promise<string> =>
+  (await audited.tenancy.kernel.database.sql('select secret from multitenancy.audit_state')).rows[0].secret
+const kept = async () => JSON.parse(createSecrets(keyOf(2)).open(await secret(), BINDING))
+
+async function resealed(): Promise<void> {
+  await other.query('begin')
+  await other.query('update multitenancy.audit_state set secret = $1', [
+    PRESENT.seal(PRESENT.open(await secret(), BINDING), BINDING),
+  ])
+}
+
+/** Once somebody waits for `other` to commit. */
+async function committed(): Promise<void> {
+  const { database } = audited.tenancy.kernel
+  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  await expect.poll(async () => (await database.sql(waiting)).rows.length, { timeout: 20_000 }).toBe(1)
+  await other.query('commit')
+}
+
+test('that all is adopted is kept under the key that it is sealed under meanwhile', async () => {
+  await keeperWith(FORMER).key()
+  const { key } = JSON.parse(FORMER.open(await secret(), BINDING))
+  await resealed()
+  const adopted = keeperWith(PRESENT).adopted()
+  await committed()
+  await adopted
+  expect(await kept()).toEqual({ key, isAdopted: true })
+})
+
+test('a process that knows the former key alone does not write over it', async () => {
+  const keeper = keeperWith(FORMER)
+  await keeper.key()
+  await resealed()
+  const adopted = keeper.adopted()
+  const refused = expect(adopted).rejects.toThrow('an application key that is not configured')
+  await committed()
+  await refused
+  expect(await kept()).toMatchObject({ isAdopted: false })
+})

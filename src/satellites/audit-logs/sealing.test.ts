@@ -1,0 +1,206 @@
+/** What is sealed when, and that nothing is left out: whatever runs meanwhile, and wherever the bound stands. */
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { recordChange } from '../../kernel/changes.ts'
+import { Database } from '../../kernel/database.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { type Audited, openAudited } from './audited.fixture.ts'
+import { Keeper } from './keeper.ts'
+import { Sealer } from './sealer.ts'
+
+let audited: Audited
+const ends: (() => Promise<unknown>)[] = []
+
+beforeEach(async () => {
+  audited = await openAudited(inject('postgresUrl'))
+  ends.push(audited.close)
+  await seal()
+})
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end()
+})
+
+const query = async (text: string, values: unknown[] = []) =>
+  (await audited.tenancy.kernel.database.sql(text, values)).rows
+const record = (target: string, tenantId = 'acme') =>
+  recordChange(audited.tenancy.kernel.events, { action: 'crm.sync', tenantId, target })
+const seal = (signal?: AbortSignal) => audited.tenancy.auditLogs.sealer.seal(signal)
+const verify = () => audited.tenancy.auditLogs.verify()
+/** What is sealed of a tenant, in the order of its chain. */
+const chain = async (tenantId = 'acme'): Promise<string[]> =>
+  (
+    await query(
+      `select target from multitenancy.audit_seals s join multitenancy.audit_entries e on e.id = s.entry_id
+       where s.tenant_id = $1 order by seq`,
+      [tenantId],
+    )
+  ).map(({ target }) => target)
+const bound = async () =>
+  (await query('select sealed_to as "to", sealed_in as "in" from multitenancy.audit_state'))[0] as {
+    to: string
+    in: string
+  }
+
+async function connected(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  ends.push(() => client.end())
+  return client
+}
+
+/** A change whose transaction goes on until it is told to end. */
+async function begun(target: string): Promise<(isToCommit?: boolean) => Promise<unknown>> {
+  const [isRecorded, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const running = audited.tenancy.transaction(async () => {
+    await record(target)
+    isRecorded.resolve()
+    await isOver.promise
+  })
+  const ended = running.catch((error) => error)
+  await isRecorded.promise
+  return (isToCommit = true) => {
+    if (isToCommit) isOver.resolve()
+    else isOver.reject(new Error('no'))
+    return ended
+  }
+}
+
+test('what a transaction that was running commits later is sealed by the next pass', async () => {
+  await record('before')
+  const end = await begun('late')
+  await record('meanwhile')
+  expect(await seal()).toBe(2)
+  await record('after')
+  expect(await seal()).toBe(1)
+  expect(await seal()).toBe(0)
+  await end()
+  await record('last')
+  expect(await seal()).toBe(2)
+  expect(await chain()).toEqual(['before', 'meanwhile', 'after', 'late', 'last'])
+  expect(await verify()).toEqual({ ok: true, checked: 5, broken: [] })
+})
+
+test('a transaction that is rolled back leaves nothing', async () => {
+  const end = await begun('never')
+  await record('meanwhile')
+  expect(await seal()).toBe(1)
+  expect(await end(false)).toMatchObject({ message: 'no' })
+  expect(await seal()).toBe(0)
+  expect((await audited.tenancy.auditLogs.list('acme')).data.map(({ target }) => target)).toEqual(['meanwhile'])
+  expect(await verify()).toEqual({ ok: true, checked: 1, broken: [] })
+})
+
+test.each(['this database', 'another of the server'])(
+  'a writing transaction of %s that runs for long keeps the bound back, and no entry',
+  async (where) => {
+    const client = await connected(where === 'this database' ? audited.url : inject('postgresUrl'))
+    await client.query('begin')
+    const { rows } = await client.query('select pg_current_xact_id() as xact')
+    for (const target of ['one', 'two', 'three']) {
+      await record(target)
+      expect(await seal()).toBe(1)
+      expect(BigInt((await bound()).to)).toBeLessThanOrEqual(BigInt(rows[0].xact))
+      expect(await verify()).toMatchObject({ ok: true })
+    }
+    await client.query('commit')
+    await seal()
+    expect(BigInt((await bound()).to)).toBeGreaterThan(BigInt(rows[0].xact))
+    expect(await chain()).toEqual(['one', 'two', 'three'])
+  },
+)
+
+test('more than is read at once is sealed, also of one transaction', async () => {
+  await audited.tenancy.transaction(async () => {
+    for (let n = 0; n < 2_100; n++) await record(`${n}`, `tenant-${n % 3}`)
+  })
+  await record('another')
+  expect(await seal()).toBe(2_101)
+  expect(await verify()).toEqual({ ok: true, checked: 2_101, broken: [] })
+})
+
+test('a pass that is interrupted leaves the bound where it was, and the rest to the next', async () => {
+  for (let n = 0; n < 1_100; n++) await record(`${n}`)
+  const before = await bound()
+  const stop = new AbortController()
+  // It is looked at before each piece: this one is gone after the first.
+  let looks = 0
+  Object.defineProperty(stop.signal, 'aborted', { get: () => looks++ > 0 })
+  expect(await seal(stop.signal)).toBe(1_000)
+  expect(await bound()).toEqual(before)
+  expect(await verify()).toEqual({ ok: true, checked: 1_000, broken: [] })
+  expect(await seal()).toBe(100)
+  expect(await bound()).not.toEqual(before)
+})
+
+test('where the bound is of another cluster, everything is sealed, and it becomes ours', async () => {
+  const { in: cluster } = await bound()
+  await record('from there')
+  await record('from far ahead there')
+  await query(`update multitenancy.audit_state set sealed_to = pg_current_xact_id(), sealed_in = '7000000000000000000'`)
+  await record('from here')
+  expect(await verify()).toMatchObject({ ok: true })
+  expect(await seal()).toBe(3)
+  expect((await bound()).in).toBe(cluster)
+  expect(await verify()).toEqual({ ok: true, checked: 3, broken: [] })
+})
+
+test('entries with numbers of another cluster, higher than any here, are sealed once and not read again', async () => {
+  await query("alter table multitenancy.audit_entries alter column xact set default '5000000000000'::xid8")
+  await record('from there')
+  await query('alter table multitenancy.audit_entries alter column xact set default pg_current_xact_id()')
+  expect(await seal()).toBe(0)
+  await query(`update multitenancy.audit_state set sealed_in = '7000000000000000000'`)
+  expect(await seal()).toBe(1)
+  await record('from here')
+  expect(await seal()).toBe(1)
+  expect(await chain()).toEqual(['from there', 'from here'])
+  expect(await verify()).toEqual({ ok: true, checked: 2, broken: [] })
+})
+
+test('a role without any right of its own may ask which cluster it is', async () => {
+  const role = `nobody_${randomBytes(6).toString('hex')}`
+  await query(`create role ${role}`)
+  try {
+    await audited.tenancy.kernel.database.session(async (client) => {
+      await client.query(`set role ${role}`)
+      const { rows } = await client.query('select system_identifier::text as id from pg_control_system()')
+      expect(rows[0].id).toBe((await bound()).in)
+    })
+  } finally {
+    await query(`drop role ${role}`)
+  }
+})
+
+test('ten processes seal at once, while changes are recorded: each entry once, and none is left out', async () => {
+  const { kernel } = audited.tenancy
+  const sealers = Array.from({ length: 10 }, () => {
+    const database = new Database({ url: audited.url, max: 2 }, createLogger({ level: 'silent' }))
+    ends.push(() => database.close())
+    const own = { ...kernel, database }
+    return new Sealer(own, new Keeper(own))
+  })
+  let isRecorded = false
+  const recording = Promise.all(
+    Array.from({ length: 10 }, async (_, lane) => {
+      for (let n = 0; n < 100; n++) {
+        if (n % 10 > 0) await record(`${n}`, `tenant-${lane}`)
+        else await (await begun(`${n}`))()
+      }
+    }),
+  ).then(() => {
+    isRecorded = true
+  })
+  const sealed = await Promise.all(
+    sealers.map(async (sealer) => {
+      let sum = 0
+      while (!isRecorded) sum += await sealer.seal()
+      return sum
+    }),
+  )
+  await recording
+  const rest = await seal()
+  expect(sealed.reduce((sum, one) => sum + one, rest)).toBe(1_000)
+  expect(await verify()).toEqual({ ok: true, checked: 1_000, broken: [] })
+  expect(await seal()).toBe(0)
+})

@@ -1,0 +1,42 @@
+/** Entries without a seal in their place: those that wait for one, and those with which something is wrong. */
+import type { Session } from '../../kernel/database.ts'
+import { isAhead } from './bound.ts'
+import { membersOf } from './columns.ts'
+import type { MacKey } from './mac.ts'
+import { NOBODY } from './tables.ts'
+import { FIRST, isGenuine, READ_AT_ONCE, type Recorded } from './unsealed.ts'
+
+export interface Stray extends Recorded {
+  /** Whether the sealer has still to look at it. */
+  readonly isAhead: boolean
+  /** Whether a seal of another place has its id. */
+  readonly isSealed: boolean
+}
+
+/** @param tenantId undefined: of all */
+export async function* strays(client: Session, tenantId: string | undefined): AsyncGenerator<Stray> {
+  for (let after: unknown[] = [FIRST.createdAt, FIRST.id]; ; ) {
+    const { rows } = await client.query<Stray>(
+      `select ${membersOf('e')}, e.mac, ${isAhead('e')} as "isAhead",
+         exists (select from multitenancy.audit_seals s where s.entry_id = e.id) as "isSealed"
+       from multitenancy.audit_entries e
+       where (e.created_at, e.id) > ($1, $2) and ${tenantId === undefined ? '$3::text is null' : 'e.tenant_id = $3'}
+         and not exists (select from multitenancy.audit_seals s
+           where s.entry_id = e.id and s.created_at = e.created_at and s.tenant_id = coalesce(e.tenant_id, '${NOBODY}'))
+       order by e.created_at, e.id limit ${READ_AT_ONCE}`,
+      [...after, tenantId ?? null],
+    )
+    yield* rows
+    const last = rows.at(-1)
+    if (!last || rows.length < READ_AT_ONCE) return
+    after = [last.createdAt, last.id]
+  }
+}
+
+/** Undefined: it waits for its seal. */
+export function whatIsWrongWith(stray: Stray, key: MacKey, isAdopted: boolean): string | undefined {
+  const inserted = 'inserted: it has no seal and waits for none'
+  if (stray.isSealed || (stray.mac === null && isAdopted)) return inserted
+  if (!isGenuine(key, isAdopted, stray)) return 'changed before it was sealed, or inserted'
+  return stray.isAhead ? undefined : inserted
+}

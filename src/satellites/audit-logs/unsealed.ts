@@ -1,0 +1,52 @@
+/** Entries that have no seal yet: as the sealer finds them, and whether they are what was recorded. */
+import type { Database } from '../../kernel/database.ts'
+import type { Pass } from './bound.ts'
+import { isMac, textOf, waitingMac } from './chain.ts'
+import { membersOf, valuesOf } from './columns.ts'
+import type { MacKey } from './mac.ts'
+import type { AuditEntryRow } from './tables.ts'
+
+export const READ_AT_ONCE = 1_000
+
+/** An entry with the HMAC that it was recorded with; null: recorded before there were seals, or by somebody else. */
+export type Recorded = AuditEntryRow & { readonly mac: string | null }
+
+export type Unsealed = Recorded & Position & { readonly text: string }
+
+/** Up to where a pass has looked. */
+export interface Position {
+  /** The number of the transaction. */
+  readonly xact: string
+  readonly createdAt: Date | '-infinity'
+  readonly id: string
+}
+
+export const FIRST: Position = { xact: '0', createdAt: '-infinity', id: '00000000-0000-0000-0000-000000000000' }
+
+/** From the bound on in the order of their transactions; of everything, in the order of their times. */
+export async function unsealedAfter(
+  database: Database,
+  { range }: Pass,
+  { xact, createdAt, id }: Position,
+): Promise<Unsealed[]> {
+  const { rows } = range
+    ? await database.sql(
+        reading('xact >= $1 and xact < $2 and (xact, created_at, id) > ($3, $4, $5)', 'xact, created_at, id'),
+        [range.from, range.to, xact, createdAt, id],
+      )
+    : // Those from before there were seals have the same number, all of them.
+      await database.sql(reading('(created_at, id) > ($1, $2)', 'created_at, id'), [createdAt, id])
+  return rows
+}
+
+const reading = (where: string, order: string): string =>
+  `select ${membersOf('e')}, e.mac, e.xact, ${textOf('e')} as text
+   from (
+     select * from multitenancy.audit_entries e
+     where ${where} and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)
+     order by ${order} limit ${READ_AT_ONCE}) e
+   order by ${order}`
+
+/** Whether it is what was recorded, by us. */
+export const isGenuine = (key: MacKey, isAdopted: boolean, entry: Recorded): boolean =>
+  entry.mac === null ? !isAdopted : isMac(entry.mac, waitingMac(key, valuesOf(entry)))

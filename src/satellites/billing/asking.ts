@@ -1,0 +1,30 @@
+/** What the provider refuses becomes an error of ours; its own words stay in the log. */
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { PaymentRejected, SubscriptionNotFound } from './errors.ts'
+import type { BillingPart } from './part.ts'
+import { faultOf, PaymentsFault } from './payments.ts'
+
+export async function asked<T>(
+  { kernel }: BillingPart,
+  operation: string,
+  tenantId: string | null,
+  ask: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await ask()
+  } catch (error) {
+    const { code } = faultOf(error)
+    if (code === 'unhandled') throw error
+    if (code === 'subscription_not_found') throw SubscriptionNotFound('The provider has no such subscription.')
+    if (code === 'provider_rejected') {
+      throw PaymentRejected('The provider of payments has refused; the log says why.')
+    }
+    kernel.log.warn({ operation, tenantId, code }, 'the provider of payments could not be asked')
+    const detail =
+      code === 'authentication_failed'
+        ? 'The provider of payments does not take the key of this installation.'
+        : 'The provider of payments cannot be reached at the moment. Try again.'
+    const { retryAfterSeconds } = kernel.resilience
+    throw DependencyUnavailable(detail, { retryAfterSeconds, cause: new PaymentsFault(code) })
+  }
+}

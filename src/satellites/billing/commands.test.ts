@@ -1,0 +1,173 @@
+/** The commands of this satellite, as the program has them. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Program } from '../../cli/program.fixture.ts'
+import { namesOf, type OpenBilling } from './billing.fixture.ts'
+import { type OpenProgram, openProgram } from './commands.fixture.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+let program: OpenProgram
+let open: OpenBilling
+let tenantry: Program
+let json: OpenProgram['json']
+
+beforeAll(async () => {
+  program = await openProgram()
+  ;({ open, tenantry, json } = program)
+}, 60_000)
+afterAll(() => program.end())
+beforeEach(() => void open.heard.splice(0))
+afterEach(() => open.provider.faults.clear())
+
+const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
+/** What has happened since, and is lost on the way. */
+const unheard = () => {
+  const from = open.provider.events.length
+  return () => open.provider.events.slice(from)
+}
+const failedEvents = async () => (await open.inbox()).filter(({ status }) => status === 'failed')
+
+describe('billing:sync', () => {
+  test('brings one tenant, or all, up to what the provider has', async () => {
+    const [one, other] = [await open.subscriber(), await open.subscriber()]
+    for (const { subscriptionId } of [one, other]) open.provider.changePrice(subscriptionId, open.prices.scale)
+    expect(await json('billing:sync', one.tenantId)).toEqual({
+      code: 0,
+      answer: [{ tenantId: one.tenantId, customerId: one.customerId, subscriptions: 1, plan: 'scale' }],
+      stderr: '',
+    })
+    expect([await planOf(one.tenantId), await planOf(other.tenantId)]).toEqual(['scale', 'pro'])
+    open.provider.deleteCustomer(one.customerId)
+    const { code, stdout } = await tenantry.run('billing:sync')
+    expect(code).toBe(0)
+    expect(stdout).toMatch(new RegExp(`^${other.tenantId} +${other.customerId} +1 +scale`, 'm'))
+    expect([await planOf(one.tenantId), await planOf(other.tenantId)]).toEqual(['free', 'scale'])
+    expect(await open.tenancy.billing.of(one.tenantId)).toMatchObject({
+      customerId: null,
+      subscription: { status: 'canceled' },
+    })
+  })
+
+  test('says who has no customer, and that the provider is away', async () => {
+    const tenantId = await open.tenant()
+    expect(await tenantry.run('billing:sync', tenantId)).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('has no customer'),
+    })
+    await open.subscriber()
+    open.provider.faults.answer(500)
+    expect(await tenantry.run('billing:sync')).toMatchObject({
+      code: 7,
+      stderr: expect.stringContaining('E_DEPENDENCY_UNAVAILABLE'),
+    })
+    open.provider.faults.clear()
+    open.provider.faults.answer(401)
+    expect(await tenantry.run('billing:sync')).toMatchObject({
+      code: 7,
+      stderr: expect.stringContaining('does not take the key'),
+    })
+  })
+})
+
+describe('billing:backfill', () => {
+  test('fetches what was lost, once, and it is said once', async () => {
+    const { tenantId, subscriptionId } = await open.subscriber()
+    const lost = unheard()
+    open.provider.changePrice(subscriptionId, open.prices.scale)
+    const since = new Date(open.provider.now().getTime() - 86_400_000).toISOString()
+    const all = open.provider.events.length
+    expect(await json('billing:backfill', '--since', since)).toMatchObject({ code: 0, answer: { events: all } })
+    open.heard.splice(0)
+    await open.process()
+    expect(await planOf(tenantId)).toBe('scale')
+    expect(namesOf(open.heard)).toEqual(['SubscriptionUpdated'])
+    expect((await json('billing:backfill', '--since', since)).answer).toEqual({ events: all, taken: 0 })
+    expect(new Set(await open.deliver(lost()))).toEqual(new Set([200]))
+    await open.process()
+    expect(namesOf(open.heard)).toEqual(['SubscriptionUpdated'])
+    const { stdout } = await tenantry.run('billing:backfill', '--since', '2099-01-01')
+    expect(stdout).toMatch(/^events +0\ntaken +0$/m)
+  })
+
+  test.each([
+    [[], 2],
+    [['--since', 'yesterday'], 2],
+  ])('with %j ends with %i', async (line, code) => {
+    expect((await tenantry.run('billing:backfill', ...line)).code).toBe(code)
+  })
+})
+
+describe('billing:replay', () => {
+  test('does again what has failed, or is named, and says nothing twice', async () => {
+    const { tenantId, subscriptionId } = await open.subscriber()
+    await tenantry.run('billing:backfill', '--since', '2000-01-01')
+    await open.process()
+    open.provider.changePrice(subscriptionId, open.prices.scale)
+    open.provider.faults.answer(400)
+    await open.settle()
+    const failed = await failedEvents()
+    expect(failed).toMatchObject([{ errorCode: 'provider_rejected' }])
+    open.provider.faults.clear()
+    const { eventId } = failed[0]
+
+    const dry = await json('billing:replay', '--failed', '--dry-run')
+    expect(dry).toMatchObject({ code: 0, answer: { replayed: false, events: [{ eventId, status: 'failed' }] } })
+    expect(await failedEvents()).toHaveLength(1)
+    const done = await json('billing:replay', '--failed')
+    expect(done).toMatchObject({ code: 0, answer: { replayed: true, events: [{ eventId }] } })
+    open.heard.splice(0)
+    await open.process()
+    expect(await planOf(tenantId)).toBe('scale')
+    expect(namesOf(open.heard)).toEqual(['SubscriptionUpdated'])
+
+    open.heard.splice(0)
+    const { stdout } = await tenantry.run('billing:replay', eventId)
+    expect(stdout).toContain(eventId)
+    const since = await json('billing:replay', '--since', '2000-01-01', '--dry-run')
+    expect(since.answer.events).toHaveLength((await open.inbox()).length)
+    await json('billing:replay', '--since', '2000-01-01')
+    await open.process()
+    expect(open.heard).toEqual([])
+    expect(await planOf(tenantId)).toBe('scale')
+    expect(await json('billing:replay', '--failed')).toMatchObject({ code: 0, answer: { events: [] } })
+  })
+
+  test.each([
+    [[], 2],
+    [['--since', 'yesterday'], 2],
+    [['evt_unheard_of'], 3],
+  ])('with %j ends with %i', async (line, code) => {
+    expect((await tenantry.run('billing:replay', ...line)).code).toBe(code)
+  })
+})
+
+test('billing:cleanup removes what is done with and past its retention', async () => {
+  await open.subscriber()
+  const { database } = open.tenancy.kernel
+  const before = await open.inbox()
+  await database.sql(
+    `update multitenancy.billing_inbox set processed_at = now() - interval '91 days' where event_id = any($1)`,
+    [before.slice(0, 2).map(({ eventId }) => eventId)],
+  )
+  expect(await json('billing:cleanup')).toEqual({ code: 0, answer: { removed: 2 }, stderr: '' })
+  expect(await open.inbox()).toHaveLength(before.length - 2)
+})
+
+describe('billing:doctor', () => {
+  test('asks the provider now, and ends with 6 while something is wrong', async () => {
+    const asked = () => open.provider.requests.filter(({ path }) => path === '/v1/balance').length
+    const before = asked()
+    const fine = await json('billing:doctor')
+    expect(fine).toMatchObject({ code: 0, answer: { status: 'ok', checks: [] } })
+    expect(asked()).toBe(before + 1)
+    expect((await tenantry.run('billing:doctor')).stderr).toContain('nothing is wrong')
+    await open.provider.down()
+    const { code, answer, stderr } = await json('billing:doctor')
+    expect({ code, answer }).toMatchObject({
+      code: 6,
+      answer: { status: 'error', checks: [{ code: 'billing.unreachable' }] },
+    })
+    expect(stderr).toContain('E_FINDINGS')
+    await open.provider.up()
+  })
+})

@@ -1,0 +1,254 @@
+/** A tenant is deleted, restored, and purged: what becomes of what it pays for, also while the provider is away. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { eventually } from '../../testing/tenancy.ts'
+import { namesOf, type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
+import type { BillingOptions } from './index.ts'
+import { tables } from './tables.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const PATIENCE_MS = 30_000
+const TABLES = [...(tables[0]?.up ?? '').matchAll(/create table (\w+)/g)].map(([, name]) => name as string)
+
+const opened: OpenBilling[] = []
+/** Tenants can be purged as soon as they are deleted. */
+const openWith = async (onTenantDelete: NonNullable<BillingOptions['onTenantDelete']>) => {
+  const open = await openBilling(inject('postgresUrl'), {
+    options: { onTenantDelete, usage: { calls: { meter: 'api_calls' } } },
+    config: { tenants: { retentionDays: 0, autoPurge: false } },
+  })
+  open.provider.meter({ eventName: 'api_calls' })
+  opened.push(open)
+  return open
+}
+afterAll(() => Promise.all(opened.map((open) => open.end())))
+
+const statusOf = async ({ tenancy }: OpenBilling, { tenantId }: Subscriber) =>
+  (await tenancy.billing.of(tenantId)).subscription?.status
+const atProvider = async ({ tenancy }: OpenBilling, { subscriptionId }: Subscriber) =>
+  (await tenancy.billing.part.payments.subscription(subscriptionId))?.status
+const planOf = async ({ tenancy }: OpenBilling, { tenantId }: Subscriber) =>
+  (await tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
+const track = ({ tenancy }: OpenBilling, { tenantId }: Subscriber, amount: number) =>
+  tenancy.kernel.store.counters.take(tenantId, [{ name: 'calls', amount, limit: null }])
+const sendUsage = async ({ tenancy }: OpenBilling) => {
+  await tenancy.billing.windows.close()
+  const { rows } = await tenancy.kernel.database.sql('select id from multitenancy.billing_usage where sent_at is null')
+  for (const { id } of rows) await tenancy.billing.usage.send(id)
+}
+/** Names of tables in which a text still stands. */
+const whereStands = async ({ tenancy }: OpenBilling, ...texts: string[]) => {
+  const found: string[] = []
+  for (const table of TABLES) {
+    const { rows } = await tenancy.kernel.database.sql(`select * from multitenancy.${table}`)
+    if (texts.some((text) => JSON.stringify(rows).includes(text))) found.push(table)
+  }
+  return found
+}
+
+describe('cancelled with its tenant', () => {
+  let open: OpenBilling
+
+  beforeAll(async () => {
+    open = await openWith('cancel')
+  })
+  beforeEach(() => void open.heard.splice(0))
+  afterEach(() => open.provider.faults.clear())
+
+  const cancelJobs = async () => {
+    const { rows } = await open.tenancy.kernel.database.sql(
+      `select state from multitenancy_jobs.job where name = 'tenantry.CancelSubscriptions' and state in ('created', 'retry')`,
+    )
+    return rows.map(({ state }) => state)
+  }
+  const soon = () =>
+    open.tenancy.kernel.database.sql(
+      `update multitenancy_jobs.job set start_after = now() where name = 'tenantry.CancelSubscriptions'`,
+    )
+
+  test('a subscription ends by a job', async () => {
+    const payer = await open.subscriber()
+    const asked = open.provider.requests.length
+    await open.tenancy.tenants.delete(payer.tenantId)
+    expect(open.provider.requests).toHaveLength(asked)
+    const worker = await open.open({ role: 'worker' })
+    await eventually(async () => expect(await atProvider(open, payer)).toBe('canceled'), PATIENCE_MS)
+    await worker.stop()
+    await open.settle()
+    expect(await statusOf(open, payer)).toBe('canceled')
+    expect(namesOf(open.heard)).toContain('SubscriptionCanceled')
+    expect((await open.inbox()).filter(({ status }) => status === 'failed')).toEqual([])
+  })
+
+  test('a deletion waits for no provider; the end comes when that is back', async () => {
+    const payer = await open.subscriber()
+    await open.provider.down()
+    expect((await open.tenancy.tenants.delete(payer.tenantId)).changed).toBe(true)
+    const worker = await open.open({ role: 'worker' })
+    await eventually(async () => expect(await cancelJobs()).toEqual(['retry']), PATIENCE_MS)
+    await open.provider.up()
+    expect(await atProvider(open, payer)).toBe('active')
+    await soon()
+    await eventually(async () => expect(await atProvider(open, payer)).toBe('canceled'), PATIENCE_MS)
+    await worker.stop()
+  })
+
+  test('a purge in between leaves nothing to be paid for, either', async () => {
+    const payer = await open.subscriber()
+    await open.tenancy.tenants.delete(payer.tenantId)
+    expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
+    const worker = await open.open({ role: 'worker' })
+    await eventually(async () => expect(await atProvider(open, payer)).toBe('canceled'), PATIENCE_MS)
+    await worker.stop()
+  })
+
+  test('a tenant that is back before it was cancelled keeps it', async () => {
+    const payer = await open.subscriber()
+    await open.tenancy.tenants.delete(payer.tenantId)
+    await open.tenancy.tenants.restore(payer.tenantId)
+    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    expect(await atProvider(open, payer)).toBe('active')
+    expect(await planOf(open, payer)).toBe('pro')
+  })
+
+  test('a tenant that is back afterwards has the plan of whoever pays nothing, and may subscribe again', async () => {
+    const payer = await open.subscriber()
+    await open.tenancy.tenants.delete(payer.tenantId)
+    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    await open.settle()
+    expect(await planOf(open, payer)).toBe('pro')
+    await open.tenancy.tenants.restore(payer.tenantId)
+    expect(await planOf(open, payer)).toBe('free')
+    const { id } = await open.tenancy.billing.checkout(payer.tenantId, {
+      priceId: open.prices.scale,
+      successUrl: 'https://app.example/paid',
+      cancelUrl: 'https://app.example/plans',
+    })
+    expect(open.provider.completeCheckout(id ?? '').customer).toBe(payer.customerId)
+    await open.settle()
+    expect(await planOf(open, payer)).toBe('scale')
+  })
+
+  test('a tenant without a subscription keeps the plan that it was given', async () => {
+    const tenantId = await open.tenant()
+    await open.tenancy.tenants.setPlan(tenantId, 'scale')
+    await open.tenancy.tenants.delete(tenantId)
+    await open.tenancy.tenants.restore(tenantId)
+    expect((await open.tenancy.tenants.get(tenantId)).metadata.plan).toBe('scale')
+    expect(await cancelJobs()).toEqual([])
+  })
+
+  test('nothing is to be done where the customer was deleted, or all has ended', async () => {
+    const [gone, ended] = [await open.subscriber(), await open.subscriber()]
+    open.provider.deleteCustomer(gone.customerId)
+    open.provider.cancel(ended.subscriptionId)
+    for (const { tenantId, customerId } of [gone, ended]) {
+      await open.tenancy.tenants.delete(tenantId)
+      await expect(open.tenancy.billing.departures.cancelAll(customerId)).resolves.toBeUndefined()
+    }
+  })
+})
+
+describe('detached from its tenant', () => {
+  let open: OpenBilling
+
+  beforeAll(async () => {
+    open = await openWith('detach')
+  })
+
+  test('a subscription goes on, and what was used until then is paid for', async () => {
+    const payer = await open.subscriber()
+    await track(open, payer, 4)
+    await sendUsage(open)
+    await track(open, payer, 3)
+    await open.tenancy.tenants.delete(payer.tenantId)
+    await sendUsage(open)
+    expect(open.provider.usage('api_calls', payer.customerId)).toBe(7)
+    expect(await atProvider(open, payer)).toBe('active')
+    expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ customerId: null, unreportedUsage: [] })
+  })
+
+  test('a tenant that is back begins with a customer of its own', async () => {
+    const payer = await open.subscriber()
+    await open.tenancy.tenants.delete(payer.tenantId)
+    await open.tenancy.tenants.restore(payer.tenantId)
+    const next = await open.tenancy.billing.ensureCustomer(payer.tenantId)
+    expect(next).not.toBe(payer.customerId)
+    expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ customerId: next })
+    expect(await atProvider(open, payer)).toBe('active')
+  })
+})
+
+describe('left as it is', () => {
+  let open: OpenBilling
+
+  beforeAll(async () => {
+    open = await openWith('preserve')
+  })
+
+  test('a subscription counts again for a tenant that is back, as it is by then', async () => {
+    const payer = await open.subscriber()
+    await open.tenancy.tenants.delete(payer.tenantId)
+    open.provider.changePrice(payer.subscriptionId, open.prices.scale)
+    await open.settle()
+    expect(await planOf(open, payer)).toBe('pro')
+    await open.tenancy.tenants.restore(payer.tenantId)
+    expect(await planOf(open, payer)).toBe('scale')
+    expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ customerId: payer.customerId })
+  })
+})
+
+describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (onTenantDelete) => {
+  let open: OpenBilling
+
+  beforeAll(async () => {
+    open = await openWith(onTenantDelete)
+  })
+
+  test('leaves nothing of the tenant, and what is heard of it afterwards has no effect', async () => {
+    const payer = await open.subscriber()
+    await track(open, payer, 5)
+    await open.tenancy.billing.windows.close()
+    open.provider.setPaymentMethod(payer.customerId, 'declines')
+    open.provider.advance({ days: 31, hours: 2 })
+    await open.settle()
+    expect(new Set(await whereStands(open, payer.tenantId, payer.customerId))).toEqual(
+      new Set(TABLES.filter((table) => table !== 'billing_health')),
+    )
+    await open.tenancy.tenants.delete(payer.tenantId)
+    expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
+    expect(await whereStands(open, payer.tenantId, payer.customerId)).toEqual([])
+    expect(open.log.join()).toContain('usage that was never reported goes with the purge of its tenant')
+
+    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    open.heard.splice(0)
+    await open.settle()
+    open.provider.deleteCustomer(payer.customerId)
+    await open.settle()
+    expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
+    expect(open.heard).toEqual([])
+    const left = await whereStands(open, payer.tenantId, payer.customerId)
+    expect(left.filter((table) => table !== 'billing_inbox')).toEqual([])
+    await sendUsage(open)
+    await expect(open.tenancy.billing.of(payer.tenantId)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    expect(await Array.fromAsync(open.tenancy.billing.sync.run(payer.tenantId))).toEqual([])
+  })
+
+  test('waits for whoever is at work for the tenant, so that nothing is written after it', async () => {
+    const payer = await open.subscriber()
+    open.provider.changePrice(payer.subscriptionId, open.prices.scale)
+    await open.deliver()
+    await track(open, payer, 5)
+    await open.tenancy.tenants.delete(payer.tenantId)
+    const held = open.provider.faults.hold({ path: `/v1/subscriptions/${payer.subscriptionId}` })
+    const processing = open.process()
+    await held.arrived
+    const purging = open.tenancy.tenants.installation.purge(payer.tenantId)
+    const closing = open.tenancy.billing.windows.close()
+    await open.tenancy.kernel.database.sql('select pg_sleep(0.3)')
+    held.release()
+    await Promise.all([processing, purging, closing])
+    const left = await whereStands(open, payer.tenantId, payer.customerId)
+    expect(left.filter((table) => table !== 'billing_inbox')).toEqual([])
+  })
+})

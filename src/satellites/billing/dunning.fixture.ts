@@ -1,0 +1,100 @@
+/** A tenant whose payments fail, and what has become of it. */
+import type Stripe from 'stripe'
+import { TenantActivated, TenantSuspended } from '../../tenants/events.ts'
+import { installed } from '../../testing/tenancy.ts'
+import type { OpenBilling, Subscriber } from './billing.fixture.ts'
+
+export interface Debtors {
+  /** A tenant that has gone through a checkout. */
+  payer(price?: 'pro' | 'scale'): Promise<Subscriber>
+  /** One whose card is declined from then on, and the first attempt of whose next period has failed. */
+  debtor(price?: 'pro' | 'scale'): Promise<Subscriber>
+  /** Several, all in the same second. */
+  debtors(count: number, price?: 'pro' | 'scale'): Promise<Subscriber[]>
+  /** Time goes by, the provider tells of it, and what is due is done. */
+  pass(by: Parameters<OpenBilling['provider']['advance']>[0]): Promise<void>
+  /** Of a subscription, the latest first, as they were last told of. */
+  invoices(subscriptionId: string): Stripe.Invoice[]
+  /** The state of the tenant's cases, by period. */
+  cases(tenantId: string): Promise<string[]>
+  /** `active pro` */
+  standing(tenantId: string): Promise<string>
+  /** What was heard of one tenant: billing's own, and whether it was suspended or activated. */
+  heardOf(tenantId: string): string[]
+  /** Whatever goes on at the provider ends. */
+  clear(): Promise<void>
+}
+
+export async function debtorsOf(open: OpenBilling): Promise<Debtors> {
+  const { provider, tenancy } = open
+  const all: Subscriber[] = []
+  // Installs tenants, and knows nothing of billing.
+  const installer = await open.open({ role: 'worker', satellites: [] as never })
+  for (const type of [TenantSuspended, TenantActivated]) {
+    tenancy.on(type, ({ tenantId }) => void open.heard.push([type.name, { tenantId }]))
+  }
+  const payer: Debtors['payer'] = async (price = 'pro') => {
+    const { id: tenantId } = await installed(installer, { name: 'Payer' })
+    const { id } = await tenancy.billing.checkout(tenantId, {
+      priceId: open.prices[price],
+      successUrl: 'https://app.example/paid',
+      cancelUrl: 'https://app.example/plans',
+    })
+    const { customer, subscription } = provider.completeCheckout(id as string)
+    await open.settle()
+    const one = { tenantId, customerId: customer as string, subscriptionId: subscription as string }
+    all.push(one)
+    return one
+  }
+  const debtors: Debtors['debtors'] = async (count, price) => {
+    const some: Subscriber[] = []
+    for (let made = 0; made < count; made++) some.push(await payer(price))
+    for (const { customerId } of some) provider.setPaymentMethod(customerId, 'declines')
+    const { periodEnd } = (await tenancy.billing.of(some[0]?.tenantId ?? '')).subscription ?? {}
+    const seconds = (Date.parse(periodEnd ?? '') - provider.now().getTime()) / 1000
+    provider.advance({ seconds: seconds + provider.settings.draftSeconds })
+    await open.settle()
+    return some
+  }
+  return {
+    payer,
+    debtors,
+    async debtor(price) {
+      const [one] = await debtors(1, price)
+      return one as Subscriber
+    },
+    async pass(by) {
+      provider.advance(by)
+      await open.settle()
+      await tenancy.billing.dunning.sweep()
+    },
+    invoices(subscriptionId) {
+      const found = new Map<string, Stripe.Invoice>()
+      for (const { data } of provider.events) {
+        const object = data.object as Stripe.Invoice
+        const isOf = object.parent?.subscription_details?.subscription === subscriptionId
+        if (object.object === 'invoice' && isOf) found.set(object.id as string, object)
+      }
+      return [...found.values()].reverse()
+    },
+    async cases(tenantId) {
+      const { rows } = await tenancy.kernel.database.sql(
+        'select state from multitenancy.billing_dunning where tenant_id = $1 order by period_start',
+        [tenantId],
+      )
+      return rows.map(({ state }) => state)
+    },
+    async standing(tenantId) {
+      const { status, metadata } = await tenancy.tenants.get(tenantId)
+      return `${status} ${metadata.plan ?? 'free'}`
+    },
+    heardOf: (tenantId) => open.heard.flatMap(([name, event]) => (event.tenantId === tenantId ? [name] : [])),
+    async clear() {
+      const gone = new Set(
+        provider.events.flatMap(({ type, data }) => (type === 'customer.deleted' ? [data.object.id] : [])),
+      )
+      for (const { customerId } of all.splice(0)) if (!gone.has(customerId)) provider.deleteCustomer(customerId)
+      await open.settle()
+    },
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * What events have said, whether they are done with or not: it stands in for what the provider no longer has, and it tells what has
+ * happened before or after something that is heard late.
+ */
+import { type BillingPart, queryOf } from './part.ts'
+import { PaymentsFault, type ProviderInvoice, type ProviderSubscription, type Subject } from './payments.ts'
+
+export type Heard = Pick<Extract<Subject, { kind: 'subscription' }>, 'subscription' | 'before'> & {
+  readonly type: string
+  readonly at: Date
+}
+
+/**
+ * What a subscription has come to by what was heard of it, in whatever order: the last second tells. Of several changes in one second
+ * each leads from a state to another; the state that is come to more often than it is left is the last.
+ */
+export function lastOf(heard: readonly Heard[]): Heard | undefined {
+  const end = heard.find(({ type }) => type === 'customer.subscription.deleted')
+  if (end) return end
+  const seconds = Map.groupBy(
+    heard.toSorted((a, b) => a.at.getTime() - b.at.getTime()),
+    ({ at }) => at.getTime(),
+  )
+  let last: Heard | undefined
+  for (const together of seconds.values()) last = lastOfSecond(together, last)
+  return last
+}
+
+function lastOfSecond(together: readonly Heard[], begin: Heard | undefined): Heard | undefined {
+  const balance = new Map<string, number>()
+  const count = (state: ProviderSubscription, by: 1 | -1) =>
+    balance.set(keyOf(state), (balance.get(keyOf(state)) ?? 0) + by)
+  if (begin) count(begin.subscription, 1)
+  for (const { type, subscription, before } of together) {
+    if (type === 'customer.subscription.created') count(subscription, 1)
+    if (type !== 'customer.subscription.updated' || !before) continue
+    count(subscription, 1)
+    count({ ...subscription, ...before }, -1)
+  }
+  const arrived = together.filter(({ subscription }) => (balance.get(keyOf(subscription)) ?? 0) > 0)
+  // Periods only go on, and of two that are alike in everything else the later one is the last.
+  const [last] = (arrived.length > 0 ? arrived : together).toSorted(
+    (a, b) =>
+      timeOf(b.subscription.periodStart) - timeOf(a.subscription.periodStart) ||
+      timeOf(b.subscription.periodEnd) - timeOf(a.subscription.periodEnd) ||
+      (keyOf(a.subscription) < keyOf(b.subscription) ? -1 : 1),
+  )
+  return last
+}
+
+const timeOf = (date: Date | null): number => date?.getTime() ?? 0
+
+/** The members whose state before it an event tells. */
+const keyOf = ({ status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused }: ProviderSubscription) =>
+  JSON.stringify([status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused])
+
+export async function lastHeard(part: BillingPart, { id, customerId }: ProviderSubscription): Promise<Heard> {
+  const rows = await queryOf(part)
+    .selectFrom('billingInbox')
+    .select(['type', 'payload', 'createdAt'])
+    .where('customerId', '=', customerId)
+    .where('type', 'like', 'customer.subscription.%')
+    .where((eb) => eb('errorCode', 'is distinct from', 'payload_invalid'))
+    .execute()
+  const heard = rows.flatMap(({ type, payload, createdAt: at }) => {
+    const subject = part.payments.subjectOf({ type, payload })
+    if (subject.kind !== 'subscription' || subject.subscription.id !== id) return []
+    return [{ type, at, subscription: subject.subscription, before: subject.before }]
+  })
+  const last = lastOf(heard)
+  if (!last) throw new PaymentsFault('subscription_not_found')
+  return last
+}
+
+/** Whether an invoice was paid, or is not owed any more. */
+export async function isSaidSettled(part: BillingPart, { id, customerId }: ProviderInvoice): Promise<boolean> {
+  const { rows } = await part.kernel.database.sql(
+    `select from multitenancy.billing_inbox
+     where customer_id = $1 and type in ('invoice.payment_succeeded', 'invoice.voided')
+       and payload #>> '{data,object,id}' = $2 limit 1`,
+    [customerId, id],
+  )
+  return rows.length > 0
+}
+
+/** Whether anything was paid for a tenant at that time, or later. */
+export async function isSaidPaid(part: BillingPart, tenantId: string, since: Date): Promise<boolean> {
+  const { rows } = await part.kernel.database.sql(
+    `select from multitenancy.billing_inbox join multitenancy.billing_customers using (customer_id)
+     where tenant_id = $1 and type = 'invoice.payment_succeeded' and created_at >= $2 limit 1`,
+    [tenantId, since],
+  )
+  return rows.length > 0
+}
+
+export async function isSaidDeleted(part: BillingPart, customerId: string): Promise<boolean> {
+  const { rows } = await part.kernel.database.sql(
+    `select from multitenancy.billing_inbox where customer_id = $1 and type = 'customer.deleted' limit 1`,
+    [customerId],
+  )
+  return rows.length > 0
+}

@@ -1,0 +1,217 @@
+/** What hosts are told when the provider is away, slow, or refuses; and that nothing of its words gets to them, or into the log. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { uuidv7 } from '../../kernel/ids.ts'
+import { DependencyDegraded } from '../../kernel/resilience.ts'
+import { installed } from '../../testing/tenancy.ts'
+import { type OpenBilling, openBilling } from './billing.fixture.ts'
+
+const urls = { successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
+const returnUrl = 'https://app.example/account'
+const NOBODY = 'nobody'
+
+let open: OpenBilling
+const degraded: Record<string, unknown>[] = []
+
+beforeAll(async () => {
+  open = await openBilling(inject('postgresUrl'), { options: { stripe: { timeoutMs: 500 } } })
+  open.tenancy.on(DependencyDegraded, (event) => void degraded.push(event))
+})
+afterAll(() => open.end())
+afterEach(() => {
+  open.provider.faults.clear()
+  degraded.splice(0)
+})
+
+const tenant = async () => (await open.tenancy.tenants.create({ name: 'Payer' })).id
+const checkout = (id: string, of = open) =>
+  of.call('POST', `/tenants/${id}/billing/checkout`, { priceId: of.prices.pro, ...urls })
+const portal = (id: string, of = open) => of.call('POST', `/tenants/${id}/billing/portal`, { returnUrl })
+const cancel = (id: string, of = open) => of.call('POST', `/tenants/${id}/billing/cancel`, { atPeriodEnd: false })
+
+describe('a tenant', () => {
+  test('that nobody knows', async () => {
+    const asked = open.provider.requests.length
+    const calls = [open.call('GET', `/tenants/${NOBODY}/billing`), checkout(NOBODY), portal(NOBODY), cancel(NOBODY)]
+    for (const { status, json } of await Promise.all(calls)) {
+      expect({ status, code: json.code }).toEqual({ status: 404, code: 'E_TENANT_NOT_FOUND' })
+    }
+    const { billing } = open.tenancy
+    const unknown = { code: 'E_TENANT_NOT_FOUND' }
+    await expect(billing.ensureCustomer(NOBODY)).rejects.toMatchObject(unknown)
+    await expect(billing.changePlan(NOBODY, { plan: 'pro' })).rejects.toMatchObject(unknown)
+    expect(open.provider.requests).toHaveLength(asked)
+  })
+
+  test('that is deleted has what it had, and begins nothing', async () => {
+    const worker = await open.open({ role: 'worker' })
+    const { id } = await installed(worker, { name: 'Payer' })
+    await worker.stop()
+    await open.tenancy.billing.ensureCustomer(id)
+    await open.tenancy.tenants.delete(id)
+    expect((await open.call('GET', `/tenants/${id}/billing`)).status).toBe(200)
+    for (const call of [checkout(id), portal(id)]) {
+      expect(await call).toMatchObject({ status: 409, json: { code: 'E_TENANT_STATE' } })
+    }
+    await expect(open.tenancy.billing.ensureCustomer(id)).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
+  })
+
+  test('without a subscription has none to end or change', async () => {
+    const id = await tenant()
+    expect(await cancel(id)).toMatchObject({ status: 404, json: { code: 'E_SUBSCRIPTION_NOT_FOUND' } })
+    const change = open.tenancy.billing.changePlan(id, { priceId: open.prices.pro })
+    await expect(change).rejects.toMatchObject({ code: 'E_SUBSCRIPTION_NOT_FOUND' })
+  })
+})
+
+describe('while the provider cannot be used', () => {
+  const wrongKey = 'sk_test_another'
+  const ways: [string, (of: OpenBilling) => unknown][] = [
+    ['is down', ({ provider }) => provider.down()],
+    ['is too slow', ({ provider }) => provider.faults.slow(30_000)],
+    ['answers 500', ({ provider }) => provider.faults.answer(500)],
+    ['is at the same for somebody else', ({ provider }) => provider.faults.answer(409)],
+    ['answers 429', ({ provider }) => provider.faults.answer(429, { headers: { 'retry-after': '60' } })],
+    ['does not take the key', ({ provider }) => Object.assign(provider.settings, { apiKey: wrongKey })],
+  ]
+  const mended = async ({ provider }: OpenBilling, isDown: boolean) => {
+    if (isDown) await provider.up()
+    provider.faults.clear()
+    Object.assign(provider.settings, { apiKey: provider.apiKey })
+  }
+
+  test.each(ways)('it %s: 503 with a time, told by name, and nothing is done', async (how, spoil) => {
+    const { tenantId } = await open.subscriber()
+    const other = await tenant()
+    await spoil(open)
+    const answers = await Promise.all([checkout(other), portal(tenantId), cancel(tenantId)])
+    for (const { status, json, headers } of answers) {
+      expect({ status, code: json.code }).toEqual({ status: 503, code: 'E_DEPENDENCY_UNAVAILABLE' })
+      expect(headers.get('retry-after')).toBe('5')
+    }
+    expect(degraded).toMatchObject([
+      { dependency: 'provider', operation: 'billing.checkout', tenantId: other, policy: 'fail-closed' },
+    ])
+    expect((await open.call('GET', `/tenants/${tenantId}/billing`)).status).toBe(200)
+    await mended(open, how === 'is down')
+    expect(await checkout(other)).toMatchObject({ status: 201 })
+    expect((await cancel(tenantId)).status).toBe(200)
+  })
+
+  test('a checkout that may fail open sends the browser back, and that is told', async () => {
+    const lenient = await openBilling(inject('postgresUrl'), {
+      config: { resilience: { provider: { checkout: 'fail-open' } } },
+    })
+    const told: Record<string, unknown>[] = []
+    lenient.tenancy.on(DependencyDegraded, (event) => void told.push(event))
+    const { id } = await lenient.tenancy.tenants.create({ name: 'Payer' })
+    await lenient.provider.down()
+    expect(await checkout(id, lenient)).toMatchObject({ status: 201, json: { url: urls.cancelUrl, id: null } })
+    expect(await portal(id, lenient)).toMatchObject({ status: 503 })
+    expect(told).toMatchObject([{ dependency: 'provider', policy: 'fail-open', tenantId: id }])
+    expect(await checkout(NOBODY, lenient)).toMatchObject({ status: 404 })
+    await lenient.provider.up()
+    expect(await checkout(id, lenient)).toMatchObject({ status: 201, json: { id: expect.any(String) } })
+    lenient.provider.faults.answer(400, { path: '/v1/checkout' })
+    expect(await checkout(id, lenient)).toMatchObject({ status: 422, json: { code: 'E_PAYMENT_REJECTED' } })
+    expect(told).toHaveLength(1)
+    await lenient.end()
+  })
+})
+
+describe('what the provider refuses', () => {
+  test('is 422, and nothing is done', async () => {
+    const { tenantId } = await open.subscriber()
+    open.provider.faults.answer(400, { method: 'POST' })
+    open.provider.faults.answer(402, { method: 'DELETE' })
+    for (const answer of [await checkout(tenantId), await portal(tenantId), await cancel(tenantId)]) {
+      expect(answer).toMatchObject({ status: 422, json: { code: 'E_PAYMENT_REJECTED' } })
+    }
+    const change = open.tenancy.billing.changePlan(tenantId, { priceId: open.prices.scale })
+    await expect(change).rejects.toMatchObject({ code: 'E_PAYMENT_REJECTED' })
+    expect(await open.tenancy.billing.of(tenantId)).toMatchObject({ plan: 'pro', subscription: { status: 'active' } })
+  })
+
+  test('because it no longer has the subscription is 404', async () => {
+    const { tenantId, subscriptionId } = await open.subscriber()
+    open.provider.forget(subscriptionId)
+    expect(await cancel(tenantId)).toMatchObject({ status: 404, json: { code: 'E_SUBSCRIPTION_NOT_FOUND' } })
+  })
+})
+
+describe('nothing of the words of the provider', () => {
+  const WORDS = ['Ada Lovelace', 'ada@example.com', 'sk_test_1815', '4242 4242 4242 4242']
+  const said = WORDS.join(', ')
+  let answer = { status: 500, type: 'api_error' }
+  let told: OpenBilling
+  const server = createServer((_, response) => {
+    const { status, type } = answer
+    response.writeHead(status, { 'content-type': 'application/json', 'stripe-should-retry': 'false' })
+    const error = { type, message: said, param: said, decline_code: said, doc_url: said }
+    response.end(JSON.stringify({ error }))
+  })
+
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const stripe = { endpoint: `http://127.0.0.1:${port}` }
+    told = await openBilling(inject('postgresUrl'), { options: { stripe } })
+  })
+  afterAll(async () => {
+    await told.end()
+    server.close()
+  })
+
+  test.each([
+    [400, 'invalid_request_error'],
+    [401, 'invalid_request_error'],
+    [402, 'card_error'],
+    [403, 'invalid_request_error'],
+    [404, 'invalid_request_error'],
+    [409, 'idempotency_error'],
+    [429, 'invalid_request_error'],
+    [500, 'api_error'],
+    [503, 'unheard_of'],
+  ])('of an answer %i gets to callers, jobs or the log', async (status, type) => {
+    answer = { status, type }
+    told.log.splice(0)
+    const { tenancy, provider } = told
+    const { id } = await tenancy.tenants.create({ name: 'Payer' })
+    const answers = [await checkout(id, told), await portal(id, told)]
+    expect(answers.map((one) => one.status).filter((one) => one !== 422 && one !== 503)).toEqual([])
+    const customer = provider.customer({ metadata: { tenantId: id } })
+    provider.subscribe(customer.id, told.prices.pro)
+    await told.settle()
+    await tenancy.billing.health.measure()
+    const failed: unknown = await tenancy.billing.departures.cancelAll(customer.id).catch((thrown) => thrown)
+    tenancy.kernel.log.warn({ err: failed }, 'as the runner of jobs says it')
+    await tenancy.billing.customers.map(id, customer.id)
+    const usage = uuidv7()
+    await tenancy.billing.reportUsage(id, 'calls', 1, { id: usage })
+    await tenancy.billing.usage.send(usage)
+    const kept = JSON.stringify([answers, told.log, await told.inbox(), told.heard, await tenancy.doctor.examine()])
+    expect(WORDS.filter((word) => kept.includes(word))).toEqual([])
+    expect(told.log.length).toBeGreaterThan(0)
+  })
+})
+
+test('nothing about a person who pays is in the log', async () => {
+  const id = await tenant()
+  const { json } = await checkout(id)
+  const session = open.provider.completeCheckout(json.id, {
+    name: 'Grace Hopper',
+    email: 'grace@example.com',
+    phone: '+1 202 555 0134',
+    address: { line1: 'Arlington 1' },
+    card: { last4: '9876', billingDetails: { name: 'Rear Admiral' } },
+  })
+  await open.settle()
+  open.provider.setPaymentMethod(session.customer as string, 'declines')
+  await portal(id)
+  await cancel(id)
+  await open.settle()
+  expect(open.log.length).toBeGreaterThan(0)
+  for (const word of ['Hopper', 'grace@', '202 555', 'Arlington', '9876', 'Admiral'])
+    expect(open.log.join()).not.toContain(word)
+})

@@ -1,0 +1,50 @@
+/** Where the host decides which plan tenants have, billing keeps what it hears, writes no plan, and says so at the start. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type OpenBilling, openBilling, PLANS } from './billing.fixture.ts'
+import { billing } from './index.ts'
+import { witness } from './witness.fixture.ts'
+
+let open: OpenBilling
+
+beforeAll(async () => {
+  const plans = { ...PLANS, getPlan: async () => 'scale' }
+  open = await openBilling(inject('postgresUrl'), {
+    options: { dunning: { maxAttempts: 1, graceDays: 0, action: 'downgrade' } },
+    config: { plans },
+  })
+})
+afterAll(() => open.end())
+
+test('a subscription is known, and no plan is written for it, whatever becomes of it', async () => {
+  const { tenantId, customerId, subscriptionId } = await open.subscriber()
+  const { billing, tenants } = open.tenancy
+  const known = async () => [(await tenants.get(tenantId)).metadata, (await billing.of(tenantId)).plan]
+  expect(await billing.of(tenantId)).toMatchObject({ plan: 'scale', subscription: { status: 'active', plan: 'pro' } })
+  expect(await known()).toEqual([{}, 'scale'])
+  open.provider.setPaymentMethod(customerId, 'declines')
+  open.provider.advance({ days: 33 })
+  await open.settle()
+  await billing.dunning.sweep()
+  expect(await billing.of(tenantId)).toMatchObject({ dunning: { state: 'downgraded' } })
+  expect(await known()).toEqual([{}, 'scale'])
+  await Array.fromAsync(billing.sync.run(tenantId))
+  await tenants.delete(tenantId)
+  await tenants.restore(tenantId)
+  await billing.cancel(tenantId, { atPeriodEnd: false })
+  open.provider.cancel(subscriptionId)
+  await open.settle()
+  expect(await known()).toEqual([{}, 'scale'])
+})
+
+test('whoever works on jobs says at the start that the host decides', async () => {
+  const heard: string[] = []
+  const satellites = [billing(open.options), witness((name) => heard.push(name))] as never
+  const api = await open.open({ role: 'api', satellites })
+  expect(heard).toEqual([])
+  const worker = await open.open({ role: 'worker', satellites })
+  expect(heard).toEqual(['BillingMisconfigured'])
+  const { rows } = await open.tenancy.kernel.database.sql('select payload from multitenancy.witness_said')
+  expect(rows).toMatchObject([{ payload: { reason: 'plan_resolved_by_host', tenantId: null } }])
+  expect(open.log.join()).toContain('plans.getPlan decides which plan tenants have: billing writes none')
+  await Promise.all([api.stop(), worker.stop()])
+})

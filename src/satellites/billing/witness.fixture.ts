@@ -1,0 +1,31 @@
+/**
+ * Writes down each typed event of billing in the transaction that publishes it: what is in its table was published exactly as often as
+ * it stands there, whatever became of the process afterwards.
+ */
+import { onAny } from '../../kernel/events.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { defineSatellite } from '../../satellite.ts'
+import { events } from './events.ts'
+
+const NAMES: ReadonlySet<string> = new Set(events.map(({ name }) => name))
+
+/** @param heard after it was written down, and before that is committed */
+export const witness = (heard: (name: string) => void = () => undefined) =>
+  defineSatellite({
+    name: 'witness',
+    summary: 'Writes down what billing has said',
+    tables: [
+      {
+        name: '0001_witness',
+        up: 'create table witness_said (name text not null, payload jsonb not null)',
+      },
+    ],
+    service: (kernel: Kernel) => kernel,
+    listeners: [
+      onAny('within', async ({ database }: Kernel, { name }, event) => {
+        if (!NAMES.has(name)) return
+        await database.sql('insert into multitenancy.witness_said (name, payload) values ($1, $2)', [name, event])
+        heard(name)
+      }),
+    ],
+  })

@@ -1,0 +1,224 @@
+/**
+ * A provider, and two tenancies that hear of it, with the same tenants: one hears everything at once and in order, the other one as a
+ * test pleases. In the end both must know the same, and have said the same.
+ *
+ * The same seed makes the same world. Databases are made once for all worlds, and are empty when one begins.
+ */
+import Stripe from 'stripe'
+import { createReceivers } from '../../http/receivers.ts'
+import { type Provider, type ProviderOptions, startProvider } from '../../testing/provider/provider.ts'
+import { type Random, seededRandom } from '../../testing/seeded-random.ts'
+import { installed, type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { type BillingTenancy, PLANS, SECRET } from './billing.fixture.ts'
+import { type BillingOptions, billing } from './index.ts'
+import { Life } from './life.fixture.ts'
+import { witness } from './witness.fixture.ts'
+
+const PAUSES = [{}, { seconds: 1 }, { hours: 2 }, { days: 1 }, { days: 3 }, { days: 8 }, { days: 16 }]
+
+export type ProviderEvents = Provider['events']
+
+/** One of the two. */
+export interface Side {
+  readonly url: string
+  readonly tenancy: BillingTenancy
+  receive(events: ProviderEvents): Promise<void>
+  /** Those that are not done with, the oldest first. */
+  waiting(): Promise<string[]>
+  failed(): Promise<string[]>
+  /** What it knows, in the end. */
+  known(): Promise<Record<string, unknown>>
+  /** What it has said: as often as it was said, in an order that tells nothing. */
+  said(): Promise<string[]>
+}
+
+export interface World {
+  readonly seed: number
+  readonly random: Random
+  readonly provider: Provider
+  readonly options: BillingOptions
+  readonly lives: readonly Life[]
+  readonly reference: Side
+  readonly other: Side
+  /**
+   * Something happens in each life, or not, and time goes by. The reference hears of it: that of each customer in order.
+   * @returns what has happened since the last time
+   */
+  goOn(): Promise<ProviderEvents>
+  end(): Promise<void>
+}
+
+export interface Worlds {
+  open(seed: number, lives: number): Promise<World>
+  end(): Promise<void>
+}
+
+export async function openWorlds(postgresUrl: string): Promise<Worlds> {
+  // They install tenants, and know nothing of billing.
+  const bases = await Promise.all([1, 2].map(() => testTenancy(postgresUrl, { role: 'worker' })))
+  return {
+    open: (seed, lives) => openWorld(bases, seed, lives),
+    async end() {
+      await Promise.all(bases.map((base) => base.end()))
+    },
+  }
+}
+
+async function openWorld(bases: readonly TestTenancy<[]>[], seed: number, lives: number): Promise<World> {
+  const random = seededRandom(seed)
+  const provider = await startProvider({
+    start: new Date('2026-01-31T10:00:00Z'),
+    afterRetries: random.pick<NonNullable<ProviderOptions['afterRetries']>>(['cancel', 'unpaid', 'past_due']),
+    retryDays: random.pick([
+      [3, 5, 7],
+      [1, 2],
+      [2, 9, 20],
+    ]),
+  })
+  const options = optionsFor(provider, random)
+  const ids = Array.from({ length: lives }, (_, index) => `payer-${seed}-${index}`)
+  const [reference, other] = await Promise.all(bases.map((base) => openSide(base, provider, options, ids)))
+  if (!reference || !other) throw new Error('a world has two sides')
+  const around = { ...surroundings(provider, options, reference.tenancy), random }
+  const all = ids.map((id) => new Life(id, around))
+  let heard = 0
+  return {
+    seed,
+    random,
+    provider,
+    options,
+    lives: all,
+    reference,
+    other,
+    async goOn() {
+      for (const life of all) for (let times = random.below(3); times > 0; times--) await life.step()
+      provider.advance(random.pick(PAUSES))
+      const { processing, dunning } = reference.tenancy.billing
+      const events = provider.events.slice(heard)
+      heard = provider.events.length
+      await reference.receive(events)
+      const inOrder = async (some: ProviderEvents) => {
+        for (const { id } of some) await processing.process(id, true)
+      }
+      const ofOne = Map.groupBy(events, ({ data }) => ('customer' in data.object ? data.object.customer : null))
+      await Promise.all([...ofOne.values()].map(inOrder))
+      await dunning.sweep()
+      return events
+    },
+    async end() {
+      await Promise.all([reference.tenancy.stop(), other.tenancy.stop()])
+      await provider.close()
+    },
+  }
+}
+
+function optionsFor(provider: Provider, random: Random): BillingOptions {
+  const priceOf = (name: string, amount: number) =>
+    provider.price({ product: provider.product({ name }).id, amount, interval: 'month' }).id
+  return {
+    stripe: { apiKey: provider.apiKey, webhookSecret: SECRET, endpoint: provider.url, maxNetworkRetries: 0 },
+    products: { [priceOf('Pro', 2_900)]: 'pro', [priceOf('Scale', 29_900)]: 'scale' },
+    dunning: {
+      maxAttempts: random.pick([1, 2, 3]),
+      graceDays: random.pick([0, 1, 7]),
+      action: random.pick(['none', 'downgrade', 'suspend', 'suspend'] as const),
+    },
+  }
+}
+
+function surroundings(provider: Provider, { products }: BillingOptions, { billing }: BillingTenancy) {
+  const mapped = Object.keys(products)
+  const unmapped = provider.price({ product: provider.product({ name: 'Other' }).id, amount: 900, interval: 'month' })
+  return {
+    provider,
+    stripe: new Stripe(provider.apiKey, provider.clientOptions),
+    prices: [...mapped, ...mapped, unmapped.id],
+    async checkout(tenantId: string, priceId: string, trialDays: number) {
+      const { id } = await billing.checkout(tenantId, {
+        priceId: mapped.includes(priceId) ? priceId : (mapped[0] ?? ''), // no other is sold
+        successUrl: 'https://app.example/paid',
+        cancelUrl: 'https://app.example/plans',
+        ...(trialDays ? { trialDays } : {}),
+      })
+      return id as string
+    },
+  }
+}
+
+async function openSide(
+  base: TestTenancy<[]>,
+  provider: Provider,
+  options: BillingOptions,
+  tenantIds: readonly string[],
+): Promise<Side> {
+  const tenancy = (await base.open({
+    satellites: [billing(options), witness()] as never,
+    plans: PLANS,
+    role: 'api',
+    clock: { now: () => provider.now() },
+  })) as unknown as BillingTenancy
+  await Promise.all(tenantIds.map((id) => installed(base.tenancy, { id, name: 'Payer' })))
+  const { database } = tenancy.kernel
+  for (const table of [
+    'billing_inbox',
+    'billing_dunning',
+    'billing_subscriptions',
+    'billing_customers',
+    'witness_said',
+  ]) {
+    await database.sql(`delete from multitenancy.${table}`)
+  }
+  const rows = async (query: string, values: readonly unknown[] = []): Promise<any[]> =>
+    (await database.sql(query, values)).rows
+  const idsOf = async (status: string) => {
+    const found = await rows(
+      'select event_id as id from multitenancy.billing_inbox where status = $1 order by created_at, event_id',
+      [status],
+    )
+    return found.map(({ id }) => id as string)
+  }
+  const receivers = createReceivers(tenancy)
+  return {
+    url: base.url,
+    tenancy,
+    async receive(events) {
+      for (const event of events) {
+        const { body, headers } = provider.signed(event, { secret: SECRET, at: new Date() })
+        const request = new Request('http://localhost/webhooks/stripe', {
+          method: 'POST',
+          body,
+          headers: { ...headers },
+        })
+        const { status } = await receivers.fetch(request)
+        if (status !== 200) throw new Error(`the receiver answers ${status}`)
+      }
+    },
+    waiting: () => idsOf('waiting'),
+    failed: () => idsOf('failed'),
+    async known() {
+      return {
+        tenants: await rows(
+          `select id, status, coalesce(metadata ->> 'plan', 'free') as plan from multitenancy.tenants
+           where id = any($1) order by id`,
+          [tenantIds],
+        ),
+        customers: await rows(
+          `select customer_id, tenant_id, closed_at is not null as closed from multitenancy.billing_customers order by 1`,
+        ),
+        subscriptions: await rows('select * from multitenancy.billing_subscriptions order by id'),
+        dunning: await rows(
+          `select subscription_id, period_start, tenant_id, invoices, state, grace_until, closed_at is not null as closed
+           from multitenancy.billing_dunning order by 1, 2`,
+        ),
+        inbox: await rows('select event_id, status, error_code from multitenancy.billing_inbox order by 1'),
+      }
+    },
+    async said() {
+      const said = await rows(
+        `select name, payload - 'id' - 'occurredAt' - 'requestId' as payload from multitenancy.witness_said
+         where name <> 'BillingEventDeadLettered'`,
+      )
+      return said.map(({ name, payload }) => `${name} ${JSON.stringify(payload)}`).sort()
+    },
+  }
+}

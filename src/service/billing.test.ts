@@ -1,0 +1,226 @@
+/** Billing in the ready-made service: off until it is configured, then beside the API, at a provider. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { type Provider, startProvider } from '../testing/provider/provider.ts'
+import { dropWithRoles } from '../testing/roles.ts'
+import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
+import { loadConfig, type ServiceConfig } from './config.ts'
+import { type Service, satellites, startService } from './main.ts'
+
+const TOKEN = 'a-token-for-the-service'
+const SECRETS = 'whsec_the_new_one, whsec_the_old_one'
+const API = '/admin/multitenancy/tenants'
+const PATIENCE_MS = 30_000
+
+let directory: string
+let database: TestDatabase
+let provider: Provider
+let priceId: string
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-billing-service-'))
+  database = await createTestDatabase(inject('postgresUrl'))
+  provider = await startProvider()
+  priceId = provider.price({ product: provider.product({ name: 'Pro' }).id, amount: 2_900, interval: 'month' }).id
+})
+afterAll(async () => {
+  await provider.close()
+  await dropWithRoles(inject('postgresUrl'), database)
+  await rm(directory, { recursive: true, force: true })
+})
+
+const load = async (content: object, env: Record<string, string> = {}): Promise<ServiceConfig> => {
+  const file = join(directory, 'tenantry.config.json')
+  await writeFile(file, JSON.stringify(content))
+  return loadConfig({ env, directory, file, satellites })
+}
+const faultsOf = async (loading: Promise<unknown>): Promise<string[]> => {
+  const error = await loading.then(
+    () => undefined,
+    (reason: Error) => reason,
+  )
+  const [, ...lines] = (error?.message ?? '').split('\n')
+  return lines.map((line) => line.trim().replaceAll(join(directory, 'tenantry.config.json'), '<file>'))
+}
+
+describe('the configuration', () => {
+  const products = { price_1: 'pro', prod_2: 'enterprise' }
+  const key = { STRIPE_API_KEY: 'sk_test_1', STRIPE_WEBHOOK_SECRET: 'whsec_1' }
+
+  test('without billing there is none, whatever the environment has', async () => {
+    expect((await load({}, key)).billing).toBeUndefined()
+  })
+
+  test('key and secrets of the environment go before those of the file', async () => {
+    const stripe = { apiKey: 'sk_test_file', webhookSecret: 'whsec_file' }
+    const read = async (env: Record<string, string>) =>
+      (await load({ billing: { stripe, products } }, env)).billing?.stripe
+    expect(await read({})).toMatchObject(stripe)
+    expect(await read(key)).toMatchObject({ apiKey: 'sk_test_1', webhookSecret: ['whsec_1'] })
+    expect(await read({ STRIPE_WEBHOOK_SECRET: ` whsec_1 ,whsec_2,` })).toMatchObject({
+      apiKey: 'sk_test_file',
+      webhookSecret: ['whsec_1', 'whsec_2'],
+    })
+    expect(await read({ STRIPE_API_KEY: '', STRIPE_WEBHOOK_SECRET: '' })).toMatchObject(stripe)
+  })
+
+  test('what is missing is told where it may stand, and not of what is switched off', async () => {
+    const missing = [
+      'STRIPE_API_KEY or billing.stripe.apiKey: billing needs one',
+      'STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret: billing needs one',
+    ]
+    expect(await faultsOf(load({ billing: { products } }))).toEqual(missing)
+    expect(await faultsOf(load({ billing: { products }, satellites: { billing: false } }))).toEqual([])
+    expect(await faultsOf(load({ billing: {} }, key))).toEqual([expect.stringMatching(/^<file>: billing\.products: /)])
+  })
+
+  test('plans that do not exist, and a key that is none, are told', async () => {
+    const billing = { products: { price_1: 'gold', price_2: 'pro' }, defaultPlan: 'silver' }
+    const words = (plan: string) => `there is no plan "${plan}", only free, pro, enterprise`
+    expect(await faultsOf(load({ billing }, { ...key, STRIPE_API_KEY: 'pk_test_1' }))).toEqual([
+      'STRIPE_API_KEY: not a secret or restricted key like sk_test_…',
+      `billing.products.price_1: ${words('gold')}`,
+      `billing.defaultPlan: ${words('silver')}`,
+    ])
+    const plans = {
+      defaultPlan: 'gold',
+      definitions: { gold: { limits: {} }, pro: { limits: {} }, silver: { limits: {} } },
+    }
+    expect(await faultsOf(load({ billing, plans }, key))).toEqual([])
+    expect(await faultsOf(load({ billing, plans: { defaultPlan: 'gold' } }, key))).toEqual([
+      expect.stringMatching(/^<file>: plans\.definitions: /),
+    ])
+  })
+
+  test('every fault is told at once', async () => {
+    const billing = {
+      stripe: { apiKey: 'pk_test_1', timeoutMs: 1 },
+      products: { 'price 1': 'pro' },
+      webhook: { path: 'webhooks', allowedIps: ['everywhere'], retentionDays: 0 },
+      dunning: { action: 'shout' },
+      usage: { 'a b': { meter: 'calls' }, calls: { meter: '', flushMs: 1 } },
+      onTenantDelete: 'forget',
+      price: 1,
+    }
+    const faults = await faultsOf(load({ billing, health: { critical: ['weather'] } }, { PORT: 'many' }))
+    const at = (path: string) => expect.stringMatching(new RegExp(`^<file>: ${path.replaceAll('.', '\\.')}\\b`))
+    for (const path of [
+      'billing.stripe.apiKey',
+      'billing.stripe.timeoutMs',
+      'billing.products.price 1',
+      'billing.webhook.path',
+      'billing.webhook.allowedIps.0',
+      'billing.webhook.retentionDays',
+      'billing.dunning.action',
+      'billing.usage.a b',
+      'billing.usage.calls.meter',
+      'billing.usage.calls.flushMs',
+      'billing.onTenantDelete',
+      'billing',
+      'health.critical',
+    ]) {
+      expect(faults).toContainEqual(at(path))
+    }
+    expect(faults).toContainEqual(expect.stringMatching(/^PORT: /))
+  })
+
+  test('a check of billing is one only where there is billing', async () => {
+    const health = { critical: ['billing'] }
+    expect(await faultsOf(load({ health }))).toEqual([expect.stringContaining('there is no check "billing"')])
+    expect((await load({ health, billing: { products } }, key)).health).toEqual(health)
+  })
+})
+
+describe('the service', () => {
+  const started: Service[] = []
+  afterAll(() => Promise.all(started.map((service) => service.stop())))
+
+  const start = async (role: string, billing: object = {}) => {
+    const config = await load(billing, {
+      DATABASE_URL: database.url,
+      TENANTRY_ADMIN_TOKEN: TOKEN,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_ROLE: role,
+      STRIPE_API_KEY: provider.apiKey,
+      STRIPE_WEBHOOK_SECRET: SECRETS,
+      PORT: '0',
+      LOG_LEVEL: 'silent',
+    })
+    const service = await startService(config)
+    started.push(service)
+    return service
+  }
+  const configured = (more: object = {}) => {
+    const stripe = { endpoint: provider.url, maxNetworkRetries: 0 }
+    return { billing: { stripe, products: { [priceId]: 'pro' }, ...more } }
+  }
+  const call = async (service: Service, method: string, path: string, body?: unknown) => {
+    const response = await fetch(`${service.url}${path}`, {
+      method,
+      headers: { 'x-admin-token': TOKEN, 'content-type': 'application/json', prefer: 'wait=20' },
+      body: body === undefined ? null : JSON.stringify(body),
+    })
+    return { status: response.status, body: (await response.json()) as any }
+  }
+  const checks = async (service: Service) => (await call(service, 'GET', '/readyz')).body.checks
+  const deliver = (service: Service, path: string, secret: string, from = 0) =>
+    provider.deliver(`${service.url}${path}`, provider.events.slice(from), { secret, at: new Date() })
+
+  test('has no billing until it is configured', async () => {
+    const service = await start('all')
+    const { body } = await call(service, 'POST', API, { name: 'Acme' })
+    for (const [method, path] of [
+      ['GET', ''],
+      ['POST', '/checkout'],
+      ['POST', '/portal'],
+      ['POST', '/cancel'],
+    ] as const) {
+      const answer = await call(service, method, `${API}/${body.id}/billing${path}`, method === 'GET' ? undefined : {})
+      expect(answer).toMatchObject({ status: 404, body: { code: 'E_SATELLITE_DISABLED' } })
+    }
+    expect(new Set(await deliver(service, '/webhooks/stripe', 'whsec_the_new_one'))).toEqual(new Set([404]))
+    expect(await checks(service)).not.toHaveProperty('billing')
+    await service.stop()
+  })
+
+  test('takes a tenant from its checkout to its plan, signed with any of the secrets', async () => {
+    const service = await start('all', configured())
+    const { body: tenant } = await call(service, 'POST', API, { name: 'Acme' })
+    const begin = { priceId, successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
+    const { status, body } = await call(service, 'POST', `${API}/${tenant.id}/billing/checkout`, begin)
+    expect(status).toBe(201)
+    const from = provider.events.length
+    provider.completeCheckout(body.id)
+    expect(new Set(await deliver(service, '/webhooks/stripe', 'whsec_the_old_one', from))).toEqual(new Set([200]))
+    expect(new Set(await deliver(service, '/webhooks/stripe', 'whsec_the_new_one', from))).toEqual(new Set([200]))
+    expect(new Set(await deliver(service, '/webhooks/stripe', 'whsec_another', from))).toEqual(new Set([401]))
+    await eventually(async () => {
+      const { body: known } = await call(service, 'GET', `${API}/${tenant.id}/billing`)
+      expect(known).toMatchObject({ plan: 'pro', subscription: { status: 'active' } })
+    }, PATIENCE_MS)
+    expect(await checks(service)).toMatchObject({ billing: { status: 'pass' } })
+  })
+
+  test('receives events where it serves, at the path that is configured, and not in a worker', async () => {
+    const webhook = { path: '/from/stripe' }
+    const [api, worker] = [await start('api', configured({ webhook })), await start('worker', configured({ webhook }))]
+    const event = provider.emit('product.updated', provider.product({ name: 'Another' }))
+    const from = provider.events.indexOf(event)
+    expect(await deliver(api, '/from/stripe', 'whsec_the_new_one', from)).toEqual([200])
+    expect(await deliver(api, '/webhooks/stripe', 'whsec_the_new_one', from)).toEqual([404])
+    expect(await deliver(worker, '/from/stripe', 'whsec_the_new_one', from)).toEqual([404])
+    for (const service of [api, worker]) expect(await checks(service)).toHaveProperty('billing')
+    expect((await fetch(`${api.url}/from/stripe`)).status).toBe(405)
+  })
+
+  test('does not start with a key for real money outside of production', async () => {
+    const env = { STRIPE_API_KEY: 'sk_live_1', STRIPE_WEBHOOK_SECRET: 'whsec_1', DATABASE_URL: database.url }
+    const config = await load(configured(), env)
+    await expect(startService({ ...config, appKey: TEST_APP_KEY, port: 0, logLevel: 'silent' })).rejects.toThrow(
+      'is a live key',
+    )
+  })
+})

@@ -1,0 +1,263 @@
+/** Whatever tenants use of a quota reaches the provider's meter, each unit once, on every store. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { uuidv7 } from '../../src/kernel/ids.ts'
+import { type Metered, openMetered, STORES, timesOf } from './usage.fixture.ts'
+
+const METER_EVENTS = '/v1/billing/meter_events'
+
+describe.each(STORES)('usage that is counted in the store %s', (store) => {
+  let open: Metered
+
+  beforeAll(async () => {
+    open = await openMetered(store)
+  })
+  afterAll(() => open.end())
+  afterEach(() => open.provider.faults.clear())
+
+  const track = (tenantId: string, amount: number) => open.tenancy.quotas.track(tenantId, 'calls', amount)
+
+  test('is what was tracked and consumed, and nothing of what was refused', async () => {
+    const { tenantId, customerId } = await open.payer()
+    await track(tenantId, 3)
+    await open.tenancy.quotas.consume(tenantId, 'calls', 4)
+    await open.tenancy.quotas.consume(tenantId, 'exports', 5)
+    await expect(open.tenancy.quotas.consume(tenantId, 'exports')).rejects.toMatchObject({ status: 429 })
+    await open.tenancy.quotas.consume(tenantId, 'not-billed', 9)
+    expect(await open.tenancy.billing.windows.close()).toBe(2)
+    expect(await open.tenancy.billing.of(tenantId)).toMatchObject({
+      unreportedUsage: [
+        { meter: 'api_calls', quantity: 7 },
+        { meter: 'exports_made', quantity: 5 },
+      ],
+    })
+    await open.send()
+    expect(open.counted(customerId)).toBe(7)
+    expect(open.provider.usage('exports_made', customerId)).toBe(5)
+    expect((await open.tenancy.billing.of(tenantId)).unreportedUsage).toEqual([])
+    expect(await open.tenancy.billing.windows.close()).toBe(0)
+  })
+
+  test('counts twice when two windows are closed in one minute, and once when one is closed twice', async () => {
+    const { tenantId, customerId } = await open.payer()
+    for (const amount of [2, 3]) {
+      await track(tenantId, amount)
+      await open.tenancy.billing.windows.close()
+      await open.tenancy.billing.windows.close()
+    }
+    await open.send()
+    expect(open.counted(customerId)).toBe(5)
+    expect(await open.batches(tenantId)).toHaveLength(2)
+    const minutes = timesOf(open.provider).map((time) => time.slice(0, 16))
+    expect(new Set(minutes.slice(-2)).size).toBe(1)
+  })
+
+  test.each(['refuse', 'accept'] as const)(
+    'counts once when it is sent twice: repetitions are met with %s',
+    async (repeatedMeterEvents) => {
+      Object.assign(open.provider.settings, { repeatedMeterEvents })
+      const { tenantId, customerId } = await open.payer()
+      await track(tenantId, 6)
+      await open.tenancy.billing.windows.close()
+      // The client tries once more by itself when its connection is reset.
+      open.provider.faults.cut({ path: METER_EVENTS, times: 2 })
+      await open.send()
+      expect(await open.batches(tenantId)).toMatchObject([
+        { sentAt: null, errorCode: 'provider_unavailable', attempts: 1 },
+      ])
+      await open.send()
+      const [batch] = await open.batches(tenantId)
+      expect(batch).toMatchObject({ sentAt: expect.any(Date), errorCode: null })
+      await open.tenancy.billing.usage.send(batch?.id ?? '')
+      expect(open.counted(customerId)).toBe(6)
+    },
+  )
+
+  test('counts once when the same job runs several times at once', async () => {
+    const { tenantId, customerId } = await open.payer()
+    await track(tenantId, 6)
+    await open.tenancy.billing.windows.close()
+    const [batch] = await open.batches(tenantId)
+    await Promise.all(Array.from({ length: 5 }, () => open.tenancy.billing.usage.send(batch?.id ?? '')))
+    expect(open.counted(customerId)).toBe(6)
+    expect(await open.batches(tenantId)).toMatchObject([{ sentAt: expect.any(Date), errorCode: null }])
+  })
+
+  test('of a day that is over is reported as used on that day', async () => {
+    const { tenantId, customerId } = await open.payer()
+    await track(tenantId, 2)
+    await open.report()
+    await track(tenantId, 5)
+    const day = open.provider.now().toISOString().slice(0, 10)
+    open.toTomorrow()
+    await track(tenantId, 11)
+    const before = timesOf(open.provider).length
+    await open.report()
+    expect(open.counted(customerId)).toBe(18)
+    expect(await open.batches(tenantId)).toMatchObject([{ quantity: 2 }, { quantity: 5 }, { quantity: 11 }])
+    expect(timesOf(open.provider).slice(before)).toEqual([
+      `${day}T23:59:59.000Z`,
+      `${open.provider.now().toISOString().slice(0, 10)}T00:00:01.000Z`,
+    ])
+    open.toTomorrow()
+    await open.report()
+    expect(open.counted(customerId)).toBe(18)
+  })
+
+  test('outlives a reset of the quota, before and after it was reported', async () => {
+    const { tenantId, customerId } = await open.payer()
+    await track(tenantId, 7)
+    await open.tenancy.quotas.reset(tenantId, 'calls')
+    await track(tenantId, 2)
+    await open.report()
+    expect(open.counted(customerId)).toBe(9)
+    await open.tenancy.quotas.reset(tenantId)
+    await open.report()
+    await track(tenantId, 4)
+    await open.tenancy.quotas.reset(tenantId)
+    open.toTomorrow()
+    await open.tenancy.quotas.reset(tenantId)
+    await open.report()
+    expect(open.counted(customerId)).toBe(13)
+  })
+
+  test('before a tenant has a customer is nobody’s to pay, but for the day on which it gets one', async () => {
+    const tenantId = await open.tenant()
+    await track(tenantId, 100)
+    await open.report()
+    open.toTomorrow()
+    await track(tenantId, 3)
+    await open.report()
+    expect(await open.batches(tenantId)).toEqual([])
+    const customerId = await open.tenancy.billing.ensureCustomer(tenantId)
+    await open.report()
+    await track(tenantId, 4)
+    await open.report()
+    expect(open.counted(customerId)).toBe(7)
+    open.toTomorrow()
+    await open.report()
+    expect(open.counted(customerId)).toBe(7)
+  })
+
+  // Of the store memory each process has its own.
+  if (store !== 'memory')
+    test('is given once by ten who close at the same time, while it grows', async () => {
+      const others = await Promise.all([open.open(), open.open(), open.open()])
+      const payers = await Promise.all(Array.from({ length: 4 }, () => open.payer()))
+      let isOver = false
+      const closing = Array.from({ length: 10 }, async (_, index) => {
+        const by = [open.tenancy, ...others][index % 4] ?? open.tenancy
+        while (!isOver) await by.billing.windows.close()
+      })
+      for (let turn = 1; turn <= 20; turn++) {
+        await Promise.all(payers.map(({ tenantId }) => track(tenantId, turn)))
+        if (turn % 7 === 0) await open.tenancy.quotas.reset(payers[0]?.tenantId ?? '', 'calls')
+      }
+      isOver = true
+      await Promise.all(closing)
+      await open.report()
+      expect(payers.map(({ customerId }) => open.counted(customerId))).toEqual([210, 210, 210, 210])
+      await Promise.all(others.map((other) => other.stop()))
+    })
+
+  test('goes on from what is left when the store has lost what it had', async () => {
+    const { tenantId, customerId } = await open.payer()
+    await track(tenantId, 50)
+    await open.report()
+    if (store === 'memory') {
+      const next = await open.open()
+      await next.quotas.track(tenantId, 'calls', 3)
+      await track(tenantId, 1)
+      await open.report(next)
+      await open.report()
+      await next.stop()
+      expect(open.counted(customerId)).toBe(54)
+      return
+    }
+    await open.emptyStore()
+    await open.report()
+    await track(tenantId, 4)
+    await open.report()
+    expect(open.counted(customerId)).toBe(54)
+    expect(open.log.join()).toContain('the store has lost what it had counted')
+  })
+})
+
+describe('usage that a host reports', () => {
+  let open: Metered
+
+  beforeAll(async () => {
+    open = await openMetered('postgres')
+  })
+  afterAll(() => open.end())
+
+  test('counts once by its id, whoever reports it at the same time', async () => {
+    const { tenantId, customerId } = await open.payer()
+    const other = await open.open()
+    const id = uuidv7()
+    const report = (by = open.tenancy) => by.billing.reportUsage(tenantId, 'api_calls', 12, { id })
+    const news = await Promise.all([report(), report(other), report(), report(other)])
+    expect(news.filter(Boolean)).toHaveLength(1)
+    expect(await report()).toBe(false)
+    await open.send()
+    expect(await report(other)).toBe(false)
+    await open.send()
+    expect(open.counted(customerId)).toBe(12)
+    await other.stop()
+  })
+
+  test('is refused under an id that stands for something else', async () => {
+    const [{ tenantId }, other] = [await open.payer(), await open.payer()]
+    const id = uuidv7()
+    await open.tenancy.billing.reportUsage(tenantId, 'api_calls', 1, { id })
+    for (const [whose, meter, quantity] of [
+      [other.tenantId, 'api_calls', 1],
+      [tenantId, 'exports_made', 1],
+      [tenantId, 'api_calls', 2],
+    ] as const) {
+      await expect(open.tenancy.billing.reportUsage(whose, meter, quantity, { id })).rejects.toMatchObject({
+        code: 'E_INVALID_REQUEST',
+        message: expect.stringContaining('another report'),
+      })
+    }
+  })
+
+  test.each([
+    [{ quantity: 0 }, 'quantity'],
+    [{ quantity: 1.5 }, 'quantity'],
+    [{ quantity: -1 }, 'quantity'],
+    [{ id: 'one' }, 'id'],
+    [{ meter: '' }, 'meter'],
+  ])('is refused with %j', async (wrong, path) => {
+    const { tenantId } = await open.payer()
+    const { quantity, id, meter } = { quantity: 1, id: uuidv7(), meter: 'api_calls', ...wrong }
+    const refused = open.tenancy.billing.reportUsage(tenantId, meter, quantity, { id })
+    await expect(refused).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', message: expect.stringContaining(path) })
+  })
+
+  test('waits for a customer, and belongs to a tenant that is there', async () => {
+    const tenantId = await open.tenant()
+    const report = (whose: string) => open.tenancy.billing.reportUsage(whose, 'api_calls', 5, { id: uuidv7() })
+    await report(tenantId)
+    await open.send()
+    expect(await open.batches(tenantId)).toMatchObject([{ sentAt: null, errorCode: 'customer_not_found' }])
+    const customerId = await open.tenancy.billing.ensureCustomer(tenantId)
+    await open.send()
+    expect(open.counted(customerId)).toBe(5)
+    await expect(report('nobody')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    await open.tenancy.tenants.delete(tenantId)
+    await expect(report(tenantId)).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
+  })
+
+  test('is undone with the transaction that it was reported in', async () => {
+    const { tenantId, customerId } = await open.payer()
+    const id = uuidv7()
+    const failing = open.tenancy.transaction(async () => {
+      await open.tenancy.billing.reportUsage(tenantId, 'api_calls', 5, { id })
+      throw new Error('undone')
+    })
+    await expect(failing).rejects.toThrow('undone')
+    expect(await open.tenancy.billing.reportUsage(tenantId, 'api_calls', 5, { id })).toBe(true)
+    await open.send()
+    expect(open.counted(customerId)).toBe(5)
+  })
+})

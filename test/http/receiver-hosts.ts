@@ -1,0 +1,81 @@
+/**
+ * Each framework with receivers before everything else of the host's own: the guard, a parser of bodies, and `POST /echo`, which answers
+ * the tenant and the body that it was given. Or with the guard before the receivers, as it is mounted for all paths.
+ */
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { createAdaptorServer } from '@hono/node-server'
+import express from 'express'
+import { fastify } from 'fastify'
+import { Hono } from 'hono'
+import type { Mountable } from '../../src/http/app.ts'
+import * as onExpress from '../../src/http/hosts/express.ts'
+import * as onFastify from '../../src/http/hosts/fastify.ts'
+import * as onHono from '../../src/http/hosts/hono.ts'
+import * as onNode from '../../src/http/hosts/node.ts'
+import type { Guard } from '../../src/tenants/guard.ts'
+import { type Host, listening } from './hosts.ts'
+
+export interface Receiving {
+  readonly receivers: Mountable
+  readonly guard: Guard
+  /** Whether requests come to it before they come to the receivers. */
+  readonly isGuardFirst: boolean
+}
+
+export const receiverHosts: Readonly<Record<string, (receiving: Receiving) => Promise<Host>>> = {
+  node({ receivers, guard, isGuardFirst }) {
+    const receive = onNode.nodeHandler(receivers)
+    const answered = (outgoing: ServerResponse, status: number, body: object) =>
+      outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    const mine = onNode.guard(guard, async (incoming, outgoing, tenant) => {
+      if (incoming.url !== '/echo') return answered(outgoing, 404, { mine: true })
+      return answered(outgoing, 200, { tenantId: tenant?.record.id, body: JSON.parse(await text(incoming)) })
+    })
+    const guarded = onNode.guard(guard, async (incoming, outgoing) =>
+      receive(incoming, outgoing, () => answered(outgoing, 404, { mine: true })),
+    )
+    return listening(
+      createServer((incoming, outgoing) => {
+        if (isGuardFirst) void guarded(incoming, outgoing)
+        else receive(incoming, outgoing, () => void mine(incoming, outgoing))
+      }),
+    )
+  },
+
+  express({ receivers, guard, isGuardFirst }) {
+    const app = express()
+    const [before, after] = [onExpress.expressHandler(receivers), onExpress.guard(guard)]
+    app.use(...(isGuardFirst ? [after, before] : [before, after]))
+    app.use(express.json())
+    app.post('/echo', ({ tenant, body }, response) => void response.json({ tenantId: tenant?.record.id, body }))
+    app.use((_request, response) => void response.status(404).json({ mine: true }))
+    return listening(createServer(app))
+  },
+
+  async fastify({ receivers, guard, isGuardFirst }) {
+    const app = fastify()
+    app.setNotFoundHandler((_request, reply) => reply.code(404).send({ mine: true }))
+    if (isGuardFirst) {
+      await app.register(onFastify.guard(guard))
+      await app.register(onFastify.fastifyHandler(receivers))
+    } else {
+      await app.register(onFastify.fastifyHandler(receivers))
+      await app.register(onFastify.guard(guard))
+    }
+    app.post('/echo', async ({ tenant, body }) => ({ tenantId: tenant?.record.id, body }))
+    const origin = await app.listen({ port: 0, host: '127.0.0.1' })
+    return { origin, close: () => app.close() }
+  },
+
+  hono({ receivers, guard, isGuardFirst }) {
+    const app = new Hono<onHono.GuardedEnv>()
+    const [before, after] = [onHono.honoHandler(receivers), onHono.guard(guard)]
+    app.use(...(isGuardFirst ? ([after, before] as const) : ([before, after] as const)))
+    app.post('/echo', async (context) =>
+      context.json({ tenantId: context.get('tenant')?.record.id, body: await context.req.json() }),
+    )
+    app.notFound((context) => context.json({ mine: true }, 404))
+    return listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
+  },
+}
