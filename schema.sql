@@ -458,6 +458,7 @@ create table billing_inbox (
   said_at timestamptz(3)
 );
 create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
+create index billing_inbox_customer on billing_inbox (customer_id);
 create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
 
 create table billing_dunning (

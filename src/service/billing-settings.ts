@@ -47,7 +47,12 @@ export const BillingSettings = z
           .max(10)
           .default(0)
           .describe('How many proxies of yours add to `x-forwarded-for`, for `allowedIps`'),
-        retentionDays: z.number().min(1).max(3_650).default(90).describe('How long events that are done with are kept'),
+        retentionDays: z
+          .number()
+          .min(30)
+          .max(3_650)
+          .default(90)
+          .describe('How long events that are done with are kept'),
       })
       .prefault({})
       .describe('The receiver of events'),

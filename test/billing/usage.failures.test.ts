@@ -101,6 +101,17 @@ describe('while the provider is away', () => {
     expect(open.counted(customerId)).toBe(5)
   })
 
+  test('a batch whose job still waits gets no second one', async () => {
+    const { tenantId } = await used()
+    for (let hour = 0; hour < 3; hour++) {
+      open.provider.advance({ seconds: HOUR })
+      expect(await open.tenancy.billing.usage.resend()).toBeGreaterThan(0)
+    }
+    const [batch] = await open.batches(tenantId)
+    expect((await waitingJobs()).filter((id) => id === batch?.id)).toHaveLength(1)
+    await sweep()
+  })
+
   test('more batches than are sent together are all sent', async () => {
     const { tenantId, customerId } = await open.payer()
     await open.tenancy.kernel.database.sql(

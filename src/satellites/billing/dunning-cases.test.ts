@@ -173,6 +173,17 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
   })
 
+  test('an invoice that was paid by other means takes all of it back, though nothing was collected', async () => {
+    const { tenantId, subscriptionId } = await open.debtor()
+    await open.pass({ days: DAYS.retry })
+    await open.pass({ days: DAYS.grace })
+    const [owed] = open.invoices(subscriptionId)
+    open.provider.emit('invoice.paid', { ...owed, status: 'paid' })
+    await open.settle()
+    expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
+    expect(open.heardOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1) // its first invoice
+  })
+
   test('it is recovered once, however often a payment is told', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     await open.pass({ days: DAYS.retry })

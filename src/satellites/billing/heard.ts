@@ -76,7 +76,7 @@ export async function lastHeard(part: BillingPart, { id, customerId }: ProviderS
 export async function isSaidSettled(part: BillingPart, { id, customerId }: ProviderInvoice): Promise<boolean> {
   const { rows } = await part.kernel.database.sql(
     `select from multitenancy.billing_inbox
-     where customer_id = $1 and type in ('invoice.payment_succeeded', 'invoice.voided')
+     where customer_id = $1 and type in ('invoice.payment_succeeded', 'invoice.paid', 'invoice.voided')
        and payload #>> '{data,object,id}' = $2 limit 1`,
     [customerId, id],
   )
@@ -87,7 +87,7 @@ export async function isSaidSettled(part: BillingPart, { id, customerId }: Provi
 export async function isSaidPaid(part: BillingPart, tenantId: string, since: Date): Promise<boolean> {
   const { rows } = await part.kernel.database.sql(
     `select from multitenancy.billing_inbox join multitenancy.billing_customers using (customer_id)
-     where tenant_id = $1 and type = 'invoice.payment_succeeded' and created_at >= $2 limit 1`,
+     where tenant_id = $1 and type in ('invoice.payment_succeeded', 'invoice.paid') and created_at >= $2 limit 1`,
     [tenantId, since],
   )
   return rows.length > 0

@@ -146,9 +146,9 @@ export class Processing {
       return
     }
     await dunning.settled(invoice)
-    if (row.type !== 'invoice.payment_succeeded') return
+    if (row.type === 'invoice.voided') return
     await dunning.paid(tenantId)
-    if (row.saidAt === null) await publishPaid(part, tenantId, invoice, at)
+    if (row.type === 'invoice.payment_succeeded' && row.saidAt === null) await publishPaid(part, tenantId, invoice, at)
   }
 
   async #isSettled(invoice: ProviderInvoice): Promise<boolean> {

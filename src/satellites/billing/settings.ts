@@ -10,7 +10,7 @@ export const DEFAULT_PATH = '/webhooks/stripe'
 
 const AddressRange = z.string().refine(isAddressRange, 'not an address or a range like 10.0.0.0/8')
 const Path = z.string().regex(/^(\/[A-Za-z0-9._~-]+)+$/, 'not a path like /webhooks/stripe')
-const Id = z.string().regex(/^[A-Za-z0-9_]{1,255}$/, 'not an id of the provider')
+const Id = z.string().regex(/^[A-Za-z0-9_.-]{1,255}$/, 'not an id of the provider')
 
 export const Usage = z.strictObject({
   /** The `event_name` of the provider's meter. */
@@ -54,7 +54,8 @@ export const Options = z.strictObject({
       allowedIps: z.array(AddressRange).optional(),
       /** How many proxies of yours stand before it: the address is then taken from `x-forwarded-for`, so many from its end. */
       trustProxy: z.int().min(0).max(10).default(0),
-      retentionDays: z.number().min(1).max(3_650).default(90),
+      /** At least as long as the provider has events: what is fetched again must be known. */
+      retentionDays: z.number().min(30).max(3_650).default(90),
     })
     .prefault({}),
   dunning: DunningPolicy.prefault({}),

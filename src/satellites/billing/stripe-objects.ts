@@ -116,6 +116,14 @@ export function toInvoice(object: unknown): ProviderInvoice {
   }
 }
 
+/** `paid` comes with `payment_succeeded`, and alone where somebody says that it was paid otherwise. */
+const INVOICES: ReadonlySet<string> = new Set([
+  'invoice.payment_succeeded',
+  'invoice.paid',
+  'invoice.payment_failed',
+  'invoice.voided',
+])
+
 const Session = z.object({
   id: z.string(),
   customer: Reference,
@@ -132,7 +140,7 @@ export function toSubject(type: string, payload: Readonly<Record<string, any>>):
   if (type.startsWith('customer.subscription.')) {
     return { kind: 'subscription', subscription: toSubscription(object), before: toChanged(previous) }
   }
-  if (type === 'invoice.payment_succeeded' || type === 'invoice.payment_failed' || type === 'invoice.voided') {
+  if (INVOICES.has(type)) {
     return { kind: 'invoice', invoice: toInvoice(object) }
   }
   if (type === 'checkout.session.completed') {

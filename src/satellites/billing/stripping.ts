@@ -4,17 +4,19 @@
  * the provider adds one day.
  */
 
+import { TENANT_ID } from '../../tenants/tenant.ts'
+
 type Leaf = (value: unknown) => boolean
 type Shape = Leaf | { readonly [member: string]: Shape } | readonly [Shape]
 
 const MAX_ITEMS = 100
 
-const id: Leaf = (value) => value === null || (typeof value === 'string' && /^[A-Za-z0-9_]{1,255}$/.test(value))
+const id: Leaf = (value) => value === null || (typeof value === 'string' && /^[A-Za-z0-9_.-]{1,255}$/.test(value))
 const word: Leaf = (value) => value === null || (typeof value === 'string' && /^[a-z][a-z0-9_.]{0,63}$/.test(value))
 const number: Leaf = (value) => value === null || typeof value === 'number'
 const yes: Leaf = (value) => value === null || typeof value === 'boolean'
 /** The id of a tenant; who has put a mail address there has put it in the wrong place. */
-const tenant: Leaf = (value) => typeof value === 'string' && /^[a-z0-9][a-z0-9_-]{0,127}$/i.test(value)
+const tenant: Leaf = (value) => typeof value === 'string' && TENANT_ID.test(value)
 
 const metadata = { tenantId: tenant }
 const price = { id, object: word, product: id }
