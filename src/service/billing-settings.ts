@@ -11,6 +11,7 @@ const Id = z.string().regex(/^[A-Za-z0-9_]{1,255}$/, 'not an id of the provider'
 
 const Usage = z.strictObject({
   meter: z.string().min(1).max(100).describe("The `event_name` of the provider's meter"),
+  priceId: z.string().optional().describe("The price that bills the meter: checkouts add it beside the plan's"),
   flushMs: z.int().min(1_000).max(3_600_000).default(10_000).describe('How often what was used is handed on'),
 })
 

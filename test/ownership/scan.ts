@@ -27,7 +27,6 @@ const MAY_BE_NOBODYS: Readonly<Record<string, string>> = {
   audit_entries: 'what is done to the service itself',
   audit_seals: 'of what is done to the service itself, under a dash',
   audit_heads: 'of that chain',
-  audit_unsealed: 'what waits for that chain',
   audit_checkpoints: 'of that chain',
   migration_items: 'tables that tenants share are migrated for all of them',
   webhook_subscriptions: "the host's own, which hear of all tenants",

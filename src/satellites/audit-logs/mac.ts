@@ -1,24 +1,9 @@
-/**
- * HMAC-SHA256 (RFC 2104), made of two hashes, with what is the same for all texts made once. `createHmac` answers the same, and makes an
- * object each time that is used once: on the way of every change that costs more than the hashes.
- */
-import { hash } from 'node:crypto'
+/** The HMAC of seals. The key is made into an object once: `createHmac` takes six times as long with its bytes. */
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 
-const BLOCK_BYTES = 64
+export type MacKey = KeyObject
 
-export interface MacKey {
-  readonly inner: Buffer
-  readonly outer: Buffer
-}
+export const macKey = (secret: Buffer): MacKey => createSecretKey(secret)
 
-/** @param secret of a block at most */
-export function macKey(secret: Buffer): MacKey {
-  const block = Buffer.concat([secret], BLOCK_BYTES)
-  return { inner: Buffer.from(block.map((byte) => byte ^ 0x36)), outer: Buffer.from(block.map((byte) => byte ^ 0x5c)) }
-}
-
-/** Lowercase hex. */
-export function macOf({ inner, outer }: MacKey, text: string): string {
-  const digest = hash('sha256', Buffer.concat([inner, Buffer.from(text)]), 'buffer')
-  return hash('sha256', Buffer.concat([outer, digest]), 'hex')
-}
+/** HMAC-SHA256, lowercase hex. */
+export const macOf = (key: MacKey, text: string): string => createHmac('sha256', key).update(text).digest('hex')

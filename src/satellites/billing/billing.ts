@@ -3,6 +3,7 @@
  * the provider says comes in by the receiver, and is done by jobs.
  */
 import { z } from 'zod'
+import { recordChange } from '../../kernel/changes.ts'
 import { invalid } from '../../kernel/errors.ts'
 import { isUuid } from '../../kernel/ids.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -19,7 +20,7 @@ import { BillingMisconfigured } from './events.ts'
 import { Inbox } from './inbox.ts'
 import type { BillingPart } from './part.ts'
 import type { BillingParts } from './parts.ts'
-import { faultOf, type Payments } from './payments.ts'
+import { faultOf, type Payments, type ProviderItem } from './payments.ts'
 import { Processing } from './processing.ts'
 import { ProviderHealth } from './provider-health.ts'
 import { Receiver } from './receiver.ts'
@@ -66,8 +67,9 @@ export class Billing {
     this.customers = new Customers(part)
     this.#subscriptions = new Subscriptions(part)
     this.dunning = new DunningCases(part, this.#subscriptions)
-    const { inbox, customers, dunning } = this
-    const parts: BillingParts = { part, inbox, customers, subscriptions: this.#subscriptions, dunning }
+    this.departures = new Departures(part, this.customers, this.#subscriptions)
+    const { inbox, customers, dunning, departures } = this
+    const parts: BillingParts = { part, inbox, customers, subscriptions: this.#subscriptions, dunning, departures }
     this.receiver = new Receiver(part, inbox)
     this.processing = new Processing(parts, this.counts)
     this.usage = new Usage(part, customers)
@@ -75,7 +77,6 @@ export class Billing {
     this.health = new ProviderHealth(part)
     this.sync = new Sync(parts)
     this.views = new Views(parts)
-    this.departures = new Departures(part, customers, this.#subscriptions)
     if (Object.keys(settings.usage).length > 0 && !kernel.store.sums.outliveProcess) {
       kernel.log.warn('the store ends with the process: usage that was not reported by then is lost')
     }
@@ -92,7 +93,7 @@ export class Billing {
 
   /** The tenant's customer at the provider, made when there is none. */
   ensureCustomer(tenantId: string): Promise<string> {
-    return this.#asked('billing.customer', tenantId, () => this.customers.ensure(tenantId))
+    return this.#asked('billing.customer', tenantId, () => this.customers.ensure(tenantId, 'billing.customer'))
   }
 
   /**
@@ -105,8 +106,11 @@ export class Billing {
       return await this.#asked('billing.checkout', tenantId, async () => {
         await assertTenantOpen(this.part.kernel.database, tenantId)
         await this.#assertMapped(priceId)
-        const request = { tenantId, priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes }
-        return this.#withCustomer(tenantId, (customerId) => this.part.payments.checkout({ ...request, customerId }))
+        const meteredPriceIds = Object.values(this.part.settings.usage).flatMap(({ priceId }) => priceId ?? [])
+        const request = { tenantId, priceId, meteredPriceIds, successUrl, cancelUrl, trialDays, allowPromotionCodes }
+        return this.#withCustomer(tenantId, 'billing.checkout', (customerId) =>
+          this.part.payments.checkout({ ...request, customerId }),
+        )
       })
     } catch (error) {
       this.part.kernel.resilience.degrade('provider.checkout', 'billing.checkout', tenantId, error)
@@ -118,7 +122,9 @@ export class Billing {
   portal(tenantId: string, wish: PortalWish): Promise<{ url: string }> {
     const { returnUrl } = parsed(PortalWish, wish)
     return this.#asked('billing.portal', tenantId, async () => ({
-      url: await this.#withCustomer(tenantId, (customerId) => this.part.payments.portal(customerId, returnUrl)),
+      url: await this.#withCustomer(tenantId, 'billing.portal', (customerId) =>
+        this.part.payments.portal(customerId, returnUrl),
+      ),
     }))
   }
 
@@ -129,7 +135,9 @@ export class Billing {
       const { id } = await this.#running(tenantId)
       const price = priceId ?? this.#onlyPriceOf(plan ?? '')
       await this.#assertMapped(price)
-      await this.sync.adopt(await this.part.payments.changePrice(id, price))
+      const isPlan = (item: ProviderItem) => planOfItems([item], this.part.plans) !== undefined
+      await this.sync.adopt(await this.part.payments.changePrice(id, price, isPlan))
+      await this.#record('billing.changePlan', tenantId, id, { priceId: price })
     })
     return this.views.of(tenantId)
   }
@@ -140,6 +148,7 @@ export class Billing {
     await this.#asked('billing.cancel', tenantId, async () => {
       const { id } = await this.#running(tenantId)
       await this.sync.adopt(await this.part.payments.cancel(id, { atPeriodEnd }))
+      await this.#record('billing.cancel', tenantId, id, { atPeriodEnd })
     })
     return this.views.of(tenantId)
   }
@@ -190,6 +199,11 @@ export class Billing {
     return running
   }
 
+  async #record(action: string, tenantId: string, subscriptionId: string, after: Record<string, unknown>) {
+    const target = `subscription:${subscriptionId}`
+    await recordChange(this.part.kernel.events, { action, tenantId, target, after })
+  }
+
   async #assertMapped(priceId: string): Promise<void> {
     const { payments, plans } = this.part
     if (plans.products[priceId] !== undefined) return
@@ -213,14 +227,14 @@ export class Billing {
   }
 
   /** One that was deleted at the provider, of which nothing was heard yet, gives way to a new one. */
-  async #withCustomer<T>(tenantId: string, ask: (customerId: string) => Promise<T>): Promise<T> {
-    const customerId = await this.customers.ensure(tenantId)
+  async #withCustomer<T>(tenantId: string, action: string, ask: (customerId: string) => Promise<T>): Promise<T> {
+    const customerId = await this.customers.ensure(tenantId, action)
     try {
       return await ask(customerId)
     } catch (error) {
       if (faultOf(error).code !== 'provider_rejected' || (await this.part.payments.hasCustomer(customerId))) throw error
       await this.customers.closeGone(customerId)
-      return ask(await this.customers.ensure(tenantId))
+      return ask(await this.customers.ensure(tenantId, action))
     }
   }
 

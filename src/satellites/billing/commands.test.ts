@@ -88,13 +88,6 @@ describe('billing:backfill', () => {
     const { stdout } = await tenantry.run('billing:backfill', '--since', '2099-01-01')
     expect(stdout).toMatch(/^events +0\ntaken +0$/m)
   })
-
-  test.each([
-    [[], 2],
-    [['--since', 'yesterday'], 2],
-  ])('with %j ends with %i', async (line, code) => {
-    expect((await tenantry.run('billing:backfill', ...line)).code).toBe(code)
-  })
 })
 
 describe('billing:replay', () => {
@@ -131,14 +124,6 @@ describe('billing:replay', () => {
     expect(await planOf(tenantId)).toBe('scale')
     expect(await json('billing:replay', '--failed')).toMatchObject({ code: 0, answer: { events: [] } })
   })
-
-  test.each([
-    [[], 2],
-    [['--since', 'yesterday'], 2],
-    [['evt_unheard_of'], 3],
-  ])('with %j ends with %i', async (line, code) => {
-    expect((await tenantry.run('billing:replay', ...line)).code).toBe(code)
-  })
 })
 
 test('billing:cleanup removes what is done with and past its retention', async () => {
@@ -170,4 +155,17 @@ describe('billing:doctor', () => {
     expect(stderr).toContain('E_FINDINGS')
     await open.provider.up()
   })
+})
+
+test('what cannot be done ends with what is wrong', async () => {
+  const lines: [string[], number][] = [
+    [['billing:backfill'], 2],
+    [['billing:backfill', '--since', 'yesterday'], 2],
+    [['billing:replay'], 2],
+    [['billing:replay', '--since', 'yesterday'], 2],
+    [['billing:replay', 'evt_unheard_of'], 3],
+    [['billing:sync', 'nobody'], 3],
+  ]
+  const ended = await Promise.all(lines.map(([line]) => tenantry.run(...line)))
+  expect(ended.map(({ code }) => code)).toEqual(lines.map(([, code]) => code))
 })

@@ -83,7 +83,7 @@ export const part: Part = {
     'billing.get': { success: subscribed, wrong: { query: { all: 'yes' } }, also: { E_TENANT_NOT_FOUND: absent } },
     'billing.checkout': {
       success: { body: checkout },
-      wrong: { body: { ...checkout, priceId: 'pro' } },
+      wrong: { body: { ...checkout, priceId: 'the price' } },
       also: {
         E_TENANT_NOT_FOUND: { ...absent, body: checkout },
         E_TENANT_STATE: { ...deleted, body: checkout },

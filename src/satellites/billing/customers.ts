@@ -83,8 +83,8 @@ export class Customers {
     return row?.tenantId
   }
 
-  /** Throws when there never was such a tenant. */
-  async map(tenantId: string, customerId: string): Promise<Mapped> {
+  /** Throws when there never was such a tenant. @param action what it is recorded as */
+  async map(tenantId: string, customerId: string, action = 'billing.map'): Promise<Mapped> {
     const { database, clock, events } = this.#part.kernel
     await lockPayer(this.#part, tenantId)
     const status = await tenantStatus(database, tenantId)
@@ -97,7 +97,7 @@ export class Customers {
     )
     if (rows.length === 0) return (await this.of(tenantId)) === customerId ? 'mapped' : 'taken'
     await recordChange(events, {
-      action: 'billing.map',
+      action,
       tenantId,
       target: `tenant:${tenantId}`,
       after: { customerId },
@@ -106,15 +106,15 @@ export class Customers {
   }
 
   /** The tenant's, made at the provider when there is none. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`. */
-  async ensure(tenantId: string): Promise<string> {
+  async ensure(tenantId: string, action: string): Promise<string> {
     const { database } = this.#part.kernel
     await assertTenantOpen(database, tenantId)
     const known = await this.of(tenantId)
     if (known !== undefined) return known
-    if (database.inTransaction) return this.#made(tenantId)
+    if (database.inTransaction) return this.#made(tenantId, action)
     let making = this.#making.get(tenantId)
     if (!making) {
-      making = this.#made(tenantId).finally(() => this.#making.delete(tenantId))
+      making = this.#made(tenantId, action).finally(() => this.#making.delete(tenantId))
       this.#making.set(tenantId, making)
     }
     return making
@@ -133,6 +133,7 @@ export class Customers {
       await recordChange(events, { action: 'billing.unmap', tenantId, target, before: { customerId }, after: null })
     }
   }
+
   /** As `close`, by itself: nobody else is at work for the customer. */
   async closeGone(customerId: string): Promise<void> {
     await this.#part.kernel.database.transaction(async () => {
@@ -147,7 +148,7 @@ export class Customers {
     return rows
   }
 
-  async #made(tenantId: string): Promise<string> {
+  async #made(tenantId: string, action: string): Promise<string> {
     const { database } = this.#part.kernel
     const { rows } = await database.sql(
       'select count(*)::int as turn from multitenancy.billing_customers where tenant_id = $1',
@@ -156,7 +157,7 @@ export class Customers {
     const customerId = await this.#part.payments.createCustomer(tenantId, rows[0].turn)
     return database.transaction(async () => {
       await lockCustomer(this.#part, customerId)
-      if ((await this.map(tenantId, customerId)) === 'mapped') return customerId
+      if ((await this.map(tenantId, customerId, action)) === 'mapped') return customerId
       const other = await this.of(tenantId)
       if (other !== undefined) return other // a checkout was quicker
       throw new PaymentsFault('provider_rejected', { cause: new Error(`the provider has made ${customerId} anew`) })

@@ -29,6 +29,11 @@ export class Departures {
     await kernel.jobs.send(CancelSubscriptions, { customerId }, { key: customerId })
   }
 
+  /** A checkout that was begun before the deletion, and paid after it, is cancelled as well. */
+  async followed(tenantId: string): Promise<void> {
+    if ((await tenantStatus(this.#part.kernel.database, tenantId)) === 'deleted') await this.begin(tenantId)
+  }
+
   /** Nothing is cancelled of a tenant that was restored meanwhile. */
   async cancelAll(customerId: string): Promise<void> {
     const { payments, kernel } = this.#part

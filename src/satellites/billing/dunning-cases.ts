@@ -110,8 +110,18 @@ export class DunningCases {
       await lockCustomer(this.#part, customerId)
       await lockPayer(this.#part, tenantId)
       const row = await this.#row(subscriptionId, periodStart)
-      return row?.state === 'grace' && (await this.#settle(row, row.invoices))
+      return row?.state === 'grace' && (await this.#settle(row, await this.#asOfNow(row.invoices)))
     })
+  }
+
+  /** What has failed may be paid by now, and nobody have heard of it: nothing is taken away before the provider was asked. */
+  async #asOfNow(records: Records): Promise<Records> {
+    let known = records
+    for (const [id, { isSettled }] of Object.entries(records)) {
+      const invoice = isSettled ? undefined : await this.#part.payments.invoice(id)
+      if (invoice?.status === 'paid' || invoice?.status === 'void') known = withSettlement(known, id)
+    }
+    return known
   }
 
   async #opened(tenantId: string, subscriptionId: string, periodStart: Date): Promise<DunningRow> {

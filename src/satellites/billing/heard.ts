@@ -83,11 +83,12 @@ export async function isSaidSettled(part: BillingPart, { id, customerId }: Provi
   return rows.length > 0
 }
 
-/** Whether anything was paid for a tenant at that time, or later. */
+/** Whether anything was paid for a tenant at that time, or later; a trial's invoice of nothing is none. */
 export async function isSaidPaid(part: BillingPart, tenantId: string, since: Date): Promise<boolean> {
   const { rows } = await part.kernel.database.sql(
     `select from multitenancy.billing_inbox join multitenancy.billing_customers using (customer_id)
-     where tenant_id = $1 and type in ('invoice.payment_succeeded', 'invoice.paid') and created_at >= $2 limit 1`,
+     where tenant_id = $1 and type in ('invoice.payment_succeeded', 'invoice.paid') and created_at >= $2
+       and (payload #>> '{data,object,amount_paid}')::numeric > 0 limit 1`,
     [tenantId, since],
   )
   return rows.length > 0

@@ -159,7 +159,7 @@ describe('a checkout', () => {
   })
 
   test.each([
-    [{ priceId: 'pro' }, 'priceId'],
+    [{ priceId: 'the pro price' }, 'priceId'],
     [{ successUrl: 'nowhere' }, 'successUrl'],
     [{ cancelUrl: 'javascript:alert(1)' }, 'cancelUrl'],
     [{ trialDays: 0 }, 'trialDays'],

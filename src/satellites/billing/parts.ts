@@ -1,4 +1,5 @@
 import type { Customers } from './customers.ts'
+import type { Departures } from './departures.ts'
 import type { DunningCases } from './dunning-cases.ts'
 import type { Inbox } from './inbox.ts'
 import type { BillingPart } from './part.ts'
@@ -10,4 +11,5 @@ export interface BillingParts {
   readonly customers: Customers
   readonly subscriptions: Subscriptions
   readonly dunning: DunningCases
+  readonly departures: Departures
 }

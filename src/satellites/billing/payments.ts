@@ -100,6 +100,8 @@ export interface CheckoutWish {
   readonly tenantId: string
   readonly customerId: string
   readonly priceId: string
+  /** Of what is paid for by use, beside it. */
+  readonly meteredPriceIds: readonly string[]
   readonly successUrl: string
   readonly cancelUrl: string
   readonly trialDays?: number | undefined
@@ -138,7 +140,12 @@ export interface Payments {
   createCustomer(tenantId: string, turn: number): Promise<string>
   checkout(wish: CheckoutWish): Promise<{ readonly id: string; readonly url: string }>
   portal(customerId: string, returnUrl: string): Promise<string>
-  changePrice(subscriptionId: string, priceId: string): Promise<ProviderSubscription>
+  /** Of the first item that is one of the plan, or of the first; what is paid for by use stays. */
+  changePrice(
+    subscriptionId: string,
+    priceId: string,
+    isPlan: (item: ProviderItem) => boolean,
+  ): Promise<ProviderSubscription>
   cancel(subscriptionId: string, options: { readonly atPeriodEnd: boolean }): Promise<ProviderSubscription>
   reportUsage(report: UsageReport): Promise<void>
   /** The events that the provider still has, the oldest first. */

@@ -170,12 +170,13 @@ export class Processing {
   }
 
   async #reconcile(tenantId: string, subscription: ProviderSubscription, seen: { asOf: Date; isCurrent: boolean }) {
-    const { part, subscriptions, dunning } = this.#parts
+    const { part, subscriptions, dunning, departures } = this.#parts
     await lockPayer(part, tenantId)
     await subscriptions.write(tenantId, subscription, seen)
     const kept = await subscriptions.find(subscription.id)
     if (kept && hasEnded(kept)) await dunning.end(kept.id)
     await subscriptions.writePlan(tenantId)
+    if (!hasEnded(subscription)) await departures.followed(tenantId)
   }
 
   /** Undefined when the tenant is gone, or when a second customer of it is refused, which is said then. */

@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { SUBSCRIPTION_STATUSES } from './payments.ts'
+import { Id } from './settings.ts'
 
 const moment = z.iso.datetime()
 const HttpUrl = z.url({ protocol: /^https?$/ }).max(2_000)
-const PriceId = z.string().regex(/^price_[A-Za-z0-9_]{1,200}$/, 'not an id of a price like price_1Abc')
+const PriceId = Id
 
 export const CheckoutWish = z.strictObject({
   priceId: PriceId.meta({ description: 'Of `billing.products`, or of a product there', example: 'price_1Abc' }),

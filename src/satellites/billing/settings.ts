@@ -10,11 +10,14 @@ export const DEFAULT_PATH = '/webhooks/stripe'
 
 const AddressRange = z.string().refine(isAddressRange, 'not an address or a range like 10.0.0.0/8')
 const Path = z.string().regex(/^(\/[A-Za-z0-9._~-]+)+$/, 'not a path like /webhooks/stripe')
-const Id = z.string().regex(/^[A-Za-z0-9_.-]{1,255}$/, 'not an id of the provider')
+
+export const Id = z.string().regex(/^[A-Za-z0-9_.-]{1,255}$/, 'not an id of the provider')
 
 export const Usage = z.strictObject({
   /** The `event_name` of the provider's meter. */
   meter: z.string().min(1).max(100),
+  /** The price that bills the meter: checkouts add it beside the plan's. */
+  priceId: Id.optional(),
   /** How often what was used is handed on. */
   flushMs: z.int().min(1_000).max(3_600_000).default(10_000),
 })

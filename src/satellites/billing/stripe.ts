@@ -13,6 +13,7 @@ import {
   PaymentsFault,
   type ProviderEvent,
   type ProviderInvoice,
+  type ProviderItem,
   type ProviderSubscription,
   type Subject,
   type UsageReport,
@@ -104,14 +105,19 @@ export class StripePayments implements Payments {
   }
 
   async checkout(wish: CheckoutWish): Promise<{ id: string; url: string }> {
-    const { tenantId, customerId, priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = wish
+    const { tenantId, customerId, priceId, meteredPriceIds, successUrl, cancelUrl, trialDays, allowPromotionCodes } =
+      wish
+    const price = await this.#ask((client) => client.prices.retrieve(priceId))
+    // What is paid for by use has no quantity before it was used.
+    const plan = { price: priceId, ...(price.recurring?.usage_type === 'metered' ? {} : { quantity: 1 }) }
+    const metered = meteredPriceIds.filter((id) => id !== priceId).map((id) => ({ price: id }))
     const metadata = { tenantId }
     const { id, url } = await this.#ask((client) =>
       client.checkout.sessions.create({
         mode: 'subscription',
         customer: customerId,
         client_reference_id: tenantId,
-        line_items: [{ price: priceId, quantity: 1 }],
+        line_items: [plan, ...metered],
         success_url: successUrl,
         cancel_url: cancelUrl,
         metadata,
@@ -130,9 +136,13 @@ export class StripePayments implements Payments {
     return url
   }
 
-  async changePrice(subscriptionId: string, priceId: string): Promise<ProviderSubscription> {
+  async changePrice(
+    subscriptionId: string,
+    priceId: string,
+    isPlan: (item: ProviderItem) => boolean,
+  ): Promise<ProviderSubscription> {
     const { items } = await this.#existing(subscriptionId)
-    const [item] = items
+    const item = items.find(isPlan) ?? items[0]
     if (!item) throw new PaymentsFault('subscription_not_found')
     const changed = await this.#ask((client) =>
       client.subscriptions.update(subscriptionId, { items: [{ id: item.id, price: priceId }] }),
