@@ -12,7 +12,8 @@ const TEXTS: readonly [RegExp, string][] = [
   [/\bcode=[\w-]+/g, 'code=<code>'],
   [/\b\d+(\.\d+)? (ms|s)\b/g, '<duration>'],
   [/(\/[\w.-]+)*\/tenantry-[\w-]+/g, '<path>'],
-  [/\btenantry_tenant_[0-9a-f]{8}\b/g, 'tenantry_tenant_<number>'],
+  [/\btenantry_tenant(_[0-9a-f]{8})?\b/g, '<login>'],
+  [/\b(evt|cus)_(test_)?[0-9a-f]{8,}\b/g, '<$1>'],
 ]
 
 /** By the name of the member, whatever it holds. */

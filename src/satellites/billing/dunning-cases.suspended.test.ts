@@ -129,14 +129,42 @@ describe('the subscription has ended', () => {
 })
 
 describe('what is heard late', () => {
-  test('a payment: the suspension is taken back', async () => {
+  test('a payment that the provider knows of: nobody is suspended', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     pay(subscriptionId)
     open.provider.advance(GRACE)
     await open.tenancy.billing.dunning.sweep()
-    expect(await now(tenantId)).toEqual(['suspended pro', 'suspended'])
+    expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
     await open.settle()
     expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+    expect(activations(tenantId)).toEqual([])
+  })
+
+  test('nobody is suspended before the provider was asked, which may be away', async () => {
+    const { tenantId, subscriptionId } = await open.debtor()
+    open.provider.advance(GRACE)
+    await open.deliver()
+    open.provider.faults.answer(500, { path: /invoices/ })
+    await expect(open.tenancy.billing.dunning.sweep()).rejects.toThrow('graces that could not be ended: 1')
+    expect(await now(tenantId)).toEqual(['active pro', 'grace'])
+    open.provider.faults.clear()
+    await open.tenancy.billing.dunning.sweep()
+    expect(await now(tenantId)).toEqual(['suspended pro', 'suspended'])
+    pay(subscriptionId)
+    await open.settle()
+    expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+  })
+
+  test('a trial is no payment: what was suspended for a subscription that has ended stays so', async () => {
+    const { tenantId, customerId, subscriptionId } = await open.debtor()
+    open.provider.advance(GRACE)
+    await open.settle()
+    await open.tenancy.billing.dunning.sweep()
+    open.provider.cancel(subscriptionId)
+    await open.settle()
+    open.provider.subscribe(customerId, open.prices.pro, { trialDays: 14 })
+    await open.settle()
+    expect((await now(tenantId))[0]).toBe('suspended pro')
   })
 
   test('an end that came before the grace was over: the suspension is taken back', async () => {
