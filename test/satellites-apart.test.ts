@@ -60,7 +60,7 @@ test.each(folders)(
         .sort(),
     )
   },
-  180_000,
+  480_000,
 )
 
 /** Runs a program in the copy; what it printed is told when it fails. */
