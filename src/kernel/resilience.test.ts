@@ -58,7 +58,7 @@ describe('a policy', () => {
       policy: 'fail-open',
       errorCode: 'E_DEPENDENCY_UNAVAILABLE',
     })
-    expect(samples(resilience)).toEqual(['redis fail-open 3', 'database fail-open 0'])
+    expect(samples(resilience)).toEqual(['redis fail-open 3', 'database fail-open 0', 'provider fail-closed 0'])
     expect(lines).toHaveLength(1)
   })
 
@@ -69,7 +69,12 @@ describe('a policy', () => {
     expect(refuse).not.toThrow('10.0.0.7')
     await new Promise(setImmediate)
     expect(told.map(({ policy }) => policy)).toEqual(['fail-closed', 'fail-closed'])
-    expect(samples(resilience)).toEqual(['redis fail-closed 2', 'redis fail-open 0', 'database fail-open 0'])
+    expect(samples(resilience)).toEqual([
+      'redis fail-closed 2',
+      'redis fail-open 0',
+      'database fail-open 0',
+      'provider fail-closed 0',
+    ])
   })
 
   test('is of one use, and not of others of the same dependency', async () => {

@@ -4,7 +4,7 @@ import formats from 'ajv-formats'
 import { DEFAULT_PREFIX } from '../../src/http/app.ts'
 import { catalogueOf, openApiOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
-import type { Answer } from './api.ts'
+import type { Answer } from './calls.ts'
 
 export type JsonSchema = Readonly<Record<string, any>>
 

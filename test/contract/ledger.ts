@@ -1,7 +1,7 @@
 /** What was seen while the cases ran: answers by operation, and events. */
 import type { EventType } from '../../src/kernel/events.ts'
 import type { Tenancy } from '../../src/tenancy.ts'
-import type { Answer } from './api.ts'
+import type { Answer } from './calls.ts'
 import { type Described, described } from './document.ts'
 
 const answers = new Map<string, Set<string>>(described.map(({ name }) => [name, new Set()]))

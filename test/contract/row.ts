@@ -8,7 +8,7 @@
  * it comes and goes with it.
  */
 import type { Satellite } from '../../src/satellite.ts'
-import type { Api } from './api.ts'
+import type { Api } from './calls.ts'
 
 export interface Case {
   /** Default `active`. */

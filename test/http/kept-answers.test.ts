@@ -4,7 +4,8 @@ import { DependencyUnavailable, defineError } from '../../src/kernel/errors.ts'
 import { Idempotency } from '../../src/kernel/idempotency.ts'
 import { startChild } from '../../src/testing/child.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
-import { type Answer, type Opened, openApi, TOKENS } from '../contract/api.ts'
+import { type Opened, openApi } from '../contract/api.ts'
+import { type Answer, TOKENS } from '../contract/calls.ts'
 import { type Notes, notes } from './notes.fixture.ts'
 
 let api: Opened

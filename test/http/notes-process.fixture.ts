@@ -4,7 +4,7 @@ import { createLogger } from '../../src/kernel/logger.ts'
 import { createTenancy } from '../../src/tenancy.ts'
 import { serveParent } from '../../src/testing/child.ts'
 import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
-import { apiOf } from '../contract/api.ts'
+import { apiOf } from '../contract/calls.ts'
 import { notes } from './notes.fixture.ts'
 
 await serveParent(async ({ url }) => {

@@ -6,7 +6,8 @@
  * in when a request is sent, so that each walk has tenants of its own.
  */
 import fc, { type Arbitrary } from 'fast-check'
-import { FAILING, type Who } from '../contract/api.ts'
+import { FAILING } from '../contract/api.ts'
+import type { Who } from '../contract/calls.ts'
 import type { Described, JsonSchema, Parameter } from '../contract/document.ts'
 import { anything, type Likely, mostly, nasty, valueFor } from './values.ts'
 

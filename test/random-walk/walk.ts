@@ -3,7 +3,7 @@
  * `Idempotency-Key`, and in the end all of them against the audit log, where there is one.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { Answer, Api } from '../contract/api.ts'
+import type { Answer, Api } from '../contract/calls.ts'
 import { breaches, described } from '../contract/document.ts'
 import { Model } from './model.ts'
 import { type Drawn, isOfTenant, pathOf, TENANTS } from './requests.ts'

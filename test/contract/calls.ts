@@ -1,0 +1,69 @@
+/** Calls of the admin API, in process: a request goes in, an answer comes out. */
+import { createHttp, DEFAULT_PREFIX, type Http } from '../../src/http/app.ts'
+import type { Tenancy } from '../../src/tenancy.ts'
+
+export const TOKENS = {
+  admin: 'token-of-an-admin-0123456789',
+  read: 'token-of-a-reader-0123456789',
+  runtime: 'token-of-a-server-0123456789',
+} as const
+export type Who = keyof typeof TOKENS | 'nobody'
+
+const ORIGIN = 'http://localhost'
+
+export interface Sent {
+  readonly who?: Who
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent as JSON, unless it is text or bytes. */
+  readonly body?: unknown
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** Undefined when it is no JSON. */
+  readonly json: any
+}
+
+export interface Api {
+  readonly tenancy: Tenancy
+  readonly http: Http
+  /** @param path below the prefix, as it is written */
+  call(method: string, path: string, sent?: Sent): Promise<Answer>
+}
+
+export function apiOf(tenancy: Tenancy): Api {
+  const http = createHttp(tenancy, {
+    adminTokens: [
+      { name: 'admin', token: TOKENS.admin },
+      { name: 'reader', token: TOKENS.read, scope: 'read' },
+      { name: 'server', token: TOKENS.runtime, scope: 'runtime' },
+    ],
+  })
+  return {
+    tenancy,
+    http,
+    call: async (method, path, { who = 'admin', headers = {}, body } = {}) => {
+      const request = new Request(`${ORIGIN}${DEFAULT_PREFIX}${path}`, {
+        method,
+        headers: {
+          ...(who === 'nobody' ? {} : { 'x-admin-token': TOKENS[who] }),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        body: body === undefined ? null : isRaw(body) ? body : JSON.stringify(body),
+      })
+      return answerOf(await http.fetch(request))
+    },
+  }
+}
+
+const isRaw = (body: unknown): body is string | Uint8Array<ArrayBuffer> =>
+  typeof body === 'string' || body instanceof Uint8Array
+
+async function answerOf(response: Response): Promise<Answer> {
+  const text = await response.text()
+  const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '') && text !== ''
+  return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined }
+}
