@@ -7,7 +7,6 @@ import { createHash } from 'node:crypto'
 import type { Stripe as Client } from 'stripe'
 import type { Logger } from '../../kernel/logger.ts'
 import {
-  type BillingErrorCode,
   type CheckoutWish,
   type Payments,
   PaymentsFault,
@@ -20,6 +19,7 @@ import {
 } from './payments.ts'
 import { isLiveKey, type Settings, secretsOf } from './settings.ts'
 import { eventOf, signedText, toEvent } from './stripe-events.ts'
+import { causeOf, codeOf, refusalOf } from './stripe-faults.ts'
 import { toInvoice, toSubject, toSubscription } from './stripe-objects.ts'
 
 /** What the shapes in stripe-objects.ts were written against. */
@@ -249,48 +249,6 @@ export class StripePayments implements Payments {
       ...(at ? { host: at.hostname, port: at.port || 80, protocol: at.protocol === 'https:' ? 'https' : 'http' } : {}),
     })
   }
-}
-
-interface Thrown {
-  readonly type?: string
-  readonly code?: string
-  readonly statusCode?: number
-  readonly message?: string
-  readonly requestId?: string
-}
-
-/** What is kept of an error: not the words of the provider, which may hold what a customer has typed. */
-interface Refusal extends Pick<Thrown, 'type' | 'code' | 'statusCode' | 'requestId'> {
-  /** A report whose answer was lost was sent again. */
-  readonly isRepeated?: true
-}
-
-function refusalOf(error: unknown): Refusal {
-  const { type, code, statusCode, requestId, message = '' } = (error ?? {}) as Thrown
-  const isRepeated =
-    code === 'duplicate_meter_event' || (code === undefined && /already exists with identifier/i.test(message))
-  return { type, code, statusCode, requestId, ...(isRepeated ? { isRepeated } : {}) }
-}
-
-const causeOf = (error: unknown): Refusal | undefined =>
-  error instanceof PaymentsFault ? ((error.cause ?? undefined) as Refusal | undefined) : undefined
-
-const CODES: Readonly<Record<string, BillingErrorCode>> = {
-  StripeAuthenticationError: 'authentication_failed',
-  StripePermissionError: 'authentication_failed',
-  StripeRateLimitError: 'provider_rate_limited',
-  StripeConnectionError: 'provider_unavailable',
-  StripeAPIError: 'provider_unavailable',
-  StripeInvalidRequestError: 'provider_rejected',
-  StripeIdempotencyError: 'provider_rejected',
-  StripeCardError: 'provider_rejected',
-}
-
-function codeOf(error: unknown): BillingErrorCode {
-  if (error instanceof PaymentsFault) return error.code
-  const { type = '', statusCode } = (error ?? {}) as Thrown
-  if (statusCode === 409) return 'provider_unavailable' // it is at the same request, or object, for somebody else
-  return CODES[type] ?? 'unhandled'
 }
 
 /** The same request has the same answer for a day, whoever sends it. */
