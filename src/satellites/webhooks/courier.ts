@@ -86,7 +86,8 @@ export class Courier {
   }
 
   /** Room for what is dispatched here and need not be looked for. What waits elsewhere keeps some. */
-  offer(): Offer | undefined {
+  async offer(): Promise<Offer | undefined> {
+    await this.#queue.betweenClaims() // beside one nothing could be taken, and would have to be claimed by the next
     const { claim, perSubscription, perTenant, listener } = this.#options
     const wanted = Math.floor(claim * SHARE_OF_DISPATCHES) - this.#hold.places
     if (!this.#isRunning || listener || wanted < 1) return undefined

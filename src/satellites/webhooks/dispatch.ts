@@ -60,7 +60,7 @@ interface Dispatched {
 export interface Sender {
   wake(): void
   /** What it would take of a dispatch that commits by itself; undefined: nothing now. */
-  offer(): Offer | undefined
+  offer(): Promise<Offer | undefined>
   /** @param offer the one that was made */
   take(offer: Offer, deliveries: readonly Claimed[]): void
 }
@@ -133,7 +133,7 @@ export class Dispatch {
   }
 
   async #insertAndSend(messages: readonly Message[]): Promise<Dispatched[]> {
-    const offer = this.#sender.offer()
+    const offer = await this.#sender.offer()
     const { dispatched, taken, isNews } = await this.#insert(this.#own, messages, offer).catch((error) => {
       if (offer) this.#sender.take(offer, [])
       throw error

@@ -23,6 +23,7 @@ declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
   -- Whoever else is claiming takes what is left ready.
   is_alone boolean := wanted > 0 and pg_try_advisory_xact_lock(${CLAIM_LOCK});
+  busy jsonb := case when is_alone then webhooks_on_their_way(now_at) else '{}' end;
 begin
   return query
   with asked as (
@@ -34,7 +35,8 @@ begin
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
       coalesce(s.tenant_id, '-') as lane,
       overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.listening_until, s.failing_since
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until,
+      s.listening_until is null and s.failing_since is null as is_sound, row_number() over () as nth
     from asked a cross join lateral (
       select * from webhook_subscriptions
       where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'farewell') and a.purged_at is null
@@ -45,26 +47,20 @@ begin
         and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
-  ), sent as materialized (
-    select lane, webhook_id, count(*)::int as n from webhook_deliveries
-    where is_alone and state = 'delivering' and not is_ready and due_at > now_at group by 1, 2
-  ), lanes as materialized (
-    select lane, webhook_id, has_waiting, is_alone and is_sound and not has_waiting as is_open,
-      per_tenant - coalesce((select sum(n) from sent where lane = those.lane), 0) as free_of_lane,
-      per_webhook - coalesce((select sum(n) from sent where webhook_id = those.webhook_id), 0) as free_of_webhook
-    from (
-      select lane, webhook_id, bool_and(listening_until is null and failing_since is null) as is_sound
-      from matched group by 1, 2
-    ) those cross join lateral (
-      select exists (select from webhook_deliveries d
-        where d.is_ready and d.lane = those.lane and d.webhook_id = those.webhook_id) as has_waiting offset 0
-    ) present
+  ), counted as (
+    select m.*, row_number() over of_webhook as nth_of_webhook,
+      row_number() over (partition by lane order by webhook_id, nth) as nth_of_lane
+    from matched m window of_webhook as (partition by lane, webhook_id order by nth)
+  ), looked_up as (
+    select c.*, bool_or(case when nth_of_webhook = 1 then exists (
+        select from webhook_deliveries d where d.is_ready and d.lane = c.lane and d.webhook_id = c.webhook_id)
+      end) over (partition by lane, webhook_id) is true as has_waiting
+    from counted c
   ), judged as (
-    select m.*, has_waiting, is_open
-      and row_number() over (order by place, webhook_id) <= wanted
-      and row_number() over (partition by lane order by place, webhook_id) <= free_of_lane
-      and row_number() over (partition by webhook_id order by place) <= free_of_webhook as is_taken
-    from matched m join lanes using (lane, webhook_id)
+    select *, is_alone and is_sound and not has_waiting and nth <= wanted
+      and nth_of_lane <= per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0)
+      and nth_of_webhook <= per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as is_taken
+    from looked_up
   ), message as (
     insert into webhook_messages (id, tenant_id, event, body, created_at)
     select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched

@@ -2,6 +2,7 @@
  * The queue of deliveries, as workers see it: what is claimed, settled and given back, each by one statement over many. The rules of
  * who gets what, and whose a row is, are in functions.ts.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Database } from '../../kernel/database.ts'
 import { shiftMs } from './database-time.ts'
@@ -12,6 +13,7 @@ import { NOBODY } from './tables.ts'
 
 /** Of a statement, on a connection that has gone silent. */
 export const TIMEOUT_MS = 15_000
+const CLAIM_PATIENCE_MS = 25
 
 export interface Claimed {
   readonly id: string
@@ -112,13 +114,32 @@ export interface Settled {
 export class DeliveryQueue {
   readonly #database: Database
   readonly #clock: Clock
+  /** Until the claim ends that is under way here. */
+  #claiming: Promise<void> | undefined
 
   constructor(database: Database, clock: Clock) {
     this.#database = database
     this.#clock = clock
   }
 
+  /** One at a time. */
   async claim(wish: ClaimWish): Promise<Claim> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#claiming = promise
+    try {
+      return await this.#claim(wish)
+    } finally {
+      this.#claiming = undefined
+      resolve()
+    }
+  }
+
+  /** Resolves when no claim is under way here, or has been for a while. */
+  async betweenClaims(): Promise<void> {
+    if (this.#claiming) await Promise.race([this.#claiming, sleep(CLAIM_PATIENCE_MS, undefined, { ref: false })])
+  }
+
+  async #claim(wish: ClaimWish): Promise<Claim> {
     const { rows } = await this.#database.sql(
       {
         name: 'claim-webhook-deliveries',
@@ -184,8 +205,8 @@ export class DeliveryQueue {
         settlements.map(({ startedMs }) => startedMs),
         settlements.map(({ durationMs }) => durationMs),
         settlements.map(({ address }) => address),
-        settlements.map(({ requestHeaders }) => requestHeaders),
-        settlements.map(({ responseHeaders }) => responseHeaders),
+        jsonTexts(settlements.map(({ requestHeaders }) => requestHeaders)),
+        jsonTexts(settlements.map(({ responseHeaders }) => responseHeaders)),
         settlements.map(({ responseBody }) => responseBody),
       ],
     )
@@ -253,6 +274,10 @@ export class DeliveryQueue {
     return rows.map((row) => ({ queue: 'webhooks', ...row }))
   }
 }
+
+/** As an array of PostgreSQL. What is JSON holds no control characters, and so it is escaped there as it is in JSON, which is faster. */
+const jsonTexts = (texts: readonly (string | null)[]): string =>
+  `{${texts.map((text) => (text === null ? 'null' : JSON.stringify(text))).join()}}`
 
 const headOf = (row: any, claim: string): Head => ({
   id: row.id,
