@@ -25,12 +25,16 @@ __${PROGRAM}_with_colons() {
 complete -F __${PROGRAM}_with_colons ${PROGRAM}
 `
 
+/** Zsh takes a colon for the beginning of what is said of a word, unless it is escaped; the library's script loses the escape. */
+const COLONS_IN_ZSH = { lost: '//:/\\:}', kept: '//:/\\\\:}' }
+
 export async function completion({ args: { shell = '' }, terminal }: OwnInput): Promise<void> {
   if (!SHELLS.includes(shell)) throw InvalidRequest(`"${shell}" is not one of ${SHELLS.join(', ')}`)
   const lines: string[] = []
   printingTo(lines, () => script(shell, PROGRAM, PROGRAM))
   if (shell === 'bash') lines.push(COLONS_IN_BASH)
-  const text = `${lines.join('\n')}\n`
+  const written = `${lines.join('\n')}\n`
+  const text = shell === 'zsh' ? written.replace(COLONS_IN_ZSH.lost, COLONS_IN_ZSH.kept) : written
   terminal.print(text, { shell, script: text })
 }
 

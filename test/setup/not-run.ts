@@ -14,6 +14,8 @@ const OPTIONAL = [
   { name: 'egress by TLS', program: 'openssl', files: ['src/kernel/egress-tls.test.ts'] },
   { name: 'promtool', program: 'promtool', files: ['test/promtool.test.ts'] },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
+  { name: 'zsh', program: 'zsh', files: ['test/shells.test.ts'] },
+  { name: 'fish', program: 'fish', files: ['test/shells.test.ts'] },
 ]
 
 /** Where Debian keeps programs that a user's PATH leaves out. */
