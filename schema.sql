@@ -420,7 +420,9 @@ create table billing_customers (
   customer_id text collate "C" primary key,
   tenant_id text not null references tenants,
   mapped_at timestamptz(3) not null,
-  closed_at timestamptz(3)
+  closed_at timestamptz(3),
+  closed_as text check (closed_as in ('deleted', 'detached')),
+  check ((closed_at is null) = (closed_as is null))
 );
 create unique index billing_customers_tenant on billing_customers (tenant_id) where closed_at is null;
 create index billing_customers_all on billing_customers (tenant_id);
@@ -455,15 +457,17 @@ create table billing_inbox (
   attempts int not null default 0,
   error_code text,
   processed_at timestamptz(3),
-  said_at timestamptz(3)
+  said_at timestamptz(3),
+  refused_for text
 );
 create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
 create index billing_inbox_customer on billing_inbox (customer_id);
 create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
+create index billing_inbox_refused on billing_inbox (refused_for) where refused_for is not null;
 
 create table billing_dunning (
   subscription_id text collate "C" not null,
-  period_start timestamptz(3) not null,
+  period_end timestamptz(3) not null,
   tenant_id text not null references tenants,
   invoices jsonb not null,
   state text not null
@@ -472,7 +476,7 @@ create table billing_dunning (
   suspended_at timestamptz(3),
   opened_at timestamptz(3) not null,
   closed_at timestamptz(3),
-  primary key (subscription_id, period_start)
+  primary key (subscription_id, period_end)
 );
 create index billing_dunning_tenant on billing_dunning (tenant_id);
 create index billing_dunning_due on billing_dunning (grace_until) where state = 'grace';
@@ -483,10 +487,13 @@ create table billing_usage (
   meter text not null,
   quantity bigint not null,
   used_at timestamptz(3) not null,
+  first_sent_at timestamptz(3),
+  unanswered int not null default 0,
   sent_at timestamptz(3),
   error_code text,
   attempts int not null default 0,
-  next_attempt_at timestamptz(3)
+  next_attempt_at timestamptz(3),
+  held_at timestamptz(3)
 );
 create index billing_usage_open on billing_usage (next_attempt_at) where sent_at is null;
 create index billing_usage_sent on billing_usage (sent_at) where sent_at is not null;
@@ -726,6 +733,7 @@ declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
   -- Whoever else is claiming takes what is left ready.
   is_alone boolean := wanted > 0 and pg_try_advisory_xact_lock(7367228006);
+  busy jsonb := case when is_alone then webhooks_on_their_way(now_at) else '{}' end;
 begin
   return query
   with asked as (
@@ -737,7 +745,8 @@ begin
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
       coalesce(s.tenant_id, '-') as lane,
       overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.listening_until, s.failing_since
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until,
+      s.listening_until is null and s.failing_since is null as is_sound, row_number() over () as nth
     from asked a cross join lateral (
       select * from webhook_subscriptions
       where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'farewell') and a.purged_at is null
@@ -748,26 +757,20 @@ begin
         and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
-  ), sent as materialized (
-    select lane, webhook_id, count(*)::int as n from webhook_deliveries
-    where is_alone and state = 'delivering' and not is_ready and due_at > now_at group by 1, 2
-  ), lanes as materialized (
-    select lane, webhook_id, has_waiting, is_alone and is_sound and not has_waiting as is_open,
-      per_tenant - coalesce((select sum(n) from sent where lane = those.lane), 0) as free_of_lane,
-      per_webhook - coalesce((select sum(n) from sent where webhook_id = those.webhook_id), 0) as free_of_webhook
-    from (
-      select lane, webhook_id, bool_and(listening_until is null and failing_since is null) as is_sound
-      from matched group by 1, 2
-    ) those cross join lateral (
-      select exists (select from webhook_deliveries d
-        where d.is_ready and d.lane = those.lane and d.webhook_id = those.webhook_id) as has_waiting offset 0
-    ) present
+  ), counted as (
+    select m.*, row_number() over of_webhook as nth_of_webhook,
+      row_number() over (partition by lane order by webhook_id, nth) as nth_of_lane
+    from matched m window of_webhook as (partition by lane, webhook_id order by nth)
+  ), looked_up as (
+    select c.*, bool_or(case when nth_of_webhook = 1 then exists (
+        select from webhook_deliveries d where d.is_ready and d.lane = c.lane and d.webhook_id = c.webhook_id)
+      end) over (partition by lane, webhook_id) is true as has_waiting
+    from counted c
   ), judged as (
-    select m.*, has_waiting, is_open
-      and row_number() over (order by place, webhook_id) <= wanted
-      and row_number() over (partition by lane order by place, webhook_id) <= free_of_lane
-      and row_number() over (partition by webhook_id order by place) <= free_of_webhook as is_taken
-    from matched m join lanes using (lane, webhook_id)
+    select *, is_alone and is_sound and not has_waiting and nth <= wanted
+      and nth_of_lane <= per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0)
+      and nth_of_webhook <= per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as is_taken
+    from looked_up
   ), message as (
     insert into webhook_messages (id, tenant_id, event, body, created_at)
     select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched

@@ -3,6 +3,7 @@
  * the signature of what it sends, which the satellite looks at.
  */
 import { runInContext } from '../kernel/context.ts'
+import { NotFound } from '../kernel/errors.ts'
 import type { Core } from '../tenancy.ts'
 import { ANONYMOUS, type Mountable } from './app.ts'
 import { readBytes } from './input.ts'
@@ -21,7 +22,7 @@ export function createReceivers({ receivers, kernel }: Core): Mountable {
   const answered = async (request: Request, ip: string | null): Promise<Response> => {
     try {
       const bound = byPath.get(pathOf(request.url))
-      if (!bound) throw new Error('a path that is none of ours was handed on')
+      if (!bound) return problemResponse(NotFound('There is nothing at this path.'))
       if (request.method !== 'POST') {
         return problemResponse(MethodNotAllowed('This path takes POST.'), { allow: 'POST' })
       }

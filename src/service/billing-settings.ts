@@ -5,13 +5,15 @@ import { COUNTER_NAME } from '../kernel/counters.ts'
 
 const NOT_A_KEY = 'not a secret or restricted key like sk_test_…'
 const ApiKey = z.string().regex(/^(sk|rk)_(test|live)_\w+$/, NOT_A_KEY)
+const SIGNING_SECRET = /^whsec_\S+$/
+const NOT_A_SECRET = 'not a signing secret: those begin with whsec_, without blanks in or around them'
 const AddressRange = z.string().refine(isAddressRange, 'not an address or a range like 10.0.0.0/8')
 const Path = z.string().regex(/^(\/[A-Za-z0-9._~-]+)+$/, 'not a path like /webhooks/stripe')
-const Id = z.string().regex(/^[A-Za-z0-9_]{1,255}$/, 'not an id of the provider')
+const Id = z.string().regex(/^[A-Za-z0-9_.-]{1,255}$/, 'not an id of the provider')
 
 const Usage = z.strictObject({
   meter: z.string().min(1).max(100).describe("The `event_name` of the provider's meter"),
-  priceId: z.string().optional().describe("The price that bills the meter: checkouts add it beside the plan's"),
+  priceId: Id.optional().describe("The price that bills the meter: checkouts add it beside the plan's"),
   flushMs: z.int().min(1_000).max(3_600_000).default(10_000).describe('How often what was used is handed on'),
 })
 
@@ -89,18 +91,23 @@ interface FromEnvironment {
 }
 
 /** What the environment says goes before the file. */
-export function billingOf(billing: Billing, { STRIPE_API_KEY, STRIPE_WEBHOOK_SECRET }: FromEnvironment): Billing {
+export function billingOf(billing: Billing, env: FromEnvironment): Billing {
   const { stripe } = billing
-  const secrets = STRIPE_WEBHOOK_SECRET?.split(',').flatMap((secret) => secret.trim() || [])
-  const webhookSecret = secrets?.length ? secrets : stripe.webhookSecret
-  return { ...billing, stripe: { ...stripe, apiKey: STRIPE_API_KEY ?? stripe.apiKey, webhookSecret } }
+  const secrets = secretsIn(env)
+  const webhookSecret = secrets.length > 0 ? secrets : stripe.webhookSecret
+  return { ...billing, stripe: { ...stripe, apiKey: env.STRIPE_API_KEY ?? stripe.apiKey, webhookSecret } }
 }
+
+const secretsIn = ({ STRIPE_WEBHOOK_SECRET = '' }: FromEnvironment): string[] =>
+  STRIPE_WEBHOOK_SECRET.split(',').flatMap((secret) => secret.trim() || [])
 
 /** What no key can know alone. @param plans the names of those that there are, where that is known */
 export function billingFaults(billing: Billing, env: FromEnvironment, plans: readonly string[] | undefined): string[] {
   const { stripe, products, defaultPlan } = billingOf(billing, env)
   const { apiKey, webhookSecret } = stripe
   const isKey = apiKey === undefined || ApiKey.safeParse(apiKey).success
+  const areSecrets = [webhookSecret ?? []].flat().every((secret) => SIGNING_SECRET.test(secret))
+  const secretsFrom = secretsIn(env).length > 0 ? 'STRIPE_WEBHOOK_SECRET' : 'billing.stripe.webhookSecret'
   const named = [
     ...Object.entries(products).map(([id, plan]) => ({ path: `billing.products.${id}`, plan })),
     ...(defaultPlan === undefined ? [] : [{ path: 'billing.defaultPlan', plan: defaultPlan }]),
@@ -112,6 +119,7 @@ export function billingFaults(billing: Billing, env: FromEnvironment, plans: rea
     ...(webhookSecret === undefined
       ? ['STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret: billing needs one']
       : []),
+    ...(areSecrets ? [] : [`${secretsFrom}: ${NOT_A_SECRET}`]),
     ...wrong.map(({ path, plan }) => `${path}: there is no plan "${plan}", only ${plans?.join(', ')}`),
   ]
 }

@@ -95,6 +95,20 @@ describe('the configuration', () => {
     ])
   })
 
+  test('a secret that is none, or has blanks around it, is told where it stands', async () => {
+    const words = 'not a signing secret: those begin with whsec_, without blanks in or around them'
+    for (const webhookSecret of [' whsec_1 ', 'whsec_1\n', 'whsec_', '', ['whsec_1', 'whsec_2 '], 'sk_test_1']) {
+      const billing = { stripe: { apiKey: 'sk_test_1', webhookSecret }, products }
+      expect(await faultsOf(load({ billing }))).toEqual([`billing.stripe.webhookSecret: ${words}`])
+      expect(await faultsOf(load({ billing }, key))).toEqual([])
+    }
+    for (const STRIPE_WEBHOOK_SECRET of ['whsec_1 whsec_2', 'whsec_1,none', 'whsec_']) {
+      expect(await faultsOf(load({ billing: { products } }, { ...key, STRIPE_WEBHOOK_SECRET }))).toEqual([
+        `STRIPE_WEBHOOK_SECRET: ${words}`,
+      ])
+    }
+  })
+
   test('every fault is told at once', async () => {
     const billing = {
       stripe: { apiKey: 'pk_test_1', timeoutMs: 1 },

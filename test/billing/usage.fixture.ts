@@ -87,6 +87,7 @@ export async function openMetered(
     role: 'api',
     store: drivers[name](),
     clock: { now: () => provider.now() },
+    resilience: { redis: { quota: 'fail-closed' } }, // what is not counted is said
     logger: createLogger({ level: 'info', write: (line) => log.push(line) }),
     ...config,
   })
@@ -118,8 +119,8 @@ export async function openMetered(
     },
     batches: (tenantId) =>
       sql(
-        `select id, tenant_id as "tenantId", meter, quantity, used_at as "usedAt", sent_at as "sentAt",
-           error_code as "errorCode", attempts, next_attempt_at as "nextAttemptAt"
+        `select id, tenant_id as "tenantId", meter, quantity, used_at as "usedAt", first_sent_at as "firstSentAt", unanswered,
+           sent_at as "sentAt", error_code as "errorCode", attempts, next_attempt_at as "nextAttemptAt", held_at as "heldAt"
          from multitenancy.billing_usage where tenant_id = $1 order by used_at, id`,
         [tenantId],
       ),

@@ -1,4 +1,4 @@
-/** Receivers of what other systems post, in each framework: the bytes as they were sent, past guards, before parsers, beside what is yours. */
+/** Receivers of what other systems post, in each framework: the bytes as they were sent, past guards, before parsers, beside what is yours, or alone. */
 import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import { json } from 'node:stream/consumers'
@@ -8,6 +8,7 @@ import { Hono } from 'hono'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { expressHandler } from '../../src/http/hosts/express.ts'
 import { honoHandler } from '../../src/http/hosts/hono.ts'
+import { nodeHandler, serveNode } from '../../src/http/hosts/node.ts'
 import { createReceivers } from '../../src/http/receivers.ts'
 import {
   type BillingTenancy,
@@ -167,6 +168,53 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
     host = await start(name, await open.open({ satellites: [billing({ ...open.options, webhook })] }))
     const refused = await send(host.origin, `POST ${PATH}`, { headers: forged, body })
     expect([refused.status, refused.json.code]).toEqual([403, 'E_ADDRESS_NOT_ALLOWED'])
+  })
+})
+
+describe('alone', () => {
+  const nothing = { type: 'urn:tenantry:problem:E_NOT_FOUND', status: 404, code: 'E_NOT_FOUND' }
+  const PATHS = [
+    '/',
+    `${PATH}/`,
+    `${PATH}/more`,
+    '/webhooks',
+    '/webhooks/Stripe',
+    '/admin/multitenancy/tenants',
+    '/%zz',
+  ]
+
+  test('they answer 404 where nothing is theirs, as the admin API does', async () => {
+    const { fetch, handles } = createReceivers(open.tenancy)
+    for (const path of PATHS) {
+      for (const method of ['GET', 'POST']) {
+        const headers = { 'x-request-id': 'asked-by-a-test' }
+        const response = await fetch(new Request(`http://localhost${path}`, { method, headers }))
+        expect([response.status, response.headers.get('content-type')]).toEqual([404, 'application/problem+json'])
+        expect(await response.json()).toMatchObject({ ...nothing, requestId: 'asked-by-a-test' })
+      }
+      expect(handles(path)).toBe(false)
+    }
+  })
+
+  test.each<[string, () => Promise<Host>]>([
+    ['by a handler', () => listening(createServer(nodeHandler(createReceivers(open.tenancy))))],
+    [
+      'by a server',
+      async () => {
+        const { url, close } = await serveNode(createReceivers(open.tenancy), { port: 0, host: '127.0.0.1' })
+        return { origin: url, close: () => close(0) }
+      },
+    ],
+  ])('they answer over the network, served %s', async (_, serve) => {
+    host = await serve()
+    for (const path of PATHS) {
+      const { status, headers, json } = await send(host.origin, `POST ${path}`, { body: '{}' })
+      expect([status, headers['content-type']]).toEqual([404, 'application/problem+json'])
+      expect(json).toMatchObject(nothing)
+    }
+    const { id, body, headers } = signed()
+    expect((await send(host.origin, `POST ${PATH}`, { headers, body })).status).toBe(200)
+    expect(await isKept(id)).toBe(true)
   })
 })
 

@@ -7,6 +7,7 @@
 import { type Prepared, SCHEMA, type SqlResult } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { inTime } from '../../kernel/in-time.ts'
+import type { Logger } from '../../kernel/logger.ts'
 import {
   checkBatch,
   checkDay,
@@ -67,17 +68,23 @@ const SWEEP = `
     select day, tenant_id, name from ${TABLE} where day < (select (${NOW} at time zone 'UTC')::date) - ${DAYS_KEPT}
     order by day limit 10000 for update skip locked)`
 
+export interface PostgresSumsOptions {
+  readonly clockOffsetMs: () => number
+  readonly timeoutMs: number
+  readonly log: Logger
+}
+
 export class PostgresSums implements Sums {
   readonly outliveProcess = true
   readonly additionsAtOnce = ADDITIONS_AT_ONCE
   readonly #run: (statement: Prepared, values: readonly unknown[]) => Promise<SqlResult>
-  readonly #options: { readonly clockOffsetMs: () => number; readonly timeoutMs: number }
+  readonly #options: PostgresSumsOptions
   #adds = 0
 
   /** @param run throws as the store does */
   constructor(
     run: (statement: Prepared, values: readonly unknown[]) => Promise<SqlResult>,
-    options: { readonly clockOffsetMs: () => number; readonly timeoutMs: number },
+    options: PostgresSumsOptions,
   ) {
     this.#run = run
     this.#options = options
@@ -96,9 +103,7 @@ export class PostgresSums implements Sums {
       additions.map(({ amount }) => amount),
     ])
     this.#adds += 1
-    if (this.#adds % ADDS_PER_SWEEP !== 0) return
-    // The batch has been added, whatever becomes of this; a later one sweeps the same rows.
-    await this.#inTime({ text: SWEEP }, [this.#options.clockOffsetMs()]).catch(() => undefined)
+    if (this.#adds % ADDS_PER_SWEEP === 0) await this.#sweep()
   }
 
   async read(tenantId: string, days: readonly string[]): Promise<readonly SumOfDay[]> {
@@ -120,6 +125,16 @@ export class PostgresSums implements Sums {
 
   async purge(tenantId: string): Promise<void> {
     await this.#run({ text: PURGE }, [tenantId])
+  }
+
+  /** The batch that it follows has been added, whatever becomes of this; a later one sweeps the same rows. */
+  async #sweep(): Promise<void> {
+    const { clockOffsetMs, log } = this.#options
+    try {
+      await this.#inTime({ text: SWEEP }, [clockOffsetMs()])
+    } catch (error) {
+      log.warn({ err: error }, 'sums of days that are over could not be removed; they are with a later batch')
+    }
   }
 
   /** Also while there is no connection: one to a server that is silent takes longer to be given up. What is late may still be done. */

@@ -10,6 +10,7 @@
  */
 import { type Database, type Prepared, SCHEMA, type SqlResult, sqlState } from '../../kernel/database.ts'
 import { InvalidRequest } from '../../kernel/errors.ts'
+import type { Logger } from '../../kernel/logger.ts'
 import { checkEntry, checkMessage, type Owner, type Store, type StoreDriver } from '../../kernel/store.ts'
 import { failureOf, NOW, PostgresCounters } from './postgres-counters.ts'
 import { PostgresSums } from './postgres-sums.ts'
@@ -75,11 +76,15 @@ export function postgresStore({
 }: PostgresStoreOptions = {}): StoreDriver {
   return {
     tables: storeTables,
-    open: ({ database }) => storeOn(database, { max, clockOffsetMs, timeoutMs }),
+    open: ({ database, log }) => storeOn(database, log, { max, clockOffsetMs, timeoutMs }),
   }
 }
 
-function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<PostgresStoreOptions>): Store {
+function storeOn(
+  base: Database,
+  log: Logger,
+  { max, clockOffsetMs, timeoutMs }: Required<PostgresStoreOptions>,
+): Store {
   const database = base.apart(max)
   const counters = new PostgresCounters(base, { clockOffsetMs, timeoutMs })
   let writes = 0
@@ -91,7 +96,7 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
       throw failureOf(error)
     }
   }
-  const sums = new PostgresSums(run, { clockOffsetMs, timeoutMs })
+  const sums = new PostgresSums(run, { clockOffsetMs, timeoutMs, log })
   const runInTime = (text: string, values: readonly unknown[] = []) => run({ text, timeoutMs }, values)
   const runAtTime = (statement: string, ...values: unknown[]) => runInTime(statement, [clockOffsetMs(), ...values])
   const sweepSometimes = async () => {
@@ -99,8 +104,9 @@ function storeOn(base: Database, { max, clockOffsetMs, timeoutMs }: Required<Pos
     if (writes % WRITES_PER_SWEEP !== 0) return
     try {
       await runAtTime(SWEEP)
-    } catch {
-      // The write it follows has succeeded, whatever becomes of this; a later one sweeps the same rows.
+    } catch (error) {
+      // The write it follows has succeeded, whatever becomes of this.
+      log.warn({ err: error }, 'what has expired in the store could not be removed; it is with a later write')
     }
   }
 

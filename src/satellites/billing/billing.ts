@@ -67,13 +67,13 @@ export class Billing {
     this.customers = new Customers(part)
     this.#subscriptions = new Subscriptions(part)
     this.dunning = new DunningCases(part, this.#subscriptions)
-    this.departures = new Departures(part, this.customers, this.#subscriptions)
+    this.usage = new Usage(part, this.customers)
+    this.windows = new UsageWindows(part, this.customers, this.usage)
+    this.departures = new Departures(part, this.customers, this.#subscriptions, this.windows)
     const { inbox, customers, dunning, departures } = this
     const parts: BillingParts = { part, inbox, customers, subscriptions: this.#subscriptions, dunning, departures }
     this.receiver = new Receiver(part, inbox)
     this.processing = new Processing(parts, this.counts)
-    this.usage = new Usage(part, customers)
-    this.windows = new UsageWindows(part, customers, this.usage)
     this.health = new ProviderHealth(part)
     this.sync = new Sync(parts)
     this.views = new Views(parts)
@@ -142,11 +142,15 @@ export class Billing {
     return this.views.of(tenantId)
   }
 
-  /** Ends the tenant's subscription: at the end of what is paid, or now. `E_SUBSCRIPTION_NOT_FOUND` when it has none. */
+  /**
+   * Ends the tenant's subscription: at the end of what is paid, or now, with a last invoice over what was used.
+   * `E_SUBSCRIPTION_NOT_FOUND` when it has none.
+   */
   async cancel(tenantId: string, wish: CancelWish = {}): Promise<BillingOfTenant> {
     const { atPeriodEnd } = parsed(CancelWish, wish)
     await this.#asked('billing.cancel', tenantId, async () => {
       const { id } = await this.#running(tenantId)
+      if (!atPeriodEnd) await this.windows.reportNow(tenantId)
       await this.sync.adopt(await this.part.payments.cancel(id, { atPeriodEnd }))
       await this.#record('billing.cancel', tenantId, id, { atPeriodEnd })
     })

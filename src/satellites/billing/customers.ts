@@ -2,6 +2,7 @@
 import { recordChange } from '../../kernel/changes.ts'
 import { DAY_MS } from '../../kernel/counters.ts'
 import { assertTenantOpen, tenantStatus } from '../../tenants/existing.ts'
+import { sendRefused } from './inbox.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
 import { PaymentsFault } from './payments.ts'
 import { lockPayer } from './subscriptions.ts'
@@ -120,17 +121,28 @@ export class Customers {
     return making
   }
 
-  /** It was deleted at the provider, or is not the tenant's any more. */
-  async close(customerId: string): Promise<void> {
+  /** Whether it goes on at the provider without its tenant: nothing that is heard of it counts. */
+  async isDetached(customerId: string): Promise<boolean> {
+    const row = await queryOf(this.#part)
+      .selectFrom('billingCustomers')
+      .select('closedAs')
+      .where('customerId', '=', customerId)
+      .executeTakeFirst()
+    return row?.closedAs === 'detached'
+  }
+
+  /** It was deleted at the provider: another that was refused has its turn. Or it is detached from its tenant. */
+  async close(customerId: string, closedAs: 'deleted' | 'detached' = 'deleted'): Promise<void> {
     const { database, clock, events } = this.#part.kernel
     const { rows } = await database.sql(
-      `update multitenancy.billing_customers set closed_at = $2 where customer_id = $1 and closed_at is null
+      `update multitenancy.billing_customers set closed_at = $2, closed_as = $3 where customer_id = $1 and closed_at is null
        returning tenant_id as "tenantId"`,
-      [customerId, clock.now()],
+      [customerId, clock.now(), closedAs],
     )
     for (const { tenantId } of rows) {
       const target = `tenant:${tenantId}`
       await recordChange(events, { action: 'billing.unmap', tenantId, target, before: { customerId }, after: null })
+      if (closedAs === 'deleted') await sendRefused(this.#part, tenantId)
     }
   }
 

@@ -177,6 +177,50 @@ describe('detached from its tenant', () => {
     expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ customerId: next })
     expect(await atProvider(open, payer)).toBe('active')
   })
+
+  test('a tenant that is back has not what somebody else pays for, whatever is heard of it', async () => {
+    const payer = await open.subscriber()
+    await open.tenancy.tenants.delete(payer.tenantId)
+    await open.tenancy.tenants.restore(payer.tenantId)
+    expect(await planOf(open, payer)).toBe('free')
+    open.heard.splice(0)
+    open.provider.changePrice(payer.subscriptionId, open.prices.scale, 'always_invoice')
+    open.provider.setPaymentMethod(payer.customerId, 'declines')
+    open.provider.advance({ days: 31, hours: 2 })
+    await open.settle()
+    expect(await planOf(open, payer)).toBe('free')
+    expect(open.heard).toEqual([])
+    expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
+    expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ subscription: null, dunning: null })
+  })
+
+  test('what it owed is nothing to a tenant that is back', async () => {
+    const payer = await open.subscriber()
+    open.provider.setPaymentMethod(payer.customerId, 'declines')
+    open.provider.advance({ days: 31, hours: 2 })
+    await open.settle()
+    expect((await open.tenancy.billing.of(payer.tenantId)).dunning?.state).toBe('retrying')
+    await open.tenancy.tenants.delete(payer.tenantId)
+    await open.tenancy.tenants.restore(payer.tenantId)
+    expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ subscription: null, dunning: null })
+    expect((await open.tenancy.tenants.get(payer.tenantId)).status).toBe('active')
+  })
+
+  test('what it pays for next counts', async () => {
+    const payer = await open.subscriber()
+    await open.tenancy.tenants.delete(payer.tenantId)
+    await open.tenancy.tenants.restore(payer.tenantId)
+    const { id } = await open.tenancy.billing.checkout(payer.tenantId, {
+      priceId: open.prices.scale,
+      successUrl: 'https://app.example/paid',
+      cancelUrl: 'https://app.example/plans',
+    })
+    open.provider.completeCheckout(id ?? '')
+    open.provider.cancel(payer.subscriptionId)
+    await open.settle()
+    expect(await planOf(open, payer)).toBe('scale')
+    expect(await statusOf(open, payer)).toBe('active')
+  })
 })
 
 describe('left as it is', () => {
@@ -234,15 +278,15 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
     expect(await Array.fromAsync(open.tenancy.billing.sync.run(payer.tenantId))).toEqual([])
   })
 
-  test('waits for whoever is at work for the tenant, so that nothing is written after it', async () => {
+  test('whoever is at work for the tenant meanwhile writes nothing after it', async () => {
     const payer = await open.subscriber()
     open.provider.changePrice(payer.subscriptionId, open.prices.scale)
     await open.deliver()
     await track(open, payer, 5)
-    await open.tenancy.tenants.delete(payer.tenantId)
     const held = open.provider.faults.hold({ path: `/v1/subscriptions/${payer.subscriptionId}` })
     const processing = open.process()
     await held.arrived
+    await open.tenancy.tenants.delete(payer.tenantId)
     const purging = open.tenancy.tenants.installation.purge(payer.tenantId)
     const closing = open.tenancy.billing.windows.close()
     await open.tenancy.kernel.database.sql('select pg_sleep(0.3)')

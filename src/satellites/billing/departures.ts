@@ -4,20 +4,25 @@
  */
 import { tenantStatus } from '../../tenants/existing.ts'
 import type { Customers } from './customers.ts'
+import { DunningCases } from './dunning-cases.ts'
 import { CancelSubscriptions } from './job-types.ts'
 import { type BillingPart, lockCustomer } from './part.ts'
 import { hasEnded, lockPayer, type Subscriptions } from './subscriptions.ts'
-import { usageLock } from './usage-windows.ts'
+import { type UsageWindows, usageLock } from './usage-windows.ts'
 
 export class Departures {
   readonly #part: BillingPart
   readonly #customers: Customers
   readonly #subscriptions: Subscriptions
+  readonly #windows: UsageWindows
+  readonly #dunning: DunningCases
 
-  constructor(part: BillingPart, customers: Customers, subscriptions: Subscriptions) {
+  constructor(part: BillingPart, customers: Customers, subscriptions: Subscriptions, windows: UsageWindows) {
     this.#part = part
     this.#customers = customers
     this.#subscriptions = subscriptions
+    this.#windows = windows
+    this.#dunning = new DunningCases(part, subscriptions)
   }
 
   /** In the transaction of the deletion. */
@@ -25,7 +30,7 @@ export class Departures {
     const { settings, kernel } = this.#part
     const customerId = await this.#customers.of(tenantId)
     if (customerId === undefined || settings.onTenantDelete === 'preserve') return
-    if (settings.onTenantDelete === 'detach') return this.#customers.close(customerId)
+    if (settings.onTenantDelete === 'detach') return this.#customers.close(customerId, 'detached')
     await kernel.jobs.send(CancelSubscriptions, { customerId }, { key: customerId })
   }
 
@@ -34,22 +39,30 @@ export class Departures {
     if ((await tenantStatus(this.#part.kernel.database, tenantId)) === 'deleted') await this.begin(tenantId)
   }
 
-  /** Nothing is cancelled of a tenant that was restored meanwhile. */
+  /** Nothing is cancelled of a tenant that was restored meanwhile. What it has used until then is on its last invoice. */
   async cancelAll(customerId: string): Promise<void> {
     const { payments, kernel } = this.#part
     const tenantId = await this.#customers.tenantOf(customerId)
     const isBack = tenantId !== undefined && (await tenantStatus(kernel.database, tenantId)) !== 'deleted'
     if (isBack || !(await payments.hasCustomer(customerId))) return
     for await (const subscription of payments.subscriptions(customerId)) {
-      if (!hasEnded(subscription)) await payments.cancel(subscription.id, { atPeriodEnd: false })
+      if (hasEnded(subscription)) continue
+      if (tenantId !== undefined) await this.#windows.reportNow(tenantId)
+      await payments.cancel(subscription.id, { atPeriodEnd: false })
     }
   }
 
-  /** In the transaction of the restoration: what was heard of its subscriptions meanwhile had no plan to change. */
+  /**
+   * In the transaction of the restoration: what was heard of its subscriptions meanwhile had no plan to change, and nobody to activate.
+   * Those that were detached are no longer its own.
+   */
   async takeBack(tenantId: string): Promise<void> {
     await lockPayer(this.#part, tenantId)
+    const detached = await this.#subscriptions.detachedFrom(tenantId)
+    for (const { id } of detached) await this.#dunning.end(id)
+    await this.#dunning.takeBack(tenantId)
     const known = await this.#subscriptions.ofTenant(tenantId)
-    if (known.length > 0) await this.#subscriptions.writePlan(tenantId)
+    if (known.length + detached.length > 0) await this.#subscriptions.writePlan(tenantId)
   }
 
   /** In the transaction of the purge, when whoever is at work for the tenant has ended. */
@@ -59,8 +72,9 @@ export class Departures {
     await lockPayer(this.#part, tenantId)
     await database.sql(`select pg_advisory_xact_lock(${usageLock('$1')})`, [tenantId])
     await this.#tellUnreported(tenantId)
-    await database.sql('delete from multitenancy.billing_inbox where customer_id = any($1)', [
+    await database.sql('delete from multitenancy.billing_inbox where customer_id = any($1) or refused_for = $2', [
       await this.#customersOf(tenantId),
+      tenantId,
     ])
     for (const table of ['dunning', 'usage', 'marks', 'subscriptions', 'customers']) {
       await database.sql(`delete from multitenancy.billing_${table} where tenant_id = $1`, [tenantId])

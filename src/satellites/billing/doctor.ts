@@ -69,27 +69,48 @@ async function* examineEvents({ part }: Billing): AsyncIterable<Finding> {
 
 async function* examineUsage({ part }: Billing): AsyncIterable<Finding> {
   const { rows } = await part.kernel.database.sql(
-    `select tenant_id as "tenantId", meter, next_attempt_at is null as "isExpired", sum(quantity)::float8 as quantity,
-       min(used_at) as since, (array_agg(error_code) filter (where error_code is not null))[1] as code
-     from multitenancy.billing_usage where sent_at is null and used_at < $1 group by 1, 2, 3 order by since`,
+    `select tenant_id as "tenantId", meter, sum(quantity)::float8 as quantity, min(used_at) as since,
+       case when held_at is not null then 'unclear' when next_attempt_at is null then 'expired' else 'unreported' end as state,
+       (array_agg(error_code) filter (where error_code is not null))[1] as code
+     from multitenancy.billing_usage where sent_at is null and used_at < $1 group by tenant_id, meter, state order by since`,
     [new Date(part.kernel.clock.now().getTime() - LATE_MINUTES * 60_000)],
   )
-  for (const { tenantId, meter, isExpired, quantity, since, code } of rows) {
-    const used = `${quantity} of "${meter}" that "${tenantId}" has used since ${since.toISOString()}`
-    yield isExpired
-      ? {
-          severity: 'error',
-          code: 'billing.usage-expired',
-          message: `${used} was not reported within ${REPORTABLE_DAYS} days, and can no longer be${code ? `: ${code}` : ''}`,
-          remedy: `Charge it by other means, or let it go: it is removed ${part.settings.webhook.retentionDays} days later.`,
-          tenantId,
-        }
-      : {
-          severity: 'warn',
-          code: 'billing.usage-unreported',
-          message: `${used} is not reported${code ? `: ${code}` : ''}`,
-          remedy: `See whether the tenant has a customer, the meter exists, and the provider answers; it is sent again by itself for ${REPORTABLE_DAYS} days, which is how long the provider takes it.`,
-          tenantId,
-        }
+  for (const row of rows) yield { ...toldOfUsage(row, part.settings.webhook.retentionDays), tenantId: row.tenantId }
+}
+
+interface Usage {
+  readonly tenantId: string
+  readonly meter: string
+  readonly quantity: number
+  readonly since: Date
+  readonly state: 'unclear' | 'expired' | 'unreported'
+  readonly code: string | null
+}
+
+function toldOfUsage({ tenantId, meter, quantity, since, state, code }: Usage, keptDays: number): Finding {
+  const used = `${quantity} of "${meter}" that "${tenantId}" has used since ${since.toISOString()}`
+  const why = code ? `: ${code}` : ''
+  if (state === 'unclear') {
+    return {
+      severity: 'error',
+      code: 'billing.usage-unclear',
+      message: `${used} was sent, and whether it counts is not known; sent again after a day it might count twice${why}`,
+      remedy:
+        "See at the provider what the meter's summary of the tenant's customer has, then release what is missing, and drop what is there: docs/billing.md, Usage that is unclear.",
+    }
+  }
+  if (state === 'expired') {
+    return {
+      severity: 'error',
+      code: 'billing.usage-expired',
+      message: `${used} was not reported within ${REPORTABLE_DAYS} days, and can no longer be${why}`,
+      remedy: `Charge it by other means, or let it go: it is removed ${keptDays} days later.`,
+    }
+  }
+  return {
+    severity: 'warn',
+    code: 'billing.usage-unreported',
+    message: `${used} is not reported${why}`,
+    remedy: `See whether the tenant has a customer, the meter exists, and the provider answers; it is sent again by itself for ${REPORTABLE_DAYS} days, which is how long the provider takes it.`,
   }
 }

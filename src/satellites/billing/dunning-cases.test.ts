@@ -173,6 +173,25 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
   })
 
+  test('what is billed in the middle of a period that is not paid joins its case', async () => {
+    const { tenantId, subscriptionId } = await open.debtor()
+    await open.pass({ days: 1 })
+    open.provider.changePrice(subscriptionId, open.prices.scale, 'always_invoice')
+    await open.pass({})
+    const [change, renewal] = open.invoices(subscriptionId)
+    expect([change?.billing_reason, change?.status]).toEqual(['subscription_update', 'open'])
+    expect(await open.cases(tenantId)).toEqual(['retrying'])
+    await open.pass({ days: DAYS.retry })
+    await open.pass({ days: DAYS.grace })
+    expect(await open.cases(tenantId)).toEqual([state])
+    open.provider.payInvoice(renewal?.id as string)
+    await open.settle()
+    expect(await open.cases(tenantId)).toEqual([state])
+    open.provider.payInvoice(change?.id as string)
+    await open.settle()
+    expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active scale', ['recovered']])
+  })
+
   test('an invoice that was paid by other means takes all of it back, though nothing was collected', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     await open.pass({ days: DAYS.retry })

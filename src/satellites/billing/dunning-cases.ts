@@ -5,22 +5,40 @@
  * A case is brought to what is known with each thing that becomes known, so a suspension that was carried out because a payment, or an
  * end, was heard of too late is taken back as well. What is over is looked at again only when something new is known of it.
  *
- * A tenant is activated again only when dunning has suspended it, and nobody has touched it since.
+ * A tenant is activated again only when dunning has suspended it, and nobody has touched it since; one that is deleted by then, when
+ * it is back.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../kernel/changes.ts'
 import { tenantStatus } from '../../tenants/existing.ts'
-import { isFinal, type Records, type Standing, standingOf, withFailure, withSettlement } from './dunning.ts'
+import { Answers } from './answers.ts'
+import {
+  isFinal,
+  type Records,
+  type Standing,
+  standingOf,
+  withAttempts,
+  withFailure,
+  withSettlement,
+} from './dunning.ts'
 import { isSaidPaid } from './heard.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
-import type { ProviderInvoice } from './payments.ts'
-import { endOf, lockPayer, type Subscriptions } from './subscriptions.ts'
+import { isDone, type ProviderInvoice } from './payments.ts'
+import { lockPayer, type Subscriptions } from './subscriptions.ts'
 import type { DunningRow } from './tables.ts'
 
 /** What becomes of a case whose grace is over. */
 const APPLIED = { downgrade: 'downgraded', suspend: 'suspended', none: 'grace' } as const
 
-type Due = Pick<DunningRow, 'subscriptionId' | 'periodStart' | 'tenantId'> & { readonly customerId: string }
+export interface Failure {
+  readonly at: Date
+  /** How many attempts have failed by now, where the provider says so. */
+  readonly attempts: number | undefined
+  /** Whether it is paid by now, or not owed any more. */
+  readonly isSettled: boolean
+}
+
+type Due = Pick<DunningRow, 'subscriptionId' | 'periodEnd' | 'tenantId'> & { readonly customerId: string }
 
 export class DunningCases {
   readonly #part: BillingPart
@@ -39,27 +57,38 @@ export class DunningCases {
       .where('tenantId', '=', tenantId)
       .where('closedAt', 'is', null)
       .where('state', '!=', 'recovered')
-      .orderBy('periodStart', 'desc')
+      .orderBy('periodEnd', 'desc')
       .execute()
   }
 
-  /**
-   * An attempt to collect has failed. The first invoice of a subscription has no case: nothing has begun.
-   * @param isSettled whether it is paid by now, or not owed any more
-   */
-  async failed(tenantId: string, invoice: ProviderInvoice, at: Date, isSettled: boolean): Promise<void> {
-    const { subscriptionId, periodStart, isFirst } = invoice
+  /** An attempt to collect has failed. The first invoice of a subscription has no case: nothing has begun. */
+  async failed(tenantId: string, invoice: ProviderInvoice, { at, attempts, isSettled }: Failure): Promise<void> {
+    const { id, subscriptionId, periodEnd, isFirst } = invoice
     if (isFirst || subscriptionId === null) return
-    const row =
-      (await this.#row(subscriptionId, periodStart)) ?? (await this.#opened(tenantId, subscriptionId, periodStart))
-    const invoices = withFailure(row.invoices, invoice, this.#policy, at)
-    await this.#settle(row, isSettled ? withSettlement(invoices, invoice.id) : invoices)
+    const row = (await this.#caseOf(invoice)) ?? (await this.#opened(tenantId, subscriptionId, periodEnd))
+    const failed = withFailure(row.invoices, invoice, this.#policy, at)
+    if (isSettled) return void (await this.#settle(row, withSettlement(failed, id)))
+    const byNow = this.#part.kernel.clock.now()
+    const isAhead = attempts !== undefined && attempts > invoice.attempt
+    await this.#settle(row, isAhead ? withAttempts(failed, { id, attempt: attempts }, this.#policy, byNow) : failed)
   }
 
   /** An invoice is paid, or not owed any more. Where nothing of it has failed yet, this is asked for when that is heard. */
-  async settled({ id, subscriptionId, periodStart }: ProviderInvoice): Promise<void> {
-    const row = subscriptionId === null ? undefined : await this.#row(subscriptionId, periodStart)
-    if (row?.invoices[id]) await this.#settle(row, withSettlement(row.invoices, id))
+  async settled(invoice: ProviderInvoice): Promise<void> {
+    const row = await this.#caseOf(invoice)
+    if (row?.invoices[invoice.id]) await this.#settle(row, withSettlement(row.invoices, invoice.id))
+  }
+
+  /** A tenant is back that was deleted: what was paid meanwhile could not activate it. Under the lock of the payer. */
+  async takeBack(tenantId: string): Promise<void> {
+    const rows = await queryOf(this.#part)
+      .selectFrom('billingDunning')
+      .selectAll()
+      .where('tenantId', '=', tenantId)
+      .where('closedAt', 'is not', null)
+      .where('suspendedAt', 'is not', null)
+      .execute()
+    for (const row of rows) await this.#release(row)
   }
 
   isFinal(invoice: ProviderInvoice): boolean {
@@ -82,7 +111,7 @@ export class DunningCases {
     const due = await queryOf(this.#part)
       .selectFrom('billingDunning')
       .innerJoin('billingSubscriptions', 'billingSubscriptions.id', 'billingDunning.subscriptionId')
-      .select(['subscriptionId', 'billingDunning.periodStart', 'billingDunning.tenantId', 'customerId'])
+      .select(['subscriptionId', 'billingDunning.periodEnd', 'billingDunning.tenantId', 'customerId'])
       .where('state', '=', 'grace')
       .where('graceUntil', '<=', this.#part.kernel.clock.now())
       .orderBy('graceUntil')
@@ -105,29 +134,22 @@ export class DunningCases {
     return this.#part.settings.dunning
   }
 
-  #carryOut({ subscriptionId, periodStart, tenantId, customerId }: Due): Promise<boolean> {
-    return this.#part.kernel.database.transaction(async () => {
+  #carryOut({ subscriptionId, periodEnd, tenantId, customerId }: Due): Promise<boolean> {
+    const answers = new Answers(this.#part)
+    const lock = async () => {
       await lockCustomer(this.#part, customerId)
       await lockPayer(this.#part, tenantId)
-      const row = await this.#row(subscriptionId, periodStart)
-      return row?.state === 'grace' && (await this.#settle(row, await this.#asOfNow(row.invoices)))
+    }
+    return answers.transaction(lock, async () => {
+      const row = await this.#row(subscriptionId, periodEnd)
+      return row?.state === 'grace' && this.#settle(row, asOfNow(row.invoices, answers))
     })
   }
 
-  /** What has failed may be paid by now, and nobody have heard of it: nothing is taken away before the provider was asked. */
-  async #asOfNow(records: Records): Promise<Records> {
-    let known = records
-    for (const [id, { isSettled }] of Object.entries(records)) {
-      const invoice = isSettled ? undefined : await this.#part.payments.invoice(id)
-      if (invoice?.status === 'paid' || invoice?.status === 'void') known = withSettlement(known, id)
-    }
-    return known
-  }
-
-  async #opened(tenantId: string, subscriptionId: string, periodStart: Date): Promise<DunningRow> {
+  async #opened(tenantId: string, subscriptionId: string, periodEnd: Date): Promise<DunningRow> {
     const row: DunningRow = {
       subscriptionId,
-      periodStart,
+      periodEnd,
       tenantId,
       invoices: {},
       state: 'retrying',
@@ -145,8 +167,8 @@ export class DunningCases {
 
   /** Each as it is when its turn comes: what becomes of one may concern the next. */
   async #settleAll(rows: readonly DunningRow[]): Promise<void> {
-    for (const { subscriptionId, periodStart } of rows) {
-      const row = await this.#row(subscriptionId, periodStart)
+    for (const { subscriptionId, periodEnd } of rows) {
+      const row = await this.#row(subscriptionId, periodEnd)
       if (row) await this.#settle(row, row.invoices)
     }
   }
@@ -155,8 +177,7 @@ export class DunningCases {
   async #settle(row: DunningRow, invoices: Records): Promise<boolean> {
     if (row.closedAt !== null && isDeepStrictEqual(invoices, row.invoices)) return false
     const now = this.#part.kernel.clock.now()
-    const subscription = await this.#subscriptions.find(row.subscriptionId)
-    const endedAt = subscription ? endOf(subscription) : null
+    const endedAt = await this.#subscriptions.endOf(row.subscriptionId)
     const standing = standingOf(invoices, endedAt, this.#policy, now)
     const state = await this.#stateOf(row.tenantId, standing, endedAt)
     const isClosed = state === 'recovered' || state === 'ended'
@@ -192,12 +213,14 @@ export class DunningCases {
 
   async #release(row: DunningRow): Promise<void> {
     if (row.suspendedAt === null) return
-    await this.#write(row, { suspendedAt: null })
     const { kernel, tenants } = this.#part
+    const status = await tenantStatus(kernel.database, row.tenantId)
+    if (status === 'deleted') return
+    await this.#write(row, { suspendedAt: null })
     const others = await this.open(row.tenantId)
     const stillSuspending = others.find(({ state }) => state === 'suspended')
     if (stillSuspending) return this.#write(stillSuspending, { suspendedAt: row.suspendedAt })
-    if ((await tenantStatus(kernel.database, row.tenantId)) !== 'suspended') return
+    if (status !== 'suspended') return
     const { suspendedAt } = await tenants.get(row.tenantId)
     // Suspended at another time is suspended by somebody else.
     if (suspendedAt === row.suspendedAt.toISOString()) await tenants.activate(row.tenantId)
@@ -213,12 +236,12 @@ export class DunningCases {
     })
   }
 
-  async #write({ subscriptionId, periodStart }: DunningRow, set: Partial<DunningRow>): Promise<void> {
+  async #write({ subscriptionId, periodEnd }: DunningRow, set: Partial<DunningRow>): Promise<void> {
     await queryOf(this.#part)
       .updateTable('billingDunning')
       .set(set)
       .where('subscriptionId', '=', subscriptionId)
-      .where('periodStart', '=', periodStart)
+      .where('periodEnd', '=', periodEnd)
       .execute()
   }
 
@@ -230,9 +253,26 @@ export class DunningCases {
       .execute()
   }
 
-  async #row(subscriptionId: string, periodStart: Date): Promise<DunningRow | undefined> {
-    return (await this.#rows(subscriptionId)).find((row) => row.periodStart.getTime() === periodStart.getTime())
+  /** The one that has an invoice, or else that of its billing period. */
+  async #caseOf({ id, subscriptionId, periodEnd }: ProviderInvoice): Promise<DunningRow | undefined> {
+    if (subscriptionId === null) return undefined
+    const holding = (await this.#rows(subscriptionId)).find(({ invoices }) => invoices[id])
+    return holding ?? this.#row(subscriptionId, periodEnd)
   }
+
+  async #row(subscriptionId: string, periodEnd: Date): Promise<DunningRow | undefined> {
+    return (await this.#rows(subscriptionId)).find((row) => row.periodEnd.getTime() === periodEnd.getTime())
+  }
+}
+
+/** What has failed may be paid by now, and nobody have heard of it: nothing is taken away before the provider was asked. */
+function asOfNow(records: Records, answers: Answers): Records {
+  let known = records
+  for (const [id, { isSettled }] of Object.entries(records)) {
+    const invoice = isSettled ? undefined : answers.invoice(id)
+    if (invoice && isDone(invoice)) known = withSettlement(known, id)
+  }
+  return known
 }
 
 const untilOf = (standing: Standing): Date | null => ('until' in standing ? standing.until : null)

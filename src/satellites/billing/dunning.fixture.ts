@@ -79,7 +79,7 @@ export async function debtorsOf(open: OpenBilling): Promise<Debtors> {
     },
     async cases(tenantId) {
       const { rows } = await tenancy.kernel.database.sql(
-        'select state from multitenancy.billing_dunning where tenant_id = $1 order by period_start',
+        'select state from multitenancy.billing_dunning where tenant_id = $1 order by period_end',
         [tenantId],
       )
       return rows.map(({ state }) => state)

@@ -35,7 +35,7 @@ const invoice = (id: string, attempt: number, next: number | null): ProviderInvo
   amountDue: 2_900,
   amountPaid: 0,
   currency: 'usd',
-  periodStart: day(0),
+  periodEnd: day(0),
 })
 
 function heard(known: Known, facts: readonly Fact[], policy: DunningPolicy): Known {

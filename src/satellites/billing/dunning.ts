@@ -41,17 +41,24 @@ export const isFinal = ({ attempt, nextAttemptAt }: ProviderInvoice, { maxAttemp
 
 /** @param at when the attempt has failed */
 export function withFailure(records: Records, invoice: ProviderInvoice, policy: DunningPolicy, at: Date): Records {
-  const known = records[invoice.id] ?? UNKNOWN
-  const time = at.toISOString()
-  const isEarlier = known.exhaustedAt === null || time < known.exhaustedAt
-  return {
-    ...records,
-    [invoice.id]: {
-      attempt: Math.max(known.attempt, invoice.attempt),
-      exhaustedAt: isFinal(invoice, policy) && isEarlier ? time : known.exhaustedAt,
-      isSettled: known.isSettled,
-    },
-  }
+  return withAttempt(records, invoice.id, invoice.attempt, isFinal(invoice, policy) ? at : null)
+}
+
+/** So many attempts have failed by then, though not each of them may have been heard of. */
+export function withAttempts(
+  records: Records,
+  { id, attempt }: Pick<ProviderInvoice, 'id' | 'attempt'>,
+  { maxAttempts }: DunningPolicy,
+  by: Date,
+): Records {
+  return withAttempt(records, id, attempt, attempt >= maxAttempts ? by : null)
+}
+
+function withAttempt(records: Records, invoiceId: string, attempt: number, exhaustedAt: Date | null): Records {
+  const known = records[invoiceId] ?? UNKNOWN
+  const [earliest = null] = [known.exhaustedAt, exhaustedAt?.toISOString()].flatMap((time) => time ?? []).sort()
+  const record = { ...known, attempt: Math.max(known.attempt, attempt), exhaustedAt: earliest }
+  return { ...records, [invoiceId]: record }
 }
 
 /** Paid, or not owed any more. */

@@ -60,16 +60,25 @@ export async function lastHeard(part: BillingPart, { id, customerId }: ProviderS
     .select(['type', 'payload', 'createdAt'])
     .where('customerId', '=', customerId)
     .where('type', 'like', 'customer.subscription.%')
-    .where((eb) => eb('errorCode', 'is distinct from', 'payload_invalid'))
     .execute()
   const heard = rows.flatMap(({ type, payload, createdAt: at }) => {
-    const subject = part.payments.subjectOf({ type, payload })
-    if (subject.kind !== 'subscription' || subject.subscription.id !== id) return []
+    const subject = readable(() => part.payments.subjectOf({ type, payload }))
+    if (subject?.kind !== 'subscription' || subject.subscription.id !== id) return []
     return [{ type, at, subscription: subject.subscription, before: subject.before }]
   })
   const last = lastOf(heard)
   if (!last) throw new PaymentsFault('subscription_not_found')
   return last
+}
+
+/** Undefined of what cannot be read: that event comes to nothing by itself, when its turn is. */
+function readable(read: () => Subject): Subject | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof PaymentsFault && error.code === 'payload_invalid') return undefined
+    throw error
+  }
 }
 
 /** Whether an invoice was paid, or is not owed any more. */
@@ -87,7 +96,8 @@ export async function isSaidSettled(part: BillingPart, { id, customerId }: Provi
 export async function isSaidPaid(part: BillingPart, tenantId: string, since: Date): Promise<boolean> {
   const { rows } = await part.kernel.database.sql(
     `select from multitenancy.billing_inbox join multitenancy.billing_customers using (customer_id)
-     where tenant_id = $1 and type in ('invoice.payment_succeeded', 'invoice.paid') and created_at >= $2
+     where tenant_id = $1 and closed_as is distinct from 'detached'
+       and type in ('invoice.payment_succeeded', 'invoice.paid') and created_at >= $2
        and (payload #>> '{data,object,amount_paid}')::numeric > 0 limit 1`,
     [tenantId, since],
   )

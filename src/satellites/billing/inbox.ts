@@ -1,6 +1,7 @@
 /**
  * The inbox: every event of the provider once, with the job that processes it, in one transaction. What is received here is not lost,
- * whatever becomes of the process; what was received before is not received again.
+ * whatever becomes of the process; what was received before is not received again. A job carries the tenant, where it is known whose
+ * the event is: many events of one tenant have their turns beside those of others.
  */
 import { isDatabaseUnavailable } from '../../kernel/database.ts'
 import { Gathering } from '../../kernel/gathering.ts'
@@ -17,6 +18,8 @@ const TAKEN_AT_ONCE = 100
 /** The provider is told to send again what is not written down by then; nothing that is received later waits for it. */
 const TIMEOUT_MS = 5_000
 const DAY_MS = 86_400_000
+
+const AS_NEW = `status = 'waiting', attempts = 0, error_code = null, processed_at = null`
 
 export interface ReplayWish {
   readonly eventId?: string | undefined
@@ -47,8 +50,8 @@ export class Inbox {
     return taken.isNew
   }
 
-  async send(eventId: string): Promise<void> {
-    await this.#part.kernel.jobs.send(ProcessProviderEvent, { eventId }, { key: eventId })
+  send(...eventIds: readonly string[]): Promise<void> {
+    return sendEvents(this.#part, eventIds)
   }
 
   /** The oldest first. */
@@ -72,13 +75,22 @@ export class Inbox {
   async replay(eventId: string): Promise<void> {
     const { database } = this.#part.kernel
     await database.transaction(async () => {
-      await database.sql(
-        `update multitenancy.billing_inbox set status = 'waiting', attempts = 0, error_code = null, processed_at = null
-         where event_id = $1`,
-        [eventId],
-      )
+      await database.sql(`update multitenancy.billing_inbox set ${AS_NEW}, refused_for = null where event_id = $1`, [
+        eventId,
+      ])
       await this.send(eventId)
     })
+  }
+
+  /** What could not be done before it was known whose it is; some of it has failed, and some waits to be tried again. */
+  async resendUnresolved(customerId: string): Promise<void> {
+    const { rows } = await this.#part.kernel.database.sql(
+      `update multitenancy.billing_inbox set ${AS_NEW}
+       where customer_id = $1 and status in ('failed', 'waiting') and error_code = 'tenant_not_resolvable'
+       returning event_id as "eventId"`,
+      [customerId],
+    )
+    await this.send(...rows.map(({ eventId }) => eventId))
   }
 
   /** Sends those again whose job was lost. */
@@ -92,7 +104,7 @@ export class Inbox {
       .orderBy('receivedAt')
       .limit(AT_ONCE)
       .execute()
-    for (const { eventId } of rows) await this.send(eventId)
+    await this.send(...rows.map(({ eventId }) => eventId))
     return rows.length
   }
 
@@ -124,7 +136,7 @@ export class Inbox {
 
   /** Answers those that were not there, each with its job. In the same order everywhere, so that nobody waits in a circle. */
   #insert(events: readonly ProviderEvent[]): Promise<Set<string>> {
-    const { database, clock, jobs } = this.#part.kernel
+    const { database, clock } = this.#part.kernel
     const rows = events.toSorted((a, b) => (a.id < b.id ? -1 : 1))
     return database.transaction(async () => {
       const { rows: inserted } = await database.sql(
@@ -136,9 +148,37 @@ export class Inbox {
         [JSON.stringify(rows), clock.now()],
       )
       const news = new Set<string>(inserted.map(({ eventId }) => eventId))
-      const sent = [...news].map((eventId) => ({ data: { eventId }, key: eventId }))
-      await jobs.sendAll(ProcessProviderEvent, sent)
+      await this.send(...news)
       return news
     })
   }
+}
+
+/** The jobs of events that were received before. */
+async function sendEvents({ kernel }: BillingPart, eventIds: readonly string[]): Promise<void> {
+  const { rows } = await kernel.database.sql(
+    `select event_id as "eventId", tenant_id as "tenantId"
+     from multitenancy.billing_inbox left join multitenancy.billing_customers using (customer_id)
+     where event_id = any($1) order by created_at, event_id`,
+    [eventIds],
+  )
+  const sent = rows.map(({ eventId, tenantId }) => ({
+    data: { eventId },
+    key: eventId,
+    ...(tenantId === null ? {} : { tenantId }),
+  }))
+  await kernel.jobs.sendAll(ProcessProviderEvent, sent)
+}
+
+/** What was refused for a tenant has its turn, as if nothing had been said of it: the tenant's customer is gone. */
+export async function sendRefused(part: BillingPart, tenantId: string): Promise<void> {
+  const { rows } = await part.kernel.database.sql(
+    `update multitenancy.billing_inbox set ${AS_NEW}, said_at = null, refused_for = null where refused_for = $1
+     returning event_id as "eventId"`,
+    [tenantId],
+  )
+  await sendEvents(
+    part,
+    rows.map(({ eventId }) => eventId),
+  )
 }

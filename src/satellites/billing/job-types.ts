@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { jobType } from '../../kernel/jobs.ts'
 
+/** One of a tenant at a time: they would wait for each other, in the place of those of others. */
 export const ProcessProviderEvent = jobType({
   name: 'ProcessProviderEvent',
   summary: 'Brings subscriptions, plans and dunning up to an event of the payment provider',
@@ -8,6 +9,7 @@ export const ProcessProviderEvent = jobType({
   retries: 2,
   retryDelaySeconds: 30,
   timeoutSeconds: 120,
+  perTenant: 1,
 })
 
 /** Tried again by the job only where its process has ended: what the provider has not taken says itself when it is due. */

@@ -61,9 +61,12 @@ export interface ProviderInvoice {
   readonly amountPaid: number
   /** Lowercase ISO code. */
   readonly currency: string
-  /** Of what is billed. */
-  readonly periodStart: Date
+  /** When the billing period ends that it is about: one that is begun, or one in which something was changed. */
+  readonly periodEnd: Date
 }
+
+/** Paid, or not owed any more. */
+export const isDone = ({ status }: Pick<ProviderInvoice, 'status'>): boolean => status === 'paid' || status === 'void'
 
 export interface ProviderSession {
   readonly id: string
@@ -148,7 +151,7 @@ export interface Payments {
   ): Promise<ProviderSubscription>
   cancel(subscriptionId: string, options: { readonly atPeriodEnd: boolean }): Promise<ProviderSubscription>
   reportUsage(report: UsageReport): Promise<void>
-  /** The events that the provider still has, the oldest first. */
+  /** The events that the provider still has, as it lists them: the newest first, as a rule. */
   events(since: Date): AsyncIterable<ProviderEvent>
 }
 

@@ -15,6 +15,8 @@ export interface Probed {
   readonly durationMs: number
 }
 
+/** Of no event of the provider's own. */
+export const TEST_TYPE = 'tenantry.test'
 const TIMEOUT_MS = 10_000
 
 export async function probe(billing: Billing, url: string): Promise<Probed> {
@@ -57,7 +59,7 @@ async function event({ part }: Billing) {
   const signed = await part.payments.signed({
     id: eventId,
     object: 'event',
-    type: 'tenantry.test',
+    type: TEST_TYPE,
     created: Math.floor(part.kernel.clock.now().getTime() / 1000),
     livemode: part.payments.isLive,
     data: { object: {} },

@@ -1,7 +1,6 @@
 /** Events that come before it is known whose they are, and after it is not theirs any more. */
 import type Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
-import { eventually } from '../../testing/tenancy.ts'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'
 import { type Debtors, debtorsOf } from './dunning.fixture.ts'
 
@@ -69,19 +68,17 @@ test.each([
   open.provider.deleteCustomer(id)
 })
 
-test('one fails while it is found out whose it is: it is done', async () => {
+test('while it is asked whose it is, somebody else finds out: it is done', async () => {
   const tenantId = await freeTenant()
   const { created, checkout, id } = stranger(tenantId)
   const session = checkout()
   await open.deliver()
   const held = open.provider.faults.hold({ path: `/v1/customers/${id}` })
-  const failing = process(created)
+  const asking = process(created)
   await held.arrived
-  const mapping = process(session.id)
-  await waitsForLock()
+  await process(session.id)
   held.release()
-  await Promise.all([failing, mapping])
-  await open.process()
+  await asking
   expect(await statusOf(created)).toBe('completed')
   expect(open.heardOf(tenantId)).toContain('SubscriptionActivated')
   expect(open.heardOf(tenantId)).not.toContain('BillingEventDeadLettered')
@@ -118,13 +115,3 @@ test('a checkout that is told after its customer was deleted is not that of a se
   expect(open.heardOf(tenantId)).not.toContain('BillingMisconfigured')
   expect((await mappingOf(id)).closedAt).toEqual(open.provider.now())
 })
-
-/** Until somebody waits for the lock of a customer. */
-const waitsForLock = () =>
-  eventually(async () => {
-    const { rows } = await open.tenancy.kernel.database.sql(
-      `select from pg_locks where locktype = 'advisory' and not granted
-       and database = (select oid from pg_database where datname = current_database())`,
-    )
-    expect(rows).not.toEqual([])
-  })

@@ -4,29 +4,37 @@
  * an event is about, what was kept of all events about it stands in for it.
  *
  * All of it is one transaction, under a lock of the customer: the state, the plan, what happens to the tenant, the typed events, and
- * that the event is done with. Killed anywhere, nothing of it has happened, and it is done again.
+ * that the event is done with. Killed anywhere, nothing of it has happened, and it is done again. The provider is asked before it, as a
+ * slow one must hold neither connections nor locks; what another has written since then is asked for again (answers.ts).
  */
-import type { Mapped } from './customers.ts'
-import { planOfItems } from './entitlement.ts'
-import { BillingEventDeadLettered, BillingMisconfigured } from './events.ts'
-import { isSaidDeleted, isSaidSettled, lastHeard } from './heard.ts'
+import { Answers } from './answers.ts'
+import { BillingEventDeadLettered } from './events.ts'
+import { isSaidSettled, lastHeard } from './heard.ts'
+import { Owners, type Turn } from './owners.ts'
 import { lockCustomer, queryOf } from './part.ts'
 import type { BillingParts } from './parts.ts'
 import {
   faultOf,
-  PaymentsFault,
+  isDone,
+  type PaymentsFault,
   type ProviderInvoice,
   type ProviderSession,
   type ProviderSubscription,
   type Subject,
 } from './payments.ts'
-import { publishFailed, publishPaid, publishSaying } from './publishing.ts'
+import { publishFailed, publishPaid, publishSaying, publishUnmapped } from './publishing.ts'
 import { saidOf } from './said.ts'
 import type { EventCounts } from './series.ts'
-import { hasEnded, lockPayer } from './subscriptions.ts'
+import { hasEnded, lockPayer, type Seen } from './subscriptions.ts'
 import type { InboxRow } from './tables.ts'
 
 type SubscriptionSubject = Extract<Subject, { kind: 'subscription' }>
+
+/** An invoice as an event tells of it, and as the provider has it now, if it still has it. */
+interface Failed {
+  readonly said: ProviderInvoice
+  readonly current: ProviderInvoice | undefined
+}
 
 /** It says itself whose it is. */
 const isSession = ({ type }: InboxRow): boolean => type === 'checkout.session.completed'
@@ -34,39 +42,32 @@ const isSession = ({ type }: InboxRow): boolean => type === 'checkout.session.co
 export class Processing {
   readonly #parts: BillingParts
   readonly #counts: EventCounts
+  readonly #owners: Owners
 
   constructor(parts: BillingParts, counts: EventCounts) {
     this.#parts = parts
     this.#counts = counts
+    this.#owners = new Owners(parts)
   }
 
   /** Does nothing when the event is done with. Throws what is to be tried again. @param isLast whether nobody would */
   async process(eventId: string, isLast: boolean): Promise<void> {
-    const { database, log } = this.#parts.part.kernel
+    const { part } = this.#parts
+    const answers = new Answers(part)
+    const lock = () => this.#lockCustomerOf(eventId)
     try {
-      await database.transaction(async () => {
-        const row = await this.#taken(eventId)
-        if (row) await this.#work(row)
+      await answers.transaction(lock, async () => {
+        const row = await this.#waiting(eventId)
+        if (row) await this.#work({ row, answers })
       })
     } catch (error) {
       const fault = faultOf(error)
+      const { log } = part.kernel
       log.warn({ eventId, code: fault.code, err: fault.code === 'unhandled' ? error : undefined }, 'an event failed')
       const isOver = isLast || !fault.isPassing
       await this.#failed(eventId, fault, isOver)
       if (!isOver) throw error
     }
-  }
-
-  /** Locked until the transaction ends; undefined when it is done with. */
-  async #taken(eventId: string): Promise<InboxRow | undefined> {
-    await this.#lockCustomerOf(eventId)
-    return queryOf(this.#parts.part)
-      .selectFrom('billingInbox')
-      .selectAll()
-      .where('eventId', '=', eventId)
-      .where('status', '=', 'waiting')
-      .forUpdate()
-      .executeTakeFirst()
   }
 
   async #lockCustomerOf(eventId: string): Promise<void> {
@@ -79,10 +80,22 @@ export class Processing {
     if (event?.customerId) await lockCustomer(part, event.customerId)
   }
 
-  async #work(row: InboxRow): Promise<void> {
+  /** Locked until the transaction ends; undefined when it is done with. */
+  #waiting(eventId: string): Promise<InboxRow | undefined> {
+    return queryOf(this.#parts.part)
+      .selectFrom('billingInbox')
+      .selectAll()
+      .where('eventId', '=', eventId)
+      .where('status', '=', 'waiting')
+      .forUpdate()
+      .executeTakeFirst()
+  }
+
+  async #work(turn: Turn): Promise<void> {
     const { part } = this.#parts
+    const { row } = turn
     const isOurs = row.isLive === part.payments.isLive
-    if (isOurs) await this.#handle(row, part.payments.subjectOf(row))
+    if (isOurs) await this.#handle(turn)
     const { clock, database } = part.kernel
     const now = clock.now()
     const status = isOurs ? 'completed' : 'ignored'
@@ -94,26 +107,30 @@ export class Processing {
       .execute()
   }
 
-  async #handle(row: InboxRow, subject: Subject): Promise<void> {
-    if (subject.kind === 'session') await this.#session(subject.session, row)
-    if (subject.kind === 'subscription') await this.#subscription(subject, row)
-    if (subject.kind === 'invoice') await this.#invoice(subject.invoice, row)
-    if (subject.kind === 'customer' && subject.isDeleted) await this.#parts.customers.close(subject.customerId)
+  async #handle(turn: Turn): Promise<void> {
+    const { part, customers } = this.#parts
+    const { row } = turn
+    const subject = part.payments.subjectOf(row)
+    if (row.customerId !== null && (await customers.isDetached(row.customerId))) return
+    if (subject.kind === 'session') await this.#session(subject.session, turn)
+    if (subject.kind === 'subscription') await this.#subscription(subject, turn)
+    if (subject.kind === 'invoice') await this.#invoice(subject.invoice, turn)
+    if (subject.kind === 'customer' && subject.isDeleted) await customers.close(subject.customerId)
   }
 
-  async #session({ customerId, subscriptionId, reference }: ProviderSession, row: InboxRow): Promise<void> {
+  async #session({ customerId, subscriptionId, reference }: ProviderSession, turn: Turn): Promise<void> {
     if (reference === null || customerId === null) return // of something that is not ours
-    const mapped = await this.#map(reference, customerId)
-    if (mapped === 'taken') return this.#secondCustomer(reference, customerId, row)
-    if (mapped === 'gone' || subscriptionId === null) return
-    const current = await this.#parts.part.payments.subscription(subscriptionId)
-    if (current) await this.#reconcile(reference, current, { asOf: row.createdAt, isCurrent: true })
+    const current = subscriptionId === null ? undefined : turn.answers.subscription(subscriptionId)
+    const mapped = await this.#owners.map(reference, customerId, turn)
+    if (current && mapped === 'mapped')
+      await this.#reconcile(reference, current, { asOf: turn.row.createdAt, isCurrent: true })
   }
 
-  async #subscription({ subscription, before }: SubscriptionSubject, row: InboxRow): Promise<void> {
+  async #subscription({ subscription, before }: SubscriptionSubject, turn: Turn): Promise<void> {
     const { part } = this.#parts
-    const current = await part.payments.subscription(subscription.id)
-    const tenantId = await this.#tenantOf(current ?? subscription, row)
+    const { row, answers } = turn
+    const current = answers.subscription(subscription.id)
+    const tenantId = await this.#owners.of(current ?? subscription, turn)
     if (tenantId === undefined) return
     if (current) await this.#reconcile(tenantId, current, { asOf: row.createdAt, isCurrent: true })
     else {
@@ -121,55 +138,61 @@ export class Processing {
       await this.#reconcile(tenantId, last.subscription, { asOf: last.at, isCurrent: false })
     }
     if (row.saidAt !== null) return
-    const isServed = !hasEnded(subscription) && row.type !== 'customer.subscription.deleted'
-    if (isServed && planOfItems(subscription.items, part.plans) === undefined) {
-      await this.#misconfigured('plan_unmapped', tenantId, subscription)
-    }
+    if (row.type !== 'customer.subscription.deleted') await publishUnmapped(part, tenantId, subscription)
     for (const saying of saidOf(row.type, subscription, before, row.createdAt)) {
       await publishSaying(part, tenantId, subscription, saying, row.createdAt)
     }
   }
 
-  async #invoice(invoice: ProviderInvoice, row: InboxRow): Promise<void> {
+  async #invoice(invoice: ProviderInvoice, turn: Turn): Promise<void> {
     const { part, dunning } = this.#parts
-    const { subscriptionId } = invoice
-    const at = row.createdAt
+    const { row, answers } = turn
     const isFailure = row.type === 'invoice.payment_failed'
-    const isSettledByNow = isFailure && (await this.#isSettled(invoice))
-    const known = subscriptionId === null ? undefined : await this.#known(subscriptionId)
-    const tenantId = known?.tenantId ?? (await this.#tenantOf({ customerId: row.customerId, tenantId: null }, row))
+    const current = isFailure ? answers.invoice(invoice.id) : undefined
+    const tenantId = await this.#payerOf(invoice, turn)
     if (tenantId === undefined) return
     await lockPayer(part, tenantId)
-    if (isFailure) {
-      await dunning.failed(tenantId, invoice, at, isSettledByNow)
-      if (row.saidAt === null) await publishFailed(part, tenantId, invoice, { final: dunning.isFinal(invoice), at })
-      return
-    }
+    if (isFailure) return this.#failedToPay(tenantId, { said: invoice, current }, row)
     await dunning.settled(invoice)
     if (row.type === 'invoice.voided') return
     await dunning.paid(tenantId)
-    if (row.type === 'invoice.payment_succeeded' && row.saidAt === null) await publishPaid(part, tenantId, invoice, at)
+    if (row.type === 'invoice.payment_succeeded' && row.saidAt === null) {
+      await publishPaid(part, tenantId, invoice, row.createdAt)
+    }
   }
 
-  async #isSettled(invoice: ProviderInvoice): Promise<boolean> {
-    const { part } = this.#parts
-    const current = await part.payments.invoice(invoice.id)
-    return current ? current.status === 'paid' || current.status === 'void' : isSaidSettled(part, invoice)
+  /**
+   * The invoice is as the provider has it now; which attempt this was, the event knows. That no other follows has to be so by now as
+   * well: the provider may have found a time for the next one after it told of this one.
+   */
+  async #failedToPay(tenantId: string, { said, current }: Failed, row: InboxRow): Promise<void> {
+    const { part, dunning } = this.#parts
+    const invoice: ProviderInvoice = {
+      ...(current ?? said),
+      attempt: said.attempt,
+      nextAttemptAt: said.nextAttemptAt ?? current?.nextAttemptAt ?? null,
+    }
+    const at = row.createdAt
+    // It may have been paid since the provider was asked, and that be done with.
+    const isSettled = (current !== undefined && isDone(current)) || (await isSaidSettled(part, said))
+    await dunning.failed(tenantId, invoice, { at, attempts: current?.attempt, isSettled })
+    if (row.saidAt === null) await publishFailed(part, tenantId, invoice, { final: dunning.isFinal(invoice), at })
   }
 
-  /** What is kept of a subscription, or what the provider has where nothing was heard of it yet. */
-  async #known(subscriptionId: string): Promise<{ tenantId: string } | undefined> {
-    const { part, subscriptions } = this.#parts
-    const known = await subscriptions.find(subscriptionId)
-    if (known) return known
-    const current = await part.payments.subscription(subscriptionId)
-    const tenantId = current && (await this.#mapped(current))
-    if (!current || tenantId === undefined) return undefined
-    await this.#reconcile(tenantId, current, { asOf: current.createdAt, isCurrent: true })
-    return { tenantId }
+  /** By what is kept of the subscription, or what the provider has where nothing was heard of it yet. */
+  async #payerOf({ subscriptionId, customerId }: ProviderInvoice, turn: Turn): Promise<string | undefined> {
+    const { subscriptions } = this.#parts
+    const known = subscriptionId === null ? undefined : await subscriptions.find(subscriptionId)
+    if (known) return known.tenantId
+    const current = subscriptionId === null ? undefined : turn.answers.subscription(subscriptionId)
+    const tenantId = await this.#owners.of(current ?? { customerId, tenantId: null }, turn)
+    if (current && tenantId !== undefined) {
+      await this.#reconcile(tenantId, current, { asOf: current.createdAt, isCurrent: true })
+    }
+    return tenantId
   }
 
-  async #reconcile(tenantId: string, subscription: ProviderSubscription, seen: { asOf: Date; isCurrent: boolean }) {
+  async #reconcile(tenantId: string, subscription: ProviderSubscription, seen: Seen): Promise<void> {
     const { part, subscriptions, dunning, departures } = this.#parts
     await lockPayer(part, tenantId)
     await subscriptions.write(tenantId, subscription, seen)
@@ -179,78 +202,12 @@ export class Processing {
     if (!hasEnded(subscription)) await departures.followed(tenantId)
   }
 
-  /** Undefined when the tenant is gone, or when a second customer of it is refused, which is said then. */
-  async #tenantOf(
-    of: { customerId: string | null; tenantId: string | null },
-    row: InboxRow,
-  ): Promise<string | undefined> {
-    const { customerId } = of
-    if (customerId === null) throw new PaymentsFault('customer_not_found')
-    const known = await this.#parts.customers.tenantOf(customerId)
-    if (known !== undefined) return known
-    const tenantId = await this.#named({ customerId, tenantId: of.tenantId })
-    if (tenantId === undefined) throw new PaymentsFault('tenant_not_resolvable')
-    const mapped = await this.#map(tenantId, customerId)
-    if (mapped === 'taken') await this.#secondCustomer(tenantId, customerId, row)
-    return mapped === 'mapped' ? tenantId : undefined
-  }
-
-  async #mapped(of: { customerId: string; tenantId: string | null }): Promise<string | undefined> {
-    const known = await this.#parts.customers.tenantOf(of.customerId)
-    if (known !== undefined) return known
-    const tenantId = await this.#named(of)
-    if (tenantId === undefined) return undefined
-    return (await this.#map(tenantId, of.customerId)) === 'mapped' ? tenantId : undefined
-  }
-
-  /** Whatever was heard of the customer before it was known whose it is, is done now; that it is gone by now counts at once. */
-  async #map(tenantId: string, customerId: string): Promise<Mapped> {
-    const { part, customers } = this.#parts
-    if ((await customers.tenantOf(customerId)) === tenantId) return 'mapped' // or was, and is closed
-    const mapped = await customers.map(tenantId, customerId)
-    if (mapped !== 'mapped') return mapped
-    await this.#requeue(customerId)
-    if (await isSaidDeleted(part, customerId)) await customers.close(customerId)
-    return mapped
-  }
-
-  /** As it was noted with the subscription, or with its customer. */
-  async #named({ customerId, tenantId }: { customerId: string; tenantId: string | null }): Promise<string | undefined> {
-    return tenantId ?? (await this.#parts.part.payments.tenantOf(customerId))
-  }
-
-  async #secondCustomer(tenantId: string, customerId: string, row: InboxRow): Promise<void> {
-    if (row.saidAt !== null) return
-    this.#parts.part.kernel.log.warn({ tenantId, customerId }, 'a second customer for a tenant was refused')
-    await this.#parts.part.kernel.events.publish(BillingMisconfigured, {
-      tenantId,
-      reason: 'second_customer',
-      subscriptionId: null,
-      customerId,
-    })
-  }
-
-  async #misconfigured(reason: 'plan_unmapped', tenantId: string, { id, customerId }: ProviderSubscription) {
-    const { events } = this.#parts.part.kernel
-    await events.publish(BillingMisconfigured, { tenantId, reason, subscriptionId: id, customerId })
-  }
-
-  /** What could not be done before it was known whose it is; some of it has failed, and some waits to be tried again. */
-  async #requeue(customerId: string): Promise<void> {
-    const { rows } = await this.#parts.part.kernel.database.sql(
-      `update multitenancy.billing_inbox set status = 'waiting', attempts = 0, error_code = null, processed_at = null
-       where customer_id = $1 and status in ('failed', 'waiting') and error_code = 'tenant_not_resolvable'
-       returning event_id as "eventId"`,
-      [customerId],
-    )
-    for (const { eventId } of rows) await this.#parts.inbox.send(eventId)
-  }
-
   async #failed(eventId: string, { code }: PaymentsFault, isOver: boolean): Promise<void> {
     const { part, customers, inbox } = this.#parts
     const { database, events, clock } = part.kernel
     await database.transaction(async () => {
-      const row = await this.#taken(eventId)
+      await this.#lockCustomerOf(eventId)
+      const row = await this.#waiting(eventId)
       if (!row) return
       const tenantId = row.customerId === null ? undefined : await customers.tenantOf(row.customerId)
       // Whose it is was found out between the attempt and this.

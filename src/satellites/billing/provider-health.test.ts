@@ -9,6 +9,7 @@ import type { Billing } from './billing.ts'
 import { diagnoses } from './doctor.ts'
 import { PingProvider } from './job-types.ts'
 import type { SubscriptionStatus } from './payments.ts'
+import { probeHere } from './probe.ts'
 import { ProviderHealth, SLOW_API_THRESHOLD_MS } from './provider-health.ts'
 
 const MINUTE = 60
@@ -158,6 +159,19 @@ describe('the last event that was processed', () => {
       await standing(status, 86_400)
       expect([status, await checked()]).toEqual([status, `fail: ${silence(1_440)}`])
     }
+  })
+
+  test('is none that only tries the endpoint', async () => {
+    await standing('active', 86_400)
+    await processed(86_400)
+    const { eventId } = await probeHere(open.tenancy.billing)
+    await open.process()
+    const { rows } = await sql('select status, processed_at from multitenancy.billing_inbox where event_id = $1', [
+      eventId,
+    ])
+    expect(rows).toEqual([{ status: 'completed', processed_at: ago(0) }])
+    expect(await checked()).toBe(`fail: ${silence(1_440)}`)
+    await sql('delete from multitenancy.billing_inbox where event_id = $1', [eventId])
   })
 
   test('is none that has failed, waits, or was of the other mode', async () => {

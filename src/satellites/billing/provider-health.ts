@@ -1,10 +1,11 @@
 /**
  * Whether billing works: how the provider answered the last ping, which a job sends each minute, and how old the last event is that was
- * processed while there are active subscriptions. The check reads; it calls nobody.
+ * processed while there are active subscriptions; one of our own that tries the endpoint is none. The check reads; it calls nobody.
  */
 import { CheckFailure } from '../../kernel/health.ts'
 import { type BillingPart, queryOf } from './part.ts'
 import { faultOf } from './payments.ts'
+import { TEST_TYPE } from './probe.ts'
 import { secretsOf } from './settings.ts'
 
 /** Milliseconds. */
@@ -89,9 +90,11 @@ export class ProviderHealth {
   async #ofEvents(): Promise<Opinion> {
     const { database, clock } = this.#part.kernel
     const { rows } = await database.sql(
-      `select (select max(processed_at) from multitenancy.billing_inbox where status = 'completed') as "processedAt",
+      `select (select max(processed_at) from multitenancy.billing_inbox where status = 'completed' and type <> $1)
+           as "processedAt",
          (select min(created_at) from multitenancy.billing_subscriptions where status in ('active', 'trialing', 'past_due'))
            as "activeSince"`,
+      [TEST_TYPE],
     )
     const [{ processedAt, activeSince }] = rows as [{ processedAt: Date | null; activeSince: Date | null }]
     if (activeSince === null) return { status: 'good' }

@@ -1,6 +1,7 @@
 /** Publishes what events of the provider say, as typed events. */
 import { planOfItems } from './entitlement.ts'
 import {
+  BillingMisconfigured,
   PaymentFailed,
   PaymentSucceeded,
   SubscriptionActivated,
@@ -13,6 +14,7 @@ import {
 import type { BillingPart } from './part.ts'
 import type { ProviderInvoice, ProviderSubscription } from './payments.ts'
 import type { Saying } from './said.ts'
+import { hasEnded } from './subscriptions.ts'
 
 const PLAIN = {
   activated: SubscriptionActivated,
@@ -70,4 +72,15 @@ export async function publishFailed(
     final,
     nextAttemptAt: invoice.nextAttemptAt?.toISOString() ?? null,
   })
+}
+
+/** Says so where no price of a subscription stands for a plan, and its tenant is served by the default one. */
+export async function publishUnmapped(
+  { kernel, plans }: BillingPart,
+  tenantId: string,
+  subscription: ProviderSubscription,
+): Promise<void> {
+  const { id: subscriptionId, customerId, items } = subscription
+  if (hasEnded(subscription) || planOfItems(items, plans) !== undefined) return
+  await kernel.events.publish(BillingMisconfigured, { tenantId, reason: 'plan_unmapped', subscriptionId, customerId })
 }

@@ -68,13 +68,22 @@ describe('the guard', () => {
     expect(refusal({ stripe: { webhookSecret: [SECRET, 'whsec_before'] } })).toBeUndefined()
   })
 
-  test.each(['', 'whsec_', 'sk_test_51Abc', 'WHSEC_51Abc', ' whsec_51Abc', 'we_51Abc'])(
-    'refuses what is no webhook secret, alone or beside one: %j',
-    (webhookSecret) => {
-      expect(refusal({ stripe: { webhookSecret } })).toMatch(/not a signing secret.*whsec_/)
-      expect(refusal({ stripe: { webhookSecret: [SECRET, webhookSecret] } })).toMatch(/not a signing secret/)
-    },
-  )
+  test.each([
+    '',
+    'whsec_',
+    'sk_test_51Abc',
+    'WHSEC_51Abc',
+    'we_51Abc',
+    ' whsec_51Abc',
+    'whsec_51Abc ',
+    'whsec_51Abc\n',
+    '\twhsec_51Abc\t',
+    'whsec_51 Abc',
+    'whsec_ ',
+  ])('refuses what is no webhook secret, alone or beside one: %j', (webhookSecret) => {
+    expect(refusal({ stripe: { webhookSecret } })).toMatch(/not a signing secret.*whsec_, without blanks/)
+    expect(refusal({ stripe: { webhookSecret: [SECRET, webhookSecret] } })).toMatch(/not a signing secret/)
+  })
 
   test('refuses plans that do not exist, and names them', () => {
     const products = { price_pro: 'pro', prod_gold: 'gold' }

@@ -8,6 +8,7 @@ import { COUNTER_NAME } from '../../kernel/counters.ts'
 
 export const DEFAULT_PATH = '/webhooks/stripe'
 
+const SIGNING_SECRET = /^whsec_\S+$/
 const AddressRange = z.string().refine(isAddressRange, 'not an address or a range like 10.0.0.0/8')
 const Path = z.string().regex(/^(\/[A-Za-z0-9._~-]+)+$/, 'not a path like /webhooks/stripe')
 
@@ -95,8 +96,10 @@ export function verifySettings({ stripe, products, defaultPlan }: Settings, { en
       'billing.stripe.webhookSecret is missing: copy the signing secret of the endpoint (whsec_…)',
     )
   }
-  if (secrets.some((secret) => !/^whsec_.+/.test(secret))) {
-    throw new BillingNotUsable('billing.stripe.webhookSecret is not a signing secret: those begin with whsec_')
+  if (!secrets.every((secret) => SIGNING_SECRET.test(secret))) {
+    throw new BillingNotUsable(
+      'billing.stripe.webhookSecret is not a signing secret: those begin with whsec_, without blanks in or around them',
+    )
   }
   for (const [id, plan] of Object.entries(products)) {
     if (!isPlan(plan))

@@ -95,9 +95,20 @@ const Invoice = z.object({
   amount_due: z.number(),
   amount_paid: z.number(),
   currency: z.string(),
-  period_start: Time,
-  parent: z.object({ subscription_details: z.object({ subscription: Reference }).nullish() }).nullish(),
+  period_end: Time,
+  lines: z.object({ data: z.array(z.object({ period: z.object({ end: Time }) })) }),
+  // Null where it is of no subscription; without it, it is in the shape of an API version that had that elsewhere.
+  parent: z.object({ subscription_details: z.object({ subscription: Reference }).nullish() }).nullable(),
 })
+
+/**
+ * A period's renewal, and whatever is changed in its middle, end with it. The invoice's own period is none of it: that is when its
+ * items came together, which for a renewal is the period before.
+ */
+function billedUntil({ lines, period_end: end }: z.output<typeof Invoice>): Date {
+  const ends = lines.data.map(({ period }) => period.end.getTime())
+  return ends.length > 0 ? new Date(Math.max(...ends)) : end
+}
 
 export function toInvoice(object: unknown): ProviderInvoice {
   const raw = read(Invoice, object)
@@ -112,7 +123,7 @@ export function toInvoice(object: unknown): ProviderInvoice {
     amountDue: raw.amount_due,
     amountPaid: raw.amount_paid,
     currency: raw.currency,
-    periodStart: raw.period_start,
+    periodEnd: billedUntil(raw),
   }
 }
 

@@ -21,6 +21,7 @@ import { isLiveKey, type Settings, secretsOf } from './settings.ts'
 import { eventOf, signedText, toEvent } from './stripe-events.ts'
 import { causeOf, codeOf, refusalOf } from './stripe-faults.ts'
 import { toInvoice, toSubject, toSubscription } from './stripe-objects.ts'
+import { UsageReports } from './stripe-usage.ts'
 
 /** What the shapes in stripe-objects.ts were written against. */
 export const API_VERSION = '2026-10-28.endive'
@@ -31,6 +32,7 @@ export class StripePayments implements Payments {
   readonly #settings: Settings['stripe']
   readonly #secrets: readonly string[]
   readonly #log: Logger
+  readonly #reports = new UsageReports((ask) => this.#ask(ask))
   #client: Promise<Client> | undefined
 
   constructor(settings: Settings['stripe'], log: Logger) {
@@ -153,27 +155,17 @@ export class StripePayments implements Payments {
   async cancel(subscriptionId: string, { atPeriodEnd }: { atPeriodEnd: boolean }): Promise<ProviderSubscription> {
     const known = await this.#existing(subscriptionId)
     if (known.endedAt) return known
-    const changed = await this.#ask((client) =>
-      atPeriodEnd
-        ? client.subscriptions.update(subscriptionId, { cancel_at_period_end: true })
-        : client.subscriptions.cancel(subscriptionId),
+    const changed = await this.#ask(
+      (client) =>
+        atPeriodEnd
+          ? client.subscriptions.update(subscriptionId, { cancel_at_period_end: true })
+          : client.subscriptions.cancel(subscriptionId, { invoice_now: true }), // or what was used would not be billed
     )
     return toSubscription(changed)
   }
 
-  async reportUsage({ id, customerId, meter, quantity, at }: UsageReport): Promise<void> {
-    try {
-      await this.#ask((client) =>
-        client.billing.meterEvents.create({
-          event_name: meter,
-          identifier: id,
-          timestamp: Math.floor(at.getTime() / 1000),
-          payload: { stripe_customer_id: customerId, value: String(quantity) },
-        }),
-      )
-    } catch (error) {
-      if (!causeOf(error)?.isRepeated) throw error
-    }
+  reportUsage(report: UsageReport): Promise<void> {
+    return this.#reports.send(report)
   }
 
   async *events(since: Date): AsyncIterable<ProviderEvent> {
@@ -183,11 +175,10 @@ export class StripePayments implements Payments {
         limit: AT_ONCE,
         ...(after ? { starting_after: after } : {}),
       })
-    const found: ProviderEvent[] = []
-    for await (const event of this.#pages(list)) found.push(toEvent(event))
-    yield* found.reverse() // the provider lists the newest first
+    for await (const event of this.#pages(list)) yield toEvent(event)
   }
 
+  /** One page after the other, the next when it is wanted: no more than one is held. */
   async *#pages<Item extends { id: string }>(
     list: (client: Client, after?: string) => Promise<{ data: Item[]; has_more: boolean }>,
   ): AsyncIterable<Item> {
@@ -241,13 +232,15 @@ export class StripePayments implements Payments {
     })
     const { apiKey, apiVersion = API_VERSION, timeoutMs, maxNetworkRetries, endpoint } = this.#settings
     const at = endpoint === undefined ? undefined : new URL(endpoint)
-    return new Stripe(apiKey, {
+    const client = new Stripe(apiKey, {
       apiVersion: apiVersion as typeof API_VERSION,
       timeout: timeoutMs,
       maxNetworkRetries,
       telemetry: false,
       ...(at ? { host: at.hostname, port: at.port || 80, protocol: at.protocol === 'https:' ? 'https' : 'http' } : {}),
     })
+    this.#reports.watch(client)
+    return client
   }
 }
 

@@ -13,9 +13,6 @@ const ENDED: ReadonlySet<string> = new Set(['canceled', 'incomplete_expired'])
 
 export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean => ENDED.has(status)
 
-/** Null while it runs. */
-export const endOf = (row: SubscriptionRow): Date | null => (hasEnded(row) ? (row.endedAt ?? row.asOf) : null)
-
 /**
  * Until the transaction ends: what a tenant's subscriptions come to is decided by one at a time, also where the tenant has had several
  * customers. Taken after the lock of the customer.
@@ -43,15 +40,29 @@ export class Subscriptions {
     return queryOf(this.#part).selectFrom('billingSubscriptions').selectAll().where('id', '=', id).executeTakeFirst()
   }
 
-  /** The one that was made last first. */
+  /** The tenant's own, the one that was made last first. */
   ofTenant(tenantId: string): Promise<SubscriptionRow[]> {
-    return queryOf(this.#part)
-      .selectFrom('billingSubscriptions')
-      .selectAll()
-      .where('tenantId', '=', tenantId)
+    return this.#ofTenant(tenantId)
+      .where('closedAs', 'is distinct from', 'detached')
       .orderBy('createdAt', 'desc')
       .orderBy('id', 'desc')
       .execute()
+  }
+
+  /** Those that the tenant had, and that go on at the provider without it. */
+  detachedFrom(tenantId: string): Promise<SubscriptionRow[]> {
+    return this.#ofTenant(tenantId).where('closedAs', '=', 'detached').execute()
+  }
+
+  /** When it has ended, or was detached from its tenant; null while it runs. */
+  async endOf(id: string): Promise<Date | null> {
+    const row = await this.#withCustomers()
+      .select(['status', 'endedAt', 'asOf', 'closedAs', 'closedAt'])
+      .where('id', '=', id)
+      .executeTakeFirst()
+    if (!row) return null
+    const ends = [hasEnded(row) ? (row.endedAt ?? row.asOf) : null, row.closedAs === 'detached' ? row.closedAt : null]
+    return ends.filter((end) => end !== null).toSorted((a, b) => a.getTime() - b.getTime())[0] ?? null
   }
 
   async write(tenantId: string, subscription: ProviderSubscription, { asOf, isCurrent }: Seen): Promise<void> {
@@ -80,6 +91,16 @@ export class Subscriptions {
     const { metadata } = await tenants.get(tenantId)
     const present = metadata.plan ?? tenants.plans.describe().defaultPlan
     if (plan !== present) await tenants.setPlan(tenantId, plan)
+  }
+
+  #ofTenant(tenantId: string) {
+    return this.#withCustomers().selectAll('billingSubscriptions').where('billingSubscriptions.tenantId', '=', tenantId)
+  }
+
+  #withCustomers() {
+    return queryOf(this.#part)
+      .selectFrom('billingSubscriptions')
+      .leftJoin('billingCustomers', 'billingCustomers.customerId', 'billingSubscriptions.customerId')
   }
 
   async #entitling(tenantId: string): Promise<Entitling[]> {

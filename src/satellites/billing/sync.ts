@@ -2,9 +2,11 @@
  * Asks the provider for everything it knows of a tenant, and brings what is kept up to it: for when events were lost, or a tenant had
  * subscriptions before there was billing here.
  */
+import { Answers } from './answers.ts'
 import { lockCustomer } from './part.ts'
 import type { BillingParts } from './parts.ts'
 import { PaymentsFault, type ProviderSubscription } from './payments.ts'
+import { publishUnmapped } from './publishing.ts'
 import { hasEnded, lockPayer } from './subscriptions.ts'
 
 export interface Synced {
@@ -33,10 +35,11 @@ export class Sync {
   /** What the provider has just answered. */
   async adopt(subscription: ProviderSubscription): Promise<void> {
     const { part, customers } = this.#parts
-    await part.kernel.database.transaction(async () => {
-      await lockCustomer(part, subscription.customerId)
+    const answers = new Answers(part)
+    const lock = () => lockCustomer(part, subscription.customerId)
+    await answers.transaction(lock, async () => {
       // By the time of the answer somebody may have changed it again: what the provider has now is what counts.
-      const current = (await part.payments.subscription(subscription.id)) ?? subscription
+      const current = answers.subscription(subscription.id) ?? subscription
       const tenantId = await customers.tenantOf(subscription.customerId)
       if (tenantId === undefined) throw new PaymentsFault('customer_not_found')
       await lockPayer(part, tenantId)
@@ -46,7 +49,7 @@ export class Sync {
 
   /** Undefined when it was purged meanwhile. */
   #tenant({ tenantId, customerId }: { tenantId: string; customerId: string }): Promise<Synced | undefined> {
-    const { part, customers } = this.#parts
+    const { part, customers, departures } = this.#parts
     return part.kernel.database.transaction(async () => {
       await lockCustomer(part, customerId)
       const isThere = await part.payments.hasCustomer(customerId)
@@ -58,6 +61,8 @@ export class Sync {
       if (!isThere) await customers.close(customerId)
       await this.#write(tenantId, found)
       await this.#settle(tenantId)
+      for (const subscription of found) await publishUnmapped(part, tenantId, subscription)
+      if (found.some((one) => !hasEnded(one))) await departures.followed(tenantId)
       const { plan } = await part.tenants.plans.resolve(await part.tenants.get(tenantId))
       return { tenantId, customerId, subscriptions: found.length, plan }
     })

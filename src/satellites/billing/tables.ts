@@ -2,6 +2,7 @@
  * Nothing in these tables names a person: of events only what stripping.ts lets through, of customers only their ids.
  *
  * `billing_inbox` has every event of the provider once. `said_at` is when its typed events were published: a replay says nothing twice.
+ * `refused_for` waits for a tenant's other customer to go.
  * `billing_dunning` has a case for each billing period of a subscription in which a payment has failed; what is kept of its invoices is
  * in dunning.ts. `billing_usage` has what is to be reported; its id is what the provider knows it by. `billing_marks` says up to where
  * the counters of a day, in the store that was in use, are in it.
@@ -16,6 +17,8 @@ export interface CustomerRow {
   mappedAt: Date
   /** Null while it is the tenant's. */
   closedAt: Date | null
+  /** Deleted at the provider; or detached: it goes on there, and is nothing to the tenant any more. */
+  closedAs: 'deleted' | 'detached' | null
 }
 
 export interface SubscriptionRow {
@@ -51,11 +54,13 @@ export interface InboxRow {
   errorCode: BillingErrorCode | null
   processedAt: Date | null
   saidAt: Date | null
+  /** The tenant that had another customer when this was done with. */
+  refusedFor: string | null
 }
 
 export interface DunningRow {
   subscriptionId: string
-  periodStart: Date
+  periodEnd: Date
   tenantId: string
   invoices: Records
   state: 'retrying' | 'grace' | 'downgraded' | 'suspended' | 'recovered' | 'ended'
@@ -72,12 +77,18 @@ export interface UsageRow {
   meter: string
   quantity: number
   usedAt: Date
+  /** When the first report of it left that may have counted; null: none may have. */
+  firstSentAt: Date | null
+  /** How many reports of it have left that were not refused since. */
+  unanswered: number
   sentAt: Date | null
   errorCode: BillingErrorCode | null
   /** That have failed. */
   attempts: number
   /** When it is tried again at the latest; null: it is not. */
   nextAttemptAt: Date | null
+  /** When it was given up to send it, because it may have counted; null: it was not. */
+  heldAt: Date | null
 }
 
 export interface HealthRow {
@@ -103,7 +114,9 @@ export const tables: readonly Migration[] = [
         customer_id text collate "C" primary key,
         tenant_id text not null references tenants,
         mapped_at timestamptz(3) not null,
-        closed_at timestamptz(3)
+        closed_at timestamptz(3),
+        closed_as text check (closed_as in ('deleted', 'detached')),
+        check ((closed_at is null) = (closed_as is null))
       );
       create unique index billing_customers_tenant on billing_customers (tenant_id) where closed_at is null;
       create index billing_customers_all on billing_customers (tenant_id);
@@ -138,15 +151,17 @@ export const tables: readonly Migration[] = [
         attempts int not null default 0,
         error_code text,
         processed_at timestamptz(3),
-        said_at timestamptz(3)
+        said_at timestamptz(3),
+        refused_for text
       );
       create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
       create index billing_inbox_customer on billing_inbox (customer_id);
       create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
+      create index billing_inbox_refused on billing_inbox (refused_for) where refused_for is not null;
 
       create table billing_dunning (
         subscription_id text collate "C" not null,
-        period_start timestamptz(3) not null,
+        period_end timestamptz(3) not null,
         tenant_id text not null references tenants,
         invoices jsonb not null,
         state text not null
@@ -155,7 +170,7 @@ export const tables: readonly Migration[] = [
         suspended_at timestamptz(3),
         opened_at timestamptz(3) not null,
         closed_at timestamptz(3),
-        primary key (subscription_id, period_start)
+        primary key (subscription_id, period_end)
       );
       create index billing_dunning_tenant on billing_dunning (tenant_id);
       create index billing_dunning_due on billing_dunning (grace_until) where state = 'grace';
@@ -166,10 +181,13 @@ export const tables: readonly Migration[] = [
         meter text not null,
         quantity bigint not null,
         used_at timestamptz(3) not null,
+        first_sent_at timestamptz(3),
+        unanswered int not null default 0,
         sent_at timestamptz(3),
         error_code text,
         attempts int not null default 0,
-        next_attempt_at timestamptz(3)
+        next_attempt_at timestamptz(3),
+        held_at timestamptz(3)
       );
       create index billing_usage_open on billing_usage (next_attempt_at) where sent_at is null;
       create index billing_usage_sent on billing_usage (sent_at) where sent_at is not null;

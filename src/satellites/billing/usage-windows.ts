@@ -85,6 +85,26 @@ export class UsageWindows {
     return batches
   }
 
+  /**
+   * Reports what a tenant has used until now, before its last invoice is made. What cannot be is logged and goes its usual way: nobody
+   * who wants to end something has to wait for it.
+   */
+  async reportNow(tenantId: string): Promise<void> {
+    const { database, log } = this.#part.kernel
+    const quotas = Object.keys(this.#part.settings.usage)
+    // What was reported stays reported, whatever becomes of the transaction in which something is ended.
+    await database.outside(async () => {
+      try {
+        if (quotas.length > 0) await this.#closeOne(tenantId, quotas, 'wait')
+      } catch (error) {
+        log.warn({ err: error, tenantId }, 'usage could not be closed before an end; it is in the next window')
+      }
+      const left = await this.#usage.sendAll(tenantId)
+      if (left > 0)
+        log.warn({ tenantId, batches: left }, 'usage is not reported before an end: the last invoice is without it')
+    })
+  }
+
   async #closeSafely(quotas: readonly string[]): Promise<void> {
     try {
       await this.close(quotas)
@@ -102,9 +122,9 @@ export class UsageWindows {
     )
   }
 
-  #closeOne(tenantId: string, quotas: readonly string[]): Promise<number> {
+  #closeOne(tenantId: string, quotas: readonly string[], orElse: 'leave' | 'wait' = 'leave'): Promise<number> {
     return this.#part.kernel.database.transaction(async () => {
-      if (!(await this.#isOurs(tenantId))) return 0
+      if (!(await this.#isOurs(tenantId, orElse))) return 0
       const payer = await this.#customers.payer(tenantId)
       if (!payer) return 0 // purged by now
       // Under the lock, so that no mark is of a later moment.
@@ -160,13 +180,11 @@ export class UsageWindows {
     if (meter !== undefined) await this.#usage.add(uuidv7(), tenantId, { meter, quantity, at })
   }
 
-  /** Until the transaction ends. */
-  async #isOurs(tenantId: string): Promise<boolean> {
-    const { rows } = await this.#part.kernel.database.sql(
-      `select pg_try_advisory_xact_lock(${usageLock('$1')}) as free`,
-      [tenantId],
-    )
-    return rows[0].free
+  /** Until the transaction ends. @param orElse what to do while somebody else is at it */
+  async #isOurs(tenantId: string, orElse: 'leave' | 'wait'): Promise<boolean> {
+    const lock = orElse === 'wait' ? 'pg_advisory_xact_lock' : 'pg_try_advisory_xact_lock'
+    const { rows } = await this.#part.kernel.database.sql(`select ${lock}(${usageLock('$1')}) as free`, [tenantId])
+    return rows[0].free !== false
   }
 }
 

@@ -207,7 +207,7 @@ async function openSide(
         ),
         subscriptions: await rows('select * from multitenancy.billing_subscriptions order by id'),
         dunning: await rows(
-          `select subscription_id, period_start, tenant_id, invoices, state, grace_until, closed_at is not null as closed
+          `select subscription_id, period_end, tenant_id, invoices, state, grace_until, closed_at is not null as closed
            from multitenancy.billing_dunning order by 1, 2`,
         ),
         inbox: await rows('select event_id, status, error_code from multitenancy.billing_inbox order by 1'),

@@ -20,11 +20,42 @@ export function periodLines(
       return [buildLine(state, { item, amount: unit * quantity, quantity, period: ahead, description })]
     }
     if (!before) return []
-    const meter = state.meters.get(price.recurring.meter ?? '')
-    const used = meter ? usageBetween(state, meter, idOf(subscription.customer), before.start, before.end) : 0
-    const description = `Usage of ${price.nickname ?? price.id}`
-    return [buildLine(state, { item, amount: Math.round(unit * used), quantity: used, period: before, description })]
+    return [usageLine(state, item, before, usageOf(state, subscription, item, before.start, before.end))]
   })
+}
+
+/** What was used in the period that ends now, with the subscription: also what is dated a few minutes ahead, for nobody bills it later. */
+export function lastLines(state: State, subscription: Stripe.Subscription): Stripe.InvoiceLineItem[] {
+  if (subscription.status === 'trialing' || subscription.status === 'incomplete') return []
+  return subscription.items.data.flatMap((item) => {
+    if (item.price.recurring?.usage_type !== 'metered') return []
+    const period = { start: item.current_period_start, end: state.now }
+    const used = usageOf(state, subscription, item, period.start, Infinity)
+    return used === 0 ? [] : [usageLine(state, item, period, used)]
+  })
+}
+
+function usageOf(
+  state: State,
+  { customer }: Stripe.Subscription,
+  { price }: Stripe.SubscriptionItem,
+  start: number,
+  end: number,
+): number {
+  const meter = state.meters.get(price.recurring?.meter ?? '')
+  return meter ? usageBetween(state, meter, idOf(customer), start, end) : 0
+}
+
+function usageLine(
+  state: State,
+  item: Stripe.SubscriptionItem,
+  period: Stripe.InvoiceLineItem.Period,
+  used: number,
+): Stripe.InvoiceLineItem {
+  const { price } = item
+  const amount = Math.round((price.unit_amount ?? 0) * used)
+  const description = `Usage of ${price.nickname ?? price.id}`
+  return buildLine(state, { item, amount, quantity: used, period, description })
 }
 
 /** Free, for the time of a trial. */

@@ -71,6 +71,28 @@ test('a session for a known customer uses it, and a trial costs nothing yet', as
   expect(data.map(({ status }) => status)).toEqual(['trialing'])
 })
 
+test('what is paid for by use has no quantity, and costs nothing before it was used', async () => {
+  const meter = provider.meter({ eventName: 'calls' }).id
+  const product = provider.product({ name: 'Calls' }).id
+  const metered = provider.price({ product, amount: 10, interval: 'month', meter }).id
+  const withUse = (quantity?: number) =>
+    asked({
+      line_items: [
+        { price, quantity: 1 },
+        { price: metered, ...(quantity ? { quantity } : {}) },
+      ],
+    })
+  await expect(stripe.checkout.sessions.create(withUse(1))).rejects.toMatchObject({ param: 'line_items[1][quantity]' })
+  const { id, amount_total: total } = await stripe.checkout.sessions.create(withUse())
+  expect(total).toBe(2_900)
+  const { subscription } = provider.completeCheckout(id)
+  const { items } = await stripe.subscriptions.retrieve(subscription as string)
+  expect(items.data.map(({ price: { id }, quantity }) => [id, quantity])).toEqual([
+    [price, 1],
+    [metered, undefined],
+  ])
+})
+
 test('a session is completed once, and not after it expired', async () => {
   const { id } = await stripe.checkout.sessions.create(asked())
   provider.completeCheckout(id)

@@ -4,8 +4,16 @@ import { expireSession } from './checkout.ts'
 import { collect, finalizeAndCollect } from './collection.ts'
 import { voidInvoice } from './invoices.ts'
 import { AUTOMATIC, type State } from './state.ts'
-import { endTrial, expire, renew, WARNING_SECONDS, warnOfTrialEnd, wasWarned } from './subscription-life.ts'
-import { cancel, INCOMPLETE_SECONDS, periodOf, updateSubscription } from './subscriptions.ts'
+import {
+  cancelWithInvoice,
+  endTrial,
+  expire,
+  renew,
+  WARNING_SECONDS,
+  warnOfTrialEnd,
+  wasWarned,
+} from './subscription-life.ts'
+import { INCOMPLETE_SECONDS, periodOf, updateSubscription } from './subscriptions.ts'
 
 interface Due {
   readonly at: number
@@ -59,7 +67,7 @@ function* dueOfSubscription(state: State, subscription: Stripe.Subscription): Ge
   const { status, cancel_at: cancelAt, trial_end: trialEnd, pause_collection: pause } = subscription
   const isRunning = status === 'trialing' || RENEWED.has(status)
   if (isRunning && cancelAt) {
-    yield { at: cancelAt, run: () => cancel(state, subscription, 'cancellation_requested') }
+    yield { at: cancelAt, run: () => cancelWithInvoice(state, subscription) }
   }
   if (isRunning && pause?.resumes_at) {
     const run = () =>

@@ -1,6 +1,6 @@
 /** Usage that is reported to meters: counted once by its identifier, and billed with the period it was used in. */
 import Stripe from 'stripe'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Provider, startProvider } from './provider.ts'
 
 let provider: Provider
@@ -103,4 +103,89 @@ test('usage is billed with the period it was used in', async () => {
     ['paid', 70],
     ['paid', 0],
   ])
+})
+
+describe('usage of a period that is cut short', () => {
+  let subscription: string
+  let licensed: string
+
+  beforeEach(async () => {
+    const meter = provider.meter({ eventName: 'exports' }).id
+    const product = provider.product({ name: 'Exports' }).id
+    licensed = provider.price({ product, amount: 1_000, interval: 'month' }).id
+    const metered = provider.price({ product, amount: 10, interval: 'month', meter }).id
+    const items = [{ price: licensed, quantity: 1 }, { price: metered }]
+    subscription = (await stripe.subscriptions.create({ customer, items })).id
+    provider.advance({ days: 10 })
+  })
+  const invoices = async () =>
+    (await stripe.invoices.list({ subscription })).data.map(({ status, amount_due }) => [status, amount_due])
+
+  test('is on a last invoice, if that is asked for', async () => {
+    await report(7)
+    const ended = await stripe.subscriptions.cancel(subscription, { invoice_now: true })
+    expect(ended).toMatchObject({ status: 'canceled', latest_invoice: expect.stringMatching(/^in_/) })
+    expect(await stripe.invoices.retrieve(ended.latest_invoice as string)).toMatchObject({
+      status: 'paid',
+      amount_paid: 70,
+      lines: { data: [{ amount: 70, quantity: 7, period: { end: ended.ended_at } }] },
+    })
+    provider.advance({ days: 40 })
+    expect(await invoices()).toEqual([
+      ['paid', 70],
+      ['paid', 1_000],
+    ])
+  })
+
+  test('is on none, if it is not', async () => {
+    await report(7)
+    await stripe.subscriptions.cancel(subscription)
+    provider.advance({ days: 40 })
+    expect(await invoices()).toEqual([['paid', 1_000]])
+  })
+
+  test('is on the last invoice of one that ends with its period', async () => {
+    await stripe.subscriptions.update(subscription, { cancel_at_period_end: true })
+    await report(7)
+    provider.advance({ days: 31 })
+    expect(await invoices()).toEqual([
+      ['paid', 70],
+      ['paid', 1_000],
+    ])
+  })
+
+  test('of which there was none makes no invoice; what waited for the next one does', async () => {
+    await stripe.subscriptions.cancel(subscription, { invoice_now: true })
+    expect(await invoices()).toEqual([['paid', 1_000]])
+    const other = provider.subscribe(customer, licensed).id
+    const dearer = provider.price({
+      product: provider.product({ name: 'Pro' }).id,
+      amount: 3_000,
+      interval: 'month',
+    }).id
+    provider.changePrice(other, dearer)
+    await stripe.subscriptions.cancel(other, { invoice_now: true })
+    const { data } = await stripe.invoices.list({ subscription: other })
+    expect(data.map(({ amount_paid: paid }) => paid)).toEqual([2_000, 1_000])
+  })
+
+  test('is owed by whoever cannot pay it, and changes nothing of the end', async () => {
+    await report(7)
+    provider.setPaymentMethod(customer, 'declines')
+    await stripe.subscriptions.cancel(subscription, { invoice_now: true })
+    expect(await invoices()).toEqual([
+      ['open', 70],
+      ['paid', 1_000],
+    ])
+    provider.advance({ days: 40 })
+    expect((await stripe.subscriptions.retrieve(subscription)).status).toBe('canceled')
+  })
+
+  test('is free while it is on trial', async () => {
+    const metered = (await stripe.subscriptions.retrieve(subscription)).items.data[1]?.price.id
+    const trial = await stripe.subscriptions.create({ customer, items: [{ price: metered }], trial_period_days: 7 })
+    await report(7)
+    const { latest_invoice: last } = await stripe.subscriptions.cancel(trial.id, { invoice_now: true })
+    expect(last).toBe(trial.latest_invoice)
+  })
 })

@@ -7,7 +7,7 @@
  *   active ──pause──► paused ──resume──► active, in a period that begins then
  */
 import type Stripe from 'stripe'
-import { addProrations, periodLines, restOf, trialLines } from './billing.ts'
+import { addProrations, lastLines, periodLines, restOf, trialLines } from './billing.ts'
 import { collect } from './collection.ts'
 import { declined, invalid } from './errors.ts'
 import { emit } from './events.ts'
@@ -116,6 +116,18 @@ function enterPeriod(
     one.latest_invoice = invoice.id
   })
   if (invoice) emit(state, 'invoice.created', invoice)
+}
+
+/** Ends it now, with an invoice over what was used in its last period, and what waited for the next one; without one when that is nothing. */
+export function cancelWithInvoice(state: State, subscription: Stripe.Subscription): void {
+  const lines = [...(state.prorations.get(subscription.id) ?? []), ...lastLines(state, subscription)]
+  cancel(state, subscription, 'cancellation_requested')
+  if (lines.length === 0) return
+  const invoice = draftInvoice(state, subscription, 'subscription_update', lines, 'now')
+  subscription.latest_invoice = invoice.id
+  emit(state, 'invoice.created', invoice)
+  finalize(state, invoice)
+  collect(state, invoice)
 }
 
 /** The first invoice was not paid in time. */

@@ -5,7 +5,7 @@ import { flag, hash, hashes, metadata, neededText, oneOf, type Params, text, who
 import { PAGING, pageOf } from './lists.ts'
 import { del, get, post, type Route } from './routes.ts'
 import { DAY_SECONDS, idOf, livingCustomer, named, referred, type State, type Wanted } from './state.ts'
-import { createSubscription, pause, resume } from './subscription-life.ts'
+import { cancelWithInvoice, createSubscription, pause, resume } from './subscription-life.ts'
 import { applyUpdate, UPDATE } from './subscription-update.ts'
 import { cancel, type SubscriptionDraft } from './subscriptions.ts'
 
@@ -16,7 +16,12 @@ export function wantedItems(state: State, params: Params, name: string): readonl
     const id = neededText(item, 'price', `${name}[${index}][price]`)
     const price = referred(state.prices, 'price', id, `${name}[${index}][price]`)
     if (!price.recurring) throw invalid(`The price ${id} is not recurring.`, `${name}[${index}][price]`)
-    return { price, quantity: whole(item, 'quantity') ?? 1 }
+    const quantity = whole(item, 'quantity')
+    if (price.recurring.usage_type !== 'metered') return { price, quantity: quantity ?? 1 }
+    if (quantity !== undefined) {
+      throw invalid('Quantity should not be specified where usage_type is metered.', `${name}[${index}][quantity]`)
+    }
+    return { price, quantity: 0 }
   })
 }
 
@@ -35,11 +40,6 @@ function draftOf(state: State, params: Params): SubscriptionDraft {
     cancelAtPeriodEnd: flag(params, 'cancel_at_period_end') ?? false,
     defaultPaymentMethod: text(params, 'default_payment_method') ?? null,
   }
-}
-
-/** Refused when true: nothing is billed at a cancellation here. */
-function refuseFlag(params: Params, name: string): void {
-  if (flag(params, name)) throw invalid(`This provider does not know ${name} with a cancellation.`, name)
 }
 
 function isListed(subscription: Stripe.Subscription, params: Params): boolean {
@@ -93,9 +93,9 @@ export const subscriptionRoutes: readonly Route[] = [
     if (subscription.status === 'canceled' || subscription.status === 'incomplete_expired') {
       throw noSuch('subscription', id)
     }
-    refuseFlag(params, 'invoice_now')
-    refuseFlag(params, 'prorate')
-    cancel(state, subscription, 'cancellation_requested')
+    if (flag(params, 'prorate')) throw invalid('This provider does not know prorate with a cancellation.', 'prorate')
+    if (flag(params, 'invoice_now')) cancelWithInvoice(state, subscription)
+    else cancel(state, subscription, 'cancellation_requested')
     return subscription
   }),
   post('/v1/subscriptions/:id/pause', ['type'], (state, _, id) => {

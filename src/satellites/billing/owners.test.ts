@@ -1,0 +1,61 @@
+/** A tenant has one customer: another is refused, and has its turn when the first is gone. */
+import type Stripe from 'stripe'
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { namesOf, type OpenBilling, openBilling } from './billing.fixture.ts'
+
+let open: OpenBilling
+beforeAll(async () => {
+  open = await openBilling(inject('postgresUrl'))
+})
+beforeEach(() => void open.heard.splice(0))
+afterAll(() => open.end())
+
+const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
+const customerOf = async (tenantId: string) => (await open.tenancy.billing.of(tenantId)).customerId
+const said = () => namesOf(open.heard).filter((name) => name !== 'SubscriptionUpdated')
+const lastOf = (type: Stripe.Event.Type) => open.provider.events.findLast((event) => event.type === type)?.id as string
+
+/** A tenant with a customer, and a second one that pays for it, and was refused. */
+async function two() {
+  const first = await open.subscriber()
+  const second = open.provider.customer({ metadata: { tenantId: first.tenantId } })
+  open.provider.subscribe(second.id, open.prices.scale)
+  open.heard.splice(0)
+  await open.settle()
+  expect(new Set(said())).toEqual(new Set(['BillingMisconfigured']))
+  expect([await planOf(first.tenantId), await customerOf(first.tenantId)]).toEqual(['pro', first.customerId])
+  open.heard.splice(0)
+  return { ...first, secondId: second.id }
+}
+
+test('it is taken up when the first was deleted at the provider, and says what it had not', async () => {
+  const { tenantId, customerId, secondId } = await two()
+  open.provider.deleteCustomer(customerId)
+  await open.settle()
+  expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
+  expect(said().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated', 'SubscriptionCanceled'])
+})
+
+test('so it is when nothing was heard of that, and the first is found to be gone', async () => {
+  const { tenantId, customerId, secondId } = await two()
+  open.provider.deleteCustomer(customerId)
+  await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
+  await open.process()
+  expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
+})
+
+test('a replay of what was refused says nothing again, and nothing twice when it is taken up', async () => {
+  const { tenantId, customerId } = await two()
+  const refused = lastOf('customer.subscription.created')
+  await open.tenancy.billing.inbox.replay(refused)
+  await open.process()
+  expect(open.heard).toEqual([])
+  open.provider.deleteCustomer(customerId)
+  await open.settle()
+  expect(said().filter((name) => name === 'SubscriptionActivated')).toHaveLength(1)
+  open.heard.splice(0)
+  await open.tenancy.billing.inbox.replay(refused)
+  await open.process()
+  expect(open.heard).toEqual([])
+  expect(await planOf(tenantId)).toBe('scale')
+})

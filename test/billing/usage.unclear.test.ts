@@ -1,0 +1,249 @@
+/**
+ * Usage whose answer was lost: the provider knows an id for a day, so what may have counted is sent again within that day only. After
+ * it, somebody has to look; what certainly has not counted is sent as long as the provider takes it.
+ */
+import { readFileSync } from 'node:fs'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { holding } from '../../src/testing/holding.ts'
+import { eventually } from '../../src/testing/tenancy.ts'
+import { type Metered, openMetered } from './usage.fixture.ts'
+
+const METER_EVENTS = '/v1/billing/meter_events'
+const MINUTE = 60
+const HOUR = 60 * MINUTE
+const NO_RETRY = { 'stripe-should-retry': 'false' }
+
+let open: Metered
+
+beforeAll(async () => {
+  open = await openMetered('postgres')
+})
+afterAll(() => open.end())
+afterEach(() => open.provider.faults.clear())
+
+const used = async (amount = 5) => {
+  const payer = await open.payer()
+  await open.tenancy.quotas.track(payer.tenantId, 'calls', amount)
+  await open.tenancy.billing.windows.close()
+  return payer
+}
+const row = async (tenantId: string) => (await open.batches(tenantId))[0]
+const send = async (tenantId: string) => open.tenancy.billing.usage.send((await row(tenantId))?.id ?? '')
+/** Its answer is lost, although it was taken; and that of the client's own repetition. */
+const sentUnanswered = async (tenantId: string) => {
+  open.provider.faults.cut({ path: METER_EVENTS, times: 2 })
+  await send(tenantId)
+}
+const asked = () => open.provider.requests.filter(({ path }) => path === METER_EVENTS).length
+const held = { sentAt: null, nextAttemptAt: null, heldAt: expect.any(Date) }
+const findings = async (tenantId: string) => {
+  const { checks } = await open.tenancy.doctor.examine()
+  return checks.filter((check) => check.tenantId === tenantId && check.name === 'billing.usage')
+}
+
+describe('a report whose answer was lost', () => {
+  test('is sent again within a day, and counts once', async () => {
+    const { tenantId, customerId } = await used()
+    await sentUnanswered(tenantId)
+    expect(await row(tenantId)).toMatchObject({ sentAt: null, unanswered: 1, firstSentAt: open.provider.now() })
+    open.provider.advance({ seconds: 23 * HOUR - 1 })
+    await send(tenantId)
+    expect(await row(tenantId)).toMatchObject({ sentAt: open.provider.now(), heldAt: null })
+    expect(open.counted(customerId)).toBe(5)
+  })
+
+  test('is not sent again after a day, for it would count twice', async () => {
+    const { tenantId, customerId } = await used()
+    await sentUnanswered(tenantId)
+    await open.provider.down()
+    for (let hour = 0; hour < 25; hour++) {
+      open.provider.advance({ seconds: HOUR })
+      await send(tenantId)
+    }
+    await open.provider.up()
+    const before = asked()
+    for (let hour = 0; hour < 3; hour++) {
+      await open.tenancy.billing.usage.resend()
+      await open.send()
+      open.provider.advance({ seconds: HOUR })
+    }
+    expect(asked()).toBe(before)
+    expect(open.counted(customerId)).toBe(5)
+    expect(await row(tenantId)).toMatchObject({ ...held, errorCode: 'provider_unavailable' })
+    expect(open.log.filter((line) => line.includes(tenantId) && line.includes('it is not sent again before'))).toEqual([
+      expect.stringContaining('"level":50'),
+    ])
+    expect(await findings(tenantId)).toMatchObject([
+      {
+        severity: 'error',
+        code: 'billing.usage-unclear',
+        message: expect.stringMatching(/^5 of "api_calls" .*provider_unavailable$/),
+        remedy: expect.stringContaining('docs/billing.md'),
+      },
+    ])
+    expect((await open.tenancy.billing.of(tenantId)).unreportedUsage).toMatchObject([{ quantity: 5 }])
+  })
+
+  test.each([
+    ['an answer of 500', () => open.provider.faults.answer(500, { headers: NO_RETRY })],
+    ['an answer of 409', () => open.provider.faults.answer(409, { headers: NO_RETRY })],
+    ['a connection that is reset', () => open.provider.faults.cut({ times: 2 })],
+    [
+      'a connection that is reset, and then refused',
+      () => {
+        open.provider.faults.hold({ path: METER_EVENTS }).arrived.then(() => open.provider.down())
+      },
+    ],
+  ])('may count after %s', async (_, fail) => {
+    const { tenantId } = await used()
+    fail()
+    await send(tenantId)
+    open.provider.faults.clear()
+    await open.provider.down()
+    await open.provider.up()
+    expect(await row(tenantId)).toMatchObject({ sentAt: null, unanswered: 1, firstSentAt: expect.any(Date) })
+    open.provider.advance({ seconds: 23 * HOUR })
+    await send(tenantId)
+    expect(await row(tenantId)).toMatchObject(held)
+  })
+
+  test('may count, whatever is answered to a later one', async () => {
+    const { tenantId, customerId } = await used()
+    await sentUnanswered(tenantId)
+    const firstSentAt = (await row(tenantId))?.firstSentAt
+    open.provider.advance({ seconds: MINUTE })
+    open.provider.faults.answer(429)
+    await send(tenantId)
+    expect(await row(tenantId)).toMatchObject({ unanswered: 1, firstSentAt, errorCode: 'provider_rate_limited' })
+    open.provider.faults.clear()
+    open.provider.advance({ seconds: 23 * HOUR })
+    await send(tenantId)
+    expect(await row(tenantId)).toMatchObject(held)
+    expect(open.counted(customerId)).toBe(5)
+  })
+
+  test('was noted before it left, for its process may be killed', async () => {
+    const { tenantId } = await used()
+    const report = open.provider.faults.hold({ path: METER_EVENTS })
+    const sending = send(tenantId)
+    await report.arrived
+    expect(await row(tenantId)).toMatchObject({ sentAt: null, unanswered: 1, firstSentAt: open.provider.now() })
+    report.release()
+    await sending
+    expect(await row(tenantId)).toMatchObject({ sentAt: expect.any(Date) })
+  })
+
+  test('is not lost when it is older than the provider takes: it is unclear', async () => {
+    const { tenantId } = await used()
+    open.provider.advance({ seconds: 35 * 24 * HOUR - 1 })
+    await sentUnanswered(tenantId)
+    open.provider.advance({ seconds: 2 })
+    await send(tenantId)
+    expect(await row(tenantId)).toMatchObject(held)
+    expect(await findings(tenantId)).toMatchObject([{ code: 'billing.usage-unclear' }])
+  })
+})
+
+describe('a report that certainly has not counted', () => {
+  test.each([
+    ['an answer of 400', () => open.provider.faults.answer(400)],
+    ['an answer of 401', () => open.provider.faults.answer(401)],
+    ['an answer of 429', () => open.provider.faults.answer(429)],
+    ['a connection that is refused', () => open.provider.down()],
+  ])('after %s is sent again, days later too', async (_, fail) => {
+    const { tenantId, customerId } = await used()
+    await fail()
+    for (let day = 0; day < 3; day++) {
+      await send(tenantId)
+      expect(await row(tenantId)).toMatchObject({ sentAt: null, unanswered: 0, firstSentAt: null, heldAt: null })
+      open.provider.advance({ seconds: 24 * HOUR })
+    }
+    open.provider.faults.clear()
+    await open.provider.down()
+    await open.provider.up()
+    await send(tenantId)
+    expect(open.counted(customerId)).toBe(5)
+    expect(await row(tenantId)).toMatchObject({ sentAt: expect.any(Date) })
+  })
+
+  test('leaves another one that may have as it is, when both are under way at once', async () => {
+    const { tenantId } = await used()
+    const first = open.provider.faults.hold({ path: METER_EVENTS })
+    const second = open.provider.faults.hold({ path: METER_EVENTS })
+    const sending = send(tenantId)
+    await first.arrived
+    open.provider.faults.answer(429, { times: 1 })
+    await send(tenantId)
+    expect(await row(tenantId)).toMatchObject({ unanswered: 1, firstSentAt: expect.any(Date) })
+    open.provider.faults.cut({ path: METER_EVENTS, times: 2 })
+    first.release()
+    second.release()
+    await sending
+    expect(await row(tenantId)).toMatchObject({ sentAt: null, unanswered: 1, firstSentAt: expect.any(Date) })
+  })
+})
+
+describe('what is unclear', () => {
+  /** As docs/billing.md has them. */
+  const statements = [...readFileSync('docs/billing.md', 'utf8').matchAll(/```sql\n(.*?)```/gs)].map(
+    ([, text]) => text ?? '',
+  )
+  const run = async (what: string, tenantId: string) => {
+    const text = statements.find((statement) => statement.startsWith(`-- ${what}`)) ?? ''
+    return (await open.tenancy.kernel.database.sql(text.replaceAll("'acme'", `'${tenantId}'`))).rows
+  }
+  const unclear = async () => {
+    const payer = await used()
+    await sentUnanswered(payer.tenantId)
+    open.provider.advance({ seconds: 25 * HOUR })
+    await send(payer.tenantId)
+    return payer
+  }
+
+  test('is listed, released and sent, as the guide says', async () => {
+    const [one, other] = [await unclear(), await unclear()]
+    expect(await run('what', one.tenantId)).toMatchObject([{ meter: 'api_calls', quantity: 5 }])
+    await run('release', one.tenantId)
+    expect(await row(one.tenantId)).toMatchObject({ heldAt: null, unanswered: 0, firstSentAt: null })
+    await open.tenancy.billing.usage.resend()
+    const { rows } = await open.tenancy.kernel.database.sql(
+      `select data ->> 'id' as id from multitenancy_jobs.job where name = 'tenantry.ReportUsageBatch' and data ->> 'id' = $1`,
+      [(await row(one.tenantId))?.id],
+    )
+    expect(rows.length).toBeGreaterThan(0)
+    await send(one.tenantId)
+    expect(open.counted(one.customerId)).toBe(10)
+    expect(await findings(one.tenantId)).toEqual([])
+    expect(await row(other.tenantId)).toMatchObject(held)
+  })
+
+  test('is dropped, as the guide says', async () => {
+    const { tenantId, customerId } = await unclear()
+    await run('drop', tenantId)
+    expect(await findings(tenantId)).toEqual([])
+    expect((await open.tenancy.billing.of(tenantId)).unreportedUsage).toEqual([])
+    await open.send()
+    expect(open.counted(customerId)).toBe(5)
+  })
+
+  test('is stopped and told once, by processes that find it at the same time', async () => {
+    const { tenantId } = await used()
+    await sentUnanswered(tenantId)
+    open.provider.advance({ seconds: 23 * HOUR })
+    const id = (await row(tenantId))?.id ?? ''
+    const others = await Promise.all([open.open(), open.open(), open.open()])
+    const release = await holding(open.url, `select from multitenancy.billing_usage where id = '${id}' for update`)
+    const stopping = Promise.all(others.map((other) => other.billing.usage.send(id)))
+    await eventually(async () => {
+      const { rows } = await open.tenancy.kernel.database.sql(
+        `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%billing_usage%'`,
+      )
+      expect(rows).toHaveLength(3)
+    })
+    await release()
+    await stopping
+    expect(await row(tenantId)).toMatchObject(held)
+    expect(open.log.filter((line) => line.includes(tenantId) && line.includes('not sent again before'))).toHaveLength(1)
+    await Promise.all(others.map((other) => other.stop()))
+  })
+})
