@@ -2,7 +2,15 @@
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { PaymentRejected, SubscriptionNotFound } from './errors.ts'
 import type { BillingPart } from './part.ts'
-import { faultOf, PaymentsFault } from './payments.ts'
+import { type BillingErrorCode, faultOf, PaymentsFault } from './payments.ts'
+
+/** What an operator has to mend. */
+const DETAILS: Partial<Record<BillingErrorCode, string>> = {
+  authentication_failed: 'The provider of payments does not take the key of this installation.',
+  customer_not_found:
+    'The provider of payments does not know the customer: the key is of another account, or another mode.',
+  payload_invalid: 'The provider of payments answers in another version of its API than the one that is configured.',
+}
 
 export async function asked<T>(
   { kernel }: BillingPart,
@@ -20,10 +28,7 @@ export async function asked<T>(
       throw PaymentRejected('The provider of payments has refused; the log says why.')
     }
     kernel.log.warn({ operation, tenantId, code }, 'the provider of payments could not be asked')
-    const detail =
-      code === 'authentication_failed'
-        ? 'The provider of payments does not take the key of this installation.'
-        : 'The provider of payments cannot be reached at the moment. Try again.'
+    const detail = DETAILS[code] ?? 'The provider of payments cannot be reached at the moment. Try again.'
     const { retryAfterSeconds } = kernel.resilience
     throw DependencyUnavailable(detail, { retryAfterSeconds, cause: new PaymentsFault(code) })
   }

@@ -8,8 +8,8 @@ import { PaymentsFault } from './payments.ts'
 import { lockPayer } from './subscriptions.ts'
 import type { CustomerRow } from './tables.ts'
 
-/** `taken`: it, or the tenant, is mapped otherwise; `gone`: the tenant is purged. */
-export type Mapped = 'mapped' | 'taken' | 'gone'
+/** `taken`: the tenant has another; `foreign`: it is another tenant's; `gone`: the tenant is purged. */
+export type Mapped = 'mapped' | 'taken' | 'foreign' | 'gone'
 
 /** A tenant that has to pay for what it uses, and since when. */
 export interface Payer {
@@ -96,7 +96,11 @@ export class Customers {
        on conflict do nothing returning customer_id`,
       [customerId, tenantId, clock.now()],
     )
-    if (rows.length === 0) return (await this.of(tenantId)) === customerId ? 'mapped' : 'taken'
+    if (rows.length === 0) {
+      const present = await this.of(tenantId)
+      if (present === undefined) return 'foreign'
+      return present === customerId ? 'mapped' : 'taken'
+    }
     await recordChange(events, {
       action,
       tenantId,
@@ -134,6 +138,8 @@ export class Customers {
   /** It was deleted at the provider: another that was refused has its turn. Or it is detached from its tenant. */
   async close(customerId: string, closedAs: 'deleted' | 'detached' = 'deleted'): Promise<void> {
     const { database, clock, events } = this.#part.kernel
+    const payer = closedAs === 'deleted' ? await this.tenantOf(customerId) : undefined
+    if (payer !== undefined) await lockPayer(this.#part, payer) // whoever refuses another one for its sake does so before, or not at all
     const { rows } = await database.sql(
       `update multitenancy.billing_customers set closed_at = $2, closed_as = $3 where customer_id = $1 and closed_at is null
        returning tenant_id as "tenantId"`,

@@ -94,6 +94,27 @@ describe('where subscriptions end with their tenant', () => {
     await worked()
     expect(await atProvider(payer)).toBe('canceled')
   })
+
+  test('a tenant that was purged before anything was heard of it leaves nothing to be paid for', async () => {
+    const payer = await paidLate()
+    expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
+    await open.deliver()
+    await worked()
+    expect(await atProvider(payer)).toBe('canceled')
+  })
+
+  test('a tenant that is back while what it has used is reported keeps it', async () => {
+    const payer = await open.subscriber()
+    const held = open.provider.faults.hold({ path: '/v1/subscriptions', method: 'GET' })
+    await open.tenancy.tenants.delete(payer.tenantId)
+    const cancelling = open.tenancy.billing.departures.cancelAll(payer.customerId)
+    await held.arrived
+    await open.tenancy.tenants.restore(payer.tenantId)
+    held.release()
+    await cancelling
+    expect(await atProvider(payer)).toBe('active')
+    await worked()
+  })
 })
 
 describe.each(['detach', 'preserve'] as const)('with %s', (onTenantDelete) => {

@@ -39,15 +39,22 @@ export class Departures {
     if ((await tenantStatus(this.#part.kernel.database, tenantId)) === 'deleted') await this.begin(tenantId)
   }
 
-  /** Nothing is cancelled of a tenant that was restored meanwhile. What it has used until then is on its last invoice. */
+  /** Somebody pays for a tenant that is purged by now. */
+  async orphaned(customerId: string): Promise<void> {
+    const { settings, kernel } = this.#part
+    if (settings.onTenantDelete !== 'cancel') return
+    await kernel.jobs.send(CancelSubscriptions, { customerId }, { key: customerId })
+  }
+
+  /** Nothing more is cancelled once the tenant was restored. What it has used until then is on its last invoice. */
   async cancelAll(customerId: string): Promise<void> {
-    const { payments, kernel } = this.#part
-    const tenantId = await this.#customers.tenantOf(customerId)
-    const isBack = tenantId !== undefined && (await tenantStatus(kernel.database, tenantId)) !== 'deleted'
-    if (isBack || !(await payments.hasCustomer(customerId))) return
+    const { payments } = this.#part
+    if ((await this.#isBack(customerId)) || !(await payments.hasCustomer(customerId))) return
     for await (const subscription of payments.subscriptions(customerId)) {
       if (hasEnded(subscription)) continue
+      const tenantId = await this.#customers.tenantOf(customerId)
       if (tenantId !== undefined) await this.#windows.reportNow(tenantId)
+      if (await this.#isBack(customerId)) return
       await payments.cancel(subscription.id, { atPeriodEnd: false })
     }
   }
@@ -79,6 +86,11 @@ export class Departures {
     for (const table of ['dunning', 'usage', 'marks', 'subscriptions', 'customers']) {
       await database.sql(`delete from multitenancy.billing_${table} where tenant_id = $1`, [tenantId])
     }
+  }
+
+  async #isBack(customerId: string): Promise<boolean> {
+    const tenantId = await this.#customers.tenantOf(customerId)
+    return tenantId !== undefined && (await tenantStatus(this.#part.kernel.database, tenantId)) !== 'deleted'
   }
 
   async #customersOf(tenantId: string): Promise<string[]> {

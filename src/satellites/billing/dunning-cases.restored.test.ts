@@ -59,6 +59,18 @@ test('where all that is owed was not paid, the rest has to be', async () => {
   expect(await now(tenantId)).toEqual(['active pro', 'recovered', 'recovered'])
 })
 
+test('a grace that ended meanwhile suspends it', async () => {
+  const { tenantId, subscriptionId } = await open.debtor()
+  await open.tenancy.tenants.delete(tenantId)
+  await open.pass({ days: 7 })
+  expect(await now(tenantId)).toEqual(['deleted pro', 'suspended'])
+  await open.tenancy.tenants.restore(tenantId)
+  expect(await now(tenantId)).toEqual(['suspended pro', 'suspended'])
+  pay(subscriptionId)
+  await open.settle()
+  expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+})
+
 test('who was suspended by somebody else stays so', async () => {
   const { tenantId, subscriptionId } = await suspended(1)
   await open.tenancy.tenants.activate(tenantId)

@@ -12,18 +12,10 @@ import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../kernel/changes.ts'
 import { tenantStatus } from '../../tenants/existing.ts'
 import { Answers } from './answers.ts'
-import {
-  isFinal,
-  type Records,
-  type Standing,
-  standingOf,
-  withAttempts,
-  withFailure,
-  withSettlement,
-} from './dunning.ts'
+import { isFinal, type Records, type Standing, standingOf, withFailure, withSettlement } from './dunning.ts'
 import { isSaidPaid } from './heard.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
-import { isDone, type ProviderInvoice } from './payments.ts'
+import { isDone, PaymentsFault, type ProviderInvoice } from './payments.ts'
 import { lockPayer, type Subscriptions } from './subscriptions.ts'
 import type { DunningRow } from './tables.ts'
 
@@ -32,8 +24,8 @@ const APPLIED = { downgrade: 'downgraded', suspend: 'suspended', none: 'grace' }
 
 export interface Failure {
   readonly at: Date
-  /** How many attempts have failed by now, where the provider says so. */
-  readonly attempts: number | undefined
+  /** The invoice as it is by now, where the provider still has it: more attempts may have failed. */
+  readonly current: ProviderInvoice | undefined
   /** Whether it is paid by now, or not owed any more. */
   readonly isSettled: boolean
 }
@@ -62,15 +54,15 @@ export class DunningCases {
   }
 
   /** An attempt to collect has failed. The first invoice of a subscription has no case: nothing has begun. */
-  async failed(tenantId: string, invoice: ProviderInvoice, { at, attempts, isSettled }: Failure): Promise<void> {
+  async failed(tenantId: string, invoice: ProviderInvoice, { at, current, isSettled }: Failure): Promise<void> {
     const { id, subscriptionId, periodEnd, isFirst } = invoice
     if (isFirst || subscriptionId === null) return
     const row = (await this.#caseOf(invoice)) ?? (await this.#opened(tenantId, subscriptionId, periodEnd))
     const failed = withFailure(row.invoices, invoice, this.#policy, at)
     if (isSettled) return void (await this.#settle(row, withSettlement(failed, id)))
     const byNow = this.#part.kernel.clock.now()
-    const isAhead = attempts !== undefined && attempts > invoice.attempt
-    await this.#settle(row, isAhead ? withAttempts(failed, { id, attempt: attempts }, this.#policy, byNow) : failed)
+    const isAhead = current !== undefined && current.attempt > invoice.attempt
+    await this.#settle(row, isAhead ? withFailure(failed, current, this.#policy, byNow) : failed)
   }
 
   /** An invoice is paid, or not owed any more. Where nothing of it has failed yet, this is asked for when that is heard. */
@@ -79,7 +71,10 @@ export class DunningCases {
     if (row?.invoices[invoice.id]) await this.#settle(row, withSettlement(row.invoices, invoice.id))
   }
 
-  /** A tenant is back that was deleted: what was paid meanwhile could not activate it. Under the lock of the payer. */
+  /**
+   * A tenant is back that was deleted: what was paid meanwhile could not activate it, and a grace that was over not suspend it. Under the
+   * lock of the payer.
+   */
   async takeBack(tenantId: string): Promise<void> {
     const rows = await queryOf(this.#part)
       .selectFrom('billingDunning')
@@ -89,6 +84,8 @@ export class DunningCases {
       .where('suspendedAt', 'is not', null)
       .execute()
     for (const row of rows) await this.#release(row)
+    const [due] = (await this.open(tenantId)).filter(({ state }) => state === 'suspended')
+    if (due) await this.#suspend(due)
   }
 
   isFinal(invoice: ProviderInvoice): boolean {
@@ -116,6 +113,7 @@ export class DunningCases {
       .where('graceUntil', '<=', this.#part.kernel.clock.now())
       .orderBy('graceUntil')
       .execute()
+    const { log } = this.#part.kernel
     let done = 0
     const failures: unknown[] = []
     for (const one of due) {
@@ -123,7 +121,8 @@ export class DunningCases {
       try {
         if (await this.#carryOut(one)) done += 1
       } catch (error) {
-        failures.push(error)
+        if (!(error instanceof PaymentsFault && error.isPassing)) failures.push(error)
+        else log.warn({ tenantId: one.tenantId, code: error.code }, 'a grace is over, and the provider cannot be asked')
       }
     }
     if (failures.length > 0) throw new AggregateError(failures, `graces that could not be ended: ${failures.length}`)

@@ -39,26 +39,13 @@ const UNKNOWN: InvoiceRecord = { attempt: 0, exhaustedAt: null, isSettled: false
 export const isFinal = ({ attempt, nextAttemptAt }: ProviderInvoice, { maxAttempts }: DunningPolicy): boolean =>
   attempt >= maxAttempts || nextAttemptAt === null
 
-/** @param at when the attempt has failed */
+/** @param at when its last attempt has failed, or when that became known */
 export function withFailure(records: Records, invoice: ProviderInvoice, policy: DunningPolicy, at: Date): Records {
-  return withAttempt(records, invoice.id, invoice.attempt, isFinal(invoice, policy) ? at : null)
-}
-
-/** So many attempts have failed by then, though not each of them may have been heard of. */
-export function withAttempts(
-  records: Records,
-  { id, attempt }: Pick<ProviderInvoice, 'id' | 'attempt'>,
-  { maxAttempts }: DunningPolicy,
-  by: Date,
-): Records {
-  return withAttempt(records, id, attempt, attempt >= maxAttempts ? by : null)
-}
-
-function withAttempt(records: Records, invoiceId: string, attempt: number, exhaustedAt: Date | null): Records {
-  const known = records[invoiceId] ?? UNKNOWN
-  const [earliest = null] = [known.exhaustedAt, exhaustedAt?.toISOString()].flatMap((time) => time ?? []).sort()
-  const record = { ...known, attempt: Math.max(known.attempt, attempt), exhaustedAt: earliest }
-  return { ...records, [invoiceId]: record }
+  const known = records[invoice.id] ?? UNKNOWN
+  const exhaustedAt = isFinal(invoice, policy) ? at.toISOString() : null
+  const [earliest = null] = [known.exhaustedAt, exhaustedAt].flatMap((time) => time ?? []).sort()
+  const record = { ...known, attempt: Math.max(known.attempt, invoice.attempt), exhaustedAt: earliest }
+  return { ...records, [invoice.id]: record }
 }
 
 /** Paid, or not owed any more. */

@@ -138,6 +138,29 @@ describe('what the provider refuses', () => {
     open.provider.forget(subscriptionId)
     expect(await cancel(tenantId)).toMatchObject({ status: 404, json: { code: 'E_SUBSCRIPTION_NOT_FOUND' } })
   })
+
+  test('because the key is of another account is 503, and takes no customer for deleted', async () => {
+    const { tenantId, customerId } = await open.subscriber()
+    open.provider.forget(customerId)
+    const { status, json } = await portal(tenantId)
+    expect({ status, detail: json.detail }).toEqual({
+      status: 503,
+      detail: expect.stringContaining('the key is of another account'),
+    })
+    const { billing } = open.tenancy
+    await expect(Array.fromAsync(billing.sync.run(tenantId))).rejects.toMatchObject({ code: 'customer_not_found' })
+    await expect(billing.departures.cancelAll(customerId)).resolves.toBeUndefined() // of a tenant that is there
+    expect(await billing.of(tenantId)).toMatchObject({ customerId, plan: 'pro' })
+  })
+})
+
+describe('an answer that was lost', () => {
+  test('of a cancel, which is sent again, is that it has ended', async () => {
+    const { tenantId } = await open.subscriber()
+    open.provider.faults.cut({ path: '/v1/subscriptions', method: 'DELETE' })
+    expect(await cancel(tenantId)).toMatchObject({ status: 200, json: { subscription: { status: 'canceled' } } })
+    expect(open.provider.faults.counts.cut).toBeGreaterThan(0)
+  })
 })
 
 describe('nothing of the words of the provider', () => {

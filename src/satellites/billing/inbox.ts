@@ -82,11 +82,16 @@ export class Inbox {
     })
   }
 
-  /** What could not be done before it was known whose it is; some of it has failed, and some waits to be tried again. */
+  /**
+   * What could not be done before it was known whose it is: some of it has failed, some waits to be tried again, and some was refused,
+   * of which nothing is said yet.
+   */
   async resendUnresolved(customerId: string): Promise<void> {
     const { rows } = await this.#part.kernel.database.sql(
-      `update multitenancy.billing_inbox set ${AS_NEW}
-       where customer_id = $1 and status in ('failed', 'waiting') and error_code = 'tenant_not_resolvable'
+      `update multitenancy.billing_inbox set ${AS_NEW}, refused_for = null,
+         said_at = case when refused_for is null then said_at end
+       where customer_id = $1 and (refused_for is not null
+         or (status in ('failed', 'waiting') and error_code = 'tenant_not_resolvable'))
        returning event_id as "eventId"`,
       [customerId],
     )

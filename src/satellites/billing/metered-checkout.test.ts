@@ -15,6 +15,7 @@ beforeAll(async () => {
       usage: {
         calls: { meter: 'api_calls', priceId: CALLS },
         looks: { meter: 'looks_taken', priceId: LOOKS },
+        stares: { meter: 'looks_taken', priceId: LOOKS },
         free: { meter: 'free_things' },
       },
       dunning: { action: 'suspend', graceDays: 1 },
@@ -55,7 +56,7 @@ const itemsOf = async (tenantId: string) =>
   (await billing().of(tenantId)).subscription?.items.map(({ priceId }) => priceId)
 
 describe('a checkout', () => {
-  test('takes what is paid for by use beside the plan, without a quantity', async () => {
+  test('takes what is paid for by use beside the plan, without a quantity, and each price once', async () => {
     await checkout(PRO)
     expect(askedFor()).toEqual([{ price: PRO, quantity: '1' }, { price: CALLS }, { price: LOOKS }])
   })

@@ -5,7 +5,7 @@ import { namesOf, type OpenBilling, openBilling } from './billing.fixture.ts'
 
 let open: OpenBilling
 beforeAll(async () => {
-  open = await openBilling(inject('postgresUrl'))
+  open = await openBilling(inject('postgresUrl'), { options: { onTenantDelete: 'detach' } })
 })
 beforeEach(() => void open.heard.splice(0))
 afterAll(() => open.end())
@@ -58,4 +58,32 @@ test('a replay of what was refused says nothing again, and nothing twice when it
   await open.process()
   expect(open.heard).toEqual([])
   expect(await planOf(tenantId)).toBe('scale')
+})
+
+test('it is taken up when the tenant is back without the first, with all that was refused of it', async () => {
+  const { tenantId, secondId } = await two()
+  await open.tenancy.tenants.delete(tenantId)
+  await open.tenancy.tenants.restore(tenantId)
+  expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['free', null])
+  open.heard.splice(0)
+  const { data } = open.provider.events.findLast(({ type }) => type === 'customer.subscription.created') ?? {}
+  open.provider.emit('customer.subscription.updated', data?.object as never)
+  await open.settle()
+  expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
+  expect(said().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated'])
+  open.heard.splice(0)
+  open.provider.deleteCustomer(secondId)
+  await open.settle()
+  expect(said()).toEqual(['SubscriptionCanceled'])
+})
+
+test("another tenant's customer is no second one of a tenant that has none", async () => {
+  const payer = await open.subscriber()
+  const tenantId = await open.tenant()
+  const { object } = open.provider.events.findLast(({ type }) => type === 'checkout.session.completed')?.data ?? {}
+  open.heard.splice(0)
+  open.provider.emit('checkout.session.completed', { ...object, client_reference_id: tenantId, subscription: null })
+  await open.settle()
+  expect(open.heard).toEqual([])
+  expect([await customerOf(tenantId), await customerOf(payer.tenantId)]).toEqual([null, payer.customerId])
 })

@@ -175,7 +175,7 @@ export class Processing {
     const at = row.createdAt
     // It may have been paid since the provider was asked, and that be done with.
     const isSettled = (current !== undefined && isDone(current)) || (await isSaidSettled(part, said))
-    await dunning.failed(tenantId, invoice, { at, attempts: current?.attempt, isSettled })
+    await dunning.failed(tenantId, invoice, { at, current, isSettled })
     if (row.saidAt === null) await publishFailed(part, tenantId, invoice, { final: dunning.isFinal(invoice), at })
   }
 

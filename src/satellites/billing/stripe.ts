@@ -84,9 +84,11 @@ export class StripePayments implements Payments {
     return found && toInvoice(found)
   }
 
+  /** One that was deleted is still answered for; one that is not found is another account's, or of another mode. */
   async hasCustomer(customerId: string): Promise<boolean> {
     const found = await this.#find((client) => client.customers.retrieve(customerId))
-    return found !== undefined && !found.deleted
+    if (!found) throw new PaymentsFault('customer_not_found')
+    return !found.deleted
   }
 
   async tenantOf(customerId: string): Promise<string | undefined> {
@@ -112,7 +114,7 @@ export class StripePayments implements Payments {
     const price = await this.#ask((client) => client.prices.retrieve(priceId))
     // What is paid for by use has no quantity before it was used.
     const plan = { price: priceId, ...(price.recurring?.usage_type === 'metered' ? {} : { quantity: 1 }) }
-    const metered = meteredPriceIds.filter((id) => id !== priceId).map((id) => ({ price: id }))
+    const metered = [...new Set(meteredPriceIds)].filter((id) => id !== priceId).map((id) => ({ price: id }))
     const metadata = { tenantId }
     const { id, url } = await this.#ask((client) =>
       client.checkout.sessions.create({
@@ -155,13 +157,15 @@ export class StripePayments implements Payments {
   async cancel(subscriptionId: string, { atPeriodEnd }: { atPeriodEnd: boolean }): Promise<ProviderSubscription> {
     const known = await this.#existing(subscriptionId)
     if (known.endedAt) return known
-    const changed = await this.#ask(
-      (client) =>
-        atPeriodEnd
-          ? client.subscriptions.update(subscriptionId, { cancel_at_period_end: true })
-          : client.subscriptions.cancel(subscriptionId, { invoice_now: true }), // or what was used would not be billed
-    )
-    return toSubscription(changed)
+    if (atPeriodEnd) {
+      const changed = await this.#ask((client) =>
+        client.subscriptions.update(subscriptionId, { cancel_at_period_end: true }),
+      )
+      return toSubscription(changed)
+    }
+    // Without an invoice now what was used would not be billed. Sent again after its answer was lost, it finds nothing to end.
+    const ended = await this.#find((client) => client.subscriptions.cancel(subscriptionId, { invoice_now: true }))
+    return ended ? toSubscription(ended) : this.#existing(subscriptionId)
   }
 
   reportUsage(report: UsageReport): Promise<void> {

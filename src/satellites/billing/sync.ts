@@ -5,7 +5,7 @@
 import { Answers } from './answers.ts'
 import { lockCustomer } from './part.ts'
 import type { BillingParts } from './parts.ts'
-import { PaymentsFault, type ProviderSubscription } from './payments.ts'
+import { isDone, PaymentsFault, type ProviderSubscription } from './payments.ts'
 import { publishUnmapped } from './publishing.ts'
 import { hasEnded, lockPayer } from './subscriptions.ts'
 
@@ -48,19 +48,19 @@ export class Sync {
   }
 
   /** Undefined when it was purged meanwhile. */
-  #tenant({ tenantId, customerId }: { tenantId: string; customerId: string }): Promise<Synced | undefined> {
+  async #tenant({ tenantId, customerId }: { tenantId: string; customerId: string }): Promise<Synced | undefined> {
     const { part, customers, departures } = this.#parts
-    return part.kernel.database.transaction(async () => {
-      await lockCustomer(part, customerId)
-      const isThere = await part.payments.hasCustomer(customerId)
-      const found = isThere
-        ? await Array.fromAsync(part.payments.subscriptions(customerId))
-        : await this.#leftOf(tenantId, customerId)
+    const isThere = await part.payments.hasCustomer(customerId)
+    const ids = isThere ? await this.#listed(customerId) : await this.#leftOf(tenantId, customerId)
+    const answers = new Answers(part)
+    const lock = () => lockCustomer(part, customerId)
+    return answers.transaction(lock, async () => {
+      const found = ids.flatMap((id) => answers.subscription(id) ?? [])
       await lockPayer(part, tenantId)
       if ((await customers.tenantOf(customerId)) !== tenantId) return undefined
-      if (!isThere) await customers.close(customerId)
       await this.#write(tenantId, found)
-      await this.#settle(tenantId)
+      if (!isThere) await customers.close(customerId)
+      await this.#settle(tenantId, answers)
       for (const subscription of found) await publishUnmapped(part, tenantId, subscription)
       if (found.some((one) => !hasEnded(one))) await departures.followed(tenantId)
       const { plan } = await part.tenants.plans.resolve(await part.tenants.get(tenantId))
@@ -68,16 +68,14 @@ export class Sync {
     })
   }
 
+  async #listed(customerId: string): Promise<string[]> {
+    return Array.fromAsync(this.#parts.part.payments.subscriptions(customerId), ({ id }) => id)
+  }
+
   /** What is known of a customer that was deleted: the provider lists none of it, and answers for each. */
-  async #leftOf(tenantId: string, customerId: string): Promise<ProviderSubscription[]> {
-    const { part, subscriptions } = this.#parts
-    const known = (await subscriptions.ofTenant(tenantId)).filter((row) => row.customerId === customerId)
-    const found: ProviderSubscription[] = []
-    for (const { id } of known) {
-      const subscription = await part.payments.subscription(id)
-      if (subscription) found.push(subscription)
-    }
-    return found
+  async #leftOf(tenantId: string, customerId: string): Promise<string[]> {
+    const known = await this.#parts.subscriptions.ofTenant(tenantId)
+    return known.filter((row) => row.customerId === customerId).map(({ id }) => id)
   }
 
   /** The plan comes of all of them together. */
@@ -89,12 +87,12 @@ export class Sync {
     if (found.length > 0) await subscriptions.writePlan(tenantId)
   }
 
-  async #settle(tenantId: string): Promise<void> {
-    const { part, dunning } = this.#parts
+  async #settle(tenantId: string, answers: Answers): Promise<void> {
+    const { dunning } = this.#parts
     for (const { invoices } of await dunning.open(tenantId)) {
       for (const [id, { isSettled }] of Object.entries(invoices)) {
-        const invoice = isSettled ? undefined : await part.payments.invoice(id)
-        if (invoice?.status === 'paid' || invoice?.status === 'void') await dunning.settled(invoice)
+        const invoice = isSettled ? undefined : answers.invoice(id)
+        if (invoice && isDone(invoice)) await dunning.settled(invoice)
       }
     }
   }

@@ -10,7 +10,7 @@
 import { CHANNEL, CLAIM_LOCK, PLANS } from './function-settings.ts'
 
 export const dispatching = `
-create function dispatch_webhooks(
+create or replace function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],
   claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)

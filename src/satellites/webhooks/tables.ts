@@ -13,7 +13,7 @@
  */
 import type { Migration } from '../../kernel/migrations.ts'
 import type { DeliveryState } from './delivery.ts'
-import { functions } from './functions.ts'
+import { functions, replacedFunctions } from './functions.ts'
 
 export interface SubscriptionRow {
   id: string
@@ -203,4 +203,5 @@ export const tables: readonly Migration[] = [
     `,
   },
   { name: '0002_functions', up: functions },
+  { name: '0003_dispatching', up: replacedFunctions },
 ]
