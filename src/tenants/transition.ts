@@ -105,7 +105,7 @@ export class Transitions {
     })
     if (move.event) await events.publish(move.event, { tenantId: row.id, ...details.event })
     await details.also?.()
-    return toTenant(updated)
+    return toTenant(await this.#registry.row(row.id)) // whoever was told may have changed it by now, in this transaction
   }
 }
 

@@ -33,7 +33,7 @@ test('what was paid meanwhile activates it', async () => {
   pay(subscriptionId)
   await open.settle()
   expect(await now(tenantId)).toEqual(['deleted pro', 'recovered'])
-  await open.tenancy.tenants.restore(tenantId)
+  expect(await open.tenancy.tenants.restore(tenantId)).toMatchObject({ tenant: { status: 'active' } })
   expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
 })
 
