@@ -69,7 +69,7 @@ export class Billing {
     this.dunning = new DunningCases(part, this.#subscriptions)
     this.usage = new Usage(part, this.customers)
     this.windows = new UsageWindows(part, this.customers, this.usage)
-    this.departures = new Departures(part, this.customers, this.#subscriptions, this.windows)
+    this.departures = new Departures(part, this.customers, this.#subscriptions, this.windows, this.dunning)
     const { inbox, customers, dunning, departures } = this
     const parts: BillingParts = { part, inbox, customers, subscriptions: this.#subscriptions, dunning, departures }
     this.receiver = new Receiver(part, inbox)

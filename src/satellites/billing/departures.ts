@@ -4,7 +4,7 @@
  */
 import { tenantStatus } from '../../tenants/existing.ts'
 import type { Customers } from './customers.ts'
-import { DunningCases } from './dunning-cases.ts'
+import type { DunningCases } from './dunning-cases.ts'
 import { CancelSubscriptions } from './job-types.ts'
 import { type BillingPart, lockCustomer } from './part.ts'
 import { hasEnded, lockPayer, type Subscriptions } from './subscriptions.ts'
@@ -17,21 +17,27 @@ export class Departures {
   readonly #windows: UsageWindows
   readonly #dunning: DunningCases
 
-  constructor(part: BillingPart, customers: Customers, subscriptions: Subscriptions, windows: UsageWindows) {
+  constructor(
+    part: BillingPart,
+    customers: Customers,
+    subscriptions: Subscriptions,
+    windows: UsageWindows,
+    dunning: DunningCases,
+  ) {
     this.#part = part
     this.#customers = customers
     this.#subscriptions = subscriptions
     this.#windows = windows
-    this.#dunning = new DunningCases(part, subscriptions)
+    this.#dunning = dunning
   }
 
   /** In the transaction of the deletion. */
   async begin(tenantId: string): Promise<void> {
-    const { settings, kernel } = this.#part
+    const { settings } = this.#part
     const customerId = await this.#customers.of(tenantId)
-    if (customerId === undefined || settings.onTenantDelete === 'preserve') return
+    if (customerId === undefined) return
     if (settings.onTenantDelete === 'detach') return this.#customers.close(customerId, 'detached')
-    await kernel.jobs.send(CancelSubscriptions, { customerId }, { key: customerId })
+    await this.orphaned(customerId)
   }
 
   /** A checkout that was begun before the deletion, and paid after it, is cancelled as well. */
@@ -39,7 +45,7 @@ export class Departures {
     if ((await tenantStatus(this.#part.kernel.database, tenantId)) === 'deleted') await this.begin(tenantId)
   }
 
-  /** Somebody pays for a tenant that is purged by now. */
+  /** Somebody pays for a tenant that is deleted, or purged by now. */
   async orphaned(customerId: string): Promise<void> {
     const { settings, kernel } = this.#part
     if (settings.onTenantDelete !== 'cancel') return
