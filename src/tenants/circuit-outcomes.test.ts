@@ -182,8 +182,9 @@ async function unansweredQuery(): Promise<unknown> {
 }
 
 async function exhaustedPool(): Promise<unknown> {
-  const pool = new pg.Pool({ connectionString: database.url, max: 1, connectionTimeoutMillis: 20 })
+  const pool = new pg.Pool({ connectionString: database.url, max: 1 })
   const held = await pool.connect()
+  pool.options.connectionTimeoutMillis = 20
   const error = await pool.query('select 1').catch((failure: unknown) => failure)
   held.release()
   await pool.end()
