@@ -23,6 +23,6 @@ export interface CourierPart {
   readonly queue: DeliveryQueue
   readonly egress: Egress
   secretsOf(delivery: Claimed): readonly string[]
-  /** After it is settled, and is so for good. */
-  settled(settlement: Settlement, settled: Settled): void
+  /** @param together settles it with whatever else is to be settled now; rejects when it cannot be */
+  settle(settlement: Settlement, together: () => Promise<Settled>): Promise<void>
 }

@@ -261,8 +261,7 @@ export class Courier {
       const used = delivery.attemptCount - delivery.budgetStart + 1
       const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())
       const settlement = { delivery, verdict, startedMs, ...exchange }
-      const settled = await this.#settler.settle(settlement)
-      if (settled.isOurs) this.#part.settled(settlement, settled)
+      await this.#part.settle(settlement, () => this.#settler.settle(settlement))
     } catch (error) {
       // Its lease lapses, and somebody sends it again.
       kernel.log.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be settled')

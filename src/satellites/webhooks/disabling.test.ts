@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './events.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 
 let opened: TestTenancy<WebhooksSatellites>
@@ -55,6 +56,61 @@ test('a 410 of the address before does not disable what has another one now', as
     expect((await tenancy.webhooks.delivery(id, webhookId, next)).state).toBe('delivered')
   })
   expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: true, disabledReason: null })
+})
+
+test('that the receiver is gone commits together with the delivery that has shown it', async () => {
+  const { events, database } = tenancy.kernel
+  const { id, webhookId, isFailed } = await onItsWay()
+  const seen = async () => {
+    const { rows } = await database.sql(
+      `select d.state, s.enabled from multitenancy.webhook_deliveries d
+         join multitenancy.webhook_subscriptions s on s.id = d.webhook_id where s.id = $1`,
+      [webhookId],
+    )
+    return rows[0]
+  }
+  let told: unknown
+  const end = events.subscribe(WebhookSubscriptionDisabled, 'within', async () => {
+    told = { here: await seen(), elsewhere: await database.outside(seen) }
+  })
+  release()
+  await isFailed()
+  end()
+  expect(told).toEqual({
+    here: { state: 'failed', enabled: false },
+    elsewhere: { state: 'delivering', enabled: true },
+  })
+  expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: false, disabledReason: 'gone' })
+})
+
+test('a listener that throws keeps nothing from being settled, nor the subscription from being disabled', async () => {
+  const { events } = tenancy.kernel
+  const { id, webhookId, isFailed } = await onItsWay()
+  let calls = 0
+  const end = events.subscribe(WebhookDeliveryFailed, 'within', () => {
+    calls += 1
+    throw new Error('not today')
+  })
+  release()
+  await isFailed()
+  await eventually(async () => {
+    expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: false, disabledReason: 'gone' })
+  })
+  await eventually(() => expect(calls).toBe(2)) // once with it, once after it
+  end()
+})
+
+test('a subscription that somebody has locked is disabled when it is free; the delivery does not wait for that', async () => {
+  const { id, webhookId, isFailed } = await onItsWay()
+  const { database } = tenancy.kernel
+  await database.transaction(async () => {
+    await database.sql('select from multitenancy.webhook_subscriptions where id = $1 for update', [webhookId])
+    release()
+    await database.outside(isFailed)
+  })
+  await eventually(async () => {
+    expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: false, disabledReason: 'gone' })
+  })
 })
 
 test('a 410 of before does not disable what was enabled again since', async () => {

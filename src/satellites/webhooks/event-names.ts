@@ -4,6 +4,9 @@
  */
 import { z } from 'zod'
 
+/** What a subscription is tried with. */
+export const TEST_EVENT = 'webhook.test'
+
 const NAME = /^[a-z0-9_]+(\.[a-z0-9_]+)*$/
 const PATTERN = /^(\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.\*)?)$/
 const MAX_LENGTH = 128

@@ -16,11 +16,10 @@ import { Courier } from './courier.ts'
 import type { CourierOptions } from './courier-part.ts'
 import { Deliveries } from './deliveries.ts'
 import type { Delivery, DeliveryDetail } from './delivery.ts'
-import { disable } from './disabling.ts'
 import { Dispatch, type Sender } from './dispatch.ts'
+import { Ending } from './ending.ts'
 import { WebhookDisabled } from './errors.ts'
-import { EventName } from './event-names.ts'
-import { WebhookDeliveryFailed } from './events.ts'
+import { EventName, TEST_EVENT } from './event-names.ts'
 import { Inspection } from './inspection.ts'
 import { Listener, type ListenWish } from './listener.ts'
 import type { Options } from './options.ts'
@@ -40,13 +39,9 @@ import type {
 import { actionOf, type Owner, Subscriptions } from './subscriptions.ts'
 import { type TailedAttempt, type TailWish, tail } from './tail.ts'
 
-const DAY_MS = 86_400_000
-/** With nothing but failures for so long a subscription is disabled. */
-const FAILING_FOR_MS = 5 * DAY_MS
 /** To the database, for dispatching, claiming and settling, each of which is one statement at a time. */
 const OWN_CONNECTIONS = 3
 const SECRETS_KEPT = 1_000
-const TEST_EVENT = 'webhook.test'
 
 export class Webhooks {
   readonly catalogue: Catalogue
@@ -61,8 +56,7 @@ export class Webhooks {
   /** Its connections keep their plans, and wait for nobody's transactions. */
   readonly #own: Database
   readonly #courier: Courier
-  /** What follows from deliveries that have failed. */
-  readonly #following = new Set<Promise<void>>()
+  readonly #ending: Ending
   readonly #opened = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
 
   constructor(kernel: Kernel, options: Options) {
@@ -81,6 +75,7 @@ export class Webhooks {
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options.maxAttempts, wake)
     this.#own = kernel.database.apart(OWN_CONNECTIONS)
     this.#dispatch = new Dispatch(kernel, this.#own, sender)
+    this.#ending = new Ending(kernel)
     this.#courier = this.courier(kernel.egress)
   }
 
@@ -197,7 +192,7 @@ export class Webhooks {
 
   async stop(): Promise<void> {
     await this.#courier.stop()
-    await Promise.all(this.#following)
+    await this.#ending.idle()
   }
 
   /**
@@ -233,7 +228,10 @@ export class Webhooks {
         queue: new DeliveryQueue(this.#own, this.#kernel.clock),
         egress,
         secretsOf: (delivery) => this.#secretsOf(delivery),
-        settled: listener?.heard ?? ((settlement, outcome) => this.#settled(settlement, outcome)),
+        settle: async (settlement, together) => {
+          if (!listener) return this.#settle(settlement, together)
+          if ((await together()).isOurs) listener.heard(settlement)
+        },
       },
       { ...this.#options, ...(listener ? { listener } : {}) },
     )
@@ -250,25 +248,12 @@ export class Webhooks {
     return opened
   }
 
-  #settled({ delivery, verdict, status, isBlamed, startedMs }: Settlement, { failingSince }: Settled): void {
-    const { events, clock, log } = this.#kernel
-    const now = clock.now().getTime()
-    this.series.add(verdict.state, (now - delivery.createdAt.getTime()) / 1_000)
-    const { webhookId, tenantId, event, attemptCount } = delivery
-    const isGivenUp = verdict.state === 'failed' && isBlamed && event !== TEST_EVENT
-    const isFailing = isGivenUp && failingSince !== null && now - failingSince.getTime() >= FAILING_FOR_MS
-    const reason = verdict.disables ?? (isFailing ? 'failing' : null)
-    const then = async () => {
-      const startedAt = new Date(startedMs)
-      if (reason) await disable(this.#kernel, webhookId, { reason, url: delivery.url, startedAt, failingSince })
-      if (verdict.state !== 'failed' || !events.isHeard(WebhookDeliveryFailed)) return
-      const told = { tenantId, webhookId, deliveryId: delivery.id, event, attemptCount: attemptCount + 1 }
-      await events.publish(WebhookDeliveryFailed, { ...told, lastStatus: status })
-    }
-    if (reason === null && verdict.state !== 'failed') return
-    const done: Promise<void> = then()
-      .catch((error) => log.error({ err: error, webhookId }, 'what follows a failed delivery could not be done'))
-      .finally(() => this.#following.delete(done))
-    this.#following.add(done)
+  async #settle(settlement: Settlement, together: () => Promise<Settled>): Promise<void> {
+    const ended = await this.#ending.end(settlement)
+    const settled = ended ?? (await together())
+    if (!settled.isOurs) return
+    const { delivery, verdict } = settlement
+    this.series.add(verdict.state, (this.#kernel.clock.now().getTime() - delivery.createdAt.getTime()) / 1_000)
+    if (!ended) this.#ending.follow(settlement, settled)
   }
 }

@@ -1,0 +1,105 @@
+/**
+ * What follows when a delivery has failed for good: its subscription may be switched off, and the host may want to hear of it.
+ *
+ * - That a receiver is gone, and what the host listens to, commits together with the delivery's own end: killed in between, none of
+ *   it has happened, and it is sent again. Where that cannot be had at once, because somebody has the subscription locked or a
+ *   connection is lost, the delivery is settled like any other, and the rest follows.
+ * - That a receiver has failed for days follows afterwards: its next failure shows it as well.
+ */
+import { Gathering } from '../../kernel/gathering.ts'
+import { inTime } from '../../kernel/in-time.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { LOCK_TIMEOUT_MS } from '../../kernel/patiently.ts'
+import { disable } from './disabling.ts'
+import { TEST_EVENT } from './event-names.ts'
+import { WebhookDeliveryFailed } from './events.ts'
+import { DeliveryQueue, type Settled, type Settlement } from './queue.ts'
+
+const DAY_MS = 86_400_000
+/** With nothing but failures for so long a subscription is disabled. */
+const FAILING_FOR_MS = 5 * DAY_MS
+/** How long a delivery may wait for all to be done in one transaction; its lease goes on. */
+const PATIENCE_MS = 2_000
+
+interface Wish {
+  readonly settlement: Settlement
+  isGivenUp: boolean
+}
+
+export class Ending {
+  readonly #kernel: Kernel
+  /** One after the other: what waits for a lock here keeps one of the host's connections, not all. */
+  readonly #ends: Gathering<Wish, Settled | undefined>
+  readonly #following = new Set<Promise<void>>()
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+    this.#ends = new Gathering(async ([wish]) => [wish && (await this.#end(wish))], { most: 1 })
+  }
+
+  /** Settles it with what follows, where something follows that must not be lost. Undefined: it is not settled. */
+  async end(settlement: Settlement): Promise<Settled | undefined> {
+    const { delivery, verdict } = settlement
+    const isToldOf = verdict.state === 'failed' && this.#kernel.events.isHeard(WebhookDeliveryFailed)
+    if (verdict.disables === null && !isToldOf) return undefined
+    const wish: Wish = { settlement, isGivenUp: false }
+    const late = () => {
+      wish.isGivenUp = true
+      return new Error(`it was not done within ${PATIENCE_MS} ms`)
+    }
+    try {
+      return await inTime(this.#ends.add(wish), PATIENCE_MS, late)
+    } catch (error) {
+      const { id: deliveryId, webhookId } = delivery
+      this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
+      return undefined
+    }
+  }
+
+  /** After it was settled by itself. */
+  follow(settlement: Settlement, settled: Settled): void {
+    const following = async () => {
+      for (const consequence of this.#consequencesOf(settlement, settled)) {
+        await consequence().catch((error) => {
+          const { webhookId } = settlement.delivery
+          this.#kernel.log.error({ err: error, webhookId }, 'what follows a failed delivery could not be done')
+        })
+      }
+    }
+    const done: Promise<void> = following().finally(() => this.#following.delete(done))
+    this.#following.add(done)
+  }
+
+  /** Resolves when nothing is under way any more. */
+  async idle(): Promise<void> {
+    await Promise.all([this.#ends.idle(), ...this.#following])
+  }
+
+  async #end({ settlement, isGivenUp }: Wish): Promise<Settled | undefined> {
+    if (isGivenUp) return undefined
+    const { database, clock } = this.#kernel
+    return database.transaction(async () => {
+      await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
+      const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
+      if (!settled.isOurs) return settled
+      for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()
+      return settled
+    })
+  }
+
+  #consequencesOf(settlement: Settlement, { failingSince }: Settled): (() => Promise<unknown>)[] {
+    const { delivery, verdict, status, isBlamed, startedMs } = settlement
+    if (verdict.state !== 'failed') return []
+    const { events, clock } = this.#kernel
+    const { id: deliveryId, webhookId, tenantId, event, url, attemptCount } = delivery
+    const failedForMs = failingSince ? clock.now().getTime() - failingSince.getTime() : 0
+    const isFailing = isBlamed && event !== TEST_EVENT && failedForMs >= FAILING_FOR_MS
+    const reason = verdict.disables ?? (isFailing ? 'failing' : null)
+    const seen = { url, startedAt: new Date(startedMs), failingSince }
+    const told = { tenantId, webhookId, deliveryId, event, attemptCount: attemptCount + 1, lastStatus: status }
+    return [
+      ...(reason ? [() => disable(this.#kernel, webhookId, { ...seen, reason })] : []),
+      ...(events.isHeard(WebhookDeliveryFailed) ? [() => events.publish(WebhookDeliveryFailed, told)] : []),
+    ]
+  }
+}
