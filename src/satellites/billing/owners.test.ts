@@ -1,7 +1,9 @@
 /** A tenant has one customer: another is refused, and has its turn when the first is gone. */
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { eventually } from '../../testing/tenancy.ts'
 import { namesOf, type OpenBilling, openBilling } from './billing.fixture.ts'
+import { BillingMisconfigured } from './events.ts'
 
 let open: OpenBilling
 beforeAll(async () => {
@@ -42,6 +44,27 @@ test('so it is when nothing was heard of that, and the first is found to be gone
   await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
   await open.process()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
+})
+
+test('so it is when the first is found to be gone at the very moment at which the second is refused', async () => {
+  const { database, events } = open.tenancy.kernel
+  const { tenantId, customerId } = await open.subscriber()
+  let closing: Promise<unknown> | undefined
+  const waiting = `select 1 from pg_locks join pg_database on pg_database.oid = database
+    where datname = current_database() and locktype = 'advisory' and not granted`
+  const end = events.subscribe(BillingMisconfigured, 'within', async () => {
+    if (closing) return
+    open.provider.deleteCustomer(customerId)
+    closing = database.outside(() => Array.fromAsync(open.tenancy.billing.sync.run(tenantId)))
+    await eventually(async () => expect((await database.outside(() => database.sql(waiting))).rows).toHaveLength(1))
+  })
+  const second = open.provider.customer({ metadata: { tenantId } })
+  open.provider.subscribe(second.id, open.prices.scale)
+  await open.settle()
+  await closing
+  end()
+  await open.settle()
+  expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', second.id])
 })
 
 test('a replay of what was refused says nothing again, and nothing twice when it is taken up', async () => {
