@@ -1,5 +1,5 @@
-/** From starting the program to the first 200 of /readyz, and what it holds in memory when nothing happens. */
-import { type ChildProcess, spawn } from 'node:child_process'
+/** From starting the program, as it is deployed, to the first 200 of /readyz, and what it holds in memory when nothing happens. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -7,12 +7,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Bench, median, RUNS } from '../measure.ts'
 
-const PROGRAM = join(import.meta.dirname, '../../src/cli/main.ts')
+const ROOT = join(import.meta.dirname, '../..')
+const PROGRAM = join(ROOT, 'dist/cli/main.js')
 const IDLE_MS = 5_000
 
 export const start = {
   name: 'start',
   run: async ({ quick }: Bench) => {
+    execFileSync(process.execPath, [join(ROOT, 'build.ts')])
     const directory = mkdtempSync(join(tmpdir(), 'tenantry-start-'))
     try {
       const first = await started(directory)

@@ -55,7 +55,7 @@ test('so it is when the first is found to be gone at the very moment at which th
   const end = events.subscribe(BillingMisconfigured, 'within', async () => {
     if (closing) return
     open.provider.deleteCustomer(customerId)
-    closing = database.outside(() => Array.fromAsync(open.tenancy.billing.sync.run(tenantId)))
+    closing = database.outside(() => open.tenancy.billing.customers.closeGone(customerId))
     await eventually(async () => expect((await database.outside(() => database.sql(waiting))).rows).toHaveLength(1))
   })
   const second = open.provider.customer({ metadata: { tenantId } })
