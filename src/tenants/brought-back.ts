@@ -3,13 +3,23 @@
  * the making, left behind or to be purged may hold the newest rows of one. So nothing that it was about to drop is dropped, and nobody
  * is let into storage that was closed since, before an operator has looked.
  */
+import { z } from 'zod'
 import { recordChange } from '../kernel/changes.ts'
+import { event } from '../kernel/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { Tenants } from './index.ts'
 
 /** More places than a tenant was given since. */
 const EPOCHS_SKIPPED = 1_000
 const MESSAGE = 'The tenant is being looked after.'
+
+/** Within its transaction, satellites bring what they keep up to what is kept elsewhere. */
+export const BackofficeRestored = event(
+  'BackofficeRestored',
+  'The backoffice was brought back from a dump',
+  z.object({}),
+  { isInternal: true },
+)
 
 export interface BroughtBack {
   /** Ids of tenants that may be elsewhere by now: they are in maintenance. */
@@ -51,6 +61,7 @@ export async function broughtBack(
        where status = 'deleted' and purged_at is null and purge_at < $1 returning id`,
       [new Date(clock.now().getTime() + retentionMs)],
     )
+    await events.publish(BackofficeRestored, {})
     const found = { kept: [...kept].sort(), transfers, places: places.rows.length, purges: purges.rows.length }
     await recordChange(events, {
       action: 'backoffice.restored',

@@ -21,6 +21,13 @@ export const TenantProvisioningFailed = event(
 )
 export const TenantActivated = event('TenantActivated', 'A suspended tenant is active again', ofTenant)
 export const TenantSuspended = event('TenantSuspended', 'A tenant was suspended', ofTenant)
+/** Whoever has suspended it must not be the only one who knows: somebody else wants it so as well. */
+export const TenantSuspensionRepeated = event(
+  'TenantSuspensionRepeated',
+  'Somebody wanted a tenant to be suspended that is so already',
+  ofTenant,
+  { isInternal: true },
+)
 export const TenantUpdated = event(
   'TenantUpdated',
   'Name, metadata or domains were changed',

@@ -76,7 +76,11 @@ async function race(
   const happened = {
     status,
     heard: outcomes.map(({ heard }) => heard),
-    said: outcomes.flatMap(({ said }) => said).sort(),
+    // A repeat is told of as well, also where it turns out to be none.
+    said: outcomes
+      .flatMap(({ said }) => said)
+      .filter((name) => name !== 'TenantSuspensionRepeated')
+      .sort(),
   }
   const forwards = serially(start, [first, second])
   const { heard, ...rest } = serially(start, [second, first])

@@ -7,6 +7,7 @@
 import { recordChange } from '../kernel/changes.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { TenantState } from './errors.ts'
+import { TenantSuspensionRepeated } from './events.ts'
 import type { Fences } from './fences.ts'
 import { InstallTenant } from './jobs.ts'
 import { type Action, type Move, type Status, verdict } from './lifecycle.ts'
@@ -62,7 +63,9 @@ export class Transitions {
       for (;;) {
         const row = await this.#registry.row(id)
         const decided = verdict(row.status, action)
-        if (decided === 'repeat') return { tenant: toTenant(row), changed: false }
+        if (decided === 'repeat' && (await this.#repeated(row, action)))
+          return { tenant: toTenant(row), changed: false }
+        if (decided === 'repeat') continue
         if (decided === 'refused' || (action === 'restore' && row.purgeStartedAt)) throw refusal(row, action)
         const moved = await this.#move(
           row,
@@ -75,6 +78,22 @@ export class Transitions {
     })
     await this.#fences.opened(id)
     return transition
+  }
+
+  /** False when it is not so any more. Who is told of it may wait for somebody who is about to change it. */
+  async #repeated({ id, status }: TenantRow, action: Action): Promise<boolean> {
+    if (action !== 'suspend') return true
+    const { database, events } = this.#kernel
+    await events.publish(TenantSuspensionRepeated, { tenantId: id })
+    const still = await database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .select('id')
+      .where('id', '=', id)
+      .where('status', '=', status)
+      .forUpdate()
+      .executeTakeFirst()
+    return still !== undefined
   }
 
   async #move(row: TenantRow, action: Action, move: Move, details: TransitionDetails): Promise<Tenant | undefined> {

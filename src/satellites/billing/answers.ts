@@ -66,6 +66,13 @@ export class Answers {
     }))
   }
 
+  lastPaid(subscriptionId: string): ProviderInvoice | undefined {
+    return this.#answer(`last payment of ${subscriptionId}`, async () => ({
+      value: await this.#part.payments.lastPaid(subscriptionId),
+      isCurrent: () => true,
+    }))
+  }
+
   /** The tenant that is noted with a customer. */
   tenantOf(customerId: string): string | undefined {
     return this.#answer(`tenant of ${customerId}`, async () => ({

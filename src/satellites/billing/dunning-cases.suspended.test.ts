@@ -47,6 +47,23 @@ describe('somebody else has a say', () => {
     expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
   })
 
+  test('whose suspension somebody has repeated stays so', async () => {
+    const { tenantId, subscriptionId } = await suspended()
+    expect(await open.tenancy.tenants.suspend(tenantId)).toMatchObject({ changed: false })
+    pay(subscriptionId)
+    await open.settle()
+    expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
+    expect(activations(tenantId)).toEqual([])
+  })
+
+  test.each([1, 2, 3, 4, 5])('whose suspension is repeated while the payment is told stays so, %i', async () => {
+    const { tenantId, subscriptionId } = await suspended()
+    pay(subscriptionId)
+    await open.deliver()
+    await Promise.all([open.process(), open.tenancy.tenants.suspend(tenantId)])
+    expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
+  })
+
   test('who was activated and suspended again by hand stays so', async () => {
     const { tenantId, subscriptionId } = await suspended()
     await open.tenancy.tenants.activate(tenantId)

@@ -153,7 +153,7 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active free', []])
   })
 
-  test('a second period that is not paid has a case of its own, and each has to be paid', async () => {
+  test('a second period that is not paid has a case of its own, and its invoice has to be paid as well', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     await open.pass({ days: DAYS.retry })
     await open.pass({ days: 40 })
@@ -171,6 +171,69 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
       ['recovered', 'recovered'],
     ])
     expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
+  })
+
+  describe('a later period is paid, while the invoice of the one before stays open', () => {
+    /** Its grace is over, and the card is good again when the next period begins. */
+    const goesOn = async () => {
+      const one = await open.debtor()
+      await open.pass({ days: DAYS.retry })
+      await open.pass({ days: DAYS.grace })
+      expect(await open.cases(one.tenantId)).toEqual([state])
+      open.provider.setPaymentMethod(one.customerId, 'good')
+      open.heard.splice(0)
+      open.provider.advance({ days: 30 })
+      const [latest, owed] = open.invoices(one.subscriptionId)
+      expect([latest?.status, owed?.status]).toEqual(['paid', 'open'])
+      return one
+    }
+    const now = async (tenantId: string) => [await open.standing(tenantId), await open.cases(tenantId)]
+
+    test('all of it is taken back, once', async () => {
+      const { tenantId } = await goesOn()
+      await open.pass({})
+      expect(await now(tenantId)).toEqual(['active pro', ['recovered']])
+      expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
+      const [failure] = open.provider.events.filter(({ type }) => type === 'invoice.payment_failed').slice(-1)
+      await open.tenancy.billing.inbox.replay(failure?.id as string)
+      await open.process()
+      expect(await now(tenantId)).toEqual(['active pro', ['recovered']])
+    })
+
+    test('so it is when only the provider knows', async () => {
+      const { tenantId } = await goesOn()
+      await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
+      expect(await now(tenantId)).toEqual(['active pro', ['recovered']])
+      await open.settle()
+    })
+
+    test('the failure is heard after the payment: nothing is taken away', async () => {
+      const { tenantId, customerId } = await open.payer()
+      const before = open.provider.events.length
+      open.provider.setPaymentMethod(customerId, 'declines')
+      open.provider.advance({ days: 32 })
+      open.provider.setPaymentMethod(customerId, 'good')
+      open.provider.advance({ days: 30 })
+      await open.deliver(open.provider.events.slice(before).toReversed())
+      for (const { id } of open.provider.events.slice(before).toReversed()) {
+        await open.tenancy.billing.processing.process(id, true)
+      }
+      await open.pass({ days: DAYS.grace })
+      expect(await now(tenantId)).toEqual(['active pro', ['recovered']])
+      expect(open.heardOf(tenantId)).not.toContain('TenantSuspended')
+    })
+  })
+
+  test('a grace that is over takes nothing away where the provider has a later payment', async () => {
+    const { tenantId, customerId } = await open.debtor()
+    await open.pass({ days: DAYS.retry })
+    open.provider.setPaymentMethod(customerId, 'good')
+    open.provider.advance({ days: 30 })
+    await open.tenancy.billing.dunning.sweep()
+    expect(await open.standing(tenantId)).toBe('active pro')
+    expect(await open.cases(tenantId)).toEqual([action === 'none' ? 'grace' : 'recovered'])
+    await open.settle()
+    expect(await open.cases(tenantId)).toEqual(['recovered'])
   })
 
   test('what is billed in the middle of a period that is not paid joins its case', async () => {

@@ -4,18 +4,23 @@
  *
  * A case is brought to what is known with each thing that becomes known, so a suspension that was carried out because a payment, or an
  * end, was heard of too late is taken back as well. What is over is looked at again only when something new is known of it.
- *
- * A tenant is activated again only when dunning has suspended it, and nobody has touched it since; one that is deleted by then, when
- * it is back.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../kernel/changes.ts'
-import { tenantStatus } from '../../tenants/existing.ts'
 import { Answers } from './answers.ts'
-import { isFinal, type Records, type Standing, standingOf, withFailure, withSettlement } from './dunning.ts'
+import {
+  isFinal,
+  type Records,
+  type Standing,
+  standingOf,
+  withFailure,
+  withLaterPayment,
+  withSettlement,
+} from './dunning.ts'
+import { DunningSuspensions, openCases } from './dunning-suspensions.ts'
 import { isSaidPaid } from './heard.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
-import { isDone, PaymentsFault, type ProviderInvoice } from './payments.ts'
+import { isDone, isPayment, PaymentsFault, type ProviderInvoice } from './payments.ts'
 import { lockPayer, type Subscriptions } from './subscriptions.ts'
 import type { DunningRow } from './tables.ts'
 
@@ -35,22 +40,17 @@ type Due = Pick<DunningRow, 'subscriptionId' | 'periodEnd' | 'tenantId'> & { rea
 export class DunningCases {
   readonly #part: BillingPart
   readonly #subscriptions: Subscriptions
+  readonly suspensions: DunningSuspensions
 
   constructor(part: BillingPart, subscriptions: Subscriptions) {
     this.#part = part
+    this.suspensions = new DunningSuspensions(part)
     this.#subscriptions = subscriptions
   }
 
-  /** The one that is not over, the latest first. */
+  /** Those that are not over, the latest first. */
   open(tenantId: string): Promise<DunningRow[]> {
-    return queryOf(this.#part)
-      .selectFrom('billingDunning')
-      .selectAll()
-      .where('tenantId', '=', tenantId)
-      .where('closedAt', 'is', null)
-      .where('state', '!=', 'recovered')
-      .orderBy('periodEnd', 'desc')
-      .execute()
+    return openCases(this.#part, tenantId)
   }
 
   /** An attempt to collect has failed. The first invoice of a subscription has no case: nothing has begun. */
@@ -65,10 +65,16 @@ export class DunningCases {
     await this.#settle(row, isAhead ? withFailure(failed, current, this.#policy, byNow) : failed)
   }
 
-  /** An invoice is paid, or not owed any more. Where nothing of it has failed yet, this is asked for when that is heard. */
+  /**
+   * An invoice is paid, or not owed any more; a payment settles the periods before it as well. Where nothing of them has failed yet,
+   * this is asked for when that is heard.
+   */
   async settled(invoice: ProviderInvoice): Promise<void> {
     const row = await this.#caseOf(invoice)
     if (row?.invoices[invoice.id]) await this.#settle(row, withSettlement(row.invoices, invoice.id))
+    if (invoice.subscriptionId === null || !isPayment(invoice)) return
+    const before = (await this.#rows(invoice.subscriptionId)).filter(({ periodEnd }) => periodEnd < invoice.periodEnd)
+    await this.#settleAll(before, withLaterPayment)
   }
 
   /**
@@ -83,9 +89,9 @@ export class DunningCases {
       .where('closedAt', 'is not', null)
       .where('suspendedAt', 'is not', null)
       .execute()
-    for (const row of rows) await this.#release(row)
+    for (const row of rows) await this.suspensions.end(row)
     const [due] = (await this.open(tenantId)).filter(({ state }) => state === 'suspended')
-    if (due) await this.#suspend(due)
+    if (due) await this.suspensions.begin(due)
   }
 
   isFinal(invoice: ProviderInvoice): boolean {
@@ -141,7 +147,7 @@ export class DunningCases {
     }
     return answers.transaction(lock, async () => {
       const row = await this.#row(subscriptionId, periodEnd)
-      return row?.state === 'grace' && this.#settle(row, asOfNow(row.invoices, answers))
+      return row?.state === 'grace' && this.#settle(row, asOfNow(row, answers))
     })
   }
 
@@ -165,10 +171,10 @@ export class DunningCases {
   }
 
   /** Each as it is when its turn comes: what becomes of one may concern the next. */
-  async #settleAll(rows: readonly DunningRow[]): Promise<void> {
+  async #settleAll(rows: readonly DunningRow[], known = (records: Records) => records): Promise<void> {
     for (const { subscriptionId, periodEnd } of rows) {
       const row = await this.#row(subscriptionId, periodEnd)
-      if (row) await this.#settle(row, row.invoices)
+      if (row) await this.#settle(row, known(row.invoices))
     }
   }
 
@@ -189,8 +195,8 @@ export class DunningCases {
     if (state !== row.state) await this.#record(row, state)
     await this.#subscriptions.writePlan(row.tenantId)
     if (state === row.state) return false
-    if (state === 'suspended') await this.#suspend(row)
-    if (row.state === 'suspended') await this.#release(row)
+    if (state === 'suspended') await this.suspensions.begin(row)
+    if (row.state === 'suspended') await this.suspensions.end(row)
     return state === 'suspended' || state === 'downgraded'
   }
 
@@ -201,28 +207,6 @@ export class DunningCases {
     if (endedAt === null) return APPLIED[action]
     if (action !== 'suspend') return 'ended' // there is no plan to be taken away any more
     return (await isSaidPaid(this.#part, tenantId, endedAt)) ? 'recovered' : 'suspended'
-  }
-
-  async #suspend(row: DunningRow): Promise<void> {
-    const { kernel, tenants } = this.#part
-    if ((await tenantStatus(kernel.database, row.tenantId)) !== 'active') return
-    const { changed, tenant } = await tenants.suspend(row.tenantId)
-    if (changed && tenant.suspendedAt) await this.#write(row, { suspendedAt: new Date(tenant.suspendedAt) })
-  }
-
-  async #release(row: DunningRow): Promise<void> {
-    if (row.suspendedAt === null) return
-    const { kernel, tenants } = this.#part
-    const status = await tenantStatus(kernel.database, row.tenantId)
-    if (status === 'deleted') return
-    await this.#write(row, { suspendedAt: null })
-    const others = await this.open(row.tenantId)
-    const stillSuspending = others.find(({ state }) => state === 'suspended')
-    if (stillSuspending) return this.#write(stillSuspending, { suspendedAt: row.suspendedAt })
-    if (status !== 'suspended') return
-    const { suspendedAt } = await tenants.get(row.tenantId)
-    // Suspended at another time is suspended by somebody else.
-    if (suspendedAt === row.suspendedAt.toISOString()) await tenants.activate(row.tenantId)
   }
 
   async #record({ tenantId, subscriptionId, state }: DunningRow, to: DunningRow['state']): Promise<void> {
@@ -265,9 +249,11 @@ export class DunningCases {
 }
 
 /** What has failed may be paid by now, and nobody have heard of it: nothing is taken away before the provider was asked. */
-function asOfNow(records: Records, answers: Answers): Records {
-  let known = records
-  for (const [id, { isSettled }] of Object.entries(records)) {
+function asOfNow({ subscriptionId, periodEnd, invoices }: DunningRow, answers: Answers): Records {
+  const paid = answers.lastPaid(subscriptionId)
+  if (paid && paid.periodEnd > periodEnd) return withLaterPayment(invoices)
+  let known = invoices
+  for (const [id, { isSettled }] of Object.entries(invoices)) {
     const invoice = isSettled ? undefined : answers.invoice(id)
     if (invoice && isDone(invoice)) known = withSettlement(known, id)
   }

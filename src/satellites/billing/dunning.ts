@@ -54,6 +54,10 @@ export const withSettlement = (records: Records, invoiceId: string): Records => 
   [invoiceId]: { ...(records[invoiceId] ?? UNKNOWN), isSettled: true },
 })
 
+/** A later period is paid for: who goes on with the subscription owes nothing of it any more, whatever becomes of the invoices. */
+export const withLaterPayment = (records: Records): Records =>
+  Object.fromEntries(Object.entries(records).map(([id, record]) => [id, { ...record, isSettled: true }]))
+
 /** @param endedAt when the subscription has ended */
 export function standingOf(records: Records, endedAt: Date | null, { graceDays }: DunningPolicy, now: Date): Standing {
   const open = Object.values(records).filter(({ isSettled, attempt }) => !isSettled && attempt > 0)

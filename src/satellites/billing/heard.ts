@@ -3,7 +3,7 @@
  * happened before or after something that is heard late.
  */
 import { type BillingPart, queryOf } from './part.ts'
-import { PaymentsFault, type ProviderInvoice, type ProviderSubscription, type Subject } from './payments.ts'
+import { isPayment, PaymentsFault, type ProviderInvoice, type ProviderSubscription, type Subject } from './payments.ts'
 
 export type Heard = Pick<Extract<Subject, { kind: 'subscription' }>, 'subscription' | 'before'> & {
   readonly type: string
@@ -81,15 +81,21 @@ function readable(read: () => Subject): Subject | undefined {
   }
 }
 
-/** Whether an invoice was paid, or is not owed any more. */
-export async function isSaidSettled(part: BillingPart, { id, customerId }: ProviderInvoice): Promise<boolean> {
-  const { rows } = await part.kernel.database.sql(
-    `select from multitenancy.billing_inbox
-     where customer_id = $1 and type in ('invoice.payment_succeeded', 'invoice.paid', 'invoice.voided')
-       and payload #>> '{data,object,id}' = $2 limit 1`,
-    [customerId, id],
-  )
-  return rows.length > 0
+/** Whether an invoice was paid, is not owed any more, or a later period of its subscription was paid for. */
+export async function isSaidSettled(part: BillingPart, invoice: ProviderInvoice): Promise<boolean> {
+  const rows = await queryOf(part)
+    .selectFrom('billingInbox')
+    .select(['type', 'payload'])
+    .where('customerId', '=', invoice.customerId)
+    .where('type', 'in', ['invoice.payment_succeeded', 'invoice.paid', 'invoice.voided'])
+    .execute()
+  return rows.some((row) => {
+    const subject = readable(() => part.payments.subjectOf(row))
+    if (subject?.kind !== 'invoice') return false
+    const said = subject.invoice
+    const isLater = said.subscriptionId === invoice.subscriptionId && said.periodEnd > invoice.periodEnd
+    return said.id === invoice.id || (isLater && isPayment(said))
+  })
 }
 
 /** Whether anything was paid for a tenant at that time, or later; a trial's invoice of nothing is none. */

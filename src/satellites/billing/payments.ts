@@ -68,6 +68,10 @@ export interface ProviderInvoice {
 /** Paid, or not owed any more. */
 export const isDone = ({ status }: Pick<ProviderInvoice, 'status'>): boolean => status === 'paid' || status === 'void'
 
+/** Whether money came for it; a trial's invoice of nothing is no payment. */
+export const isPayment = ({ status, amountPaid }: Pick<ProviderInvoice, 'status' | 'amountPaid'>): boolean =>
+  status === 'paid' && amountPaid > 0
+
 export interface ProviderSession {
   readonly id: string
   readonly customerId: string | null
@@ -134,6 +138,8 @@ export interface Payments {
   /** All of a customer, those that have ended as well. */
   subscriptions(customerId: string): AsyncIterable<ProviderSubscription>
   invoice(id: string): Promise<ProviderInvoice | undefined>
+  /** The latest of a subscription for which money came. */
+  lastPaid(subscriptionId: string): Promise<ProviderInvoice | undefined>
   /** Whether there still is one: it may have been deleted. */
   hasCustomer(customerId: string): Promise<boolean>
   /** The tenant that is noted with a customer. */

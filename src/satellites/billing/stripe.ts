@@ -8,6 +8,7 @@ import type { Stripe as Client } from 'stripe'
 import type { Logger } from '../../kernel/logger.ts'
 import {
   type CheckoutWish,
+  isPayment,
   type Payments,
   PaymentsFault,
   type ProviderEvent,
@@ -82,6 +83,21 @@ export class StripePayments implements Payments {
   async invoice(id: string): Promise<ProviderInvoice | undefined> {
     const found = await this.#find((client) => client.invoices.retrieve(id))
     return found && toInvoice(found)
+  }
+
+  async lastPaid(subscriptionId: string): Promise<ProviderInvoice | undefined> {
+    const list = (client: Client, after?: string) =>
+      client.invoices.list({
+        subscription: subscriptionId,
+        status: 'paid',
+        limit: AT_ONCE,
+        ...(after ? { starting_after: after } : {}),
+      })
+    for await (const found of this.#pages(list)) {
+      const invoice = toInvoice(found)
+      if (isPayment(invoice)) return invoice
+    }
+    return undefined
   }
 
   /** One that was deleted is still answered for; one that is not found is another account's, or of another mode. */
@@ -235,13 +251,12 @@ export class StripePayments implements Payments {
       throw new Error('billing needs the package stripe: npm install stripe', { cause })
     })
     const { apiKey, apiVersion = API_VERSION, timeoutMs, maxNetworkRetries, endpoint } = this.#settings
-    const at = endpoint === undefined ? undefined : new URL(endpoint)
     const client = new Stripe(apiKey, {
       apiVersion: apiVersion as typeof API_VERSION,
       timeout: timeoutMs,
       maxNetworkRetries,
       telemetry: false,
-      ...(at ? { host: at.hostname, port: at.port || 80, protocol: at.protocol === 'https:' ? 'https' : 'http' } : {}),
+      ...(endpoint === undefined ? {} : serverAt(endpoint)),
     })
     this.#reports.watch(client)
     return client
@@ -252,3 +267,10 @@ export class StripePayments implements Payments {
 const keyed = (purpose: string, ...parts: readonly string[]) => ({
   idempotencyKey: `tenantry-${purpose}-${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 40)}`,
 })
+
+/** As the client takes it: a port that the URL leaves out is the one of its protocol. */
+export function serverAt(endpoint: string): { host: string; port: number; protocol: 'http' | 'https' } {
+  const { hostname, port, protocol } = new URL(endpoint)
+  const isSecure = protocol === 'https:'
+  return { host: hostname, port: Number(port) || (isSecure ? 443 : 80), protocol: isSecure ? 'https' : 'http' }
+}

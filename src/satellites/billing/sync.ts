@@ -89,7 +89,9 @@ export class Sync {
 
   async #settle(tenantId: string, answers: Answers): Promise<void> {
     const { dunning } = this.#parts
-    for (const { invoices } of await dunning.open(tenantId)) {
+    for (const { subscriptionId, invoices } of await dunning.open(tenantId)) {
+      const paid = answers.lastPaid(subscriptionId)
+      if (paid) await dunning.settled(paid)
       for (const [id, { isSettled }] of Object.entries(invoices)) {
         const invoice = isSettled ? undefined : answers.invoice(id)
         if (invoice && isDone(invoice)) await dunning.settled(invoice)
