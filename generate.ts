@@ -166,7 +166,7 @@ type Schema = z.core.JSONSchema.BaseSchema
 const propertiesOf = (schema: z.ZodObject): Record<string, Schema> =>
   z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }).properties as Record<string, Schema>
 
-/** A row for the key, where it has something to say, and rows for what is inside. */
+/** A row for the key, where it has something to say, and rows for what is inside, which has defaults even where it is optional. */
 function keyRows(path: readonly string[], schema: Schema): string[] {
   const { properties = {}, additionalProperties, items, description = '' } = schema
   const inside = [
@@ -174,7 +174,8 @@ function keyRows(path: readonly string[], schema: Schema): string[] {
     ...(isObject(additionalProperties) ? [['<name>', additionalProperties] as const] : []),
     ...(isObject(items) ? [['<n>', items] as const] : []),
   ].filter(([, one]) => isObject(one))
-  const own = description && row(`\`${path.join('.')}\``, typeOf(schema), defaultAt(File.parse({}), path), description)
+  const value = defaultAt(File.parse({}), path) || shown(schema.default)
+  const own = description && row(`\`${path.join('.')}\``, typeOf(schema), value, description)
   return [...(own ? [own] : []), ...inside.flatMap(([name, one]) => keyRows([...path, name], one as Schema))]
 }
 
@@ -185,12 +186,13 @@ function typeOf({ type, enum: values, anyOf, items }: Schema): string {
   return typeof type === 'string' ? type : 'function'
 }
 
-/** As JSON; nothing where there is nothing, or where the keys inside have rows of their own. */
-function defaultAt(defaults: unknown, path: readonly string[]): string {
-  const value = path.reduce<unknown>(
-    (at, name) => (isObject(at) ? (at as Record<string, unknown>)[name] : undefined),
-    defaults,
+const defaultAt = (defaults: unknown, path: readonly string[]): string =>
+  shown(
+    path.reduce<unknown>((at, name) => (isObject(at) ? (at as Record<string, unknown>)[name] : undefined), defaults),
   )
+
+/** As JSON; nothing where there is nothing, or where the keys inside have rows of their own. */
+function shown(value: unknown): string {
   if (value === undefined || String(value) === '' || isObject(value)) return ''
   return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
 }

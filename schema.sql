@@ -11,6 +11,14 @@ create table idempotency_keys (
 );
 create index idempotency_keys_expiry on idempotency_keys (expires_at);
 
+-- kernel/0002_job_names
+create table job_names (
+  kind text not null check (kind in ('queue', 'schedule')),
+  name text not null,
+  seen_at timestamptz not null,
+  primary key (kind, name)
+);
+
 -- store/0001_store
 create table store (
   owner text collate "C" not null,
@@ -396,7 +404,8 @@ create table audit_heads (
   tenant_id text collate "C" primary key,
   seq bigint not null,
   entry_id uuid not null,
-  hash text not null
+  hash text not null,
+  mac text not null
 );
 create table audit_checkpoints (
   tenant_id text collate "C" primary key,
@@ -453,6 +462,7 @@ create table billing_inbox (
   is_live boolean not null,
   created_at timestamptz(3) not null,
   received_at timestamptz(3) not null,
+  is_fetched boolean not null default false,
   status text not null default 'waiting' check (status in ('waiting', 'completed', 'ignored', 'failed')),
   attempts int not null default 0,
   error_code text,
@@ -461,6 +471,7 @@ create table billing_inbox (
   refused_for text
 );
 create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
+create index billing_inbox_sent on billing_inbox (received_at) where not is_fetched;
 create index billing_inbox_customer on billing_inbox (customer_id);
 create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
 create index billing_inbox_refused on billing_inbox (refused_for) where refused_for is not null;
@@ -505,6 +516,10 @@ create table billing_marks (
   store text collate "C" not null,
   counted bigint not null,
   primary key (tenant_id, quota, day, store)
+);
+create table billing_metered (
+  quota text collate "C" primary key,
+  since timestamptz(3) not null
 );
 
 create table billing_health (

@@ -3,11 +3,13 @@
 import type { Events, EventType } from './kernel/events.ts'
 import type { Check } from './kernel/health.ts'
 import { idempotencyTables } from './kernel/idempotency.ts'
+import { jobTables } from './kernel/job-names.ts'
 import type { Attempt, RegisteredJobs } from './kernel/jobs.ts'
 import type { Migration } from './kernel/migrations.ts'
 import { DependencyDegraded } from './kernel/resilience.ts'
 import type { StoreDriver } from './kernel/store.ts'
 import type { Satellite } from './satellite.ts'
+import { BackofficeRestored } from './tenants/brought-back.ts'
 import * as tenantEvents from './tenants/events.ts'
 import { tables } from './tenants/tables.ts'
 import { type Traffic, trafficTo } from './tenants/traffic.ts'
@@ -23,7 +25,7 @@ export const partsOf = (
   store: StoreDriver,
   satellites: readonly Satellite[],
 ): { part: string; migrations: readonly Migration[] }[] => [
-  { part: 'kernel', migrations: idempotencyTables },
+  { part: 'kernel', migrations: [...idempotencyTables, ...jobTables] },
   { part: 'store', migrations: store.tables ?? [] },
   { part: 'tenants', migrations: tables },
   ...satellites.map(({ name, tables = [] }) => ({ part: name, migrations: tables })),
@@ -32,6 +34,7 @@ export const partsOf = (
 /** Every event that may be heard of them. */
 export const eventsOf = (satellites: readonly Satellite[]): EventType[] => [
   ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
+  BackofficeRestored,
   DependencyDegraded,
   ...satellites.flatMap(({ events = [] }) => events),
 ]

@@ -71,8 +71,11 @@ export type { Bound } from './composition.ts'
 const STOP_TIMEOUT_MS = 10_000
 const BACKUPS_KEPT = 7
 
-/** `all` serves and works, `api` sends jobs but works on none, `worker` works; a command uses `api`. */
-export type Role = 'all' | 'api' | 'worker'
+/**
+ * `all` serves and works, `api` sends jobs but works on none, `worker` works. A command uses `api`, or `command`, which works on
+ * jobs beside the others and leaves the schedule to them.
+ */
+export type Role = 'all' | 'api' | 'worker' | 'command'
 
 export interface TenancyConfig<Satellites extends readonly Satellite[] = readonly Satellite[]> {
   /** The backoffice database; its role owns the tenants' schemas too. */
@@ -239,7 +242,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       { satellite: { name: 'tenants', operations, commands, jobs, schedule, doctor: diagnoses }, service: tenants },
       ...satellites.map((satellite) => ({ satellite, service: services.get(satellite.name) })),
     ]
-    const health = createHealth(config.health?.critical)
+    const health = createHealth({ log, critical: config.health?.critical })
     const doctor = new Doctor(log)
     for (const diagnosis of kernelDiagnoses) doctor.register(diagnosis, kernel)
     const metrics = new Metrics()
@@ -261,9 +264,10 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await tenants.lostPlacements.start()
     await circuits.start()
     stops.push(() => circuits.stop())
-    await runner.start(registeredJobs(parts), { work: config.role !== 'api' })
+    const { role = 'all' } = config
+    await runner.start(registeredJobs(parts), { work: role !== 'api', keep: role === 'all' || role === 'worker' })
     stops.push(() => runner.stop(STOP_TIMEOUT_MS))
-    if (config.role !== 'api') for (const { satellite, service } of parts) await satellite.work?.(service)
+    if (role !== 'api') for (const { satellite, service } of parts) await satellite.work?.(service)
 
     const traffic = trafficOf(parts)
     const receivers = parts.flatMap(({ satellite, service }) => bind(satellite.receivers, service))

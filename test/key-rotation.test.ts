@@ -1,13 +1,20 @@
 /** The application key changes, and what was sealed under the former one is sealed anew. */
-import { expect, inject, test } from 'vitest'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, inject, test, vi } from 'vitest'
+import { programWith } from '../src/cli/program.fixture.ts'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { createSecrets } from '../src/kernel/crypto.ts'
 import { createLogger } from '../src/kernel/logger.ts'
 import { reseal } from '../src/kernel/resealing.ts'
 import { auditLogs } from '../src/satellites/audit-logs/index.ts'
+import { sso } from '../src/satellites/sso/index.ts'
 import { webhooks } from '../src/satellites/webhooks/index.ts'
 import { createTenancy } from '../src/tenancy.ts'
 import { createTestDatabase } from '../src/testing/database.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 
@@ -65,5 +72,78 @@ test('secrets of webhooks and the key of the audit log outlive the key that they
     await third.stop()
   } finally {
     await drop()
+  }
+})
+
+test('what a satellite keeps that is switched off, the doctor counts and the command seals anew', async () => {
+  const { url, drop } = await createTestDatabase(inject('postgresUrl'))
+  const directory = await mkdtemp(join(tmpdir(), 'tenantry-keys-'))
+  const open = (appKey: string) =>
+    createTenancy({
+      database: { url },
+      appKey,
+      isolation: [schemaPg()],
+      satellites: [sso()],
+      role: 'api',
+      logger: createLogger({ level: 'silent' }),
+    })
+  const config = join(directory, 'tenantry.config.json')
+  const tenantry = programWith({
+    DATABASE_URL: url,
+    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+    TENANTRY_CONFIG: config,
+    TENANTRY_DATA_DIR: join(directory, 'data'),
+    TENANTRY_APP_KEY: keyOf(2),
+  })
+  const ran = async (argv: string[], oldAppKey?: string) => {
+    const env = oldAppKey ? { TENANTRY_OLD_APP_KEYS: oldAppKey } : {}
+    const { code, stdout } = await tenantry.start([...argv, '--json'], { env, stdin: '' }).ended
+    return { code, value: JSON.parse(stdout) }
+  }
+  const secretsFound = async (oldAppKey?: string) => {
+    const { checks } = (await ran(['doctor'], oldAppKey)).value
+    const found = checks.filter(({ name }: { name: string }) => name === 'secrets')
+    return found.map(({ severity, code, message }: Record<string, string>) => [severity, code, message])
+  }
+  try {
+    const first = await open(keyOf(1))
+    const { id } = await first.tenants.create({ id: 'acme', name: 'Acme' })
+    const client = { clientId: 'tenantry', clientSecret: 'a secret of the client' }
+    await first.sso.update(id, {
+      issuer: 'https://id.example',
+      redirectUri: 'https://acme.example/callback',
+      ...client,
+    })
+    await first.stop()
+
+    // Webhooks and the audit log were never on: they have no tables.
+    const isOff = { sso: false, webhooks: false, auditLogs: false }
+    await writeFile(config, JSON.stringify({ satellites: isOff }))
+    const which = '1 in sso.client_secret, of a satellite that is switched off, is sealed under'
+    // The first start with a former key seals anew what every start needs.
+    expect(await secretsFound(keyOf(1))).toEqual([['info', 'secrets.old-key', `${which} a former application key`]])
+    expect(await secretsFound()).toEqual([
+      ['warn', 'secrets.lost-key', `${which} an application key that is not configured here`],
+    ])
+    const lost = await ran(['tenant:secrets:reencrypt'])
+    expect(lost).toEqual({
+      code: 6,
+      value: [{ table: 'sso', column: 'client_secret', resealed: 0, current: 0, failed: 1 }],
+    })
+    const done = await ran(['tenant:secrets:reencrypt'], keyOf(1))
+    expect(done).toEqual({
+      code: 0,
+      value: [{ table: 'sso', column: 'client_secret', resealed: 1, current: 0, failed: 0 }],
+    })
+    expect(await secretsFound()).toEqual([])
+
+    const second = await open(keyOf(2))
+    const row = await second.sso.records.row(id)
+    expect(row && second.sso.records.openSecret(row)).toBe('a secret of the client')
+    await second.stop()
+  } finally {
+    await tenantry.killAll()
+    await drop()
+    await rm(directory, { recursive: true })
   }
 })

@@ -38,7 +38,8 @@ test('openapi.json breaks nobody who calls the last release, unless the version 
 })
 
 describe('what breaks', () => {
-  const document = (change: (operation: any) => void): Document => {
+  type Change = (operation: any, schemes: any) => void
+  const document = (change: Change): Document => {
     const operation = {
       operationId: 'parcels.send',
       parameters: [{ name: 'limit', in: 'query', schema: { type: 'integer', maximum: 200 } }],
@@ -52,8 +53,11 @@ describe('what breaks', () => {
               required: ['to'],
               properties: {
                 to: { type: 'string', maxLength: 100 },
-                how: { enum: ['air', 'sea'] },
-                weight: { anyOf: [{ type: 'number' }, { type: 'null' }] },
+                how: { enum: ['air', 'sea'], default: 'sea' },
+                weight: { anyOf: [{ type: 'number' }, { type: 'null' }], default: null },
+                due: { type: 'string', format: 'date-time' },
+                labels: { type: 'object', additionalProperties: { type: 'string', maxLength: 20 } },
+                notes: { type: 'object', propertyNames: { type: 'string' } },
               },
             },
           },
@@ -66,23 +70,41 @@ describe('what breaks', () => {
               schema: {
                 type: 'object',
                 required: ['id', 'state'],
-                properties: { id: { type: 'string' }, state: { enum: ['sent'] }, note: { type: ['string', 'null'] } },
+                properties: {
+                  id: { type: 'string' },
+                  state: { enum: ['sent'] },
+                  note: { type: ['string', 'null'] },
+                  sentAt: { type: 'string', format: 'date-time' },
+                  labels: { type: 'object', additionalProperties: { type: 'string' } },
+                },
               },
             },
           },
+          headers: { Location: { schema: { type: 'string' } }, 'Retry-After': { schema: { type: 'integer' } } },
         },
-        '404': {},
+        '404': { description: '`E_PARCEL_NOT_FOUND`, `E_NOT_FOUND`' },
+        '409': { description: 'Refused', 'x-error-codes': ['E_PARCEL_SENT', 'E_PARCEL_STATE'] },
       },
     }
-    change(operation)
-    return structuredClone({ paths: { '/parcels': { post: operation } } }) as unknown as Document
+    const schemes = { token: { type: 'apiKey', in: 'header', name: 'x-token' } }
+    change(operation, schemes)
+    return structuredClone({
+      security: [{ token: [] }],
+      paths: { '/parcels': { post: operation } },
+      components: { securitySchemes: schemes },
+    }) as unknown as Document
   }
   const body = (operation: any) => operation.requestBody.content['application/json'].schema
   const answer = (operation: any) => operation.responses['200'].content['application/json'].schema
+  const codesOf404 = ['E_NOT_FOUND', 'E_PARCEL_NOT_FOUND']
+  const renamed = (all: any, was: string, is: string) => {
+    all[is] = all[was]
+    delete all[was]
+  }
   const before = document(() => undefined)
-  const broken = (change: (operation: any) => void) => breaking(before, document(change))
+  const broken = (change: Change) => breaking(before, document(change))
 
-  test.each<[string, (operation: any) => void]>([
+  test.each<[string, Change]>([
     ['another name', (one) => (one.operationId = 'parcels.post')],
     ['a parameter that is gone', (one) => (one.parameters = [])],
     [
@@ -96,9 +118,37 @@ describe('what breaks', () => {
     ['a member that is not taken', (one) => delete body(one).properties.how],
     ['a value that is not taken', (one) => (body(one).properties.how.enum = ['air'])],
     ['another type that is taken', (one) => (body(one).properties.to.type = 'number')],
-    ['null that is not taken', (one) => (body(one).properties.weight = { type: 'number' })],
+    ['null that is not taken', (one) => body(one).properties.weight.anyOf.pop()],
     ['no body', (one) => delete one.requestBody],
-    ['another status', (one) => (one.responses = { '202': one.responses['200'] })],
+    ['another status', (one) => renamed(one.responses, '200', '202')],
+    ['an error that is never answered', (one) => delete one.responses['404']],
+    ['a code that only words name', (one) => (one.responses['404'].description = '`E_NOT_FOUND`')],
+    ['a code of an error', (one) => one.responses['409']['x-error-codes'].pop()],
+    ['another name of a code', (one) => (one.responses['409']['x-error-codes'][0] = 'E_PARCEL_GONE')],
+    ['a header of an answer that is gone', (one) => delete one.responses['200'].headers.Location],
+    ['another type of a header', (one) => (one.responses['200'].headers['Retry-After'].schema.type = 'string')],
+    ['another format that is taken', (one) => (body(one).properties.due.format = 'date')],
+    ['a format that is new', (one) => (body(one).properties.to.format = 'email')],
+    ['another format that is answered', (one) => (answer(one).properties.sentAt.format = 'date')],
+    ['a format of an answer that is gone', (one) => delete answer(one).properties.sentAt.format],
+    ['another type of further members', (one) => (body(one).properties.labels.additionalProperties.type = 'number')],
+    ['a bound of further members', (one) => (body(one).properties.labels.additionalProperties.maxLength = 10)],
+    ['further members of one type', (one) => (body(one).properties.notes.additionalProperties = { type: 'string' })],
+    ['no further members', (one) => (body(one).properties.labels.additionalProperties = false)],
+    ['no further members where all were taken', (one) => (body(one).properties.notes.additionalProperties = false)],
+    ['names of further members', (one) => (body(one).properties.notes.propertyNames.pattern = 'a')],
+    ['so many further members', (one) => (body(one).properties.labels.maxProperties = 5)],
+    ['further members that are asked for', (one) => (body(one).properties.labels.minProperties = 1)],
+    ['another type of answered members', (one) => (answer(one).properties.labels.additionalProperties.type = 'number')],
+    ['answered members of any type', (one) => (answer(one).properties.labels.additionalProperties = {})],
+    ['no further answered members', (one) => (answer(one).properties.labels.additionalProperties = false)],
+    ['another default', (one) => (body(one).properties.how.default = 'air')],
+    ['a default that is gone', (one) => delete body(one).properties.how.default],
+    ['another default of alternatives', (one) => (body(one).properties.weight.default = 1)],
+    ['another header for the token', (_, schemes) => (schemes.token.name = 'authorization')],
+    ['another place for the token', (_, schemes) => (schemes.token.in = 'query')],
+    ['another scheme', (one) => (one.security = [{ password: [] }])],
+    ['one more scheme', (one) => (one.security = [{ token: [], password: [] }])],
     ['a member of the answer that is gone', (one) => delete answer(one).properties.note],
     ['one that is not always there', (one) => (answer(one).required = ['id'])],
     ['another type that is answered', (one) => (answer(one).properties.id.type = 'number')],
@@ -109,7 +159,7 @@ describe('what breaks', () => {
     expect(breaking(before, { paths: {} })).toEqual(['POST /parcels is gone'])
   })
 
-  test.each<[string, (operation: any) => void]>([
+  test.each<[string, Change]>([
     ['nothing', () => undefined],
     ['words', (one) => (one.summary = 'other words')],
     ['an optional parameter', (one) => one.parameters.push({ name: 'a', in: 'query', schema: {} })],
@@ -120,7 +170,17 @@ describe('what breaks', () => {
     ['a further member of the answer', (one) => (answer(one).properties.more = { type: 'string' })],
     ['a further value that is answered', (one) => answer(one).properties.state.enum.push('lost')],
     ['an answer that is never null', (one) => (answer(one).properties.note.type = 'string')],
-    ['another error', (one) => (one.responses['409'] = {})],
+    ['another error', (one) => (one.responses['422'] = {})],
+    ['another code', (one) => one.responses['409']['x-error-codes'].push('E_PARCEL_GONE')],
+    ['a list of the codes that words name', (one) => (one.responses['404']['x-error-codes'] = codesOf404)],
+    ['a further header', (one) => (one.responses['200'].headers.ETag = { schema: { type: 'string' } })],
+    ['a format that is asked for no more', (one) => delete body(one).properties.due.format],
+    ['a format of an answer', (one) => (answer(one).properties.id.format = 'uuid')],
+    ['further members of any type', (one) => (body(one).properties.labels.additionalProperties = {})],
+    ['further members where none were taken', (one) => (body(one).additionalProperties = true)],
+    ['a default where none was told', (one) => (body(one).properties.to.default = 'here')],
+    ['another way in', (one) => (one.security = [{ password: [] }, { token: [] }])],
+    ['no token', (one) => (one.security = [])],
   ])('%s does not', (_, change) => expect(broken(change)).toEqual([]))
 })
 

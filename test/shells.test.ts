@@ -1,6 +1,6 @@
 /** Completion as a person has it: the script that the program prints, read by the shell itself, and the tab key. */
-import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { execFile, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { PROGRAM } from '../src/cli/program.fixture.ts'
 import { programPath } from './setup/not-run.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
+vi.setConfig({ testTimeout: 120_000 })
 
 const run = promisify(execFile)
 
@@ -18,6 +18,8 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-shells-'))
   const wrapper = `#!/bin/sh\nexec ${process.execPath} --conditions=tenantry-source ${PROGRAM} "$@"\n`
   await writeFile(join(directory, 'tenantry'), wrapper, { mode: 0o755 })
+  await mkdir(join(directory, 'work'))
+  await writeFile(join(directory, 'work', 'kept'), 'what was in it')
   env = { PATH: `${directory}${delimiter}${process.env.PATH}`, HOME: directory, TERM: 'xterm' }
 })
 afterAll(() => rm(directory, { recursive: true, force: true }))
@@ -30,30 +32,100 @@ async function scriptFor(shell: string): Promise<string> {
   return path
 }
 
+/** Lines that name a command or a file for the shell to use; a key must do neither. */
+const HARMFUL = [
+  'tenantry tenant:show `touch pwned` --js',
+  'tenantry tenant:show $(touch pwned) --js',
+  'tenantry tenant:show "$(touch pwned)" --js',
+  'tenantry tenant:show 2> kept --js',
+]
+async function harmless(typed: string, completed: string): Promise<void> {
+  // Bash itself completes nothing behind these quotes.
+  if (!typed.includes('`')) expect(completed).toContain('--json')
+  expect(await readdir(join(directory, 'work'))).toEqual(['kept'])
+  expect(await readFile(join(directory, 'work', 'kept'), 'utf8')).toBe('what was in it')
+}
+
+/** In a terminal of its own: a line is typed, the tab key pressed, and then a key that says what the line is by then. */
+async function completedInBash(script: string, typed: string): Promise<string> {
+  const bash = ['bash', '--norc', '--noprofile', '-i']
+  const args = process.platform === 'darwin' ? ['-q', '/dev/null', ...bash] : ['-qec', bash.join(' '), '/dev/null']
+  const terminal = spawn('script', args, { env, cwd: join(directory, 'work') })
+  const ended = new Promise((resolve) => terminal.once('close', resolve))
+  let seen = ''
+  terminal.stdout.setEncoding('utf8').on('data', (text) => {
+    seen += text
+  })
+  const says = (words: RegExp) => expect.poll(() => seen, { timeout: 30_000 }).toMatch(words)
+  try {
+    terminal.stdin.write(
+      `bind -x '"\\ew": printf "line:<%s>\\n" "$READLINE_LINE"'; source ${script}; echo is"-"ready\n`,
+    )
+    await says(/is-ready/)
+    terminal.stdin.write(`${typed}\t\x1bw`)
+    await says(/line:<(?!%s).*>/)
+    return seen.match(/line:<((?!%s).*)>/)?.[1] ?? ''
+  } finally {
+    terminal.stdin.end('\x15exit\n')
+    await ended
+  }
+}
+
+test.each([
+  ['a command in spite of its colons', 'tenantry tenant:sh', 'tenantry tenant:show '],
+  ['what several have in common', 'tenantry tenant:backup:re', 'tenantry tenant:backup:restore '],
+  ['a command that a colon ends', 'tenantry tenant:secrets:', 'tenantry tenant:secrets:reencrypt '],
+  ['an option', 'tenantry doctor --pro', 'tenantry doctor --prove '],
+  ['after another command', 'true && tenantry doctor --pro', 'true && tenantry doctor --prove '],
+  ['the name of a file where the shell wants one', 'tenantry doctor >ke', 'tenantry doctor >kept '],
+])('bash completes %s, and needs nothing else for it', async (_, typed, line) => {
+  expect(await completedInBash(await scriptFor('bash'), typed)).toBe(line)
+})
+
+test.each(HARMFUL)('bash runs and writes nothing of the line that is completed: %s', async (typed) => {
+  await harmless(typed, await completedInBash(await scriptFor('bash'), typed))
+})
+
 test('fish completes commands, with what they are for, and options', async () => {
   const script = await scriptFor('fish')
   const completed = async (line: string) =>
-    (await run(programPath('fish') ?? '', ['-c', `source ${script}; complete -C '${line}'`], { env })).stdout
+    (
+      await run(programPath('fish') ?? '', ['-c', `source ${script}; complete -C '${line}'`], {
+        env,
+        cwd: join(directory, 'work'),
+      })
+    ).stdout
   expect(await completed('tenantry tenant:migrate:r')).toBe(
     "tenant:migrate:rollback\tTake back tenants' last migrations\n",
   )
   expect(await completed('tenantry doctor --pro')).toMatch(/^--prove\t/)
+  for (const typed of HARMFUL) await harmless(typed, await completed(typed))
+  await harmless('', await completed('tenantry tenant:show (touch pwned) --js'))
 })
 
 test('zsh completes commands in spite of their colons, and options', async () => {
   const script = await scriptFor('zsh')
-  // In a terminal of its own: a line is typed, the tab key pressed, and then a key that says what the line is by then.
+  // In a terminal of its own, too. The key completes and no more: as zsh binds it, zsh itself runs what is substituted in a word.
   const session = (typed: string) => `
     zmodload zsh/zpty
     zpty shell 'zsh -f -i'
     zpty -w shell 'autoload -U compinit; compinit -u -D; source ${script}'
-    zpty -w shell 'say() { print -r -- "line:<$BUFFER>" }; zle -N say; bindkey "^X" say; echo is"-"ready'
+    zpty -w shell 'say() { print -r -- "line:<$BUFFER>" }; zle -N say; bindkey "^X" say; bindkey "^I" complete-word; echo is"-"ready'
     zpty -r shell seen '*is-ready*'
     zpty -w -n shell '${typed}'$'\\t\\x18'
     zpty -r shell seen '*line:<tenantry*>*'
     print -r -- "$seen"`
   const completed = async (typed: string) =>
-    (await run(programPath('zsh') ?? '', ['-f', '-c', session(typed)], { env, timeout: 30_000 })).stdout
+    (
+      await run(programPath('zsh') ?? '', ['-f', '-c', session(typed)], {
+        env,
+        cwd: join(directory, 'work'),
+        timeout: 30_000,
+      })
+    ).stdout
   expect(await completed('tenantry tenant:migrate:r')).toContain('line:<tenantry tenant:migrate:rollback >')
   expect(await completed('tenantry doctor --pro')).toContain('line:<tenantry doctor --prove >')
+  for (const typed of HARMFUL) await harmless(typed, await completed(typed))
+  expect(await completed('tenantry tenant:show --of`touch pwned`=')).toContain('line:<')
+  expect(await readdir(join(directory, 'work'))).toEqual(['kept'])
 })

@@ -76,6 +76,13 @@ export const ownCommands: readonly OwnCommand[] = [
     name: 'completion',
     summary: 'Print what a shell has to read to complete commands, options and ids of tenants',
     arguments: [{ name: 'shell', summary: 'bash, zsh, fish or powershell', required: true }],
+    notes: [
+      'To load it in every shell, put its line into the file behind it:',
+      '  source <(tenantry completion bash)                               ~/.bashrc',
+      '  source <(tenantry completion zsh)                                ~/.zshrc, after compinit',
+      '  tenantry completion fish | source                                ~/.config/fish/config.fish',
+      '  tenantry completion powershell | Out-String | Invoke-Expression  $PROFILE',
+    ],
     run: async (input) => (await import('./completion.ts')).completion(input),
   },
   {

@@ -6,6 +6,7 @@
 import { RootCommand, script } from '@bomb.sh/tab'
 import { InvalidRequest } from '../kernel/errors.ts'
 import type { OwnInput } from './commands.ts'
+import { bashScript, zshScript } from './completion-scripts.ts'
 import { COMMON_OPTIONS, type Described } from './parser.ts'
 
 const PROGRAM = 'tenantry'
@@ -14,28 +15,19 @@ const PATIENCE_MS = 1_000
 const MOST_TENANTS = 200
 const NAMES_A_TENANT = ['id', 'ids']
 
-/** Bash takes a colon for the end of a word; what stands before it must not be repeated. */
-const COLONS_IN_BASH = `
-__${PROGRAM}_with_colons() {
-    local cur
-    _get_comp_words_by_ref -n "=:" cur
-    __${PROGRAM}_complete "$@"
-    __ltrim_colon_completions "$cur"
-}
-complete -F __${PROGRAM}_with_colons ${PROGRAM}
-`
-
-/** Zsh takes a colon for the beginning of what is said of a word, unless it is escaped; the library's script loses the escape. */
-const COLONS_IN_ZSH = { lost: '//:/\\:}', kept: '//:/\\\\:}' }
+/** The library's own evaluate in these two what was typed. */
+const OWN: Readonly<Record<string, (program: string) => string>> = { bash: bashScript, zsh: zshScript }
 
 export async function completion({ args: { shell = '' }, terminal }: OwnInput): Promise<void> {
   if (!SHELLS.includes(shell)) throw InvalidRequest(`"${shell}" is not one of ${SHELLS.join(', ')}`)
+  const text = OWN[shell]?.(PROGRAM) ?? fromLibrary(shell)
+  terminal.print(text, { shell, script: text })
+}
+
+function fromLibrary(shell: string): string {
   const lines: string[] = []
   printingTo(lines, () => script(shell, PROGRAM, PROGRAM))
-  if (shell === 'bash') lines.push(COLONS_IN_BASH)
-  const written = `${lines.join('\n')}\n`
-  const text = shell === 'zsh' ? written.replace(COLONS_IN_ZSH.lost, COLONS_IN_ZSH.kept) : written
-  terminal.print(text, { shell, script: text })
+  return `${lines.join('\n')}\n`
 }
 
 /** What may stand where the last of `words` is, a line each, as the scripts read it. Never throws: a shell could not show it. */

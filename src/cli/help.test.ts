@@ -110,6 +110,20 @@ describe('help', () => {
     `)
   })
 
+  test('of completion says how a shell loads it', async () => {
+    const { stdout } = await tenantry.run('help', 'completion')
+    expect(stdout.slice(stdout.indexOf('To load it'))).toBe(
+      [
+        'To load it in every shell, put its line into the file behind it:',
+        '  source <(tenantry completion bash)                               ~/.bashrc',
+        '  source <(tenantry completion zsh)                                ~/.zshrc, after compinit',
+        '  tenantry completion fish | source                                ~/.config/fish/config.fish',
+        '  tenantry completion powershell | Out-String | Invoke-Expression  $PROFILE',
+        '',
+      ].join('\n'),
+    )
+  })
+
   test('the version', async () => {
     const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'))
     expect(await tenantry.run('--version')).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })

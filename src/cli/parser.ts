@@ -8,7 +8,10 @@ import { InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import { VERSION } from '../version.ts'
 
 /** What the program must know of a command to describe it and to read its arguments. */
-export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'>
+export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
+  /** Lines that stand after everything else that help says of it. */
+  readonly notes?: readonly string[]
+}
 
 export interface CommandGroup<One extends Described> {
   readonly heading: string
@@ -91,6 +94,7 @@ function add<One extends Described>(
   parser.optionsGroup(COMMON_HEADING)
   for (const option of COMMON_OPTIONS) parser.addOption(parserOption(option))
   parser.helpOption('-h, --help', 'print help')
+  if (command.notes) parser.addHelpText('after', `\n${command.notes.join('\n')}`)
   parser.action(async () => {
     const { json = false, yes = false, config, ...options } = parser.opts()
     const args = Object.fromEntries(

@@ -1,18 +1,32 @@
-/** `tenantry tenant:secrets:reencrypt`: see kernel/resealing.ts. */
+/**
+ * `tenantry tenant:secrets:reencrypt`: see kernel/resealing.ts. What a satellite keeps that is switched off is sealed anew as well: it
+ * would be lost with the former key, and may be wanted again.
+ */
 import { FindingsStand } from '../kernel/doctor.ts'
-import { type Resealed, reseal } from '../kernel/resealing.ts'
-import { satellitesOn } from '../service/main.ts'
+import { meter, paceText } from '../kernel/pace.ts'
+import { number } from '../kernel/quantities.ts'
+import { countSealed, existing, type Resealed, reseal } from '../kernel/resealing.ts'
+import { satellites } from '../service/main.ts'
 import type { OwnInput } from './commands.ts'
 import { withTenancy } from './with-tenancy.ts'
 
 export async function reencrypt(input: OwnInput): Promise<void> {
-  const { terminal, signal, loadConfig } = input
-  const columns = satellitesOn(await loadConfig()).flatMap(({ sealed = [] }) => sealed)
+  const { terminal, signal } = input
   await withTenancy(input, {}, async ({ kernel: { database, secrets } }) => {
+    const columns = await existing(
+      database,
+      satellites.flatMap(({ sealed = [] }) => sealed),
+    )
+    const total = await countSealed(database, columns)
+    const look = meter()
+    let finished = 0
     const done: Resealed[] = []
-    for (const [index, column] of columns.entries()) {
-      terminal.progress(`${index} of ${columns.length} columns: ${column.table}.${column.column}`)
-      done.push(await reseal(database, secrets, column, signal))
+    for (const column of columns) {
+      const onValue = () => {
+        const pace = paceText(look(++finished, total))
+        terminal.progress(`${number(finished)} of ${number(total)}${pace}: ${column.table}.${column.column}`)
+      }
+      done.push(await reseal(database, secrets, column, signal, onValue))
     }
     terminal.table(done.map((one) => ({ ...one })))
     const failed = done.reduce((sum, { failed }) => sum + failed, 0)

@@ -18,7 +18,8 @@ const INTRODUCTION = `\`tenantry <command>\`; in the repository \`npm run -s ten
 The result is on standard output, everything else on standard error. With \`--json\` the result is one JSON value, or one a line where
 results come one after the other, and an error is a problem (RFC 9457) on standard error; only \`tenant:repl\` prints what its script does.
 What destroys something, or closes a tenant for as long as it runs, asks first; without a terminal to ask on it is refused
-unless \`--yes\` is given. Long work says at a terminal how far it is, how fast it goes, and about how long it will take; elsewhere it says nothing.`
+unless \`--yes\` is given. Long work says at a terminal how far it is and how fast it goes, and, where it is known how much there is to do, about how
+long it will take; elsewhere it says nothing.`
 
 export function commandsReference(groups: readonly CommandGroup<OwnCommand>[]): string {
   const variables = [
@@ -43,14 +44,15 @@ export function commandsReference(groups: readonly CommandGroup<OwnCommand>[]): 
   ].join('\n\n')
 }
 
-function section({ name, summary, arguments: args = [], options = [] }: Described): string {
+function section({ name, summary, arguments: args = [], options = [], notes = [] }: Described): string {
   const usage = args.map(({ name, required, isRepeatable }) => {
     const shown = isRepeatable ? `${name}...` : name
     return required ? `<${shown}>` : `[${shown}]`
   })
   const rows = [...args.map((one) => [code(one.name), one.summary]), ...options.map(optionRow)]
   const parts = [`### ${name}`, `${summary}.`, `    tenantry ${[name, ...usage].join(' ')}`]
-  return [...parts, ...(rows.length > 0 ? [table(['', ''], rows)] : [])].join('\n\n')
+  const rest = notes.map((line) => `    ${line}`).join('\n')
+  return [...parts, ...(rows.length > 0 ? [table(['', ''], rows)] : []), ...(rest ? [rest] : [])].join('\n\n')
 }
 
 function optionRow({ flags, summary, required, default: value }: NonNullable<Described['options']>[number]): string[] {

@@ -38,6 +38,19 @@ describe('progress', () => {
     expect(stdout.text).toBe('')
   })
 
+  test('is beside a result that goes elsewhere piece by piece, and not where that appears itself', async () => {
+    const here = opened({ isTTY: true })
+    await here.terminal.write('half a line')
+    here.terminal.progress('1 of 2')
+    expect(here.stderr.text).toBe('')
+    const [stdout, stderr] = [new Sink(false), new Sink(true)]
+    const streams = { stdin: { isTTY: true }, stdout, stderr }
+    const piped = createTerminal({ json: false, yes: false, signal: new AbortController().signal, streams })
+    await piped.write('a line')
+    piped.progress('1 of 2')
+    expect(stderr.text).toBe(`${CLEARED}1 of 2`)
+  })
+
   test('is not said where it could not be taken back, nor beside JSON', () => {
     for (const options of [{ isTTY: false }, { isTTY: true, json: true }]) {
       const { terminal, stdout, stderr } = opened(options)

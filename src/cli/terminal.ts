@@ -44,6 +44,8 @@ export function createTerminal({ json, yes, signal, streams = process }: Termina
   const showsProgress = stderr.isTTY && !json
   const { dim } = colors.createColors(usesColor(stdout))
   let hasProgress = false
+  /** Where pieces of the result appear on the same screen, a line that is taken back would take the end of one with it. */
+  let isTaken = false
 
   const close = () => {
     if (hasProgress) stderr.write(CLEAR_LINE)
@@ -60,6 +62,7 @@ export function createTerminal({ json, yes, signal, streams = process }: Termina
 
   const write = async (chunk: string) => {
     close()
+    isTaken = stdout.isTTY === true
     if (!stdout.write(chunk)) await once(stdout, 'drain', { signal })
   }
 
@@ -77,7 +80,7 @@ export function createTerminal({ json, yes, signal, streams = process }: Termina
     write,
     item: (text, value) => write(`${json ? jsonText(value) : text}\n`),
     progress(text) {
-      if (!showsProgress) return
+      if (!showsProgress || isTaken) return
       stderr.write(CLEAR_LINE + cut(visible(text), (stderr.columns || 80) - 1))
       hasProgress = true
     },

@@ -25,7 +25,7 @@ export async function withTenancy<T>(
   const config = await loadConfig()
   // A command speaks for itself; the service's usual lines would only stand between its words.
   const logLevel = process.env.LOG_LEVEL ? config.logLevel : 'warn'
-  const role = needsWorker ? 'all' : 'api'
+  const role = needsWorker ? 'command' : 'api'
   const opened = await openTenancy({ ...config, logLevel }, { role, signal })
   try {
     signal.throwIfAborted()

@@ -41,7 +41,10 @@ export interface HttpOptions extends ProbeOptions {
 
 /** What a host knows of the connection. */
 export interface Client {
+  /** The client's address, by what the host believes of proxies. */
   readonly ip?: string | undefined
+  /** Of the connection itself; null: it has none. Default `ip`. */
+  readonly socketIp?: string | null | undefined
 }
 
 /** What hosts put into the server they have. */

@@ -8,7 +8,7 @@ import {
   type ZodOpenApiPathsObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import { type ErrorType, InvalidRequest, NotFound } from '../kernel/errors.ts'
+import { DependencyUnavailable, type ErrorType, InvalidRequest, NotFound } from '../kernel/errors.ts'
 import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/idempotency.ts'
 import type { AnyOperation } from '../satellite.ts'
 import { VERSION } from '../version.ts'
@@ -151,6 +151,7 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
     String(status),
     {
       description: types.map(({ code }) => `\`${code}\``).join(', '),
+      'x-error-codes': types.map(({ code }) => code),
       headers: {
         ...REQUEST_ID,
         ...(isReplayed(status) ? REPLAYED : {}),
@@ -160,7 +161,8 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
     },
   ])
   const unavailable = {
-    description: '`E_DEPENDENCY_UNAVAILABLE`, with Retry-After',
+    description: `\`${DependencyUnavailable.code}\`, with Retry-After`,
+    'x-error-codes': [DependencyUnavailable.code],
     headers: { ...REQUEST_ID, ...RETRY_AFTER },
     content: problem,
   }

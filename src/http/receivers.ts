@@ -36,9 +36,9 @@ export function createReceivers({ receivers, kernel }: Core): Mountable {
   return {
     routes: [...byPath.keys()],
     handles: (pathname) => byPath.has(pathname),
-    fetch(request, { ip = null } = {}) {
+    fetch(request, { ip = null, socketIp = ip } = {}) {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
-      return runInContext({ requestId, actor: ANONYMOUS, ip }, () => answered(request, ip))
+      return runInContext({ requestId, actor: ANONYMOUS, ip }, () => answered(request, socketIp))
     },
   }
 }

@@ -102,8 +102,17 @@ export class Events {
   }
 
   /** Whether anybody would hear it: what happens on every request need not be said to nobody. */
-  isHeard({ name }: EventType): boolean {
-    return (this.#handlers.after.get(name)?.length ?? 0) > 0 || (this.#handlers.within.get(name)?.length ?? 0) > 0
+  isHeard(type: EventType): boolean {
+    return this.#isHeard(type, 'after') || this.isHeardWithin(type)
+  }
+
+  /** Whether somebody's own work has to commit with it. */
+  isHeardWithin(type: EventType): boolean {
+    return this.#isHeard(type, 'within')
+  }
+
+  #isHeard({ name }: EventType, when: When): boolean {
+    return (this.#handlers[when].get(name)?.length ?? 0) > 0
   }
 
   /** Says what has happened whatever becomes of the transaction in progress. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { DependencyUnavailable } from './errors.ts'
-import { type Check, CheckFailure, createHealth } from './health.ts'
+import { CHECK_TIMEOUT_MS, type Check, CheckFailure, createHealth } from './health.ts'
+import { createLogger } from './logger.ts'
 
 const pass: Check = () => undefined
 const fail: Check = () => {
@@ -8,8 +9,8 @@ const fail: Check = () => {
 }
 const never: Check = () => new Promise(() => {})
 
-const healthOf = (checks: Record<string, Check>, critical: string[] = [], timeoutMs?: number) => {
-  const health = createHealth(critical, timeoutMs)
+const healthOf = (checks: Record<string, Check>, critical: string[] = [], timeoutMs = CHECK_TIMEOUT_MS) => {
+  const health = createHealth({ critical, timeoutMs })
   for (const [name, check] of Object.entries(checks)) health.register(name, check)
   return health
 }
@@ -67,6 +68,35 @@ describe('a check', () => {
     expect(status).toBe('fail')
     expect(Object.keys(checks)).toEqual(['__proto__'])
   })
+})
+
+test('the log has the full text when a check begins to fail, fails otherwise and is good again, and nothing at each probe', async () => {
+  const lines: { level: number; msg: string; check: string; reason?: string }[] = []
+  const log = createLogger({ write: (line) => void lines.push(JSON.parse(line)) })
+  const health = createHealth({ log })
+  const logged = () => lines.splice(0).map(({ level, msg, check, reason }) => [level, msg, check, reason])
+  let fault: Error | undefined
+  health.register('store', () => {
+    if (fault) throw fault
+  })
+  health.register('backoffice', pass)
+  const probed = async (now: Error | undefined) => {
+    fault = now
+    for (const detailed of [false, true, false]) await health.report({ detailed })
+    return logged()
+  }
+  const refused = (text: string) =>
+    new AggregateError([new Error(text), Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })])
+
+  expect(await probed(undefined)).toEqual([])
+  expect(await probed(refused('db.internal:5432'))).toEqual([
+    [40, 'a health check fails', 'store', 'db.internal:5432; refused'],
+  ])
+  expect(await probed(refused('db.internal:5433'))).toEqual([
+    [40, 'a health check fails', 'store', 'db.internal:5433; refused'],
+  ])
+  expect(await probed(undefined)).toEqual([[30, 'a health check is good again', 'store', undefined]])
+  expect(await probed(undefined)).toEqual([])
 })
 
 describe('the words of a failure', () => {

@@ -3,9 +3,10 @@
  *
  * The aggregate is `ok` when all pass (or there are none), `fail` when all fail or a critical one does, else `degraded`.
  * What a probe may tell the world (`message`) names no host, tenant or credential; the full text is for the admin API and
- * the log.
+ * the log: a line when a check begins to fail, fails otherwise, or is good again, and none at each probe.
  */
 import { DependencyUnavailable } from './errors.ts'
+import type { Logger } from './logger.ts'
 
 export const CHECK_TIMEOUT_MS = 2_000
 
@@ -32,14 +33,36 @@ export interface Health {
   report(options?: { detailed?: boolean }): Promise<HealthReport>
 }
 
-/** @param critical names of checks whose failure alone makes the aggregate `fail`. */
-export function createHealth(critical: readonly string[] = [], timeoutMs = CHECK_TIMEOUT_MS): Health {
+export interface HealthOptions {
+  /** Told of checks that begin to fail, and of those that are good again. */
+  readonly log?: Logger | undefined
+  /** Names of checks whose failure alone makes the aggregate `fail`. */
+  readonly critical?: readonly string[] | undefined
+  readonly timeoutMs?: number
+}
+
+export function createHealth({ log, critical = [], timeoutMs = CHECK_TIMEOUT_MS }: HealthOptions = {}): Health {
   const checks = new Map<string, Check>()
+  /** The full texts of those that failed when they were asked last. */
+  const failing = new Map<string, string>()
+  const heed = (name: string, outcome: Outcome) => {
+    const known = failing.get(name)
+    if (outcome.isFailed) {
+      const reason = fullText(outcome.error)
+      if (reason === known) return
+      failing.set(name, reason)
+      log?.warn({ err: outcome.error, check: name, reason }, 'a health check fails')
+    } else if (failing.delete(name)) log?.info({ check: name }, 'a health check is good again')
+  }
   return {
     register: (name, check) => void checks.set(name, check),
     async report({ detailed = false } = {}) {
       const results = await Promise.all(
-        [...checks].map(async ([name, check]) => [name, await run(check, timeoutMs, detailed)] as const),
+        [...checks].map(async ([name, check]) => {
+          const outcome = await run(check, timeoutMs)
+          heed(name, outcome)
+          return [name, resultOf(outcome, detailed)] as const
+        }),
       )
       return { status: aggregate(results, critical), checks: Object.fromEntries(results) }
     },
@@ -53,7 +76,12 @@ function aggregate(results: readonly (readonly [string, CheckResult])[], critica
   return 'degraded'
 }
 
-async function run(check: Check, timeoutMs: number, detailed: boolean): Promise<CheckResult> {
+type Outcome = { readonly durationMs: number } & (
+  | { readonly isFailed: false; readonly said: unknown }
+  | { readonly isFailed: true; readonly error: unknown }
+)
+
+async function run(check: Check, timeoutMs: number): Promise<Outcome> {
   const started = performance.now()
   const durationMs = () => Math.round((performance.now() - started) * 10) / 10
   let timer: NodeJS.Timeout | undefined
@@ -61,13 +89,23 @@ async function run(check: Check, timeoutMs: number, detailed: boolean): Promise<
     timer = setTimeout(() => reject(new CheckFailure(`timeout after ${timeoutMs} ms`)), timeoutMs)
   })
   try {
-    const message = await Promise.race([Promise.resolve().then(check), deadline])
-    return { status: 'pass', durationMs: durationMs(), ...(typeof message === 'string' ? { message } : {}) }
+    const said = await Promise.race([Promise.resolve().then(check), deadline])
+    return { isFailed: false, durationMs: durationMs(), said }
   } catch (error) {
-    return { status: 'fail', durationMs: durationMs(), message: detailed ? fullText(error) : plainWords(error) }
+    return { isFailed: true, durationMs: durationMs(), error }
   } finally {
     clearTimeout(timer)
   }
+}
+
+function resultOf(outcome: Outcome, detailed: boolean): CheckResult {
+  const { durationMs } = outcome
+  if (outcome.isFailed) {
+    const { error } = outcome
+    return { status: 'fail', durationMs, message: detailed ? fullText(error) : plainWords(error) }
+  }
+  const { said } = outcome
+  return { status: 'pass', durationMs, ...(typeof said === 'string' ? { message: said } : {}) }
 }
 
 const WORDS = new Map(

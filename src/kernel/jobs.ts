@@ -15,6 +15,8 @@ export interface JobType<Name extends string = string, Data extends z.ZodType = 
   readonly retries?: number
   /** Seconds before the first retry, doubled each time; default 1. */
   readonly retryDelaySeconds?: number
+  /** Seconds before a later one at most; default 86,400. */
+  readonly retryDelayMaxSeconds?: number
   /** Seconds one attempt may take; default 900. */
   readonly timeoutSeconds?: number
   /** Jobs of this type that one process works on at a time; default 4. */
@@ -81,8 +83,10 @@ export interface QueueState {
   readonly isWorking: boolean
   /** Counted as being worked on, by a worker that has fallen silent. */
   readonly silent: readonly Backlog[]
-  /** By the queue that they came from; with the time of the newest. */
-  readonly deadLetters: readonly (Backlog & { readonly last: Date })[]
+  /** By the queue that they came from, with the time of the newest: given up, or left when nobody knew their queue any more. */
+  readonly deadLetters: readonly (Backlog & { readonly last: Date; readonly isOrphaned: boolean })[]
+  /** Queues to which the clock should send jobs, as this process has them registered and another keeps them, and does not. */
+  readonly unscheduled: readonly string[]
 }
 
 export interface Jobs {
@@ -98,6 +102,8 @@ export interface Jobs {
   counts(tenantId?: string): Promise<QueueCounts[]>
   /** Of all queues, for the doctor. @param lateMs how long a job that is due may wait */
   state(lateMs: number): Promise<QueueState>
+  /** Schedules what `state` tells as unscheduled; answers the queues. */
+  scheduleMissing(): Promise<string[]>
 }
 
 /** Counts a queue that is none of jobs. */
@@ -107,10 +113,17 @@ export type CountQueues = (tenantId?: string) => Promise<QueueCounts[]>
 export interface JobRunner extends Jobs {
   /** From now on `counts` has these, too. */
   alsoCount(count: CountQueues): void
-  /** Makes the queues; with `work`, also takes jobs and keeps the schedule. */
-  start(registered: RegisteredJobs, options: { work: boolean }): Promise<void>
+  /** Makes the queues, and notes what it knows. */
+  start(registered: RegisteredJobs, options: StartOptions): Promise<void>
   /** Stops taking jobs and waits for those in progress, at most `timeoutMs`. */
   stop(timeoutMs: number): Promise<void>
+}
+
+export interface StartOptions {
+  /** Takes jobs. */
+  readonly work: boolean
+  /** Keeps the schedule, and sorts out what nobody knows any more. */
+  readonly keep: boolean
 }
 
 export interface RegisteredJobs {

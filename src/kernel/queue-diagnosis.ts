@@ -1,4 +1,4 @@
-/** What the doctor examines of jobs: whether somebody works on them, and what was given up. */
+/** What the doctor examines of jobs: whether somebody works on them, what was given up, and what nobody sends any more. */
 import type { Diagnosis, Finding } from './doctor.ts'
 import type { Backlog, QueueState } from './jobs.ts'
 import type { Kernel } from './kernel.ts'
@@ -13,9 +13,16 @@ export const queueDiagnosis: Diagnosis<Pick<Kernel, 'jobs'>> = {
   async *examine({ jobs }) {
     yield* queueFindings(await jobs.state(LATE_MS), new Date())
   },
+  async fix({ jobs }) {
+    const queues = await jobs.scheduleMissing()
+    return queues.length > 0 ? `scheduled ${queues.join(', ')}` : 'nothing was missing any more'
+  },
 }
 
-export function* queueFindings({ waiting, isWorking, silent, deadLetters }: QueueState, now: Date): Iterable<Finding> {
+export function* queueFindings(
+  { waiting, isWorking, silent, deadLetters, unscheduled }: QueueState,
+  now: Date,
+): Iterable<Finding> {
   const [first] = waiting
   if (first && !isWorking) yield nobodyWorks(waiting)
   else for (const backlog of waiting) yield late(backlog)
@@ -28,18 +35,38 @@ export function* queueFindings({ waiting, isWorking, silent, deadLetters }: Queu
         'Any process that runs, whatever its role, has such jobs tried again within seconds. See whether one does, and what its log says.',
     }
   }
-  for (const { queue, count, since, last } of deadLetters) {
+  for (const { queue, count, since, last, isOrphaned } of deadLetters) {
+    const between = `between ${since.toISOString()} and ${last.toISOString()}`
     yield {
       severity: now.getTime() - last.getTime() < NEWS_MS ? 'warn' : 'info',
       code: 'queue.dead-letters',
-      message: `${jobs(count, queue, 'was', 'were')} given up after the last attempt, between ${since.toISOString()} and ${last.toISOString()}`,
+      message: isOrphaned
+        ? `${jobs(count, queue, 'was', 'were')} moved to the dead letters ${between}: nobody knows ${count === 1 ? 'its' : 'their'} queue any more`
+        : `${jobs(count, queue, 'was', 'were')} given up after the last attempt, ${between}`,
+      remedy: (isOrphaned ? ORPHANED : GIVEN_UP) + KEPT,
+    }
+  }
+  if (unscheduled.length > 0) {
+    yield {
+      severity: 'warn',
+      code: 'queue.unscheduled',
+      message: `the clock sends no jobs to ${unscheduled.join(', ')}: they are missing from the schedule`,
       remedy:
-        "The workers' logs say why (a job failed), and the other findings what it has left undone. Put that right, then ask for it again: " +
-        'what recurs is made up for by its next run. None is sent again by itself; each is kept for a year, and a day after the last ' +
-        'one this is for information only.',
+        'tenantry doctor --fix schedules them. Processes with the role all or worker do so as well, at their start and hourly: see ' +
+        'whether one of an older release runs beside them, which takes away what it does not know.',
+      fixable: true,
     }
   }
 }
+
+const GIVEN_UP =
+  "The workers' logs say why (a job failed), and the other findings what it has left undone. Put that right, then ask for it again: " +
+  'what recurs is made up for by its next run.'
+const ORPHANED =
+  'For a week no process had the satellite or the release that works on them. If what they were for is still wanted, bring that back ' +
+  'and ask for it again.'
+const KEPT =
+  ' None is sent again by itself; each is kept for a year, and a day after the last one this is for information only.'
 
 const nobodyWorks = (waiting: readonly Backlog[]): Finding => ({
   severity: 'error',
@@ -66,7 +93,8 @@ const late = ({ queue, count, since, isWorkedOn }: QueueState['waiting'][number]
         code: 'queue.not-taken',
         message: `${jobs(count, queue)} due since ${since.toISOString()}, and nobody takes any, though other queues are worked on`,
         remedy:
-          'See whether every process with the role all or worker runs the same release and the same satellites, and what its log says.',
+          'See whether every process with the role all or worker runs the same release and the same satellites, and what its log says. What ' +
+          'no process has known for a week goes to the dead letters.',
       }
 
 function jobs(count: number, queue?: string, one = 'is', many = 'are'): string {

@@ -28,11 +28,32 @@ export interface Resealed {
   readonly failed: number
 }
 
+/** Those that the database has: what was never switched on has no table, and what has been off for long may lack a column. */
+export async function existing(database: Database, columns: readonly SealedColumn[]): Promise<SealedColumn[]> {
+  const { rows } = await database.sql(
+    `select table_name as table, column_name as column from information_schema.columns where table_schema = 'multitenancy'`,
+  )
+  const there = new Set(rows.map(({ table, column }) => `${table}.${column}`))
+  return columns.filter(({ table, column }) => there.has(`${table}.${column}`))
+}
+
+/** How many values they hold. */
+export async function countSealed(database: Database, columns: readonly SealedColumn[]): Promise<number> {
+  let sum = 0
+  for (const { table, column } of columns) {
+    const { rows } = await database.sql(`select count(${column})::int as count from multitenancy.${table}`)
+    sum += rows[0].count
+  }
+  return sum
+}
+
+/** @param onValue told after each. */
 export async function reseal(
   database: Database,
   secrets: Secrets,
   { table, key, column, binding }: SealedColumn,
   signal: AbortSignal,
+  onValue: () => void = () => undefined,
 ): Promise<Resealed> {
   const count = { resealed: 0, current: 0, failed: 0 }
   for (let after: string | null = null; ; ) {
@@ -45,6 +66,7 @@ export async function reseal(
     for (const row of rows as { key: string; sealed: string }[]) {
       if (secrets.isCurrent(row.sealed)) count.current += 1
       else count[await one(row)] += 1
+      onValue()
     }
     const last = rows.at(-1)
     if (!last || rows.length < READ_AT_ONCE) return { table, column, ...count }

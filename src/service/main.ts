@@ -14,6 +14,7 @@ import { pathOf } from '../http/paths.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/logger.ts'
 import { once } from '../kernel/once.ts'
+import { sealedDiagnosis } from '../kernel/sealed-diagnosis.ts'
 import type { StoreDriver } from '../kernel/store.ts'
 import type { Satellite } from '../satellite.ts'
 import type { Role, Tenancy } from '../tenancy.ts'
@@ -151,6 +152,7 @@ export async function openTenancy(
 ): Promise<Opened> {
   const log = logger ?? createLogger({ level: config.logLevel })
   const on = satellitesOn(config)
+  const switchedOff = satellites.filter(({ name }) => !on.some((satellite) => satellite.name === name))
   const secret = (given: string | undefined, name: 'app-key' | 'admin-token') =>
     given ?? keptSecret(openDataDirectory(config.dataDirectory), name)
   const adminTokens =
@@ -185,6 +187,8 @@ export async function openTenancy(
       role,
       logger: log,
     })
+    const columns = switchedOff.flatMap(({ sealed = [] }) => sealed)
+    tenancy.doctor.register(sealedDiagnosis, { ...tenancy.kernel, columns })
     const stop = async (withinMs: number) => {
       try {
         const isDone = await within(tenancy.stop(), withinMs)
@@ -197,7 +201,7 @@ export async function openTenancy(
     return {
       tenancy,
       adminTokens,
-      switchedOff: satellites.filter(({ name }) => !on.some((satellite) => satellite.name === name)),
+      switchedOff,
       announce: database.announce,
       stop: (withinMs = DRAIN_MS) => (stopping ??= stop(withinMs)),
     }

@@ -37,6 +37,31 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     expect(await open.tenancy.billing.windows.close()).toBe(0)
   })
 
+  test('is told before it is a batch, together with those that are not sent', async () => {
+    const { tenantId, customerId } = await open.payer()
+    const sameMinute = () => expect.stringContaining(open.provider.now().toISOString().slice(0, 16)) // each store has its own ms
+    const told = async () => (await open.tenancy.billing.of(tenantId)).unreportedUsage
+    const since = sameMinute()
+    await track(tenantId, 3)
+    await open.tenancy.quotas.track(tenantId, 'exports', 1)
+    expect(await told()).toEqual([
+      { meter: 'api_calls', quantity: 3, since },
+      { meter: 'exports_made', quantity: 1, since },
+    ])
+    await open.tenancy.billing.windows.close()
+    open.provider.advance({ seconds: 60 })
+    await track(tenantId, 4)
+    expect(await told()).toMatchObject([{ quantity: 7, since }, { quantity: 1 }])
+    await open.send()
+    expect(await told()).toEqual([{ meter: 'api_calls', quantity: 4, since: sameMinute() }])
+    await open.report()
+    expect(await told()).toEqual([])
+    expect(open.counted(customerId)).toBe(7)
+    const unpaid = await open.tenant()
+    await track(unpaid, 2)
+    expect((await open.tenancy.billing.of(unpaid)).unreportedUsage).toEqual([])
+  })
+
   test('counts twice when two windows are closed in one minute, and once when one is closed twice', async () => {
     const { tenantId, customerId } = await open.payer()
     for (const amount of [2, 3]) {
@@ -225,7 +250,8 @@ describe('usage that a host reports', () => {
     [{ quantity: 0 }, 'quantity'],
     [{ quantity: 1.5 }, 'quantity'],
     [{ quantity: -1 }, 'quantity'],
-    [{ id: 'one' }, 'id'],
+    [{ id: '' }, 'id'],
+    [{ id: 'x'.repeat(201) }, 'id'],
     [{ meter: '' }, 'meter'],
   ])('is refused with %j', async (wrong, path) => {
     const { tenantId } = await open.payer()

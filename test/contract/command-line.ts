@@ -6,11 +6,17 @@ import { runProgram } from '../../src/cli/parser.ts'
 import type { Terminal } from '../../src/kernel/commands.ts'
 import type { Tenancy } from '../../src/tenancy.ts'
 
+interface RunOptions {
+  readonly isEndless?: boolean | undefined
+  /** Told how far it is. */
+  readonly progress?: (text: string) => void
+}
+
 /** Answers what the command printed as its result. */
 export async function runCommand(
   { commands }: Tenancy,
   line: readonly string[],
-  { isEndless = false }: { isEndless?: boolean | undefined } = {},
+  { isEndless = false, progress = () => undefined }: RunOptions = {},
 ): Promise<unknown[]> {
   const printed: unknown[] = []
   const interruption = new AbortController()
@@ -31,7 +37,7 @@ export async function runCommand(
       printed.push(words)
       interruption.abort()
     },
-    progress: () => undefined,
+    progress,
     confirm: async () => true,
     prompt: async (name, context) => void printed.push([name, Object.keys(context)]),
   }

@@ -1,13 +1,14 @@
 /**
  * Each framework with receivers before everything else of the host's own: the guard, a parser of bodies, and `POST /echo`, which answers
- * the tenant and the body that it was given. Or with the guard before the receivers, as it is mounted for all paths.
+ * the tenant and the body that it was given. Or with the guard before the receivers, as it is mounted for all paths. Each that can be
+ * told so takes the client's address from `x-forwarded-for`, whoever has written that.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { createAdaptorServer } from '@hono/node-server'
 import express from 'express'
 import { fastify } from 'fastify'
-import { Hono } from 'hono'
+import { type Context, Hono } from 'hono'
 import type { Mountable } from '../../src/http/app.ts'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
@@ -45,6 +46,7 @@ export const receiverHosts: Readonly<Record<string, (receiving: Receiving) => Pr
 
   express({ receivers, guard, isGuardFirst }) {
     const app = express()
+    app.set('trust proxy', true)
     const [before, after] = [onExpress.expressHandler(receivers), onExpress.guard(guard)]
     app.use(...(isGuardFirst ? [after, before] : [before, after]))
     app.use(express.json())
@@ -54,7 +56,7 @@ export const receiverHosts: Readonly<Record<string, (receiving: Receiving) => Pr
   },
 
   async fastify({ receivers, guard, isGuardFirst }) {
-    const app = fastify()
+    const app = fastify({ trustProxy: true })
     app.setNotFoundHandler((_request, reply) => reply.code(404).send({ mine: true }))
     if (isGuardFirst) {
       await app.register(onFastify.guard(guard))
@@ -70,7 +72,8 @@ export const receiverHosts: Readonly<Record<string, (receiving: Receiving) => Pr
 
   hono({ receivers, guard, isGuardFirst }) {
     const app = new Hono<onHono.GuardedEnv>()
-    const [before, after] = [onHono.honoHandler(receivers), onHono.guard(guard)]
+    const ip = ({ req }: Context) => req.header('x-forwarded-for')
+    const [before, after] = [onHono.honoHandler(receivers, { ip }), onHono.guard(guard)]
     app.use(...(isGuardFirst ? ([after, before] as const) : ([before, after] as const)))
     app.post('/echo', async (context) =>
       context.json({ tenantId: context.get('tenant')?.record.id, body: await context.req.json() }),

@@ -11,6 +11,7 @@ import type { Database } from '../../src/kernel/database.ts'
 const OF_NO_TENANT: Readonly<Record<string, string>> = {
   migrations: 'what our own tables have been brought up to',
   idempotency_keys: 'answers to admin tokens, sealed, for a day; a request may be about many tenants, or none yet',
+  job_names: 'queues and schedules that processes know',
   installation: 'the id of the installation itself',
   placement_logins: 'roles of a server',
   lost_placements: 'servers that are gone',
@@ -18,6 +19,7 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   migration_runs: 'a run is over many tenants; its items name them',
   audit_state: 'the key of all seals',
   billing_inbox: 'events of the payment provider: whose they are turns out when they are processed',
+  billing_metered: 'since when a quota is paid for, whoever uses it',
   billing_health: 'how the payment provider has answered',
   store_sum_sources: 'processes, and how far the store has taken what they count; the sums name their tenants',
 }

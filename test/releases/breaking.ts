@@ -1,16 +1,22 @@
 /**
  * What of an API document would break who calls it, against an earlier one. Breaking is: less is offered or accepted than before, more
- * is asked for, or an answer has not what it had. What is not: new operations, optional members of requests, members of answers, values
- * of an enumeration that only answers hold, statuses of errors, words.
+ * is asked for, what is left out means something else, or an answer has not what it had: a status, a code of an error, a header, a
+ * member. What is not: new operations, optional members of requests, members of answers, values of an enumeration that only answers
+ * hold, further statuses and codes of errors, words.
  *
- * Schemas are read as far as our documents go: references, objects, arrays, alternatives, enumerations, bounds.
+ * Schemas are read as far as our documents go: references, objects, maps, arrays, alternatives, enumerations, formats, bounds, defaults.
  */
+import { isDeepStrictEqual } from 'node:util'
+
 interface Schema {
   readonly $ref?: string
   readonly type?: string | readonly string[]
   readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
   readonly additionalProperties?: boolean | Schema
+  readonly propertyNames?: Schema
+  readonly format?: string
+  readonly default?: unknown
   readonly items?: Schema
   readonly enum?: readonly unknown[]
   readonly const?: unknown
@@ -30,14 +36,25 @@ interface Content {
   readonly content?: Readonly<Record<string, { readonly schema?: Schema }>>
 }
 
+interface Answer extends Content {
+  readonly description?: string
+  readonly headers?: Readonly<Record<string, { readonly schema?: Schema }>>
+  readonly 'x-error-codes'?: readonly string[]
+}
+
+/** Names of schemes that are needed together; any of several is enough. */
+type Security = readonly Readonly<Record<string, unknown>>[]
+
 interface Described {
   readonly operationId: string
+  readonly security?: Security
   readonly parameters?: readonly (Parameter & { readonly $ref?: string })[]
   readonly requestBody?: Content & { readonly required?: boolean }
-  readonly responses: Readonly<Record<string, Content & { readonly $ref?: string }>>
+  readonly responses: Readonly<Record<string, Answer & { readonly $ref?: string }>>
 }
 
 export interface Document {
+  readonly security?: Security
   readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>
   readonly components?: Readonly<Record<string, Readonly<Record<string, any>>>>
 }
@@ -45,8 +62,8 @@ export interface Document {
 type Direction = 'request' | 'answer'
 
 /** Those that may not grow, and those that may not shrink, of what is sent; of an answer nobody relies on them. */
-const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems']
-const LOWER = ['minimum', 'exclusiveMinimum', 'minLength', 'minItems']
+const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties']
+const LOWER = ['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']
 
 export function breaking(before: Document, after: Document): string[] {
   const found: string[] = []
@@ -75,11 +92,31 @@ export function breaking(before: Document, after: Document): string[] {
       if (one.required && !old.get(key)?.required) found.push(`${name} asks for ${key}`)
     }
     body(name, was, is)
-    for (const [status, answer] of Object.entries(was.responses)) {
-      if (!status.startsWith('2')) continue
+    security(name, was, is)
+    for (const [status, given] of Object.entries(was.responses)) {
       const same = is.responses[status]
       if (!same) found.push(`${name} does not answer ${status}`)
-      else contents(`${name} ${status}`, resolved(answer, before), resolved(same, after), 'answer')
+      else answer(`${name} ${status}`, resolved(given, before), resolved(same, after))
+    }
+  }
+
+  function answer(name: string, was: Answer, is: Answer): void {
+    const codes = codesOf(is)
+    for (const code of codesOf(was).filter((one) => !codes.includes(one))) found.push(`${name} is never ${code}`)
+    for (const [header, { schema: old = {} }] of Object.entries(was.headers ?? {})) {
+      const now = is.headers?.[header]
+      if (!now) found.push(`${name} has no ${header}`)
+      else schema(`${name} ${header}`, old, now.schema ?? {}, 'answer')
+    }
+    contents(name, was, is, 'answer')
+  }
+
+  function security(name: string, was: Described, is: Described): void {
+    const nows = waysIn(is, after)
+    for (const way of waysIn(was, before)) {
+      const isEnough = nows.some((now) => now.every((needed) => way.some((one) => isDeepStrictEqual(one, needed))))
+      if (!isEnough)
+        found.push(`${name} asks for something else than ${way.map(({ name }) => name).join(' and ') || 'nothing'}`)
     }
   }
 
@@ -110,6 +147,15 @@ export function breaking(before: Document, after: Document): string[] {
     if (wasGiven.$ref && seen.includes(key)) return
     const deeper = wasGiven.$ref ? [...seen, key] : seen
     const [was, is]: [Schema, Schema] = [resolved(wasGiven, before), resolved(isGiven, after)]
+    // Of an answer they say nothing.
+    const standing = wasGiven.default ?? was.default
+    if (
+      direction === 'request' &&
+      standing !== undefined &&
+      !isDeepStrictEqual(standing, isGiven.default ?? is.default)
+    ) {
+      found.push(`${name} has another default`)
+    }
     const [olds, nows] = [was.anyOf ?? was.oneOf, is.anyOf ?? is.oneOf]
     if (olds || nows) return void alternatives(name, olds ?? [was], nows ?? [is], direction, deeper)
     const types = (one: Schema) => [one.type ?? []].flat()
@@ -121,9 +167,13 @@ export function breaking(before: Document, after: Document): string[] {
       )
     }
     values(name, was, is, direction)
+    if (from.format !== to.format && to.format !== undefined) {
+      found.push(`${name} is ${is.format ?? 'of no format'}, and was ${was.format ?? 'of none'}`)
+    }
     if (direction === 'request') bounds(name, was, is)
     members(name, was, is, direction, deeper)
-    if (was.items && is.items) schema(`${name}[]`, was.items, is.items, direction, deeper)
+    furtherMembers(name, was, is, direction, deeper)
+    if (was.items || is.items) schema(`${name}[]`, was.items ?? {}, is.items ?? {}, direction, deeper)
   }
 
   function alternatives(
@@ -170,6 +220,18 @@ export function breaking(before: Document, after: Document): string[] {
     if (is.pattern !== undefined && is.pattern !== was.pattern) found.push(`${name} has another pattern`)
   }
 
+  /** Those that have no name here: of a map, or of an object that takes whatever else comes. */
+  function furtherMembers(name: string, was: Schema, is: Schema, direction: Direction, seen: readonly string[]): void {
+    const [old, now] = [was.additionalProperties, is.additionalProperties]
+    const of = (one: Schema['additionalProperties']) => (typeof one === 'object' ? one : {})
+    const isTold = typeof old === 'object' || (typeof now === 'object' && direction === 'request')
+    const isClosed = now === false && (direction === 'request' ? old !== false : isTold)
+    if (isClosed) found.push(`${name} takes or has no further members`)
+    else if (isTold && old !== false) schema(`${name}.*`, of(old), of(now), direction, seen)
+    if (direction === 'answer' || !is.propertyNames) return
+    schema(`${name}, names of members`, was.propertyNames ?? { type: 'string' }, is.propertyNames, direction, seen)
+  }
+
   function members(name: string, was: Schema, is: Schema, direction: Direction, seen: readonly string[]): void {
     const isStrict = is.additionalProperties === false
     for (const [member, old] of Object.entries(was.properties ?? {})) {
@@ -185,6 +247,17 @@ export function breaking(before: Document, after: Document): string[] {
     }
   }
 }
+
+/** What a call may prove itself by, each a list of schemes; nothing is one that always is enough. */
+function waysIn(operation: Described, document: Document): { readonly name?: string }[][] {
+  const given = operation.security ?? document.security ?? []
+  const ways = given.length > 0 ? given : [{}]
+  return ways.map((way) => Object.keys(way).map((name) => document.components?.securitySchemes?.[name] ?? { name }))
+}
+
+/** The first release named them in its words only. */
+const codesOf = ({ 'x-error-codes': codes, description = '' }: Answer): readonly string[] =>
+  codes ?? description.match(/\bE_[A-Z_]+\b/g) ?? []
 
 const accepts = (types: readonly string[], type: string): boolean =>
   types.length === 0 || types.includes(type) || (type === 'integer' && types.includes('number'))

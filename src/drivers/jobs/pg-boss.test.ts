@@ -175,6 +175,32 @@ describe('a handler', () => {
     expect(await countsOf(Failing)).toMatchObject([{ failed: 1, delayed: 0, waiting: 0 }])
   })
 
+  test('is put off for no longer than its type says', async () => {
+    const Patient = type('Patient', { retryDelaySeconds: 3_600, retryDelayMaxSeconds: 7_200 })
+    const Doubling = type('Doubling', { retryDelaySeconds: 3_600 })
+    const fail = async () => {
+      throw new Error('no')
+    }
+    const runner = await start([Patient, Doubling], { Patient: fail, Doubling: fail })
+    for (const one of [Patient, Doubling]) await runner.send(one, { n: 1 })
+    const putOff = async () => {
+      const found = await rows(`select name, retry_count, extract(epoch from start_after - now())::float8 as seconds
+        from multitenancy_jobs.job where state = 'retry' order by name desc`)
+      expect(found).toHaveLength(2)
+      return found
+    }
+    await eventually(putOff)
+    await runners.database.sql(
+      `update multitenancy_jobs.job set start_after = now(), retry_count = 1 where state = 'retry'`,
+    )
+    await eventually(async () => {
+      const [patient, doubling] = await putOff()
+      expect([patient, doubling]).toMatchObject([{ retry_count: 2 }, { retry_count: 2 }])
+      expect(patient.seconds).toBeLessThanOrEqual(7_200)
+      expect(doubling.seconds).toBeGreaterThan(7_200)
+    })
+  })
+
   test('of a loud tenant does not keep a quiet one waiting', async () => {
     const Fair = type('Fair')
     const sender = await start([Fair])

@@ -8,11 +8,14 @@
  *   tenant would starve behind a loud one.
  * - A job carries its key: of one type and key at most one is waiting. One that is being worked on does not count, so that
  *   what is asked while it runs is not lost.
+ * - Schedules and waiting jobs are taken away when nobody knows their name any more (`kernel/job-names.ts`): others on the same
+ *   database may know more than this process does.
  */
 import { randomUUID } from 'node:crypto'
 import { PgBoss, type QueueOptions } from 'pg-boss'
 import { runInContext, SYSTEM } from '../../kernel/context.ts'
 import type { Database } from '../../kernel/database.ts'
+import { NOTED_AGAIN_MS, noteNames } from '../../kernel/job-names.ts'
 import type {
   Attempt,
   CountQueues,
@@ -23,9 +26,11 @@ import type {
   RegisteredJobs,
   Sending,
   SendOptions,
+  StartOptions,
 } from '../../kernel/jobs.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { readQueueState } from './queue-state.ts'
+import { removeForgotten, unscheduled } from './upkeep.ts'
 
 const SCHEMA = 'multitenancy_jobs'
 const PREFIX = 'tenantry.'
@@ -37,7 +42,6 @@ const HEARTBEAT_SECONDS = 15
 const SUPERVISE_SECONDS = 10
 const POLL_SECONDS = 1
 const IDLE_POLL_SECONDS = 30
-const ORPHAN_SWEEP_MS = 3_600_000
 
 const queueName = (type: JobType): string => `${PREFIX}${type.name}`
 
@@ -46,7 +50,11 @@ export class PgBossJobs implements JobRunner {
   readonly #log: Logger
   readonly #boss: PgBoss
   readonly #otherQueues: CountQueues[] = []
-  #orphanSweep: NodeJS.Timeout | undefined
+  #queues: readonly string[] = []
+  /** By queue, what is to be sent to it by the clock, and when. */
+  #schedule: ReadonlyMap<string, string> = new Map()
+  #upkeepTimer: NodeJS.Timeout | undefined
+  #upkeep: Promise<unknown> = Promise.resolve()
 
   constructor(database: Database, log: Logger) {
     this.#database = database
@@ -68,14 +76,17 @@ export class PgBossJobs implements JobRunner {
     this.#boss.on('warning', (warning) => log.warn({ warning }, 'the job queue warns'))
   }
 
-  async start(registered: RegisteredJobs, { work }: { work: boolean }): Promise<void> {
+  async start(registered: RegisteredJobs, { work, keep }: StartOptions): Promise<void> {
+    this.#queues = registered.types.map(queueName)
+    this.#schedule = new Map(registered.schedule.map(({ type, cron }) => [queueName(type), cron]))
     try {
       await this.#boss.start()
       await this.#makeQueues(registered.types)
+      await this.#keepUp(keep)
+      // After they are noted, or somebody else could be taking them away; and all, as their times may be new.
+      if (keep) for (const [name, cron] of this.#schedule) await this.#boss.schedule(name, cron)
+      this.#upkeepTimer = setInterval(() => this.#keepUpLater(keep), NOTED_AGAIN_MS).unref()
       if (!work) return
-      await this.#keepSchedule(registered.schedule)
-      await this.#moveOrphans(registered.types)
-      this.#orphanSweep = setInterval(() => this.#sweep(registered.types), ORPHAN_SWEEP_MS).unref()
       for (const type of registered.types) {
         const handle = registered.handlers.get(type.name)
         if (handle) await this.#work(type, handle)
@@ -87,7 +98,8 @@ export class PgBossJobs implements JobRunner {
   }
 
   async stop(timeoutMs: number): Promise<void> {
-    clearInterval(this.#orphanSweep)
+    clearInterval(this.#upkeepTimer)
+    await this.#upkeep
     await this.#boss.stop({ graceful: true, timeout: timeoutMs, close: false })
   }
 
@@ -141,7 +153,16 @@ export class PgBossJobs implements JobRunner {
   }
 
   state(lateMs: number): Promise<QueueState> {
-    return readQueueState(this.#database, { schema: SCHEMA, prefix: PREFIX, deadLetter: DEAD_LETTER, lateMs })
+    const schedules = [...this.#schedule.keys()]
+    const options = { schema: SCHEMA, prefix: PREFIX, deadLetter: DEAD_LETTER, schedules, lateMs }
+    return readQueueState(this.#database, options)
+  }
+
+  scheduleMissing(): Promise<string[]> {
+    return this.#database.transaction(async () => {
+      await noteNames(this.#database, { queues: this.#queues, schedules: [] })
+      return this.#scheduleMissing()
+    })
   }
 
   alsoCount(count: CountQueues): void {
@@ -158,13 +179,31 @@ export class PgBossJobs implements JobRunner {
     }
   }
 
-  /** What no code registers any more is no longer sent: it would pile up among the dead letters. */
-  async #keepSchedule(schedule: RegisteredJobs['schedule']): Promise<void> {
-    const wanted = new Map(schedule.map(({ type, cron }) => [queueName(type), cron]))
-    for (const { name, key } of await this.#boss.getSchedules()) {
-      if (!wanted.has(name)) await this.#boss.unschedule(name, key)
-    }
-    for (const [name, cron] of wanted) await this.#boss.schedule(name, cron)
+  /** @param keep whether the schedule is kept, and what nobody knows any more removed; every process notes its queues. */
+  async #keepUp(keep: boolean): Promise<void> {
+    await this.#database.transaction(async () => {
+      const schedules = keep ? [...this.#schedule.keys()] : []
+      await noteNames(this.#database, { queues: this.#queues, schedules })
+      if (!keep) return
+      await removeForgotten(this.#database, this.#log, {
+        schema: SCHEMA,
+        deadLetter: DEAD_LETTER,
+        keptSeconds: WAITING_KEPT_SECONDS,
+      })
+      await this.#scheduleMissing()
+    })
+  }
+
+  #keepUpLater(keep: boolean): void {
+    this.#upkeep = this.#keepUp(keep).catch((error) =>
+      this.#log.warn({ err: error }, 'the schedule and the queues could not be seen to'),
+    )
+  }
+
+  async #scheduleMissing(): Promise<string[]> {
+    const missing = await unscheduled(this.#database, SCHEMA, [...this.#schedule.keys()])
+    for (const name of missing) await this.#boss.schedule(name, this.#schedule.get(name) ?? '')
+    return missing
   }
 
   /** One `work` per worker, so that each can be woken by its id. */
@@ -203,41 +242,25 @@ export class PgBossJobs implements JobRunner {
       workerIds.push(id)
     }
   }
-
-  /** Waiting jobs in queues that no code registers would never run: they go to the dead letters under their old name. */
-  async #moveOrphans(types: readonly JobType[]): Promise<void> {
-    const { rows } = await this.#database.sql(
-      `with orphan as (
-         delete from ${SCHEMA}.job
-         where state in ('created', 'retry') and name <> all($1) and name not like '\\_\\_pgboss\\_\\_%'
-         returning id, name, data, group_id, created_on, retry_count, output)
-       insert into ${SCHEMA}.job (name, data, group_id, keep_until, policy,
-         source_name, source_id, source_created_on, source_retry_count, source_output, source_root_id)
-       select $2, data, group_id, now() + $3 * interval '1 second', 'standard',
-         name, id, created_on, retry_count, output, id from orphan
-       returning source_name`,
-      [[...types.map(queueName), DEAD_LETTER], DEAD_LETTER, WAITING_KEPT_SECONDS],
-    )
-    if (rows.length > 0) {
-      const queues = [...new Set(rows.map(({ source_name }) => source_name))]
-      this.#log.warn({ jobs: rows.length, queues }, 'jobs that no code handles were moved to the dead letters')
-    }
-  }
-
-  #sweep(types: readonly JobType[]): void {
-    this.#moveOrphans(types).catch((error) => this.#log.warn({ err: error }, 'orphaned jobs could not be looked for'))
-  }
 }
 
-const optionsOf = ({ retries = 3, retryDelaySeconds = 1, timeoutSeconds = 900 }: JobType): QueueOptions => ({
-  retryLimit: retries,
-  retryDelay: retryDelaySeconds,
-  retryBackoff: true,
-  expireInSeconds: timeoutSeconds,
-  heartbeatSeconds: HEARTBEAT_SECONDS,
-  retentionSeconds: WAITING_KEPT_SECONDS,
-  deleteAfterSeconds: COMPLETED_KEPT_SECONDS,
-})
+function optionsOf({
+  retries = 3,
+  retryDelaySeconds = 1,
+  retryDelayMaxSeconds = 86_400,
+  timeoutSeconds = 900,
+}: JobType): QueueOptions {
+  return {
+    retryLimit: retries,
+    retryDelay: retryDelaySeconds,
+    retryBackoff: true,
+    retryDelayMax: retryDelayMaxSeconds,
+    expireInSeconds: timeoutSeconds,
+    heartbeatSeconds: HEARTBEAT_SECONDS,
+    retentionSeconds: WAITING_KEPT_SECONDS,
+    deleteAfterSeconds: COMPLETED_KEPT_SECONDS,
+  }
+}
 
 /** The error's code is kept with the job; its text may hold what is nobody's business and is in the log only. */
 function plainFailure(error: unknown): string {

@@ -1,8 +1,10 @@
 /** What the runner does for the queues beside the work: taking back, forgetting, counting, sorting out, keeping time. */
 import { PgBoss } from 'pg-boss'
-import { describe, expect, inject, test } from 'vitest'
+import { afterEach, describe, expect, inject, type MockInstance, test, vi } from 'vitest'
 import { Database } from '../../kernel/database.ts'
+import { jobTables, NOTED_AGAIN_MS, noteNames } from '../../kernel/job-names.ts'
 import { createLogger } from '../../kernel/logger.ts'
+import { migrate } from '../../kernel/migrations.ts'
 import { createTestDatabase } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { PgBossJobs } from './pg-boss.ts'
@@ -117,7 +119,14 @@ describe('counts', () => {
   })
 })
 
-test('waiting jobs that no code handles become dead letters under their old name, when a worker starts', async () => {
+/** As if nobody had known these queues and their schedules for so long, while others ran. */
+const unknownFor = (days: number, ...names: string[]) =>
+  rows(`update multitenancy.job_names set seen_at = now() - interval '${days} days'
+    where name in (${names.map((name) => `'${name}'`)})`)
+
+const scheduled = () => rows('select name, cron from multitenancy_jobs.schedule order by name')
+
+test('waiting jobs of queues that nobody has known for a week become dead letters under their old name', async () => {
   const Former = type('Former')
   const Present = type('Present')
   const foreign = new PgBoss({ connectionString: runners.url, schema: 'multitenancy_jobs', supervise: false })
@@ -131,6 +140,11 @@ test('waiting jobs that no code handles become dead letters under their old name
   await before.send(Former, { n: 3 }, { afterSeconds: 60 })
   await before.send(Present, { n: 4 }, { afterSeconds: 60 })
 
+  await start([Present], {}) // the first that looks: since now "reports" is known to be there
+  await unknownFor(6, 'reports', 'tenantry.Former', 'tenantry.Present')
+  await start([Present], {})
+  expect(await lettersIn('tenantry.dead-letter')).toEqual([])
+  await unknownFor(8, 'reports', 'tenantry.Former', 'tenantry.Present')
   await start([Present])
   expect(await lettersIn('tenantry.dead-letter')).toEqual([])
   await start([Present], {})
@@ -144,10 +158,9 @@ test('waiting jobs that no code handles become dead letters under their old name
   expect(await countsOf(Present)).toMatchObject([{ delayed: 1 }])
 })
 
-test('a schedule is kept once however many processes bring it, and goes when no code brings it any more', async () => {
+test('a schedule is kept once however many processes bring it, and goes when nobody has brought it for a week', async () => {
   const Daily = type('Daily')
   const Hourly = type('Hourly')
-  const schedule = () => rows('select name, cron from multitenancy_jobs.schedule order by name')
   await Promise.all(
     [1, 2].map(() =>
       start([Daily, Hourly], {}, [
@@ -156,21 +169,140 @@ test('a schedule is kept once however many processes bring it, and goes when no 
       ]),
     ),
   )
-  expect(await schedule()).toEqual([
+  expect(await scheduled()).toEqual([
     { name: 'tenantry.Daily', cron: '0 3 * * *' },
     { name: 'tenantry.Hourly', cron: '0 * * * *' },
   ])
-  await start([Daily], {}, [{ type: Daily, cron: '0 4 * * *' }])
-  expect(await schedule()).toEqual([{ name: 'tenantry.Daily', cron: '0 4 * * *' }])
+  // The queue is still worked on, and no clock sends to it any more.
+  const later = () => start([Daily, Hourly], {}, [{ type: Daily, cron: '0 4 * * *' }])
+  await unknownFor(6, 'tenantry.Hourly')
+  await later()
+  expect(await scheduled()).toEqual([
+    { name: 'tenantry.Daily', cron: '0 4 * * *' },
+    { name: 'tenantry.Hourly', cron: '0 * * * *' },
+  ])
+  await unknownFor(8, 'tenantry.Hourly')
+  await later()
+  expect(await scheduled()).toEqual([{ name: 'tenantry.Daily', cron: '0 4 * * *' }])
+})
+
+describe('processes side by side, one of which knows less', () => {
+  const Common = type('Common')
+  const Special = type('Special')
+  const BOTH = [Common, Special].map((one) => ({ type: one, cron: '0 3 * * *' }))
+  const EVERYTHING = [
+    { name: 'tenantry.Common', cron: '0 3 * * *' },
+    { name: 'tenantry.Special', cron: '0 3 * * *' },
+  ]
+  const onlyCommon = () => start([Common], { Common: async () => undefined }, BOTH.slice(0, 1))
+  const kept = async () => {
+    expect(await scheduled()).toEqual(EVERYTHING)
+    expect(await countsOf(Special)).toMatchObject([{ waiting: 1, delayed: 1 }])
+    expect(await lettersIn('tenantry.dead-letter')).toEqual([])
+  }
+  /** Knows both, and leaves what it sends waiting. */
+  const all = async () => {
+    const runner = await start([Common, Special], { Common: async () => undefined }, BOTH)
+    await runner.send(Special, { n: 1 })
+    await runner.send(Special, { n: 2 }, { afterSeconds: 600 })
+    return runner
+  }
+  /** What each process does once an hour, in the order of their starts. */
+  const hourly = (started: MockInstance<typeof setInterval>) =>
+    started.mock.calls.filter(([, ms]) => ms === NOTED_AGAIN_MS).map(([look]) => look as () => void)
+
+  afterEach(() => void vi.restoreAllMocks())
+
+  test('take nothing from one another, in whichever order they start', async () => {
+    await onlyCommon()
+    await all()
+    await onlyCommon()
+    await kept()
+  })
+
+  test('each says every hour that it is there, and schedules again what is missing', async () => {
+    const started = vi.spyOn(globalThis, 'setInterval')
+    await all()
+    await start([Common, Special], undefined, BOTH)
+    await onlyCommon()
+    const [lookOfAll = expect.fail(), lookOfSender = expect.fail(), lookOfOther = expect.fail()] = hourly(started)
+    const isSeen = async (kind: string, name: string) => {
+      const seen = await rows(`select seen_at > now() - interval '1 day' as recently
+        from multitenancy.job_names where kind = '${kind}' and name = 'tenantry.${name}'`)
+      return seen[0]?.recently
+    }
+    const looked = async (look: () => void, name: string) => {
+      await unknownFor(8, `tenantry.${name}`)
+      look()
+      await eventually(async () => expect(await isSeen('queue', name)).toBe(true))
+    }
+    await looked(lookOfAll, 'Special')
+    expect(await isSeen('schedule', 'Special')).toBe(true)
+    await looked(lookOfOther, 'Common')
+    await kept()
+    // One that only sends wants its jobs done, and schedules nothing.
+    await looked(lookOfSender, 'Special')
+    expect(await isSeen('schedule', 'Special')).toBe(false)
+    await looked(lookOfOther, 'Common')
+    expect(await scheduled()).toEqual(EVERYTHING.slice(0, 1))
+    expect(await lettersIn('tenantry.dead-letter')).toEqual([])
+    await looked(lookOfAll, 'Special')
+    await kept()
+    await unknownFor(8, 'tenantry.Special')
+    await looked(lookOfOther, 'Common')
+    expect(await scheduled()).toEqual(EVERYTHING.slice(0, 1))
+    expect(await lettersIn('tenantry.dead-letter')).toHaveLength(2)
+  })
+
+  test('time in which nobody ran does not count', async () => {
+    await all()
+    await rows(`update multitenancy.job_names set seen_at = seen_at - interval '30 days'`)
+    await onlyCommon()
+    await kept()
+  })
+
+  test('what is being noted is not taken away', async () => {
+    await all()
+    await unknownFor(8, 'tenantry.Special')
+    const { database } = runners
+    let starting: Promise<unknown> | undefined
+    await database.transaction(async () => {
+      await noteNames(database, { queues: ['tenantry.Special'], schedules: ['tenantry.Special'] })
+      starting = database.outside(onlyCommon)
+      await eventually(async () => {
+        const waiting = await rows(
+          `select 1 from pg_locks where relation = 'multitenancy.job_names'::regclass and not granted`,
+        )
+        expect(waiting).toHaveLength(1)
+      })
+    })
+    await starting
+    await kept()
+  })
+
+  test('one that is only there for a command works, and neither schedules nor takes away', async () => {
+    await all()
+    const other = type('Other')
+    const done = Promise.withResolvers<number>()
+    const schedule = [{ type: other, cron: '0 3 * * *' }]
+    await unknownFor(8, 'tenantry.Special')
+    const command = await start([other], { Other: async ({ n }) => done.resolve(n) }, schedule, { keep: false })
+    await command.send(other, { n: 5 })
+    expect(await done.promise).toBe(5)
+    await kept()
+  })
 })
 
 test('many processes may start at once on an empty database', async () => {
   const { url, drop } = await createTestDatabase(inject('postgresUrl'))
   const log = createLogger({ level: 'silent' })
   const databases = Array.from({ length: 5 }, () => new Database({ url, max: 3 }, log))
+  for (const database of databases.slice(0, 1)) await migrate(database, [{ part: 'kernel', migrations: jobTables }])
   const all = databases.map((database) => new PgBossJobs(database, log))
   const types = ['A', 'B', 'C'].map((name) => type(name))
-  await Promise.all(all.map((runner) => runner.start({ types, handlers: new Map(), schedule: [] }, { work: true })))
+  await Promise.all(
+    all.map((runner) => runner.start({ types, handlers: new Map(), schedule: [] }, { work: true, keep: true })),
+  )
   await Promise.all(all.map((runner) => runner.stop(1_000)))
   await Promise.all(databases.map((database) => database.close()))
   await drop()

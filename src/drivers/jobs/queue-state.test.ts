@@ -12,10 +12,11 @@ const { start, rows, countsOf } = runners
 const Letters = type('Letters', { retries: 0 })
 const Parcels = type('Parcels')
 
+const EXAMINATION = { prove: false, signal: new AbortController().signal, log: createLogger({ level: 'silent' }) }
+
 async function findings(jobs: PgBossJobs): Promise<Finding[]> {
-  const examination = { prove: false, signal: new AbortController().signal, log: createLogger({ level: 'silent' }) }
   const found: Finding[] = []
-  for await (const finding of queueDiagnosis.examine({ jobs }, examination)) found.push(finding)
+  for await (const finding of queueDiagnosis.examine({ jobs }, EXAMINATION)) found.push(finding)
   return found
 }
 const codes = async (jobs: PgBossJobs) => (await findings(jobs)).map(({ severity, code }) => `${severity} ${code}`)
@@ -119,4 +120,50 @@ test('jobs that were given up are told by the queue they came from: news for a d
     `update multitenancy_jobs.job set created_on = now() - interval '25 hours' where name = 'tenantry.dead-letter'`,
   )
   expect(await codes(worker)).toEqual(['info queue.dead-letters'])
+})
+
+test('jobs whose queue nobody knows any more', async () => {
+  const Gone = type('Gone')
+  const sender = await start([Gone, Letters])
+  await sender.send(Gone, { n: 1 })
+  await start([Letters], {})
+  await rows(`update multitenancy.job_names set seen_at = now() - interval '8 days' where name = 'tenantry.Gone'`)
+  const worker = await start([Letters], {})
+  const [letter] = await rows(`select created_on as at from multitenancy_jobs.job where name = 'tenantry.dead-letter'`)
+  const at = letter.at.toISOString()
+  expect(await findings(worker)).toEqual([
+    {
+      severity: 'warn',
+      code: 'queue.dead-letters',
+      message: `1 job of tenantry.Gone was moved to the dead letters between ${at} and ${at}: nobody knows its queue any more`,
+      remedy: expect.stringMatching(/^For a week no process had the satellite or the release/),
+    },
+  ])
+})
+
+test('what is missing from the schedule is told if somebody keeps it, and put right by the fix', async () => {
+  const schedule = [Letters, Parcels].map((one) => ({ type: one, cron: '0 3 * * *' }))
+  const sender = await start([Letters, Parcels], undefined, schedule)
+  await start([Letters], {}, schedule.slice(0, 1))
+  expect(await findings(sender)).toEqual([])
+  await start([Letters, Parcels], {}, schedule)
+  expect(await findings(sender)).toEqual([])
+  await rows(`delete from multitenancy_jobs.schedule where name = 'tenantry.Parcels'`)
+  const [missing = expect.fail(), ...more] = await findings(sender)
+  expect(more).toEqual([])
+  expect(missing).toEqual({
+    severity: 'warn',
+    code: 'queue.unscheduled',
+    message: 'the clock sends no jobs to tenantry.Parcels: they are missing from the schedule',
+    remedy: expect.stringContaining('tenantry doctor --fix'),
+    fixable: true,
+  })
+  const fix = () => queueDiagnosis.fix?.({ jobs: sender }, missing, EXAMINATION)
+  expect(await fix()).toBe('scheduled tenantry.Parcels')
+  expect(await findings(sender)).toEqual([])
+  expect(await rows(`select name, cron from multitenancy_jobs.schedule order by name`)).toEqual([
+    { name: 'tenantry.Letters', cron: '0 3 * * *' },
+    { name: 'tenantry.Parcels', cron: '0 3 * * *' },
+  ])
+  expect(await fix()).toBe('nothing was missing any more')
 })

@@ -1,6 +1,7 @@
 /** What is not as it should be in pg-boss's tables, for the doctor, by the database's clock. */
 import type { Database } from '../../kernel/database.ts'
 import type { Backlog, QueueState } from '../../kernel/jobs.ts'
+import { unscheduled } from './upkeep.ts'
 
 /** A worker says every few seconds that it is there, and any process takes up within ten what it leaves. */
 const SILENT_SECONDS = 120
@@ -10,15 +11,17 @@ export interface QueueStateOptions {
   /** Of queues that are ours. */
   readonly prefix: string
   readonly deadLetter: string
+  /** Queues that this process wants jobs sent to by the clock. */
+  readonly schedules: readonly string[]
   readonly lateMs: number
 }
 
 export async function readQueueState(
   database: Database,
-  { schema, prefix, deadLetter, lateMs }: QueueStateOptions,
+  { schema, prefix, deadLetter, schedules, lateMs }: QueueStateOptions,
 ): Promise<QueueState> {
   const table = `${schema}.job`
-  const [queues, dead] = await Promise.all([
+  const [queues, dead, missing] = await Promise.all([
     database.sql(
       `select name as queue,
          count(*) filter (where ${LATE}) as late, min(start_after) filter (where ${LATE}) as "lateSince",
@@ -28,10 +31,12 @@ export async function readQueueState(
       [prefix, deadLetter, lateMs, SILENT_SECONDS],
     ),
     database.sql(
-      `select coalesce(source_name, name) as queue, count(*) as count, min(created_on) as since, max(created_on) as last
-       from ${table} where name = $1 and state = 'created' group by 1 order by 1`,
+      `select coalesce(source_name, name) as queue, coalesce(output ? 'isOrphan', false) as "isOrphaned",
+         count(*) as count, min(created_on) as since, max(created_on) as last
+       from ${table} where name = $1 and state = 'created' group by 1, 2 order by 1, 2`,
       [deadLetter],
     ),
+    unscheduled(database, schema, schedules),
   ])
   const { rows } = queues
   return {
@@ -48,6 +53,7 @@ export async function readQueueState(
       .filter(({ silent }) => silent > 0)
       .map(({ queue, silent, silentSince }): Backlog => ({ queue, count: silent, since: silentSince })),
     deadLetters: dead.rows,
+    unscheduled: missing,
   }
 }
 

@@ -2,8 +2,10 @@
 import { afterAll, afterEach, beforeAll, inject } from 'vitest'
 import { z } from 'zod'
 import { Database } from '../../kernel/database.ts'
+import { jobTables } from '../../kernel/job-names.ts'
 import { type Attempt, type JobType, jobType, type QueueCounts, type Recurring } from '../../kernel/jobs.ts'
 import { createLogger } from '../../kernel/logger.ts'
+import { migrate } from '../../kernel/migrations.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
 import { PgBossJobs } from './pg-boss.ts'
 
@@ -19,6 +21,10 @@ export interface Runners {
     types: readonly JobType[],
     handlers?: Readonly<Record<string, Handle>>,
     schedule?: readonly Recurring[],
+    options?: {
+      /** Default: of one that works. */
+      readonly keep?: boolean
+    },
   ): Promise<PgBossJobs>
   rows(text: string): Promise<any[]>
   countsOf(type: JobType): Promise<QueueCounts[]>
@@ -26,7 +32,7 @@ export interface Runners {
 
 export const type = (name: string, more: Partial<JobType> = {}) => jobType({ name, summary: '', data: Data, ...more })
 
-/** For one file: after each test its runners are stopped and every job is removed. */
+/** For one file: after each test its runners are stopped, and every job and schedule is removed. */
 export function useRunners(): Runners {
   const log = createLogger({ level: 'silent' })
   let created: TestDatabase
@@ -36,10 +42,12 @@ export function useRunners(): Runners {
   beforeAll(async () => {
     created = await createTestDatabase(inject('postgresUrl'))
     database = new Database({ url: created.url }, log)
+    await migrate(database, [{ part: 'kernel', migrations: jobTables }])
   })
   afterEach(async () => {
     await Promise.all(started.splice(0).map((runner) => runner.stop(10_000)))
     await database.sql('delete from multitenancy_jobs.job')
+    await database.sql('delete from multitenancy_jobs.schedule')
   })
   afterAll(async () => {
     await database.close()
@@ -53,13 +61,13 @@ export function useRunners(): Runners {
     get url() {
       return created.url
     },
-    async start(types, handlers, schedule = []) {
+    async start(types, handlers, schedule = [], { keep = handlers !== undefined } = {}) {
       const runner = new PgBossJobs(database, log)
       started.push(runner)
       const kept = Object.entries(handlers ?? {}).map(
         ([name, handle]) => [name, async (data: any, attempt: Attempt) => void (await handle(data, attempt))] as const,
       )
-      await runner.start({ types, handlers: new Map(kept), schedule }, { work: handlers !== undefined })
+      await runner.start({ types, handlers: new Map(kept), schedule }, { work: handlers !== undefined, keep })
       return runner
     },
     rows: async (text) => (await database.sql(text)).rows,

@@ -30,11 +30,16 @@ export function honoHandler(http: Mountable, { ip = addressOf }: HonoOptions = {
   return async (context, next) => {
     if (!http.handles(new URL(context.req.url).pathname)) return next()
     const { raw } = context.req
-    return http.fetch(raw.bodyUsed ? await cloneRawRequest(context.req) : raw, { ip: ip(context) })
+    const client = { ip: ip(context), socketIp: socketIpOf(context) }
+    return http.fetch(raw.bodyUsed ? await cloneRawRequest(context.req) : raw, client)
   }
 }
 
 const addressOf = ({ env }: Context): string | undefined => env?.incoming?.socket?.remoteAddress
+
+/** Undefined where there is no connection to be seen: then `ip` is all that is known. */
+const socketIpOf = (context: Context): string | null | undefined =>
+  context.env?.incoming?.socket ? (addressOf(context) ?? null) : undefined
 
 /** Node's own, where @hono/node-server tells it. */
 const outgoingOf = ({ env }: Context): ServerResponse | undefined => env?.outgoing

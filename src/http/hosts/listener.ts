@@ -35,7 +35,7 @@ export function answer(
 ): void {
   const listen = getRequestListener(
     async (request) => {
-      const response = await http.fetch(request, { ip })
+      const response = await http.fetch(request, { ip, socketIp: incoming.socket.remoteAddress ?? null })
       if (!isStream(response)) return response
       await send(response, outgoing)
       // A clone, because only one of the platform's own class is known for what it is once the globals are replaced.

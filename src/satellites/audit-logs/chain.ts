@@ -10,6 +10,9 @@
  * An entry keeps its HMAC, so whoever takes a chain back, and removes an entry, could have the sealer seal the rest anew. So all seals
  * that were ever made are counted, under an HMAC: there must be as many as all chains are long.
  *
+ * Where a chain ends has an HMAC, too: what is gone from there is missed by who verifies one tenant alone, unless somebody puts back a
+ * whole head that was there before. That one is known to the count only.
+ *
  * What cannot be shown: that an entry was removed in the minute before it was sealed, as nothing else knows of it until then; and that
  * all of this, the count included, was taken back to an earlier state that somebody had kept. Who keeps the hash of an entry elsewhere
  * can ask whether it is still there.
@@ -54,6 +57,10 @@ export const waitingMac = (key: MacKey, values: readonly (string | null)[]): str
 
 /** What says how many seals were ever made, in all chains. */
 export const sealsMac = (key: MacKey, seals: number): string => mac(key, 'seals', [seals])
+
+/** What says where a chain ends. */
+export const headMac = (key: MacKey, tenantId: string, seq: number, hash: string): string =>
+  mac(key, 'head', [tenantId, seq, hash])
 
 /** What says where a chain begins after its first entries were dropped. */
 export const checkpointMac = (key: MacKey, tenantId: string, seq: number, hash: string): string =>

@@ -5,7 +5,7 @@ import { EXPORT_FORMATS, exportFormat } from '../../kernel/export-format.ts'
 import { meter, paceText } from '../../kernel/pace.ts'
 import { Moment } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
-import { number } from '../../kernel/quantities.ts'
+import { number, size } from '../../kernel/quantities.ts'
 import type { AuditFilter, AuditLogs } from './audit-logs.ts'
 
 export const commands = [
@@ -26,9 +26,13 @@ export const commands = [
       const pieces = args.id
         ? await auditLogs.export(args.id, options.format, filter)
         : await auditLogs.exportAll(options.format, filter)
+      const look = meter()
+      let bytes = 0
       for await (const piece of pieces) {
         signal.throwIfAborted()
         await terminal.write(piece)
+        bytes += Buffer.byteLength(piece)
+        terminal.progress(`${size(bytes)} written${paceText(look(bytes), size)}`)
       }
     },
   }),

@@ -3,11 +3,12 @@
  * An entry is sealed once: seals, the heads of the chains and the count of all seals change in one transaction, and what has a seal is
  * found no more.
  *
- * What is not what was recorded (somebody has changed it, or put it there) is never sealed: the verification names it.
+ * What is not what was recorded (somebody has changed it, or put it there) is never sealed: the verification names it. And where somebody
+ * has altered the end of a chain, sealing goes on and never makes it good: its next end has no HMAC either.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
 import { moveBound, type Pass, passFrom } from './bound.ts'
-import { digestOf, isMac, NO_HASH, sealOf, sealsMac } from './chain.ts'
+import { digestOf, headMac, isMac, NO_HASH, sealOf, sealsMac } from './chain.ts'
 import type { Keeper } from './keeper.ts'
 import type { MacKey } from './mac.ts'
 import { NOBODY } from './tables.ts'
@@ -20,7 +21,12 @@ interface Head {
   seq: number
   entryId: string
   hash: string
+  /** False: somebody has altered where the chain ends. */
+  isOurs: boolean
 }
+
+/** Of the end of a chain that somebody has altered. */
+const NO_MAC = ''
 
 export class Sealer {
   readonly #kernel: Kernel
@@ -75,14 +81,14 @@ export class Sealer {
   async #write(key: MacKey, entries: readonly Unsealed[]): Promise<void> {
     const { database } = this.#kernel
     const tenantOf = ({ tenantId }: Unsealed) => tenantId ?? NOBODY
-    const heads = await this.#heads([...new Set(entries.map(tenantOf))])
+    const heads = await this.#heads(key, [...new Set(entries.map(tenantOf))])
     const seals = entries.map((entry) => {
       const tenantId = tenantOf(entry)
-      const { seq, hash: before } = heads.get(tenantId) ?? { seq: 0, hash: NO_HASH }
+      const { seq, hash: before, isOurs } = heads.get(tenantId) ?? { seq: 0, hash: NO_HASH, isOurs: true }
       const { id: entryId, createdAt, text } = entry
       const link = { tenantId, seq: seq + 1, before, entryId, createdAt, digest: digestOf(text) }
       const seal = { ...link, hash: sealOf(key, link) }
-      heads.set(tenantId, seal)
+      heads.set(tenantId, { ...seal, isOurs })
       return seal
     })
     await database.sql(
@@ -99,14 +105,16 @@ export class Sealer {
     )
     const last = [...heads]
     await database.sql(
-      `insert into multitenancy.audit_heads (tenant_id, seq, entry_id, hash)
-       select * from unnest($1::text[], $2::bigint[], $3::uuid[], $4::text[])
-       on conflict (tenant_id) do update set seq = excluded.seq, entry_id = excluded.entry_id, hash = excluded.hash`,
+      `insert into multitenancy.audit_heads (tenant_id, seq, entry_id, hash, mac)
+       select * from unnest($1::text[], $2::bigint[], $3::uuid[], $4::text[], $5::text[])
+       on conflict (tenant_id) do update
+         set seq = excluded.seq, entry_id = excluded.entry_id, hash = excluded.hash, mac = excluded.mac`,
       [
         last.map(([tenantId]) => tenantId),
         last.map(([, { seq }]) => seq),
         last.map(([, { entryId }]) => entryId),
         last.map(([, { hash }]) => hash),
+        last.map(([tenantId, { seq, hash, isOurs }]) => (isOurs ? headMac(key, tenantId, seq, hash) : NO_MAC)),
       ],
     )
     await this.#count(key, seals.length)
@@ -127,18 +135,31 @@ export class Sealer {
   }
 
   /** Where a head is gone, the last seal there is, or the checkpoint: sealing goes on, and the verification says what is missing. */
-  async #heads(tenantIds: readonly string[]): Promise<Map<string, Head>> {
-    const { rows } = await this.#kernel.database.sql(
-      `select distinct on (tenant_id) tenant_id as "tenantId", seq::float8 as seq, entry_id as "entryId", hash from (
-         select tenant_id, seq, entry_id, hash from multitenancy.audit_heads where tenant_id = any($1)
+  async #heads(key: MacKey, tenantIds: readonly string[]): Promise<Map<string, Head>> {
+    const { database, log } = this.#kernel
+    const { rows } = await database.sql(
+      `select tenant_id as "tenantId", seq::float8 as seq, entry_id as "entryId", hash, mac from (
+         select tenant_id, seq, entry_id, hash, mac from multitenancy.audit_heads where tenant_id = any($1)
          union all
          select s.* from unnest($1::text[]) those(id) cross join lateral (
-           select tenant_id, seq, entry_id, hash from multitenancy.audit_seals where tenant_id = those.id order by seq desc limit 1) s
+           select tenant_id, seq, entry_id, hash, null from multitenancy.audit_seals where tenant_id = those.id order by seq desc limit 1) s
          union all
-         select tenant_id, seq, null, hash from multitenancy.audit_checkpoints where tenant_id = any($1)) known
-       order by tenant_id, seq desc`,
+         select tenant_id, seq, null, hash, null from multitenancy.audit_checkpoints where tenant_id = any($1)) known
+       order by tenant_id, seq, mac nulls first`,
       [tenantIds],
     )
-    return new Map(rows.map(({ tenantId, seq, entryId, hash }) => [tenantId, { seq, entryId, hash }]))
+    const heads = new Map<string, Head>()
+    for (const { tenantId, seq, entryId, hash, mac } of rows) {
+      const isOurs = isMac(mac, headMac(key, tenantId, seq, hash)) || heads.get(tenantId)?.isOurs === true
+      heads.set(tenantId, { seq, entryId, hash, isOurs })
+    }
+    for (const [tenantId, { isOurs }] of heads) {
+      if (!isOurs)
+        log.error(
+          { tenantId },
+          'somebody has altered where a chain of the audit log ends: see tenantry tenant:audit:verify',
+        )
+    }
+    return heads
   }
 }

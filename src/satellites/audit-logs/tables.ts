@@ -160,7 +160,8 @@ export const tables: readonly Migration[] = [
         tenant_id text collate "C" primary key,
         seq bigint not null,
         entry_id uuid not null,
-        hash text not null
+        hash text not null,
+        mac text not null
       );
       create table audit_checkpoints (
         tenant_id text collate "C" primary key,

@@ -12,7 +12,7 @@ import { z } from 'zod'
 import { type Database, type Session, sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { checkpointMac, digestOf, isMac, keptFromMac, NO_HASH, sealOf, sealsMac, textOf } from './chain.ts'
+import { checkpointMac, digestOf, headMac, isMac, keptFromMac, NO_HASH, sealOf, sealsMac, textOf } from './chain.ts'
 import type { Keeper } from './keeper.ts'
 import type { MacKey } from './mac.ts'
 import { strays, whatIsWrongWith } from './strays.ts'
@@ -67,7 +67,12 @@ interface Seal {
 interface Place {
   readonly seq: number
   readonly hash: string
-  readonly entryId: string | null
+}
+
+interface KnownPlace extends Place {
+  readonly mac: string
+  /** Of a head. */
+  readonly entryId?: string
 }
 
 export class Verifier {
@@ -108,7 +113,7 @@ class Walk {
   #keptFrom: Date | null = null
   /** Of the chain in hand. */
   #tenantId: string | undefined
-  #place: Place = { seq: 0, hash: NO_HASH, entryId: null }
+  #place: Place = { seq: 0, hash: NO_HASH }
   /** What the entry in that place comes to; another than its hash when it is broken. */
   #computed = NO_HASH
 
@@ -122,20 +127,21 @@ class Walk {
   async along(isAdopted: boolean): Promise<void> {
     await this.#readKeptFrom()
     // Heads that were read before anything else: what is sealed meanwhile is beyond them.
-    const heads = await this.#places('audit_heads', 'entry_id')
-    const checkpoints = await this.#places('audit_checkpoints', 'mac')
+    const heads = await this.#places('audit_heads', this.#wish.tenantId, 'entry_id as "entryId"')
+    const checkpoints = await this.#places('audit_checkpoints', this.#wish.tenantId)
     for (const [tenantId, { seq }] of heads) this.#total += seq - (checkpoints.get(tenantId)?.seq ?? 0)
     for await (const seal of this.#seals()) {
       if (seal.tenantId !== this.#tenantId) {
-        this.#end(heads)
+        await this.#end(heads)
         this.#begin(seal.tenantId, checkpoints)
       }
       this.#look(seal)
     }
-    this.#end(heads)
-    for (const [tenantId, head] of heads) {
+    await this.#end(heads)
+    // Those that have no seal left.
+    for (const tenantId of new Set([...heads.keys(), ...checkpoints.keys()])) {
       this.#begin(tenantId, checkpoints)
-      this.#end(new Map([[tenantId, head]]))
+      await this.#end(heads)
     }
     await this.#lookAtStrays(isAdopted)
     if (this.#wish.tenantId === undefined) await this.#count()
@@ -158,13 +164,13 @@ class Walk {
     else this.#tell(NOBODY, null, 'changed: from when on entries are kept')
   }
 
-  async #places(table: string, last: string): Promise<Map<string, Place>> {
-    const { tenantId } = this.#wish
+  async #places(table: string, tenantId?: string, ...more: string[]): Promise<Map<string, KnownPlace>> {
     const { rows } = await this.#client.query(
-      `select tenant_id, seq::float8 as seq, hash, ${last} as last from multitenancy.${table} where $1::text is null or tenant_id = $1`,
+      `select ${['tenant_id', 'seq::float8 as seq', 'hash', 'mac', ...more].join(', ')} from multitenancy.${table}
+       where $1::text is null or tenant_id = $1`,
       [tenantId ?? null],
     )
-    return new Map(rows.map(({ tenant_id: id, seq, hash, last }) => [id, { seq, hash, entryId: last }]))
+    return new Map(rows.map(({ tenant_id: id, ...place }) => [id, place]))
   }
 
   async *#seals(): AsyncGenerator<Seal> {
@@ -191,12 +197,14 @@ class Walk {
     }
   }
 
-  #begin(tenantId: string, checkpoints: ReadonlyMap<string, Place>): void {
+  /** Takes the checkpoint from among those. */
+  #begin(tenantId: string, checkpoints: Map<string, KnownPlace>): void {
     this.#tenantId = tenantId
-    this.#place = { seq: 0, hash: NO_HASH, entryId: null }
+    this.#place = { seq: 0, hash: NO_HASH }
     const checkpoint = checkpoints.get(tenantId)
-    if (checkpoint && isMac(checkpoint.entryId, checkpointMac(this.#key, tenantId, checkpoint.seq, checkpoint.hash))) {
-      this.#place = { ...checkpoint, entryId: null }
+    checkpoints.delete(tenantId)
+    if (checkpoint && isMac(checkpoint.mac, checkpointMac(this.#key, tenantId, checkpoint.seq, checkpoint.hash))) {
+      this.#place = checkpoint
     } else if (checkpoint) this.#tell(tenantId, null, 'changed: where the chain begins')
     this.#computed = this.#place.hash
     this.#expect(this.#place.hash)
@@ -217,21 +225,28 @@ class Walk {
     if (!isSealed) this.#tell(tenantId, entryId, 'changed')
     else if (text === null && !isDropped) this.#tell(tenantId, entryId, 'removed')
     else if (text !== null && digestOf(text) !== digest) this.#tell(tenantId, entryId, 'changed')
-    this.#place = { seq, hash, entryId }
+    this.#place = { seq, hash }
     this.#computed = computed
   }
 
-  #end(heads: Map<string, Place>): void {
-    if (this.#tenantId === undefined) return
-    const head = heads.get(this.#tenantId)
-    heads.delete(this.#tenantId)
-    const { seq, hash } = this.#place
-    if (head && head.seq > seq) {
-      this.#tell(this.#tenantId, head.entryId, `removed: ${numbers(seq + 1, head.seq)} of the chain, its newest`)
-    } else if (head && head.seq === seq && head.hash !== hash) {
-      this.#tell(this.#tenantId, head.entryId, 'changed: the newest seal')
-    }
+  /** Takes the head from among those. */
+  async #end(heads: Map<string, KnownPlace>): Promise<void> {
+    const tenantId = this.#tenantId
+    if (tenantId === undefined) return
     this.#tenantId = undefined
+    const known = heads.get(tenantId)
+    heads.delete(tenantId)
+    // A chain that began after the heads were read has one by now.
+    const head = known ?? (await this.#places('audit_heads', tenantId)).get(tenantId)
+    if (!head) return this.#tell(tenantId, null, 'removed: where the chain ends')
+    if (!isMac(head.mac, headMac(this.#key, tenantId, head.seq, head.hash)))
+      return this.#tell(tenantId, null, 'changed: where the chain ends')
+    const { seq, hash } = this.#place
+    if (known && known.seq > seq) {
+      this.#tell(tenantId, known.entryId ?? null, `removed: ${numbers(seq + 1, known.seq)} of the chain, its newest`)
+    } else if (known && known.seq === seq && known.hash !== hash) {
+      this.#tell(tenantId, known.entryId ?? null, 'changed: the newest seal')
+    }
   }
 
   /** Inserted by somebody else, changed before it was sealed, or robbed of its seal. */

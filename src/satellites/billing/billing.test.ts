@@ -15,6 +15,18 @@ beforeEach(() => void open.heard.splice(0))
 
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 
+test.each(['constructor', 'toString', '__proto__'])(
+  '"%s" is no price, and nobody is made a customer for it',
+  async (priceId) => {
+    const tenantId = await open.tenant()
+    const wish = { priceId, successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
+    await expect(open.tenancy.billing.checkout(tenantId, wish)).rejects.toMatchObject({ code: 'E_PRICE_NOT_MAPPED' })
+    expect(open.provider.requests.filter(({ method, path }) => method === 'POST' && path === '/v1/customers')).toEqual(
+      [],
+    )
+  },
+)
+
 describe('a subscription', () => {
   test('is what the tenant has paid for', async () => {
     const { tenantId, customerId, subscriptionId } = await open.subscriber('pro')

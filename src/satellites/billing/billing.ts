@@ -5,7 +5,6 @@
 import { z } from 'zod'
 import { recordChange } from '../../kernel/changes.ts'
 import { invalid } from '../../kernel/errors.ts'
-import { isUuid } from '../../kernel/ids.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { assertTenantExists, assertTenantOpen } from '../../tenants/existing.ts'
@@ -37,6 +36,7 @@ import type { Settings } from './settings.ts'
 import { hasEnded, Subscriptions } from './subscriptions.ts'
 import { Sync } from './sync.ts'
 import { Usage } from './usage.ts'
+import { usageIdOf } from './usage-ids.ts'
 import { UsageWindows } from './usage-windows.ts'
 import { Views } from './views.ts'
 
@@ -76,7 +76,7 @@ export class Billing {
     this.processing = new Processing(parts, this.counts)
     this.health = new ProviderHealth(part)
     this.sync = new Sync(parts)
-    this.views = new Views(parts)
+    this.views = new Views(parts, this.windows)
     if (Object.keys(settings.usage).length > 0 && !kernel.store.sums.outliveProcess) {
       kernel.log.warn('the store ends with the process: usage that was not reported by then is lost')
     }
@@ -161,14 +161,17 @@ export class Billing {
    * Reports usage that the host has counted by itself. The same id counts once, however often it is reported. True when it is new.
    * It waits where the tenant has no customer. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, or a 400.
    * @param quantity a whole number above 0
+   * @param id 1 to 200 characters: a UUID, of which capitals count as small letters, is one of all tenants and meters; any other text one
+   * of this tenant and meter
    */
   async reportUsage(tenantId: string, meter: string, quantity: number, { id }: { id: string }): Promise<boolean> {
     if (!Number.isSafeInteger(quantity) || quantity <= 0) {
       throw invalid([{ path: 'quantity', message: 'not a whole number above 0' }])
     }
-    if (!isUuid(id)) throw invalid([{ path: 'id', message: 'not a UUID' }])
+    parsed(z.string().min(1).max(200), id, 'id')
     parsed(z.string().min(1).max(100), meter, 'meter')
-    return this.usage.report(tenantId, { meter, quantity, at: this.part.kernel.clock.now() }, id)
+    const used = { meter, quantity, at: this.part.kernel.clock.now() }
+    return this.usage.report(tenantId, used, usageIdOf(tenantId, meter, id))
   }
 
   /** For `health.register('billing', () => tenancy.billing.check())`; it calls nobody. */
@@ -189,7 +192,13 @@ export class Billing {
       await kernel.events.publish(BillingMisconfigured, payload)
       kernel.log.warn('plans.getPlan decides which plan tenants have: billing writes none')
     }
-    this.windows.start()
+    await this.windows.start()
+  }
+
+  /** The backoffice was brought back from a dump: what was reported since is not reported again. */
+  async restored(): Promise<void> {
+    await this.windows.markAll()
+    await this.usage.holdAll()
   }
 
   async stop(): Promise<void> {
@@ -210,7 +219,7 @@ export class Billing {
 
   async #assertMapped(priceId: string): Promise<void> {
     const { payments, plans } = this.part
-    if (plans.products[priceId] !== undefined) return
+    if (Object.hasOwn(plans.products, priceId)) return
     const productId = (await payments.productOf(priceId)) ?? null
     if (planOfItems([{ priceId, productId }], plans) === undefined) {
       throw PriceNotMapped(`Neither the price ${priceId} nor its product is in billing.products.`)

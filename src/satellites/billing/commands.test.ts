@@ -25,6 +25,12 @@ const unheard = () => {
   const from = open.provider.events.length
   return () => open.provider.events.slice(from)
 }
+const fetched = async () => {
+  const { rows } = await open.tenancy.kernel.database.sql(
+    'select event_id as id from multitenancy.billing_inbox where is_fetched order by 1',
+  )
+  return rows.map(({ id }) => id)
+}
 const failedEvents = async () => (await open.inbox()).filter(({ status }) => status === 'failed')
 
 describe('billing:sync', () => {
@@ -77,6 +83,11 @@ describe('billing:backfill', () => {
     const since = new Date(open.provider.now().getTime() - 86_400_000).toISOString()
     const all = open.provider.events.length
     expect(await json('billing:backfill', '--since', since)).toMatchObject({ code: 0, answer: { events: all } })
+    expect(await fetched()).toEqual(
+      lost()
+        .map(({ id }) => id)
+        .toSorted(),
+    )
     open.heard.splice(0)
     await open.process()
     expect(await planOf(tenantId)).toBe('scale')

@@ -1,8 +1,10 @@
 import { command } from '../../kernel/commands.ts'
 import { Doctor, FindingsStand } from '../../kernel/doctor.ts'
 import { invalid, NotFound } from '../../kernel/errors.ts'
+import { meter, paceText } from '../../kernel/pace.ts'
 import { Moment } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
+import { number } from '../../kernel/quantities.ts'
 import { asked } from './asking.ts'
 import type { Billing } from './billing.ts'
 import { diagnoses } from './doctor.ts'
@@ -19,10 +21,13 @@ export const commands = [
     run: async ({ sync, part }, { args, terminal, signal }) => {
       const done: Synced[] = []
       await asked(part, 'billing.sync', args.id ?? null, async () => {
+        const total = args.id === undefined ? await sync.count() : 1
+        const look = meter()
         for await (const one of sync.run(args.id)) {
           signal.throwIfAborted()
           done.push(one)
-          terminal.progress(`${done.length} tenants`)
+          const pace = paceText(look(done.length, total))
+          terminal.progress(`${number(done.length)} of ${number(total)} tenants${pace}`)
         }
       })
       if (args.id !== undefined && done.length === 0) throw NotFound(`The tenant "${args.id}" has no customer.`)
@@ -37,13 +42,14 @@ export const commands = [
     summary: 'Fetch events that were lost on the way; the provider has those of the last 30 days',
     options: [{ flags: '--since <moment>', summary: 'RFC 3339 or a date', required: true, parse: since }],
     run: async ({ inbox, part }, { options, terminal, signal }) => {
+      const look = meter()
       let [seen, taken] = [0, 0]
       await asked(part, 'billing.backfill', null, async () => {
         for await (const event of part.payments.events(options.since)) {
           signal.throwIfAborted()
           seen += 1
-          if (await inbox.take(event)) taken += 1
-          terminal.progress(`${seen} events, ${taken} of them new`)
+          if (await inbox.take(event, { isFetched: true })) taken += 1
+          terminal.progress(`${number(seen)} events, ${number(taken)} of them new${paceText(look(seen))}`)
         }
       })
       terminal.record({ events: seen, taken })
@@ -66,8 +72,11 @@ export const commands = [
       const events = await inbox.replayable({ eventId: args.eventId, failed, since })
       if (args.eventId && events.length === 0) throw NotFound(`There is no event "${args.eventId}" in the inbox.`)
       if (!dryRun) {
-        for (const { eventId } of events) {
+        const look = meter()
+        for (const [index, { eventId }] of events.entries()) {
           signal.throwIfAborted()
+          const pace = paceText(look(index, events.length))
+          terminal.progress(`${number(index)} of ${number(events.length)} events${pace}`)
           await inbox.replay(eventId)
         }
       }

@@ -7,6 +7,7 @@ import { type BillingPart, lockCustomer, queryOf } from './part.ts'
 import { PaymentsFault } from './payments.ts'
 import { lockPayer } from './subscriptions.ts'
 import type { CustomerRow } from './tables.ts'
+import { meteredSince } from './usage-metered.ts'
 
 /** `taken`: the tenant has another; `foreign`: it is another tenant's; `gone`: the tenant is purged. */
 export type Mapped = 'mapped' | 'taken' | 'foreign' | 'gone'
@@ -91,6 +92,7 @@ export class Customers {
     const status = await tenantStatus(database, tenantId)
     if (status === undefined) throw new PaymentsFault('tenant_not_resolvable')
     if (status === 'purged') return 'gone'
+    await meteredSince(this.#part) // before it is mapped: it pays for what it uses
     const { rows } = await database.sql(
       `insert into multitenancy.billing_customers (customer_id, tenant_id, mapped_at) values ($1, $2, $3)
        on conflict do nothing returning customer_id`,

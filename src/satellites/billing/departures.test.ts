@@ -93,6 +93,34 @@ describe('cancelled with its tenant', () => {
     await worker.stop()
   })
 
+  test('it is tried for a week, and after a day of it within the hour', async () => {
+    const payer = await open.subscriber()
+    await open.provider.down()
+    await open.tenancy.tenants.delete(payer.tenantId)
+    const worker = await open.open({ role: 'worker' })
+    await eventually(async () => expect(await cancelJobs()).toEqual(['retry']), PATIENCE_MS)
+    await open.tenancy.kernel.database.sql(
+      `update multitenancy_jobs.job set retry_count = 30, start_after = now()
+       where name = 'tenantry.CancelSubscriptions' and state = 'retry'`,
+    )
+    await eventually(async () => {
+      const { rows } = await open.tenancy.kernel.database.sql(
+        `select retry_count as retried, retry_limit as retries, extract(epoch from start_after - now())::float8 as seconds
+         from multitenancy_jobs.job where name = 'tenantry.CancelSubscriptions' and state = 'retry'`,
+      )
+      expect(rows).toMatchObject([{ retried: 31 }])
+      expect(rows[0].seconds).toBeGreaterThan(1_700)
+      expect(rows[0].seconds).toBeLessThanOrEqual(3_600)
+      expect(rows[0].retries / 24).toBeGreaterThan(7)
+    }, PATIENCE_MS)
+    await worker.stop()
+    await open.provider.up()
+    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    await open.tenancy.kernel.database.sql(
+      `delete from multitenancy_jobs.job where name = 'tenantry.CancelSubscriptions' and state = 'retry'`,
+    )
+  })
+
   test('a purge in between leaves nothing to be paid for, either', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
@@ -257,7 +285,7 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
     open.provider.advance({ days: 31, hours: 2 })
     await open.settle()
     expect(new Set(await whereStands(open, payer.tenantId, payer.customerId))).toEqual(
-      new Set(TABLES.filter((table) => table !== 'billing_health')),
+      new Set(TABLES.filter((table) => !['billing_health', 'billing_metered'].includes(table))),
     )
     await open.tenancy.tenants.delete(payer.tenantId)
     expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)

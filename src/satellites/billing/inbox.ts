@@ -29,23 +29,29 @@ export interface ReplayWish {
   readonly since?: Date | undefined
 }
 
+/** `isFetched`: we have asked for it; the provider has not sent it. */
+interface Arrival {
+  readonly event: ProviderEvent
+  readonly isFetched: boolean
+}
+
 type Taken = { readonly isNew: boolean } | { readonly error: unknown }
 
 class NoAnswer extends Error {}
 
 export class Inbox {
   readonly #part: BillingPart
-  readonly #together: Gathering<ProviderEvent, Taken>
+  readonly #together: Gathering<Arrival, Taken>
 
   constructor(part: BillingPart) {
     this.#part = part
     const { database } = part.kernel
-    this.#together = new Gathering((events) => database.outside(() => this.#takeAll(events)), { most: TAKEN_AT_ONCE })
+    this.#together = new Gathering((all) => database.outside(() => this.#takeAll(all)), { most: TAKEN_AT_ONCE })
   }
 
   /** False when it was there. What is received in one moment is one transaction, which commits before any of it is answered. */
-  async take(event: ProviderEvent): Promise<boolean> {
-    const taken = await this.#together.add(event)
+  async take(event: ProviderEvent, { isFetched = false } = {}): Promise<boolean> {
+    const taken = await this.#together.add({ event, isFetched })
     if ('error' in taken) throw taken.error
     return taken.isNew
   }
@@ -113,12 +119,16 @@ export class Inbox {
     return rows.length
   }
 
-  /** Removes what is done with and past its retention; what has failed stays until somebody has looked at it. */
+  /**
+   * Removes what is done with and past its retention; what has failed stays until somebody has looked at it, and what was refused until
+   * the other customer is gone.
+   */
   async cleanUp(): Promise<number> {
     const { kernel, settings } = this.#part
     const { rows } = await kernel.database.sql(
       `with removed as (
-         delete from multitenancy.billing_inbox where status in ('completed', 'ignored') and processed_at < $1 returning true)
+         delete from multitenancy.billing_inbox
+         where status in ('completed', 'ignored') and processed_at < $1 and refused_for is null returning true)
        select count(*)::int as removed from removed`,
       [new Date(kernel.clock.now().getTime() - settings.webhook.retentionDays * DAY_MS)],
     )
@@ -126,29 +136,30 @@ export class Inbox {
   }
 
   /** When one is refused, the others are not to suffer for it. */
-  async #takeAll(events: readonly ProviderEvent[]): Promise<Taken[]> {
+  async #takeAll(all: readonly Arrival[]): Promise<Taken[]> {
     try {
-      const news = await inTime(this.#insert(events), TIMEOUT_MS, () => new NoAnswer('the database does not answer'))
-      return events.map(({ id }) => ({ isNew: news.delete(id) }))
+      const news = await inTime(this.#insert(all), TIMEOUT_MS, () => new NoAnswer('the database does not answer'))
+      return all.map(({ event }) => ({ isNew: news.delete(event.id) }))
     } catch (error) {
-      if (events.length === 1 || error instanceof NoAnswer || isDatabaseUnavailable(error)) {
-        return events.map(() => ({ error }))
+      if (all.length === 1 || error instanceof NoAnswer || isDatabaseUnavailable(error)) {
+        return all.map(() => ({ error }))
       }
-      const half = Math.ceil(events.length / 2)
-      return [...(await this.#takeAll(events.slice(0, half))), ...(await this.#takeAll(events.slice(half)))]
+      const half = Math.ceil(all.length / 2)
+      return [...(await this.#takeAll(all.slice(0, half))), ...(await this.#takeAll(all.slice(half)))]
     }
   }
 
   /** Answers those that were not there, each with its job. In the same order everywhere, so that nobody waits in a circle. */
-  #insert(events: readonly ProviderEvent[]): Promise<Set<string>> {
+  #insert(all: readonly Arrival[]): Promise<Set<string>> {
     const { database, clock } = this.#part.kernel
-    const rows = events.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    const rows = all.map(({ event, isFetched }) => ({ ...event, isFetched })).toSorted((a, b) => (a.id < b.id ? -1 : 1))
     return database.transaction(async () => {
       const { rows: inserted } = await database.sql(
-        `insert into multitenancy.billing_inbox (event_id, type, customer_id, payload, is_live, created_at, received_at)
-         select id, type, "customerId", payload, "isLive", "createdAt", $2
+        `insert into multitenancy.billing_inbox
+           (event_id, type, customer_id, payload, is_live, created_at, received_at, is_fetched)
+         select id, type, "customerId", payload, "isLive", "createdAt", $2, "isFetched"
          from json_to_recordset($1) as (
-           id text, type text, "customerId" text, payload jsonb, "isLive" boolean, "createdAt" timestamptz)
+           id text, type text, "customerId" text, payload jsonb, "isLive" boolean, "createdAt" timestamptz, "isFetched" boolean)
          on conflict do nothing returning event_id as "eventId"`,
         [JSON.stringify(rows), clock.now()],
       )

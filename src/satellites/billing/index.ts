@@ -1,7 +1,8 @@
 import { on } from '../../kernel/events.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { defineSatellite } from '../../satellite.ts'
-import { TenantDeleted, TenantPurged, TenantRestored } from '../../tenants/events.ts'
+import { BackofficeRestored } from '../../tenants/brought-back.ts'
+import { TenantDeleted, TenantPurged, TenantRestored, TenantSuspensionRepeated } from '../../tenants/events.ts'
 import { Billing } from './billing.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
@@ -49,6 +50,10 @@ export const billing = (options?: BillingOptions) => {
       on(TenantRestored, 'within', async ({ departures }: Billing, { tenantId, from }) => {
         if (from === 'deletion') await departures.takeBack(tenantId)
       }),
+      on(TenantSuspensionRepeated, 'within', ({ dunning }: Billing, { tenantId }) =>
+        dunning.suspensions.yield(tenantId),
+      ),
+      on(BackofficeRestored, 'within', (billing: Billing) => billing.restored()),
       on(TenantPurged, 'within', ({ departures }: Billing, { tenantId }) => departures.forget(tenantId)),
     ],
     jobs,

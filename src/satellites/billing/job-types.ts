@@ -45,12 +45,16 @@ export const CleanUpBilling = jobType({
   workers: 1,
 })
 
-/** Without a tenant: what is left to do at the provider outlives it. It is tried for days: nobody else ends what is paid for nothing. */
+/**
+ * Without a tenant: what is left to do at the provider outlives it. It is tried for a week, each hour in the end: nobody else ends what
+ * is paid for nothing.
+ */
 export const CancelSubscriptions = jobType({
   name: 'CancelSubscriptions',
   summary: 'Cancels the subscriptions of a tenant that was deleted',
   data: z.object({ customerId: z.string() }),
-  retries: 14,
+  retries: 175,
   retryDelaySeconds: 30,
+  retryDelayMaxSeconds: 3_600,
   timeoutSeconds: 120,
 })

@@ -145,6 +145,36 @@ describe('a second customer for a tenant', () => {
     expect(open.log.join()).toContain('a second customer for a tenant was refused')
   })
 
+  test('has its turn when the first was deleted, however long that takes', async () => {
+    const first = await open.subscriber('pro')
+    const customerId = checkedOut(first.tenantId)
+    await open.settle()
+    const { rows: refused } = await open.tenancy.kernel.database.sql(
+      'select event_id as "eventId" from multitenancy.billing_inbox where refused_for = $1',
+      [first.tenantId],
+    )
+    expect(refused.length).toBeGreaterThan(1)
+    const kept = async () => {
+      const ids = new Set((await open.inbox()).map(({ eventId }) => eventId))
+      return refused.filter(({ eventId }) => ids.has(eventId)).length
+    }
+    const { inbox } = open.tenancy.billing
+    const age = () =>
+      open.tenancy.kernel.database.sql(
+        `update multitenancy.billing_inbox set processed_at = processed_at - interval '400 days'`,
+      )
+    await age()
+    expect(await inbox.cleanUp()).toBeGreaterThan(0)
+    expect(await kept()).toBe(refused.length)
+    open.provider.deleteCustomer(first.customerId)
+    await open.settle()
+    expect(await open.tenancy.billing.of(first.tenantId)).toMatchObject({ customerId })
+    expect(await planOf(first.tenantId)).toBe('scale')
+    await age()
+    await inbox.cleanUp()
+    expect(await kept()).toBe(0)
+  })
+
   test('is none once the first was deleted', async () => {
     const first = await open.subscriber('pro')
     open.provider.deleteCustomer(first.customerId)

@@ -44,11 +44,13 @@ const measured = ({ seconds = 0, durationMs = 80, errorCode = null as string | n
   )
 const standing = (status: SubscriptionStatus, seconds = 0) =>
   sql('update multitenancy.billing_subscriptions set status = $1, created_at = $2', [status, ago(seconds)])
-/** The last one of all that were; undefined: none ever was. */
+/** When the last one of all that were came in; undefined: none ever was processed. */
 const processed = (seconds: number | undefined) =>
   seconds === undefined
     ? sql(`update multitenancy.billing_inbox set status = 'waiting', processed_at = null`)
-    : sql(`update multitenancy.billing_inbox set status = 'completed', processed_at = $1`, [ago(seconds)])
+    : sql(`update multitenancy.billing_inbox set status = 'completed', processed_at = $1, received_at = $1`, [
+        ago(seconds),
+      ])
 
 /** `pass`, with what is said beside it, or `fail` with why. */
 async function checked(): Promise<string> {
@@ -177,7 +179,10 @@ describe('the last event that was processed', () => {
   test('is none that has failed, waits, or was of the other mode', async () => {
     await standing('active', 86_400)
     for (const status of ['failed', 'waiting', 'ignored']) {
-      await sql('update multitenancy.billing_inbox set status = $1, processed_at = $2', [status, ago(0)])
+      await sql('update multitenancy.billing_inbox set status = $1, processed_at = $2, received_at = $2', [
+        status,
+        ago(0),
+      ])
       expect([status, await checked()]).toEqual([status, `fail: ${silence(1_440)}`])
     }
   })

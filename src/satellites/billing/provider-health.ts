@@ -1,6 +1,7 @@
 /**
- * Whether billing works: how the provider answered the last ping, which a job sends each minute, and how old the last event is that was
- * processed while there are active subscriptions; one of our own that tries the endpoint is none. The check reads; it calls nobody.
+ * Whether billing works: how the provider answered the last ping, which a job sends each minute, and how long ago the last event came
+ * in that was processed, while there are active subscriptions; one of our own that tries the endpoint is none, nor is one that was
+ * fetched. The check reads; it calls nobody.
  */
 import { CheckFailure } from '../../kernel/health.ts'
 import { type BillingPart, queryOf } from './part.ts'
@@ -90,15 +91,16 @@ export class ProviderHealth {
   async #ofEvents(): Promise<Opinion> {
     const { database, clock } = this.#part.kernel
     const { rows } = await database.sql(
-      `select (select max(processed_at) from multitenancy.billing_inbox where status = 'completed' and type <> $1)
-           as "processedAt",
-         (select min(created_at) from multitenancy.billing_subscriptions where status in ('active', 'trialing', 'past_due'))
-           as "activeSince"`,
+      // Of a customer that was detached no event is processed, so what is kept of its subscriptions is not the case.
+      `select (select max(received_at) from multitenancy.billing_inbox
+           where not is_fetched and status = 'completed' and type <> $1) as "receivedAt",
+         (select min(created_at) from multitenancy.billing_subscriptions left join multitenancy.billing_customers using (customer_id)
+           where status in ('active', 'trialing', 'past_due') and closed_as is distinct from 'detached') as "activeSince"`,
       [TEST_TYPE],
     )
-    const [{ processedAt, activeSince }] = rows as [{ processedAt: Date | null; activeSince: Date | null }]
+    const [{ receivedAt, activeSince }] = rows as [{ receivedAt: Date | null; activeSince: Date | null }]
     if (activeSince === null) return { status: 'good' }
-    const ageMs = clock.now().getTime() - (processedAt ?? activeSince).getTime()
+    const ageMs = clock.now().getTime() - (receivedAt ?? activeSince).getTime()
     if (ageMs <= QUIET_MS) return { status: 'good' }
     const minutes = Math.floor(ageMs / MINUTE_MS)
     const message = `no event of the payment provider was processed for ${minutes} minutes, while subscriptions are active`

@@ -1,9 +1,10 @@
 /** Whoever receives an event, and however many of them at once: it is written down once, has one job, and is answered only then. */
 import type Stripe from 'stripe'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { createReceivers } from '../../http/receivers.ts'
 import { shuffled } from '../../testing/provider/provider.ts'
 import { type BillingTenancy, type OpenBilling, openBilling, SECRET } from './billing.fixture.ts'
+import { billing } from './index.ts'
 
 let open: OpenBilling
 let tenancies: readonly BillingTenancy[]
@@ -122,5 +123,31 @@ describe('an event that is not for us', () => {
     expect(open.provider.requests.length).toBe(asked)
     expect(open.heard).toEqual([])
     expect(await open.tenancy.billing.of(tenantId)).toEqual(before)
+  })
+
+  test('of test mode is that in production, with the live key', async () => {
+    const { tenantId, customerId, subscriptionId } = await open.subscriber('pro')
+    const before = await open.tenancy.billing.of(tenantId)
+    vi.stubEnv('NODE_ENV', 'production')
+    const { endpoint: _, ...stripe } = open.options.stripe
+    const live = await open.open({
+      satellites: [billing({ ...open.options, stripe: { ...stripe, apiKey: 'sk_live_51Abc', timeoutMs: 100 } })],
+    })
+    vi.unstubAllEnvs()
+    expect(live.billing.part.payments.isLive).toBe(true)
+    const from = open.provider.events.length
+    open.provider.changePrice(subscriptionId, open.prices.scale)
+    open.provider.cancel(subscriptionId)
+    open.provider.deleteCustomer(customerId)
+    const events = open.provider.events.slice(from)
+    expect(events.map(({ type, livemode }) => `${type} ${livemode}`)).toContain('customer.subscription.deleted false')
+    open.log.splice(0)
+    for (const event of events) expect(await received(live, event)).toMatchObject({ status: 200 })
+    await open.process(live)
+    for (const event of events) expect(await outcome(event)).toMatchObject({ status: 'ignored', errorCode: null })
+    // The provider, which is Stripe itself here, is not asked: nobody was refused, or waited in vain.
+    expect(open.log.join('')).not.toMatch(/does not answer|an event failed/)
+    expect(await live.billing.of(tenantId)).toEqual(before)
+    expect((await live.tenants.get(tenantId)).metadata.plan).toBe('pro')
   })
 })

@@ -110,6 +110,34 @@ describe('a signature', () => {
   })
 })
 
+test.each([
+  'v1.billing.meter.error_report_triggered',
+  'v2.core.account[configuration.recipient].capability_status_updated',
+])(
+  'an event that has nothing of what it is about, with its time as text, is written down and completed: %s',
+  async (type) => {
+    const id = `evt_test_${type.length}`
+    const body = JSON.stringify({
+      id,
+      object: 'v2.core.event',
+      type,
+      created: '2026-09-17T06:20:52.246Z',
+      livemode: false,
+      related_object: { id: 'mtr_1', type: 'billing.meter', url: '/v1/billing/meters/mtr_1' },
+      reason: { type: 'request', request: { id: 'req_1' } },
+    })
+    expect(await post(body, signatureOf(body))).toMatchObject(RECEIVED)
+    await open.process()
+    const [row] = (await open.inbox()).filter(({ eventId }) => eventId === id)
+    expect(row).toMatchObject({ type, status: 'completed', errorCode: null })
+    const { rows } = await open.tenancy.kernel.database.sql(
+      'select created_at from multitenancy.billing_inbox where event_id = $1',
+      [id],
+    )
+    expect(rows).toEqual([{ created_at: new Date('2026-09-17T06:20:52.246Z') }])
+  },
+)
+
 describe('what was signed and is no event', () => {
   const event = {
     id: 'evt_1',
@@ -133,6 +161,7 @@ describe('what was signed and is no event', () => {
     ['an event of no type', JSON.stringify({ ...event, type: null })],
     ['an event of a type in words', JSON.stringify({ ...event, type: 'Product updated' })],
     ['an event of no time', JSON.stringify({ ...event, created: '2026-01-01' })],
+    ['an event of a time that is none', JSON.stringify({ ...event, created: '2026-13-01T00:00:00Z' })],
     ['an event before all time', JSON.stringify({ ...event, created: -1 })],
     ['an event after all time', JSON.stringify({ ...event, created: 1e15 })],
   ])('is refused: %s', async (_, body) => {

@@ -78,7 +78,7 @@ export const BillingOfTenant = z
       .meta({ description: 'Null while nothing is owed' }),
     unreportedUsage: z
       .array(z.object({ meter: z.string(), quantity: z.number().int(), since: moment }))
-      .meta({ description: 'Closed, and not confirmed by the provider' }),
+      .meta({ description: 'Counted, and not confirmed by the provider' }),
   })
   .meta({ id: 'TenantBilling' })
 export type BillingOfTenant = z.output<typeof BillingOfTenant>

@@ -4,6 +4,7 @@ import { PaymentsFault, type ProviderEvent } from './payments.ts'
 import { stripped } from './stripping.ts'
 
 const TOLERANCE_SECONDS = 300
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
 
 /** One text for each sequence of bytes: what is not UTF-8 throws, and nothing is left out. */
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -49,12 +50,18 @@ export function eventOf(text: string): ProviderEvent {
 /** Throws `payload_invalid`. */
 export function toEvent(event: Readonly<Record<string, any>>): ProviderEvent {
   const payload = stripped(event)
-  const { id, type, created, livemode } = payload as Record<string, any>
-  const createdAt = new Date(typeof created === 'number' && created >= 0 ? created * 1000 : Number.NaN)
+  const { id, type, livemode } = payload as Record<string, any>
+  const createdAt = timeOf(event.created)
   if (typeof id !== 'string' || typeof type !== 'string' || Number.isNaN(createdAt.getTime())) {
     throw new PaymentsFault('payload_invalid')
   }
   const { object } = payload.data as { object?: Record<string, any> }
   const customerId = object?.object === 'customer' ? object.id : object?.customer
   return { id, type, createdAt, isLive: livemode === true, customerId: customerId ?? null, payload }
+}
+
+/** Seconds; events of the newer kind, which name what they are about and have nothing of it, have the time as text. */
+function timeOf(created: unknown): Date {
+  if (typeof created === 'string' && ISO_TIME.test(created)) return new Date(created)
+  return new Date(typeof created === 'number' && created >= 0 ? created * 1000 : Number.NaN)
 }

@@ -13,6 +13,8 @@ const MAX_ITEMS = 100
 
 const id: Leaf = (value) => value === null || (typeof value === 'string' && /^[A-Za-z0-9_.-]{1,255}$/.test(value))
 const word: Leaf = (value) => value === null || (typeof value === 'string' && /^[a-z][a-z0-9_.]{0,63}$/.test(value))
+/** Of an event: `invoice.paid`, or `v2.core.account[requirements].updated`. */
+const eventType: Leaf = (value) => typeof value === 'string' && /^[a-z][a-z0-9_.[\]]{0,127}$/.test(value)
 const number: Leaf = (value) => value === null || typeof value === 'number'
 const yes: Leaf = (value) => value === null || typeof value === 'boolean'
 /** The id of a tenant; who has put a mail address there has put it in the wrong place. */
@@ -88,7 +90,10 @@ export function stripped(event: Record<string, any>): Record<string, unknown> {
   const shape = SHAPES.get(object?.object) ?? other
   const before = event.data?.previous_attributes
   return {
-    ...(picked({ id, object: word, type: word, created: number, livemode: yes }, event) as Record<string, unknown>),
+    ...(picked({ id, object: word, type: eventType, created: number, livemode: yes }, event) as Record<
+      string,
+      unknown
+    >),
     data: {
       object: picked(shape, object),
       ...(before === undefined ? {} : { previous_attributes: picked(shape, before) }),

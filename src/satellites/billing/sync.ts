@@ -23,6 +23,11 @@ export class Sync {
     this.#parts = parts
   }
 
+  /** How many tenants have a customer. */
+  async count(): Promise<number> {
+    return (await this.#parts.customers.all()).length
+  }
+
   /** All tenants that have a customer, or one of them; nothing where it has none. */
   async *run(tenantId?: string): AsyncIterable<Synced> {
     for (const one of await this.#parts.customers.all()) {

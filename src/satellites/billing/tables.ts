@@ -5,7 +5,7 @@
  * `refused_for` waits for a tenant's other customer to go.
  * `billing_dunning` has a case for each billing period of a subscription in which a payment has failed; what is kept of its invoices is
  * in dunning.ts. `billing_usage` has what is to be reported; its id is what the provider knows it by. `billing_marks` says up to where
- * the counters of a day, in the store that was in use, are in it.
+ * the counters of a day, in the store that was in use, are in it; `billing_metered`, since when a quota is paid for.
  */
 import type { Migration } from '../../kernel/migrations.ts'
 import type { Records } from './dunning.ts'
@@ -49,6 +49,8 @@ export interface InboxRow {
   isLive: boolean
   createdAt: Date
   receivedAt: Date
+  /** We have asked for it; the provider has not sent it, or has later. */
+  isFetched: boolean
   status: InboxStatus
   attempts: number
   errorCode: BillingErrorCode | null
@@ -147,6 +149,7 @@ export const tables: readonly Migration[] = [
         is_live boolean not null,
         created_at timestamptz(3) not null,
         received_at timestamptz(3) not null,
+        is_fetched boolean not null default false,
         status text not null default 'waiting' check (status in ('waiting', 'completed', 'ignored', 'failed')),
         attempts int not null default 0,
         error_code text,
@@ -155,6 +158,7 @@ export const tables: readonly Migration[] = [
         refused_for text
       );
       create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
+      create index billing_inbox_sent on billing_inbox (received_at) where not is_fetched;
       create index billing_inbox_customer on billing_inbox (customer_id);
       create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
       create index billing_inbox_refused on billing_inbox (refused_for) where refused_for is not null;
@@ -199,6 +203,10 @@ export const tables: readonly Migration[] = [
         store text collate "C" not null,
         counted bigint not null,
         primary key (tenant_id, quota, day, store)
+      );
+      create table billing_metered (
+        quota text collate "C" primary key,
+        since timestamptz(3) not null
       );
 
       create table billing_health (

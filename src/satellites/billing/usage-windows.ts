@@ -6,7 +6,8 @@
  * A mark is of the store whose counters it is about, because another one begins at nothing; of a store that ends with its process, each
  * has its own. Where a counter is less than its mark the store has lost what it had, and goes on from there.
  *
- * What a tenant uses before it has a customer, on a day before, is nobody's to pay.
+ * What a tenant uses before it has a customer, on a day before, is nobody's to pay; nor what payers have used when a quota becomes one
+ * that is paid for: at the first look at them their marks are put to where the counters are.
  */
 import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
 import { uuidv7 } from '../../kernel/ids.ts'
@@ -14,16 +15,29 @@ import { inLanes } from '../../tenants/in-lanes.ts'
 import type { Customers, Payer } from './customers.ts'
 import type { BillingPart } from './part.ts'
 import type { Usage } from './usage.ts'
+import { meteredSince } from './usage-metered.ts'
 
 const LOOKED_AT_TOGETHER = 50
 /** Each has a connection for as long as it takes. */
 const CLOSED_AT_ONCE = 4
+
+/** By quota: since when it is paid for. */
+type Since = ReadonlyMap<string, Date>
 
 interface Counted {
   readonly quota: string
   readonly day: string
   readonly count: number
   readonly at: Date
+  /** Without a mark, all of it counts as used before the quota was paid for. */
+  readonly isBefore: boolean
+}
+
+/** Of one meter. */
+export interface Unreported {
+  readonly meter: string
+  readonly quantity: number
+  readonly since: Date
 }
 
 export class UsageWindows {
@@ -43,15 +57,16 @@ export class UsageWindows {
     this.#store = sums.outliveProcess ? name : `${name} ${uuidv7()}`
   }
 
-  /** From now on each quota's are closed as often as it is configured, one at a time. */
-  start(): void {
+  /** From now on each quota's are closed as often as it is configured, one at a time. Of quotas that are new, the first look is now. */
+  async start(): Promise<void> {
     const { usage } = this.#part.settings
+    await this.#safely(() => this.#close(Object.keys(usage), 'new'))
     for (const [flushMs, group] of Map.groupBy(Object.entries(usage), ([, { flushMs }]) => flushMs)) {
       const quotas = group.map(([quota]) => quota)
       let closing: Promise<void> | undefined
       const tick = () => {
         if (closing) return
-        const own = this.#closeSafely(quotas).finally(() => {
+        const own = this.#safely(() => this.close(quotas)).finally(() => {
           closing = undefined
           this.#closing.delete(own)
         })
@@ -70,15 +85,73 @@ export class UsageWindows {
   }
 
   /** Hands on what all tenants have used of these quotas; default all. Answers how many batches that came to. */
-  async close(quotas: readonly string[] = Object.keys(this.#part.settings.usage)): Promise<number> {
+  close(quotas: readonly string[] = Object.keys(this.#part.settings.usage)): Promise<number> {
+    return this.#close(quotas, 'changed')
+  }
+
+  /**
+   * What of a tenant's usage the provider has not confirmed: batches, and what has come since the last one. While the store is away, as
+   * far as it is in batches.
+   */
+  async unreported(tenantId: string): Promise<Unreported[]> {
+    const { database, log } = this.#part.kernel
+    // At one moment, so that what becomes a batch meanwhile is told once.
+    const { rows } = await database.sql(
+      `select meter, null as quota, null as day, sum(quantity)::float8 as quantity, min(used_at) as since
+       from multitenancy.billing_usage where tenant_id = $1 and sent_at is null group by meter
+       union all
+       select null, quota, day::text, counted::float8, null from multitenancy.billing_marks where tenant_id = $1 and store = $2`,
+      [tenantId, this.#store],
+    )
+    const waiting: Unreported[] = rows.filter(({ meter }) => meter !== null)
+    const marks = new Map<string, number>(
+      rows.filter(({ quota }) => quota !== null).map((row) => [keyOf(tenantId, row), row.quantity]),
+    )
+    let open: Unreported[] = []
+    try {
+      open = await this.#open(tenantId, marks)
+    } catch (error) {
+      log.warn({ err: error, tenantId }, 'usage that is not in a batch yet cannot be told: the store is away')
+    }
+    return [...Map.groupBy([...waiting, ...open], ({ meter }) => meter)]
+      .map(([meter, all]) => ({
+        meter,
+        quantity: all.reduce((sum, { quantity }) => sum + quantity, 0),
+        since: new Date(Math.min(...all.map(({ since }) => since.getTime()))),
+      }))
+      .sort((a, b) => (a.meter < b.meter ? -1 : 1))
+  }
+
+  /**
+   * Nothing that is counted by now becomes a batch: marks that were brought back from a dump know of none that was made since. Also of
+   * tenants that have no customer, for they may have had one.
+   */
+  async markAll(): Promise<void> {
+    const { database } = this.#part.kernel
+    const since = await meteredSince(this.#part)
+    if (since.size === 0) return
+    const { rows } = await database.sql('select id from multitenancy.tenants where purged_at is null order by id')
+    await database.transaction(async () => {
+      await database.sql('delete from multitenancy.billing_marks where store = $1', [this.#store])
+      for (const { id } of rows) {
+        for (const one of await this.#counted({ tenantId: id, mappedAt: new Date(0) }, since)) {
+          if (one.count > 0) await this.#mark(id, one)
+        }
+      }
+    })
+  }
+
+  /** @param which of which payers: those that have used something, or at whom nobody has looked yet since a quota is paid for */
+  async #close(quotas: readonly string[], which: 'changed' | 'new'): Promise<number> {
     if (quotas.length === 0) return 0
+    const since = await this.#since(quotas)
     const { signal } = this.#stopping
     const payers = await this.#customers.payers()
     let batches = 0
     for (let first = 0; first < payers.length && !signal.aborted; first += LOOKED_AT_TOGETHER) {
-      const together = await this.#changed(payers.slice(first, first + LOOKED_AT_TOGETHER), quotas)
+      const together = await this.#toClose(payers.slice(first, first + LOOKED_AT_TOGETHER), since, which)
       const close = async ({ tenantId }: Payer) => {
-        batches += await this.#closeOne(tenantId, quotas)
+        batches += await this.#closeOne(tenantId, since)
       }
       await inLanes(together, CLOSED_AT_ONCE, close, signal)
     }
@@ -95,7 +168,7 @@ export class UsageWindows {
     // What was reported stays reported, whatever becomes of the transaction in which something is ended.
     await database.outside(async () => {
       try {
-        if (quotas.length > 0) await this.#closeOne(tenantId, quotas, 'wait')
+        if (quotas.length > 0) await this.#closeOne(tenantId, await this.#since(quotas), 'wait')
       } catch (error) {
         log.warn({ err: error, tenantId }, 'usage could not be closed before an end; it is in the next window')
       }
@@ -105,35 +178,41 @@ export class UsageWindows {
     })
   }
 
-  async #closeSafely(quotas: readonly string[]): Promise<void> {
+  async #safely(close: () => Promise<unknown>): Promise<void> {
     try {
-      await this.close(quotas)
+      await close()
     } catch (error) {
       this.#part.kernel.log.warn({ err: error }, 'usage could not be closed; it is in the next window')
     }
   }
 
   /** Those whose counters are not what their marks say: of most there is nothing new. */
-  async #changed(payers: readonly Payer[], quotas: readonly string[]): Promise<Payer[]> {
-    const counted = await Promise.all(payers.map((payer) => this.#counted(payer, quotas)))
+  async #toClose(payers: readonly Payer[], since: Since, which: 'changed' | 'new'): Promise<Payer[]> {
+    const counted = await Promise.all(payers.map((payer) => this.#counted(payer, since)))
     const marks = await this.#marks(payers.map(({ tenantId }) => tenantId))
     return payers.filter(({ tenantId }, at) =>
-      (counted[at] ?? []).some((one) => one.count !== (marks.get(keyOf(tenantId, one)) ?? 0)),
+      (counted[at] ?? []).some((one) => {
+        const mark = marks.get(keyOf(tenantId, one))
+        return mark === undefined
+          ? one.isBefore || (which === 'changed' && one.count > 0)
+          : which === 'changed' && one.count !== mark
+      }),
     )
   }
 
-  #closeOne(tenantId: string, quotas: readonly string[], orElse: 'leave' | 'wait' = 'leave'): Promise<number> {
+  #closeOne(tenantId: string, since: Since, orElse: 'leave' | 'wait' = 'leave'): Promise<number> {
     return this.#part.kernel.database.transaction(async () => {
       if (!(await this.#isOurs(tenantId, orElse))) return 0
       const payer = await this.#customers.payer(tenantId)
       if (!payer) return 0 // purged by now
       // Under the lock, so that no mark is of a later moment.
-      const counted = await this.#counted(payer, quotas)
+      const counted = await this.#counted(payer, since)
       const marks = await this.#marks([tenantId])
       let batches = 0
       for (const one of counted) {
-        const mark = marks.get(keyOf(tenantId, one)) ?? 0
-        if (one.count !== mark) await this.#mark(tenantId, one)
+        const marked = marks.get(keyOf(tenantId, one))
+        const mark = markOf(one, marked)
+        if (one.count !== mark || (marked === undefined && one.isBefore)) await this.#mark(tenantId, one)
         if (one.count > mark) {
           await this.#handOn(tenantId, one, one.count - mark)
           batches += 1
@@ -146,11 +225,31 @@ export class UsageWindows {
     })
   }
 
-  async #counted({ tenantId, mappedAt }: Payer, quotas: readonly string[]): Promise<Counted[]> {
+  async #open(tenantId: string, marks: ReadonlyMap<string, number>): Promise<Unreported[]> {
+    const since = await meteredSince(this.#part)
+    const payer = since.size > 0 ? await this.#customers.payer(tenantId) : undefined
+    if (!payer) return []
+    return (await this.#counted(payer, since)).flatMap((one) => {
+      const quantity = one.count - markOf(one, marks.get(keyOf(tenantId, one)))
+      const { meter } = this.#part.settings.usage[one.quota] ?? {}
+      return meter !== undefined && quantity > 0 ? [{ meter, quantity, since: one.at }] : []
+    })
+  }
+
+  async #since(quotas: readonly string[]): Promise<Since> {
+    const since = await meteredSince(this.#part)
+    return new Map([...since].filter(([quota]) => quotas.includes(quota)))
+  }
+
+  async #counted({ tenantId, mappedAt }: Payer, since: Since): Promise<Counted[]> {
+    const quotas = [...since.keys()]
     const { nowMs, today, yesterday } = await this.#part.kernel.store.counters.counted(tenantId, quotas)
     const day = dayOf(nowMs)
     const on = (counts: ReadonlyMap<string, number>, of: number, at: Date): Counted[] =>
-      quotas.map((quota) => ({ quota, day: dateOf(of), count: counts.get(quota) ?? 0, at }))
+      [...since].map(([quota, from]) => {
+        const isBefore = mappedAt < from && of <= dayOf(from.getTime())
+        return { quota, day: dateOf(of), count: counts.get(quota) ?? 0, at, isBefore }
+      })
     const isOwedYesterday = dayOf(mappedAt.getTime()) < day
     return [
       ...on(today, day, new Date(nowMs)),
@@ -190,6 +289,8 @@ export class UsageWindows {
 
 /** Of the key under which a tenant's windows are closed, as SQL. */
 export const usageLock = (tenantId: string): string => `hashtextextended('tenantry billing usage ' || ${tenantId}, 0)`
+
+const markOf = ({ count, isBefore }: Counted, marked: number | undefined): number => marked ?? (isBefore ? count : 0)
 
 const keyOf = (tenantId: string, { quota, day }: Pick<Counted, 'quota' | 'day'>): string =>
   `${tenantId} ${quota} ${day}`

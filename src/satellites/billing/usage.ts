@@ -6,7 +6,8 @@
  *   waiting ──sent──► sent            kept for a while, for reports that are repeated
  *      │ ▲
  *      │ └── not sent: due again after 1, 2, 4 .. 15 minutes; after an hour where the provider has refused it
- *      ├──── 23 hours after a report that may have counted ──► held     somebody has to look: the doctor tells how
+ *      ├──── 23 hours after a report that may have counted ──► held     somebody has to look: the doctor tells how;
+ *      │                                                                so whatever waits when the backoffice is brought back
  *      └──── 35 days old, and none may have ──► expired                 the provider would not take it any more
  *
  * The provider knows an id for a day only. So before a report leaves it is noted in the row, and taken back when it certainly has not
@@ -115,6 +116,17 @@ export class Usage {
     }
   }
 
+  /** After the backoffice was brought back from a dump: whatever it has for not sent may have been sent since. */
+  async holdAll(): Promise<void> {
+    const { database, log } = this.#part.kernel
+    const { rows } = await database.sql(
+      `update multitenancy.billing_usage set held_at = $1, next_attempt_at = null
+       where sent_at is null and next_attempt_at is not null returning id`,
+      [this.#in(0)],
+    )
+    if (rows.length > 0) log.warn({ batches: rows.length }, 'usage may have been reported after the dump: it is held')
+  }
+
   async cleanUp(): Promise<void> {
     const { kernel, settings } = this.#part
     const { retentionDays } = settings.webhook
@@ -141,7 +153,8 @@ export class Usage {
     if (customerId === undefined) return this.#failed(row, new PaymentsFault('customer_not_found'))
     if (!(await this.#note(id))) return undefined
     try {
-      await this.#part.payments.reportUsage({ id, customerId, meter, quantity, at })
+      // By the row's spelling of the id: to the provider another one is another report.
+      await this.#part.payments.reportUsage({ id: row.id, customerId, meter, quantity, at })
     } catch (error) {
       if (error instanceof UsageNotTaken) await this.#takeBack(id)
       return this.#failed(row, faultOf(error))

@@ -1,16 +1,18 @@
 /** What is told of a tenant's billing, and of billing as a whole. */
 import { planOfItems } from './entitlement.ts'
-import { queryOf } from './part.ts'
 import type { BillingParts } from './parts.ts'
 import type { BillingOfTenant } from './resource.ts'
 import { hasEnded } from './subscriptions.ts'
 import type { DunningRow, SubscriptionRow } from './tables.ts'
+import type { UsageWindows } from './usage-windows.ts'
 
 export class Views {
   readonly #parts: BillingParts
+  readonly #windows: UsageWindows
 
-  constructor(parts: BillingParts) {
+  constructor(parts: BillingParts, windows: UsageWindows) {
     this.#parts = parts
+    this.#windows = windows
   }
 
   async of(tenantId: string): Promise<BillingOfTenant> {
@@ -24,7 +26,10 @@ export class Views {
       plan: (await tenants.plans.resolve(await tenants.get(tenantId))).plan,
       subscription: this.#subscription(all.find((one) => !hasEnded(one)) ?? all[0]),
       dunning: owed ? toDunning(owed) : null,
-      unreportedUsage: await this.#unreported(tenantId),
+      unreportedUsage: (await this.#windows.unreported(tenantId)).map((one) => ({
+        ...one,
+        since: one.since.toISOString(),
+      })),
     }
   }
 
@@ -43,22 +48,6 @@ export class Views {
       cancelAt: textOf(row.cancelAt),
       endedAt: textOf(row.endedAt),
     }
-  }
-
-  async #unreported(tenantId: string): Promise<BillingOfTenant['unreportedUsage']> {
-    const rows = await queryOf(this.#parts.part)
-      .selectFrom('billingUsage')
-      .select((eb) => ['meter', eb.fn.sum('quantity').as('quantity'), eb.fn.min('usedAt').as('since')])
-      .where('tenantId', '=', tenantId)
-      .where('sentAt', 'is', null)
-      .groupBy('meter')
-      .orderBy('meter')
-      .execute()
-    return rows.map(({ meter, quantity, since }) => ({
-      meter,
-      quantity: Number(quantity),
-      since: since.toISOString(),
-    }))
   }
 }
 

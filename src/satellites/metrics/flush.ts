@@ -70,7 +70,8 @@ export class Flush {
     this.#retentionDays = retentionDays
   }
 
-  async run(signal?: AbortSignal): Promise<Flushed> {
+  /** @param onProgress told how many sums were looked at so far. */
+  async run(signal?: AbortSignal, onProgress: (sums: number) => void = () => undefined): Promise<Flushed> {
     const today = dayOf(this.#kernel.clock.now().getTime())
     let sums = 0
     let written = 0
@@ -81,6 +82,7 @@ export class Flush {
         signal?.throwIfAborted()
         sums += page.length
         written += await this.#write(dateOf(day), page)
+        onProgress(sums)
       }
       if (day < today - MAX_DAYS_LATE) this.#settled.add(day)
     }

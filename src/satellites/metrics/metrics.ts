@@ -148,9 +148,9 @@ export class TenantMetrics {
   }
 
   /** Writes down what the store has. Any number of times, in any number of processes at once. */
-  async flush(signal?: AbortSignal): Promise<Flushed> {
+  async flush(signal?: AbortSignal, onProgress?: (sums: number) => void): Promise<Flushed> {
     await this.#handOver.run()
-    return this.#kernel.database.outside(() => this.#flush.run(signal))
+    return this.#kernel.database.outside(() => this.#flush.run(signal, onProgress))
   }
 
   /** Removes what a purged tenant had. */

@@ -1,5 +1,7 @@
 import { command } from '../../kernel/commands.ts'
 import { invalid } from '../../kernel/errors.ts'
+import { meter, paceText } from '../../kernel/pace.ts'
+import { number } from '../../kernel/quantities.ts'
 import type { Settlement } from './queue.ts'
 import type { TailedAttempt } from './tail.ts'
 import type { Webhooks } from './webhooks.ts'
@@ -13,7 +15,10 @@ export const commands = [
     name: 'tenant:webhooks:retry',
     summary: 'Send what is due now, until nothing is; beside running workers, too',
     run: async (webhooks, { terminal, signal }) => {
-      terminal.record({ sent: await webhooks.retry(signal) })
+      const look = meter()
+      let sent = 0
+      const onSent = () => terminal.progress(`${number(++sent)} sent${paceText(look(sent))}`)
+      terminal.record({ sent: await webhooks.retry(signal, onSent) })
     },
   }),
   command<Webhooks>({

@@ -15,24 +15,21 @@ import type { Listening } from '../../kernel/notifications.ts'
 import type { CourierOptions, CourierPart } from './courier-part.ts'
 import { verdictOn } from './delivery.ts'
 import { CHANNEL } from './functions.ts'
-import { Hold } from './hold.ts'
-import { loaded } from './loading.ts'
-import { type Claimed, type DeliveryQueue, type Head, lanesOf, type Offer, type Turns } from './queue.ts'
+import { type Held, Hold } from './hold.ts'
+import { Loader } from './loading.ts'
+import { Outdated } from './outdated.ts'
+import { type Claimed, type DeliveryQueue, lanesOf, type Offer, type Turns } from './queue.ts'
 import { send } from './sending.ts'
 import { Settler } from './settler.ts'
+import { Sluggish } from './sluggish.ts'
 
 /** For what happens between the end of a request and the end of its lease. */
 const MARGIN_MS = 3_000
 const LEASE_IN_TIMEOUTS = 3
-/** Of all room, for what is dispatched here. */
-const SHARE_OF_DISPATCHES = 0.75
 const IDLE_LOOK_MS = 5_000
 const AFTER_FAILURE_MS = 1_000
 /** How long what is on its way may take to end when the worker stops. */
 const STOP_MS = 4_000
-/** Of all room and all requests, for receivers that fail at present. */
-const SHARE_OF_FAILING = 0.25
-const MOST_BYTES_HELD = 64 * 1024 * 1024
 const LOCKED_MS = 250
 
 export class Courier {
@@ -41,7 +38,10 @@ export class Courier {
   readonly #queue: DeliveryQueue
   readonly #settler: Settler
   readonly #leaseMs: number
-  readonly #hold = new Hold()
+  readonly #hold: Hold
+  readonly #outdated = new Outdated()
+  readonly #sluggish = new Sluggish()
+  readonly #loader: Loader
   readonly #giveUp = new AbortController()
   #ear: Listening | undefined
   #look: NodeJS.Timeout | undefined
@@ -53,8 +53,6 @@ export class Courier {
   #full: ReadonlySet<string> = new Set()
   #claiming: Promise<void> | undefined
   #turns: Turns = {}
-  #sending = 0
-  #sendingFailing = 0
   #count = 0
   /** Of the last claim. */
   #failure: unknown
@@ -64,17 +62,26 @@ export class Courier {
     this.#part = part
     this.#options = options
     this.#queue = part.queue
+    this.#hold = new Hold(options)
     const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
     this.#leaseMs = withinMs + MARGIN_MS
     this.#settler = new Settler(this.#queue, { log: part.kernel.log, withinMs, signal: this.#giveUp.signal })
+    this.#loader = new Loader({
+      queue: part.queue,
+      log: part.kernel.log,
+      hold: this.#hold,
+      isRunning: () => this.#isRunning,
+      admit: (deliveries, askedAt) => this.#admit(deliveries, askedAt),
+      giveBack: (heads) => this.#giveBack(heads),
+      done: () => this.#free(0),
+    })
   }
 
   async start(): Promise<void> {
     this.#reasons += 1
     this.#look = setInterval(() => this.wake(), IDLE_LOOK_MS).unref()
-    const wake = () => this.wake()
-    const hear = (changed: string) => (changed === '' ? wake() : this.#forget(changed))
-    this.#ear = await this.#part.kernel.database.listen(CHANNEL, hear, wake)
+    const hear = (changed?: string) => this.#hear(changed)
+    this.#ear = await this.#part.kernel.database.listen(CHANNEL, hear, hear)
     this.wake()
   }
 
@@ -88,8 +95,8 @@ export class Courier {
   /** Room for what is dispatched here and need not be looked for. What waits elsewhere keeps some. */
   async offer(): Promise<Offer | undefined> {
     await this.#queue.betweenClaims() // beside one nothing could be taken, and would have to be claimed by the next
-    const { claim, perSubscription, perTenant, listener } = this.#options
-    const wanted = Math.floor(claim * SHARE_OF_DISPATCHES) - this.#hold.places
+    const { perSubscription, perTenant, listener } = this.#options
+    const wanted = this.#hold.roomForDispatches
     if (!this.#isRunning || listener || wanted < 1) return undefined
     this.#hold.places += wanted
     const madeAt = performance.now()
@@ -97,9 +104,9 @@ export class Courier {
   }
 
   /** What came of an offer; those that it had room for and did not come are free again. */
-  take({ wanted, leaseMs, madeAt }: Offer, deliveries: readonly Claimed[]): void {
+  take({ wanted, madeAt }: Offer, deliveries: readonly Claimed[]): void {
     if (!this.#isRunning) return void this.#giveBack(deliveries).then(() => this.#free(wanted))
-    this.#admit(deliveries, madeAt + leaseMs)
+    this.#admit(deliveries, madeAt)
     this.#free(wanted)
   }
 
@@ -108,7 +115,7 @@ export class Courier {
     const before = this.#count
     this.#reasons += 1
     this.wake()
-    await this.#untilQuiet(signal)
+    await this.#quietOnce(signal)
     this.#reasons -= 1
     if (!this.#isRunning) await this.#letGo(this.#hold.takeOut())
     if (this.#failure !== undefined) throw this.#failure
@@ -124,8 +131,9 @@ export class Courier {
     const timer = setTimeout(() => this.#giveUp.abort(), STOP_MS)
     const ended = async () => {
       await this.#claiming
+      await this.#loader.idle()
       await this.#letGo(this.#hold.takeOut())
-      await this.#untilQuiet()
+      await this.#quietOnce()
     }
     // What a silent database does not answer is left behind: its leases lapse.
     await Promise.race([ended(), sleep(STOP_MS * 1.5, undefined, { ref: false })])
@@ -146,12 +154,11 @@ export class Courier {
   }
 
   get #hasRoom(): boolean {
-    const room = this.#options.claim - this.#hold.places
-    return this.#isRunning && room >= Math.ceil(this.#options.claim / 4)
+    return this.#isRunning && this.#hold.isWorthFilling
   }
 
   async #claimWhatThereIs(): Promise<void> {
-    const { claim, perSubscription, perTenant, listener } = this.#options
+    const { perSubscription, perTenant, listener } = this.#options
     const leaseMs = this.#leaseMs
     while (this.#isWoken && this.#hasRoom) {
       this.#isWoken = false
@@ -159,8 +166,8 @@ export class Courier {
       try {
         const claimed = await this.#queue.claim({
           claim: randomUUID(),
-          wanted: claim - this.#hold.places,
-          wantedFailing: Math.max(0, Math.ceil(claim * SHARE_OF_FAILING) - this.#hold.failing),
+          wanted: this.#hold.room,
+          wantedFailing: this.#hold.roomForFailing,
           leaseMs,
           perSubscription,
           perTenant,
@@ -172,7 +179,7 @@ export class Courier {
         this.#isWoken ||= claimed.isMore
         this.#full = claimed.full
         this.#wakeIn(claimed.nextDueMs)
-        await this.#load(claimed.deliveries, askedAt + leaseMs)
+        await this.#loader.load(claimed.deliveries, askedAt)
       } catch (error) {
         this.#part.kernel.log.warn({ err: error }, 'deliveries could not be claimed; trying again')
         this.#wakeIn(AFTER_FAILURE_MS)
@@ -182,28 +189,12 @@ export class Courier {
     }
   }
 
-  async #load(heads: readonly Head[], leaseEndsAt: number): Promise<void> {
-    this.#hold.places += heads.length
-    let left = heads
-    try {
-      for await (const part of loaded(
-        this.#queue,
-        heads,
-        () => this.#isRunning && this.#hold.bytes > MOST_BYTES_HELD,
-      )) {
-        left = left.slice(part.length)
-        this.#hold.places -= part.length
-        this.#admit(part, leaseEndsAt)
-      }
-    } catch (error) {
-      await this.#giveBack(left)
-      this.#hold.places -= left.length
-      throw error
+  #admit(deliveries: readonly Claimed[], askedAt: number): void {
+    for (const claimed of deliveries) {
+      const delivery = this.#sluggish.has(claimed.webhookId) ? { ...claimed, isFailing: true } : claimed
+      this.#hold.add({ delivery, askedAt })
     }
-  }
-
-  #admit(deliveries: readonly Claimed[], leaseEndsAt: number): void {
-    for (const delivery of deliveries) this.#hold.add({ delivery, leaseEndsAt })
+    if (deliveries.some((delivery) => this.#outdated.has(delivery, askedAt))) this.#letGoOutdated()
     this.#begin()
   }
 
@@ -216,24 +207,32 @@ export class Courier {
 
   /** Begins as many requests as there is room for. */
   #begin(): void {
-    while (this.#isRunning && this.#sending < this.#options.concurrency) {
-      const held = this.#hold.next(this.#sendingFailing < this.#options.concurrency * SHARE_OF_FAILING)
+    while (this.#isRunning) {
+      const held = this.#hold.next()
       if (!held) return
       const { delivery } = held
-      const mustEndAt = performance.now() + this.#options.timeoutMs + MARGIN_MS
-      if (mustEndAt > held.leaseEndsAt) {
-        void this.#letGo([delivery, ...this.#hold.takeOut(({ leaseEndsAt }) => mustEndAt > leaseEndsAt)])
+      const isLate = ({ askedAt }: Held) =>
+        performance.now() + this.#options.timeoutMs + MARGIN_MS > askedAt + this.#leaseMs
+      if (isLate(held)) {
+        void this.#letGo([delivery, ...this.#hold.takeOut(isLate)])
         continue
       }
-      this.#sending += 1
-      if (delivery.isFailing) this.#sendingFailing += 1
+      this.#hold.began(delivery)
       void this.#deliver(delivery)
     }
   }
 
-  /** A subscription has changed: what waits for it is claimed anew, with what it says now. */
-  #forget(webhookId: string): void {
-    void this.#letGo(this.#hold.takeOut(({ delivery }) => delivery.webhookId === webhookId))
+  /** @param changed a subscription; `''`: there is something to send; undefined: there may be anything */
+  #hear(changed: string | undefined): void {
+    if (!changed) this.wake()
+    if (changed === '') return
+    this.#outdated.add(changed)
+    this.#letGoOutdated()
+  }
+
+  /** What waits for a subscription that has changed is claimed anew, with what it says now. */
+  #letGoOutdated(): void {
+    void this.#letGo(this.#hold.takeOut(({ delivery, askedAt }) => this.#outdated.has(delivery, askedAt)))
   }
 
   async #letGo(deliveries: readonly Claimed[]): Promise<void> {
@@ -251,12 +250,12 @@ export class Courier {
       const { timeoutMs, listener, maxAttempts } = this.#options
       const wish = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
       const exchange = await send(this.#part, delivery, wish).finally(() => {
-        this.#sending -= 1
-        if (delivery.isFailing) this.#sendingFailing -= 1
+        this.#hold.ended(delivery)
         this.#begin()
       })
       if (!exchange) return
       this.#count += 1
+      if (this.#sluggish.note(delivery.webhookId, exchange)) this.#hold.setApart(delivery.webhookId)
       if (exchange.isGivenUp) return await this.#giveBack([delivery])
       const used = delivery.attemptCount - delivery.budgetStart + 1
       const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())
@@ -284,7 +283,7 @@ export class Courier {
     })
   }
 
-  #untilQuiet(signal?: AbortSignal): Promise<void> {
+  #quietOnce(signal?: AbortSignal): Promise<void> {
     return new Promise<void>((resolve) => {
       this.#quiet.push(resolve)
       signal?.addEventListener('abort', () => resolve(), { once: true })

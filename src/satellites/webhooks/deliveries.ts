@@ -131,8 +131,9 @@ export class Deliveries {
     for (let first = bounds[1]; ; ) {
       const some = await database.transaction(async () => {
         const begun = await this.#begin(
-          `id in (select id from multitenancy.webhook_deliveries
-             where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4 order by id limit ${AT_ONCE})`,
+          `state = 'failed' and id in (select id from multitenancy.webhook_deliveries
+             where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4
+             order by id limit ${AT_ONCE} for update skip locked)`, // what another replays is his
           [webhookId, first, bounds[2]],
         )
         const window = { from: from.toISOString(), to: until.toISOString() }
@@ -150,7 +151,8 @@ export class Deliveries {
   /** Resolves when a delivery is settled, or with what it is when `signal` aborts. */
   async settled(delivery: Delivery, signal: AbortSignal): Promise<Delivery> {
     let row = await this.#row(delivery.webhookId, delivery.id)
-    while (!signal.aborted && row.state !== 'delivered' && row.state !== 'failed' && row.state !== 'retry_scheduled') {
+    const isTried = () => row.state === 'retry_scheduled' && row.attemptCount > delivery.attemptCount
+    while (!signal.aborted && row.state !== 'delivered' && row.state !== 'failed' && !isTried()) {
       await sleep(POLL_MS, undefined, { signal }).catch(() => undefined) // given up: it is as it is
       row = await this.#row(delivery.webhookId, delivery.id)
     }

@@ -673,7 +673,13 @@ describe("Tenantry's own events", () => {
     expect(status).toBe(200)
     const types = whole.kernel.events.types
     const internal = types.filter(({ isInternal }) => isInternal).map(({ name }) => name)
-    expect(internal.sort()).toEqual(['DependencyDegraded', 'QuotaTracked', 'WebhookDeliveryFailed'])
+    expect(internal.sort()).toEqual([
+      'BackofficeRestored',
+      'DependencyDegraded',
+      'QuotaTracked',
+      'TenantSuspensionRepeated',
+      'WebhookDeliveryFailed',
+    ])
     const expected = types
       .filter(({ isInternal }) => !isInternal)
       .map(({ name }) => ({ name: dottedName(name), type: name }))

@@ -1,10 +1,10 @@
 /**
  * What follows when a delivery has failed for good: its subscription may be switched off, and the host may want to hear of it.
  *
- * - That a receiver is gone, and what the host listens to, commits together with the delivery's own end: killed in between, none of
- *   it has happened, and it is sent again. Where that cannot be had at once, because somebody has the subscription locked or a
- *   connection is lost, the delivery is settled like any other, and the rest follows.
- * - That a receiver has failed for days follows afterwards: its next failure shows it as well.
+ * - That a receiver is gone, and what the host does _within_ `WebhookDeliveryFailed`, commits together with the delivery's own end:
+ *   killed in between, none of it has happened, and it is sent again. Where that cannot be had soon, because somebody has the
+ *   subscription locked or a connection is lost, the delivery is settled like any other, and the rest follows.
+ * - Everything else follows afterwards. That a receiver has failed for days, its next failure shows as well.
  */
 import { Gathering } from '../../kernel/gathering.ts'
 import { inTime } from '../../kernel/in-time.ts'
@@ -13,7 +13,7 @@ import { LOCK_TIMEOUT_MS } from '../../kernel/patiently.ts'
 import { disable } from './disabling.ts'
 import { TEST_EVENT } from './event-names.ts'
 import { WebhookDeliveryFailed } from './events.ts'
-import { DeliveryQueue, type Settled, type Settlement } from './queue.ts'
+import { DeliveryQueue, type Settled, type Settlement, TIMEOUT_MS } from './queue.ts'
 
 const DAY_MS = 86_400_000
 /** With nothing but failures for so long a subscription is disabled. */
@@ -24,6 +24,8 @@ const PATIENCE_MS = 2_000
 interface Wish {
   readonly settlement: Settlement
   isGivenUp: boolean
+  /** Once its turn has come. */
+  transaction?: Promise<Settled>
 }
 
 export class Ending {
@@ -40,8 +42,8 @@ export class Ending {
   /** Settles it with what follows, where something follows that must not be lost. Undefined: it is not settled. */
   async end(settlement: Settlement): Promise<Settled | undefined> {
     const { delivery, verdict } = settlement
-    const isToldOf = verdict.state === 'failed' && this.#kernel.events.isHeard(WebhookDeliveryFailed)
-    if (verdict.disables === null && !isToldOf) return undefined
+    const isJoined = verdict.state === 'failed' && this.#kernel.events.isHeardWithin(WebhookDeliveryFailed)
+    if (verdict.disables === null && !isJoined) return undefined
     const wish: Wish = { settlement, isGivenUp: false }
     const late = () => {
       wish.isGivenUp = true
@@ -52,7 +54,9 @@ export class Ending {
     } catch (error) {
       const { id: deliveryId, webhookId } = delivery
       this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
-      return undefined
+      // It has the row, and takes back what it has done, unless it was done a moment before.
+      const begun = wish.transaction?.catch(() => undefined)
+      return begun && inTime(begun, TIMEOUT_MS, late).catch(() => undefined)
     }
   }
 
@@ -75,16 +79,19 @@ export class Ending {
     await Promise.all([this.#ends.idle(), ...this.#following])
   }
 
-  async #end({ settlement, isGivenUp }: Wish): Promise<Settled | undefined> {
-    if (isGivenUp) return undefined
+  async #end(wish: Wish): Promise<Settled | undefined> {
+    if (wish.isGivenUp) return undefined
+    const { settlement } = wish
     const { database, clock } = this.#kernel
-    return database.transaction(async () => {
+    wish.transaction = database.transaction(async () => {
       await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
       const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
       if (!settled.isOurs) return settled
       for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()
+      if (wish.isGivenUp) throw new Error('nobody waits for it any more')
       return settled
     })
+    return wish.transaction
   }
 
   #consequencesOf(settlement: Settlement, { failingSince }: Settled): (() => Promise<unknown>)[] {

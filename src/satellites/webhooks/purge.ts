@@ -3,6 +3,7 @@
  * subscriptions hear of the tenant is the host's, and goes when its time is over.
  */
 import type { Database } from '../../kernel/database.ts'
+import { CHANNEL } from './functions.ts'
 
 /** Tables are large, and what goes is little of them: nothing is looked for but by an index. */
 const BY_INDEX = ['enable_hashjoin', 'enable_mergejoin', 'enable_seqscan']
@@ -30,7 +31,12 @@ export async function forgetTenant(database: Database, tenantId: string): Promis
       [tenantId],
     )
     await plan('on')
-    await database.sql('delete from multitenancy.webhook_subscriptions where tenant_id = $1', [tenantId])
+    // Whoever has something of it in hand lets go of it.
+    await database.sql(
+      `with gone as (delete from multitenancy.webhook_subscriptions where tenant_id = $1 returning id)
+       select pg_notify('${CHANNEL}', id::text) from gone`,
+      [tenantId],
+    )
     await database.sql('delete from multitenancy.webhook_tallies where tenant_id = $1', [tenantId])
   })
 }

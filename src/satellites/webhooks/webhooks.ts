@@ -58,6 +58,8 @@ export class Webhooks {
   readonly #courier: Courier
   readonly #ending: Ending
   readonly #opened = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
+  /** Told of each request that this process has settled. */
+  readonly #watching = new Set<() => void>()
 
   constructor(kernel: Kernel, options: Options) {
     this.#kernel = kernel
@@ -170,11 +172,18 @@ export class Webhooks {
   /**
    * Sends what is due, until nothing is; answers how many requests that were. Any number may do so at once.
    * `E_DEPENDENCY_UNAVAILABLE` when the database cannot be asked what is due.
+   *
+   * @param onSent told after each.
    */
-  retry(signal?: AbortSignal): Promise<number> {
-    return this.#courier.pass(signal).catch((error) => {
+  async retry(signal?: AbortSignal, onSent: () => void = () => undefined): Promise<number> {
+    this.#watching.add(onSent)
+    try {
+      return await this.#courier.pass(signal)
+    } catch (error) {
       throw isDatabaseUnavailable(error) ? this.#kernel.resilience.refusal('database', error) : error
-    })
+    } finally {
+      this.#watching.delete(onSent)
+    }
   }
 
   /** Begins to send what is dispatched, here or in other processes. */
@@ -229,7 +238,11 @@ export class Webhooks {
         egress,
         secretsOf: (delivery) => this.#secretsOf(delivery),
         settle: async (settlement, together) => {
-          if (!listener) return this.#settle(settlement, together)
+          if (!listener) {
+            await this.#settle(settlement, together)
+            for (const onSent of this.#watching) onSent()
+            return
+          }
           if ((await together()).isOurs) listener.heard(settlement)
         },
       },

@@ -1,5 +1,6 @@
 /** An archive as it is read for a restore: what its row says of it must be true of every byte. */
 import { createHash } from 'node:crypto'
+import { isUuid } from '../../kernel/ids.ts'
 import { NotOpened } from '../../kernel/sealed-stream.ts'
 import { BackupIncompatible, type TenantCopy } from '../copy.ts'
 import type { TenantTables } from '../tables.ts'
@@ -45,14 +46,14 @@ export async function archiveBytes(
 type Archived = BackupRow & { readonly archive: string }
 
 async function archiveOf({ kernel }: TransferParts, tenantId: string, backupId: string): Promise<Archived> {
-  const row = await kernel.database
+  const query = kernel.database
     .query<TenantTables>()
     .selectFrom('backups')
     .selectAll()
     .where('id', '=', backupId)
     .where('tenantId', '=', tenantId)
     .where('deletedAt', 'is', null)
-    .executeTakeFirst()
+  const row = isUuid(backupId) ? await query.executeTakeFirst() : undefined
   if (!row?.archive) throw BackupNotFound(`The tenant "${tenantId}" has no archive of a backup "${backupId}".`)
   return { ...row, archive: row.archive }
 }

@@ -1,7 +1,7 @@
 /** Backups of tenants: archives, and what is known of them. */
 import type { z } from 'zod'
 import { recordChange } from '../../kernel/changes.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
+import { isUuid, uuidv7 } from '../../kernel/ids.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { BackupIncompatible } from '../copy.ts'
@@ -109,8 +109,8 @@ export class Backups {
 
   /** `E_BACKUP_NOT_FOUND`, also for that of another tenant. */
   async get(tenantId: string, id: string): Promise<Backup> {
-    const row = await this.#of(tenantId).where('backups.id', '=', id).executeTakeFirst()
-    if (!row) throw BackupNotFound(`The tenant "${tenantId}" has no backup "${id}".`)
+    const row = isUuid(id) ? await this.#of(tenantId).where('backups.id', '=', id).executeTakeFirst() : undefined
+    if (!row) throw notThere(tenantId, id)
     return toBackup(row)
   }
 
@@ -128,6 +128,7 @@ export class Backups {
   async delete(tenantId: string, id: string): Promise<void> {
     const { database, events, clock, log } = this.#parts.kernel
     await this.#parts.registry.get(tenantId)
+    if (!isUuid(id)) throw notThere(tenantId, id)
     await database.transaction(async () => {
       await lockedRow(this.#parts, tenantId) // so that nobody asks for a restore of it meanwhile
       const row = await database
@@ -138,7 +139,7 @@ export class Backups {
         .where('tenantId', '=', tenantId)
         .where('deletedAt', 'is', null)
         .executeTakeFirst()
-      if (!row) throw BackupNotFound(`The tenant "${tenantId}" has no backup "${id}".`)
+      if (!row) throw notThere(tenantId, id)
       const busy = await database
         .query<TenantTables>()
         .selectFrom('transfers')
@@ -207,3 +208,5 @@ export class Backups {
       .$castTo<BackupWithTransfer>()
   }
 }
+
+const notThere = (tenantId: string, id: string) => BackupNotFound(`The tenant "${tenantId}" has no backup "${id}".`)

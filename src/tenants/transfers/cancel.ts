@@ -3,6 +3,7 @@
  * it was making. What the transfer had changed is put back in the transaction that ends it, so everything is as before.
  */
 import { recordChange } from '../../kernel/changes.ts'
+import { isUuid } from '../../kernel/ids.ts'
 import { TenantState } from '../errors.ts'
 import type { Failure } from '../failure.ts'
 import type { TenantTables } from '../tables.ts'
@@ -30,7 +31,7 @@ export async function cancel(
   await parts.registry.get(tenantId)
   await database.transaction(async () => {
     await lockedRow(parts, tenantId) // first, as whoever switches does
-    const [transfer] = await end(parts, tenantId, failure, id)
+    const [transfer] = isUuid(id) ? await end(parts, tenantId, failure, id) : []
     if (!transfer) throw await refusal(parts, tenantId, id)
     await COURSES[transfer.kind].giveUp?.(parts, transfer, failure)
     await parts.registry.changed(tenantId)
@@ -66,13 +67,13 @@ async function end(parts: TransferParts, tenantId: string, failure: Failure, id?
 }
 
 async function refusal({ kernel }: TransferParts, tenantId: string, id: string): Promise<Error> {
-  const ended = await kernel.database
+  const query = kernel.database
     .query<TenantTables>()
     .selectFrom('transfers')
     .select(['kind', 'state'])
     .where('id', '=', id)
     .where('tenantId', '=', tenantId)
-    .executeTakeFirst()
+  const ended = isUuid(id) ? await query.executeTakeFirst() : undefined
   return ended
     ? TransferEnded(`The ${ended.kind} "${id}" has ended already: it is ${ended.state}.`)
     : TransferNotFound(`The tenant "${tenantId}" has no transfer "${id}".`)

@@ -1,7 +1,6 @@
 /** Backups, restores, clones and moves from a terminal. Each waits for its end and shows how far it is, unless it is to go on by itself. */
-import { rm, stat, writeFile } from 'node:fs/promises'
 import { type CommandInput, command, type Option } from '../../kernel/commands.ts'
-import { DependencyUnavailable, invalid } from '../../kernel/errors.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { meter, paceText } from '../../kernel/pace.ts'
 import { Page } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
@@ -14,6 +13,7 @@ import { count } from '../numbers.ts'
 import { ArchiveMissing } from './archives.ts'
 import type { Backup } from './backup-resource.ts'
 import type { DueStep } from './backup-run.ts'
+import { downloaded, downloadText } from './download.ts'
 import { ArchivesUnusable, TransferCancelled, TransferFailed } from './errors.ts'
 import { progressText } from './progress-text.ts'
 import { hasEnded, type Transfer } from './transfer.ts'
@@ -87,16 +87,11 @@ export const transferCommands = [
       const { id: tenantId = '', backup = '' } = args
       const path: string = options.output
       const chunks = await transfers.backups.download(tenantId, backup)
-      try {
-        await writeFile(path, chunks, { flag: 'wx', mode: 0o600, signal })
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
-          throw invalid([{ path: 'output', message: `"${path}" is there already` }])
-        }
-        await rm(path, { force: true })
-        throw error
-      }
-      terminal.record({ id: backup, tenantId, output: path, sizeBytes: (await stat(path)).size })
+      const { sizeBytes: total } = await transfers.backups.get(tenantId, backup)
+      const look = meter()
+      const onBytes = (bytes: number) => terminal.progress(downloadText(bytes, total, look))
+      const sizeBytes = await downloaded(chunks, path, { signal, onBytes })
+      terminal.record({ id: backup, tenantId, output: path, sizeBytes })
     },
   }),
   command<Tenants>({

@@ -221,6 +221,17 @@ describe('of one tenant', () => {
     expect((await world.files()).filter((file) => file.startsWith('mine/'))).toEqual([])
   })
 
+  test.each(['nope', '', 'x'.repeat(36)])('what is no id at all is none of a backup or transfer: "%s"', async (id) => {
+    const tenantId = `named-${id.length}`
+    await world.tenant(tenantId)
+    const { backups } = world.transfers
+    await expect(backups.get(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(backups.delete(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(backups.download(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(world.transfers.get(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+    await expect(world.transfers.cancel(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+  })
+
   test('backups and transfers are listed page by page, the newest first', async () => {
     await world.tenant('paged')
     const made = [await backedUp('paged'), await backedUp('paged'), await backedUp('paged')].map(({ id }) => id)

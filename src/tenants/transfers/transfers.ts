@@ -1,7 +1,7 @@
 /** Transfers of tenants, as they are asked for and looked at: what is carried out of them is in work.ts. */
 import type { z } from 'zod'
 import { recordChange } from '../../kernel/changes.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
+import { isUuid, uuidv7 } from '../../kernel/ids.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { TenantState } from '../errors.ts'
@@ -145,13 +145,13 @@ export class Transfers {
 
   /** `E_TRANSFER_NOT_FOUND`, also for that of another tenant. */
   async get(tenantId: string, id: string): Promise<Transfer> {
-    const row = await this.#parts.kernel.database
+    const query = this.#parts.kernel.database
       .query<TenantTables>()
       .selectFrom('transfers')
       .selectAll()
       .where('id', '=', id)
       .where('tenantId', '=', tenantId)
-      .executeTakeFirst()
+    const row = isUuid(id) ? await query.executeTakeFirst() : undefined
     if (!row) throw TransferNotFound(`The tenant "${tenantId}" has no transfer "${id}".`)
     return toTransfer(row)
   }

@@ -1,0 +1,73 @@
+/**
+ * What bash and zsh read. Words go to the program as they were typed, one by one: nothing of the line is evaluated, so no key runs what
+ * somebody has only begun to type, and none writes to a file that a line names. Neither needs anything beside its shell.
+ */
+
+/**
+ * Bash takes words apart at colons and equals signs, and has redirections among them. What stands next to each other is put together
+ * again; what the shell takes for itself is left out; and of an offer only what stands behind the last colon is inserted.
+ */
+export const bashScript = (program: string): string => `# bash completion for ${program}
+
+__${program}_complete() {
+    local words=() count=0 state='' rest=$COMP_LINE word gap end colons offer i
+    local operator='[<>&]*'
+    COMPREPLY=()
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        word=\${COMP_WORDS[i]}
+        gap=' '
+        [[ -n $word ]] && gap=\${rest%%"$word"*}
+        rest=\${rest#"$gap"}
+        rest=\${rest#"$word"}
+        end=$((\${#COMP_LINE} - \${#rest}))
+        if [[ $i -eq $COMP_CWORD && -n $word && $end -gt $COMP_POINT ]]; then
+            word=\${word:0:$((\${#word} > end - COMP_POINT ? \${#word} - end + COMP_POINT : 0))}
+        fi
+        if [[ $word == $operator ]]; then
+            # The number of a file belongs to it, as in 2>.
+            [[ -z $gap && $count -gt 1 && \${words[count - 1]} != *[!0-9]* ]] && count=$((count - 1))
+            state=operator
+        elif [[ $state == operator ]]; then
+            state=file
+        elif [[ -n $gap || $i -eq 0 ]]; then
+            words[count]=$word
+            count=$((count + 1))
+            state=word
+        elif [[ $state == word ]]; then
+            words[count - 1]+=$word
+        fi
+    done
+    if [[ $state != word ]]; then
+        compopt -o default 2>/dev/null
+        return
+    fi
+    word=\${words[count - 1]}
+    colons=''
+    [[ $COMP_WORDBREAKS == *:* ]] && colons=\${word%"\${word##*:}"}
+    while IFS=$'\\t' read -r offer _; do
+        [[ $offer == :* ]] || COMPREPLY+=("\${offer#"$colons"}")
+    done < <(${program} complete -- "\${words[@]:1:count-1}" 2>/dev/null)
+}
+
+complete -F __${program}_complete ${program}
+`
+
+/** Zsh takes a colon for the beginning of what is said of a word, unless it is escaped. */
+export const zshScript = (program: string): string => `#compdef ${program}
+
+_${program}() {
+    local line
+    local -a offers
+    for line in "\${(@f)$(${program} complete -- "\${(@Q)words[2,CURRENT-1]}" "\${(Q)PREFIX}" 2>/dev/null)}"; do
+        [[ $line == *$'\\t'* ]] && offers+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+    done
+    (( \${#offers} )) && _describe ${program} offers
+}
+
+# Read by its name from the path of functions, it is at work already; else it is made known.
+if [[ \${funcstack[1]} == _${program} ]]; then
+    _${program} "$@"
+else
+    compdef _${program} ${program}
+fi
+`

@@ -1,0 +1,25 @@
+/**
+ * Receivers that this process has lately found slow, or not answering, whoever is to blame: what goes to them stands apart, as what goes
+ * to those that fail. The database knows of failures alone, and of those that are the receiver's own.
+ */
+import { LRUCache } from 'lru-cache'
+
+const MOST_KNOWN = 10_000
+/** An answer that takes longer keeps others waiting. */
+const SLOW_MS = 2_000
+
+export class Sluggish {
+  readonly #known = new LRUCache<string, true>({ max: MOST_KNOWN })
+
+  /** True when it is one now. */
+  note(webhookId: string, exchange: { readonly status: number | null; readonly durationMs: number }): boolean {
+    const isSluggish = exchange.status === null || exchange.durationMs > SLOW_MS
+    if (isSluggish) this.#known.set(webhookId, true)
+    else this.#known.delete(webhookId)
+    return isSluggish
+  }
+
+  has(webhookId: string): boolean {
+    return this.#known.has(webhookId)
+  }
+}
