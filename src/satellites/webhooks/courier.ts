@@ -249,13 +249,11 @@ export class Courier {
       const startedMs = kernel.clock.now().getTime()
       const { timeoutMs, listener, maxAttempts } = this.#options
       const wish = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
-      const exchange = await send(this.#part, delivery, wish).finally(() => {
-        this.#hold.ended(delivery)
-        this.#begin()
-      })
+      const exchange = await send(this.#part, delivery, wish).finally(() => this.#hold.ended(delivery))
+      if (exchange && this.#sluggish.note(delivery.webhookId, exchange)) this.#hold.setApart(delivery.webhookId)
+      this.#begin()
       if (!exchange) return
       this.#count += 1
-      if (this.#sluggish.note(delivery.webhookId, exchange)) this.#hold.setApart(delivery.webhookId)
       if (exchange.isGivenUp) return await this.#giveBack([delivery])
       const used = delivery.attemptCount - delivery.budgetStart + 1
       const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())

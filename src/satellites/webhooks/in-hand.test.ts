@@ -6,7 +6,7 @@ import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import type { WebhooksOptions } from './index.ts'
 import { verifyWebhook } from './verify.ts'
-import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 
 let opened: TestTenancy<WebhooksSatellites>
 let api: WebhooksTenancy
@@ -33,7 +33,7 @@ async function open(options: WebhooksOptions): Promise<void> {
 }
 const at = (path: string) => receiver.received.filter((received) => received.path === path)
 const subscribed = async (path: string) => {
-  const id = await anyTenant(api)
+  const { id } = await api.tenants.create({ name: 'Acme' })
   const { webhookId, secret } = await api.webhooks.create(id, { url: `${receiver.url}${path}`, events: ['order.*'] })
   return { id, webhookId, secret, dispatch: (n = 0) => api.webhooks.dispatch(id, 'order.paid', { n }) }
 }
