@@ -1,6 +1,7 @@
 /**
  * JSON as a request may bring it. Beside what `JSON.parse` refuses, this refuses what would be read in two ways or kept in
- * none: a key twice in one object, nesting without end, a number beyond any, NUL, half a character.
+ * none: a key twice in one object, nesting without end, a number beyond any, a whole number with more digits than are kept, NUL, half a
+ * character.
  */
 import { isStorable } from '../kernel/storable.ts'
 import { InvalidJson } from './problem.ts'
@@ -11,11 +12,14 @@ export function parseJson(text: string): unknown {
   checkStructure(text)
   let value: unknown
   try {
-    value = JSON.parse(text, (key, member) => {
+    value = JSON.parse(text, (key, member, context?: { readonly source?: string }) => {
       if (!isStorable(key) || (typeof member === 'string' && !isStorable(member))) {
         throw InvalidJson('A string holds NUL or half of a surrogate pair.')
       }
       if (typeof member === 'number' && !Number.isFinite(member)) throw InvalidJson('A number is too large.')
+      if (typeof member === 'number' && !isKept(member, context?.source)) {
+        throw InvalidJson('A whole number is beyond 2^53, and would be changed; send it as a string.')
+      }
       return member
     })
   } catch (error) {
@@ -24,6 +28,10 @@ export function parseJson(text: string): unknown {
   }
   return value
 }
+
+/** Of what is written with a point or an exponent nobody expects all digits back. */
+const isKept = (number: number, written = ''): boolean =>
+  !Number.isInteger(number) || Number.isSafeInteger(number) || !/^-?\d+$/.test(written)
 
 /** Walks the text once: how deep it nests, and whether an object has a key twice. Its grammar is JSON.parse's business. */
 function checkStructure(text: string): void {

@@ -106,6 +106,10 @@ export const tenants: Part = {
     RecoverFences: { data: {} },
   },
   scenes: {
+    'a suspension that somebody repeats': async ({ api: { tenancy }, prepare }) => {
+      const { id = '' } = await prepare(suspended)
+      await tenancy.tenants.suspend(id)
+    },
     'a plan that cannot be resolved': async ({ plansOfHost: { tenancy }, prepare }) => {
       const { id = '' } = await prepare({})
       await tenancy.tenants.plans.resolve(await tenancy.tenants.get(id))

@@ -21,6 +21,7 @@ const BAD_BODIES: Readonly<Record<string, [body: unknown, code: string]>> = {
   'NUL in a key': ['{"name": "Acme", "metadata": {"a\\u0000": 1}}', 'E_INVALID_JSON'],
   'half of a surrogate pair': ['{"name": "\\ud83d"}', 'E_INVALID_JSON'],
   'a number beyond any': ['{"name": "Acme", "metadata": {"n": 1e999}}', 'E_INVALID_JSON'],
+  'a whole number that would be changed': ['{"name": "Acme", "metadata": {"n": 9007199254740993}}', 'E_INVALID_JSON'],
   'bytes that are not UTF-8': [Buffer.from('7b226e616d65223a22ff227d', 'hex'), 'E_INVALID_JSON'],
   'UTF-16': [Buffer.from('{"name": "Acme"}', 'utf16le'), 'E_INVALID_JSON'],
   nothing: ['', 'E_INVALID_REQUEST'],

@@ -144,7 +144,7 @@ describe('tenant:audit:export', () => {
       table: unused,
       record: unused,
       say: unused,
-      progress: unused,
+      progress: () => undefined,
       confirm: unused,
       prompt: unused,
       item: unused,

@@ -54,12 +54,17 @@ test.each<[string, Partial<ExplainedDelivery>, Partial<ExplainedSubscription>, s
   ],
   ['whose subscription is deleted', {}, DELETED, 'Not sent: the subscription is deleted. It will end as failed.'],
 
-  ['on its way', { state: 'delivering', isReady: false, dueAt: LATER }, {}, 'Being sent now, attempt 1.'],
+  [
+    'on its way',
+    { state: 'delivering', isReady: false, dueAt: LATER },
+    {},
+    'A worker has it: attempt 1 is on its way, or begins when the worker has room for it.',
+  ],
   [
     'on its way for the third time',
     { state: 'delivering', isReady: false, dueAt: LATER, attemptCount: 2 },
     {},
-    'Being sent now, attempt 3.',
+    'A worker has it: attempt 3 is on its way, or begins when the worker has room for it.',
   ],
   [
     'on its way, its lease over',

@@ -24,7 +24,7 @@ export function explain(
     case 'delivering':
       if (isReady || (dueAt && dueAt <= now))
         return 'The worker that was sending it is gone; another will send it again.'
-      return `Being sent now, attempt ${attemptCount + 1}.`
+      return `A worker has it: attempt ${attemptCount + 1} is on its way, or begins when the worker has room for it.`
     case 'retry_scheduled': {
       const isPutOff = attemptCount === budgetStart
       const last = isPutOff
