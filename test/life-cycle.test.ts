@@ -42,8 +42,10 @@ test(
       await fc.assert(walksWell, { seed, numRuns: MOST_WALKS, interruptAfterTimeLimit: seconds * 1_000 })
       await latest // it may have been interrupted in the middle of one
     } catch (error) {
-      await Promise.allSettled([latest])
-      throw new Error(`with the seed ${seed}: ${(error as Error).message}`, { cause: error })
+      const [last] = await Promise.allSettled([latest])
+      // The first walk may take longer than all of the time: it counts once it has ended well.
+      const isOnlySlow = last.status === 'fulfilled' && /interrupted after 0 tests/.test((error as Error).message)
+      if (!isOnlySlow) throw new Error(`with the seed ${seed}: ${(error as Error).message}`, { cause: error })
     }
     expect(walks).toBeGreaterThan(0)
     if (seconds > DEFAULT_SECONDS) {
