@@ -92,8 +92,9 @@ test('the log has the full text when a check begins to fail, fails otherwise and
   expect(await probed(refused('db.internal:5432'))).toEqual([
     [40, 'a health check fails', 'store', 'db.internal:5432; refused'],
   ])
-  expect(await probed(refused('db.internal:5433'))).toEqual([
-    [40, 'a health check fails', 'store', 'db.internal:5433; refused'],
+  expect(await probed(refused('db.internal:5433'))).toEqual([]) // a number alone is no other failure
+  expect(await probed(refused('db-two.internal:5433'))).toEqual([
+    [40, 'a health check fails', 'store', 'db-two.internal:5433; refused'],
   ])
   expect(await probed(undefined)).toEqual([[30, 'a health check is good again', 'store', undefined]])
   expect(await probed(undefined)).toEqual([])

@@ -43,14 +43,15 @@ export interface HealthOptions {
 
 export function createHealth({ log, critical = [], timeoutMs = CHECK_TIMEOUT_MS }: HealthOptions = {}): Health {
   const checks = new Map<string, Check>()
-  /** The full texts of those that failed when they were asked last. */
+  /** What those said, but for numbers, that failed when they were asked last. */
   const failing = new Map<string, string>()
   const heed = (name: string, outcome: Outcome) => {
     const known = failing.get(name)
     if (outcome.isFailed) {
       const reason = fullText(outcome.error)
-      if (reason === known) return
-      failing.set(name, reason)
+      const kind = reason.replace(/\d+/g, '#') // how long it has failed is another number at each probe
+      if (kind === known) return
+      failing.set(name, kind)
       log?.warn({ err: outcome.error, check: name, reason }, 'a health check fails')
     } else if (failing.delete(name)) log?.info({ check: name }, 'a health check is good again')
   }

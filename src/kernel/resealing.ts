@@ -37,6 +37,16 @@ export async function existing(database: Database, columns: readonly SealedColum
   return columns.filter(({ table, column }) => there.has(`${table}.${column}`))
 }
 
+/** Whether the key is there that it was sealed under, and it was not altered. */
+export function canBeOpened(open: () => unknown): boolean {
+  try {
+    open()
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** How many values they hold. */
 export async function countSealed(database: Database, columns: readonly SealedColumn[]): Promise<number> {
   let sum = 0

@@ -4,7 +4,7 @@
  */
 import type { Diagnosis } from './doctor.ts'
 import type { Kernel } from './kernel.ts'
-import { existing, type SealedColumn } from './resealing.ts'
+import { canBeOpened, existing, type SealedColumn } from './resealing.ts'
 
 interface SwitchedOff extends Pick<Kernel, 'database' | 'secrets'> {
   readonly columns: readonly SealedColumn[]
@@ -44,13 +44,4 @@ export const sealedDiagnosis: Diagnosis<SwitchedOff> = {
       }
     }
   },
-}
-
-function canBeOpened(open: () => unknown): boolean {
-  try {
-    open()
-    return true
-  } catch {
-    return false
-  }
 }

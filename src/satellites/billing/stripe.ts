@@ -28,6 +28,11 @@ import { UsageReports } from './stripe-usage.ts'
 export const API_VERSION = '2026-10-28.endive'
 const AT_ONCE = 100
 
+interface Page {
+  readonly limit: number
+  readonly starting_after?: string
+}
+
 export class StripePayments implements Payments {
   readonly isLive: boolean
   readonly #settings: Settings['stripe']
@@ -70,12 +75,11 @@ export class StripePayments implements Payments {
   }
 
   async *subscriptions(customerId: string): AsyncIterable<ProviderSubscription> {
-    const list = (client: Client, after?: string) =>
+    const list = (client: Client, page: Page) =>
       client.subscriptions.list({
         customer: customerId,
         status: 'all',
-        limit: AT_ONCE,
-        ...(after ? { starting_after: after } : {}),
+        ...page,
       })
     for await (const found of this.#pages(list)) yield toSubscription(found)
   }
@@ -86,12 +90,11 @@ export class StripePayments implements Payments {
   }
 
   async lastPaid(subscriptionId: string): Promise<ProviderInvoice | undefined> {
-    const list = (client: Client, after?: string) =>
+    const list = (client: Client, page: Page) =>
       client.invoices.list({
         subscription: subscriptionId,
         status: 'paid',
-        limit: AT_ONCE,
-        ...(after ? { starting_after: after } : {}),
+        ...page,
       })
     for await (const found of this.#pages(list)) {
       const invoice = toInvoice(found)
@@ -189,22 +192,21 @@ export class StripePayments implements Payments {
   }
 
   async *events(since: Date): AsyncIterable<ProviderEvent> {
-    const list = (client: Client, after?: string) =>
+    const list = (client: Client, page: Page) =>
       client.events.list({
         created: { gte: Math.floor(since.getTime() / 1000) },
-        limit: AT_ONCE,
-        ...(after ? { starting_after: after } : {}),
+        ...page,
       })
     for await (const event of this.#pages(list)) yield toEvent(event)
   }
 
   /** One page after the other, the next when it is wanted: no more than one is held. */
   async *#pages<Item extends { id: string }>(
-    list: (client: Client, after?: string) => Promise<{ data: Item[]; has_more: boolean }>,
+    list: (client: Client, page: Page) => Promise<{ data: Item[]; has_more: boolean }>,
   ): AsyncIterable<Item> {
     for (let after: string | undefined; ; ) {
-      const last = after
-      const { data, has_more: hasMore } = await this.#ask((client) => list(client, last))
+      const page = { limit: AT_ONCE, ...(after ? { starting_after: after } : {}) }
+      const { data, has_more: hasMore } = await this.#ask((client) => list(client, page))
       yield* data
       after = data.at(-1)?.id
       if (!hasMore || !after) return

@@ -3,6 +3,7 @@
  * remembered of them. Where there are too many, each hour others have their turn.
  */
 import type { Diagnosis, Examination, Finding } from '../../kernel/doctor.ts'
+import { canBeOpened } from '../../kernel/resealing.ts'
 import { ProviderFault, wordsOf } from './provider-failure.ts'
 import { isShared } from './shared-issuers.ts'
 import type { Sso } from './sso.ts'
@@ -115,14 +116,5 @@ async function* examineSecrets({ records }: Sso): AsyncIterable<Finding> {
         tenantId,
       }
     }
-  }
-}
-
-function canBeOpened(open: () => unknown): boolean {
-  try {
-    open()
-    return true
-  } catch {
-    return false
   }
 }

@@ -195,7 +195,8 @@ export class Courier {
       this.#hold.add({ delivery, askedAt })
     }
     if (deliveries.some((delivery) => this.#outdated.has(delivery, askedAt))) this.#letGoOutdated()
-    this.#begin()
+    if (this.#isRunning) this.#begin()
+    else void this.#letGo(this.#hold.takeOut())
   }
 
   /** What is past due and could not be claimed is locked by somebody: it is not asked for without a pause. */
