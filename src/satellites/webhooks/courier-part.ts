@@ -2,6 +2,7 @@
 import type { Egress } from '../../kernel/egress.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Claimed, DeliveryQueue, Settled, Settlement } from './queue.ts'
+import type { Unsettled } from './unsettled.ts'
 
 export interface CourierOptions {
   /** Requests on their way at once. */
@@ -21,6 +22,7 @@ export interface CourierOptions {
 export interface CourierPart {
   readonly kernel: Kernel
   readonly queue: DeliveryQueue
+  readonly unsettled: Unsettled
   readonly egress: Egress
   secretsOf(delivery: Claimed): readonly string[]
   /** @param together settles it with whatever else is to be settled now; rejects when it cannot be */

@@ -255,7 +255,7 @@ export class Courier {
       this.#begin()
       if (!exchange) return
       this.#count += 1
-      if (exchange.isGivenUp) return await this.#giveBack([delivery])
+      if (exchange.isGivenUp) return await this.#part.unsettled.breakOff({ delivery, startedMs, ...exchange })
       const used = delivery.attemptCount - delivery.budgetStart + 1
       const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())
       const settlement = { delivery, verdict, startedMs, ...exchange }
@@ -277,7 +277,7 @@ export class Courier {
   }
 
   async #giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
-    await this.#queue.giveBack(deliveries).catch((error) => {
+    await this.#part.unsettled.giveBack(deliveries).catch((error) => {
       this.#part.kernel.log.warn({ err: error }, 'deliveries could not be given back; their lease will lapse')
     })
   }

@@ -12,8 +12,9 @@ import { parsed } from '../../kernel/parsed.ts'
 import { shiftMs } from './database-time.ts'
 import type { Attempt, Delivery, DeliveryDetail } from './delivery.ts'
 import { DeliveryNotFound, WebhookDisabled } from './errors.ts'
-import { explain } from './explanation.ts'
+import { type Circumstances, explain } from './explanation.ts'
 import { CHANNEL } from './functions.ts'
+import type { Options } from './options.ts'
 import type { DeliveryFilter } from './queries.ts'
 import { ReplayWindow } from './replay-window.ts'
 import { actionOf, type Owner, type Subscriptions } from './subscriptions.ts'
@@ -26,14 +27,14 @@ const AT_ONCE = 5_000
 export class Deliveries {
   readonly #kernel: Kernel
   readonly #subscriptions: Subscriptions
-  readonly #maxAttempts: number
+  readonly #options: Options
   readonly #wake: () => void
 
   /** @param wake is called when there is something to send */
-  constructor(kernel: Kernel, subscriptions: Subscriptions, maxAttempts: number, wake: () => void) {
+  constructor(kernel: Kernel, subscriptions: Subscriptions, options: Options, wake: () => void) {
     this.#kernel = kernel
     this.#subscriptions = subscriptions
-    this.#maxAttempts = maxAttempts
+    this.#options = options
     this.#wake = wake
   }
 
@@ -64,7 +65,7 @@ export class Deliveries {
     const subscription = await this.#subscriptions.row(owner, webhookId)
     const row = await this.#row(webhookId, deliveryId)
     const { database, clock } = this.#kernel
-    const [message, attempts] = await Promise.all([
+    const [message, attempts, onTheirWay] = await Promise.all([
       database
         .query<WebhookTables>()
         .selectFrom('webhookMessages')
@@ -78,12 +79,13 @@ export class Deliveries {
         .where('deliveryId', '=', deliveryId)
         .orderBy('number')
         .execute(),
+      this.#onTheirWay(row),
     ])
     const now = new Date(Date.now() + shiftMs(clock))
     return {
       ...toDelivery(row),
       payload: message ? JSON.parse(message.body) : null,
-      explanation: explain(row, subscription, { now, maxAttempts: this.#maxAttempts }),
+      explanation: explain(row, subscription, { ...this.#options, now, onTheirWay }),
       attempts: attempts.map(toAttempt),
     }
   }
@@ -157,6 +159,17 @@ export class Deliveries {
       row = await this.#row(delivery.webhookId, delivery.id)
     }
     return toDelivery(row)
+  }
+
+  async #onTheirWay({ webhookId, lane }: DeliveryRow): Promise<Circumstances['onTheirWay']> {
+    const { database, clock } = this.#kernel
+    const { rows } = await database.sql(
+      `select coalesce((busy ->> ('webhook ' || $2))::int, 0) as "toSubscription",
+         coalesce((busy ->> ('lane ' || $3))::int, 0) as "ofLane"
+       from multitenancy.webhooks_on_their_way(clock_timestamp() + $1 * interval '1 millisecond') busy`,
+      [shiftMs(clock), webhookId, lane],
+    )
+    return rows[0]
   }
 
   /** Makes ready what `where` names; of what is settled a new budget begins. Answers how many, and the last of them. */

@@ -12,6 +12,7 @@
  *
  * Guaranteed: at least once, the same bytes each time. Not guaranteed: order, exactly once; receivers drop repeats by
  * x-delivery-id. A lease that lapses, because its worker is gone, makes the delivery ready again; it has used nothing of the budget.
+ * Nor has an attempt that was broken off because its worker stopped.
  */
 import { z } from 'zod'
 import { EventName } from './event-names.ts'

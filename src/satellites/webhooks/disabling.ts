@@ -16,15 +16,15 @@ export interface Disabling {
   readonly reason: 'gone' | 'failing'
   /** Where it was sent to. */
   readonly url: string
-  /** When its attempt began. */
-  readonly startedAt: Date
+  /** When the subscription had been changed last, before it was sent. */
+  readonly changedAt: Date | null
   readonly failingSince: Date | null
 }
 
 export async function disable(
   { database, events, clock }: Kernel,
   webhookId: string,
-  { reason, url, failingSince, startedAt }: Disabling,
+  { reason, url, failingSince, changedAt }: Disabling,
 ): Promise<void> {
   const work = async () => {
     const row = await database
@@ -35,7 +35,7 @@ export async function disable(
       .where('enabled', '=', true)
       .where('deletedAt', 'is', null)
       .where('url', '=', url)
-      .$if(reason === 'gone', (query) => query.where('updatedAt', '<=', startedAt))
+      .$if(reason === 'gone', (query) => query.where('updatedAt', '=', changedAt))
       .$if(reason === 'failing', (query) => query.where('failingSince', '=', failingSince))
       .returning('tenantId')
       .executeTakeFirst()

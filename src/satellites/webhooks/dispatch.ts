@@ -149,7 +149,7 @@ export class Dispatch {
       {
         name: 'dispatch-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select place, refused, id, is_taken, is_news, webhook_id, lane, url, secret, previous_secret, previous_until
+        text: `select place, refused, id, is_taken, is_news, webhook_id, lane, url, secret, previous_secret, previous_until, changed_at
           from multitenancy.dispatch_webhooks(
           $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14)`,
       },
@@ -205,6 +205,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
   secret: row.secret,
   previousSecret: row.previous_secret,
   previousUntil: row.previous_until,
+  changedAt: row.changed_at,
 })
 
 function serialised(payload: object): string {

@@ -95,14 +95,14 @@ export class Ending {
   }
 
   #consequencesOf(settlement: Settlement, { failingSince }: Settled): (() => Promise<unknown>)[] {
-    const { delivery, verdict, status, isBlamed, startedMs } = settlement
+    const { delivery, verdict, status, isBlamed } = settlement
     if (verdict.state !== 'failed') return []
     const { events, clock } = this.#kernel
-    const { id: deliveryId, webhookId, tenantId, event, url, attemptCount } = delivery
+    const { id: deliveryId, webhookId, tenantId, event, url, changedAt, attemptCount } = delivery
     const failedForMs = failingSince ? clock.now().getTime() - failingSince.getTime() : 0
     const isFailing = isBlamed && event !== TEST_EVENT && failedForMs >= FAILING_FOR_MS
     const reason = verdict.disables ?? (isFailing ? 'failing' : null)
-    const seen = { url, startedAt: new Date(startedMs), failingSince }
+    const seen = { url, changedAt, failingSince }
     const told = { tenantId, webhookId, deliveryId, event, attemptCount: attemptCount + 1, lastStatus: status }
     return [
       ...(reason ? [() => disable(this.#kernel, webhookId, { ...seen, reason })] : []),

@@ -1,6 +1,6 @@
 /** What whoever asks is told of a delivery, for each way it may stand. */
 import { expect, test } from 'vitest'
-import { type ExplainedDelivery, type ExplainedSubscription, explain } from './explanation.ts'
+import { type Circumstances, type ExplainedDelivery, type ExplainedSubscription, explain } from './explanation.ts'
 
 const NOW = new Date('2026-01-31T12:00:00Z')
 const LATER = new Date('2026-01-31T12:05:00Z')
@@ -19,7 +19,20 @@ const FRESH: ExplainedDelivery = {
 const SETTLED = { isReady: false, dueAt: null } as const
 const WAITING = { state: 'retry_scheduled', isReady: false, dueAt: LATER } as const
 const FAILED = { state: 'failed', ...SETTLED } as const
-const ENABLED: ExplainedSubscription = { enabled: true, disabledReason: null, deletedAt: null }
+const ENABLED: ExplainedSubscription = {
+  enabled: true,
+  disabledReason: null,
+  deletedAt: null,
+  failingSince: null,
+  tenantId: 'acme',
+}
+const IDLE: Circumstances = {
+  now: NOW,
+  maxAttempts: 5,
+  perSubscription: 16,
+  perTenant: 32,
+  onTheirWay: { toSubscription: 0, ofLane: 0 },
+}
 const DISABLED = { enabled: false } as const
 const GONE = { enabled: false, disabledReason: 'gone' } as const
 const FAILING = { enabled: false, disabledReason: 'failing' } as const
@@ -38,6 +51,12 @@ test.each<[string, Partial<ExplainedDelivery>, Partial<ExplainedSubscription>, s
     { attemptCount: 1, budgetStart: 1, lastStatus: 200 },
     {},
     'Replayed after one attempt; waiting for a worker to send it again.',
+  ],
+  [
+    'that was broken off',
+    { attemptCount: 1, budgetStart: 1, lastError: 'aborted' },
+    {},
+    'Attempt 1 was broken off when its worker stopped; waiting for a worker to send it again.',
   ],
   ['whose subscription is disabled', {}, DISABLED, 'Not sent: the subscription is disabled. It will end as failed.'],
   [
@@ -190,5 +209,45 @@ test.each<[string, Partial<ExplainedDelivery>, Partial<ExplainedSubscription>, s
     'Given up after one attempt: the subscription is deleted.',
   ],
 ])('a delivery %s', (_words, delivery, subscription, text) => {
-  expect(explain({ ...FRESH, ...delivery }, { ...ENABLED, ...subscription }, { now: NOW, maxAttempts: 5 })).toBe(text)
+  expect(explain({ ...FRESH, ...delivery }, { ...ENABLED, ...subscription }, IDLE)).toBe(text)
+})
+
+const FIRST = 'Waiting for a worker to send it for the first time.'
+const TO_FAILING = { failingSince: EARLIER } as const
+
+test.each<[string, Circumstances['onTheirWay'], Partial<ExplainedSubscription>, string]>([
+  ['less than all bounds', { toSubscription: 15, ofLane: 31 }, {}, ''],
+  [
+    'as much as its subscription may',
+    { toSubscription: 16, ofLane: 32 },
+    {},
+    ' Its subscription has 16 on their way, and may have 16 at once.',
+  ],
+  [
+    'as much as a subscription may that fails',
+    { toSubscription: 2, ofLane: 2 },
+    TO_FAILING,
+    ' Its subscription has 2 on their way, and may have 2 at once, until one succeeds.',
+  ],
+  [
+    'as much as its tenant may',
+    { toSubscription: 3, ofLane: 32 },
+    {},
+    ' Subscriptions of its tenant have 32 on their way, and may have 32 at once.',
+  ],
+  [
+    'as much as the host may',
+    { toSubscription: 3, ofLane: 32 },
+    { tenantId: null },
+    ' Subscriptions of the host have 32 on their way, and may have 32 at once.',
+  ],
+])('a delivery that waits while on its way is %s', (_words, onTheirWay, subscription, text) => {
+  const circumstances = { ...IDLE, onTheirWay }
+  const told = (delivery: Partial<ExplainedDelivery>) =>
+    explain({ ...FRESH, ...delivery }, { ...ENABLED, ...subscription }, circumstances)
+  expect(told({})).toBe(`${FIRST}${text}`)
+  const next = 'One attempt failed, the last with status 500. The next attempt is made'
+  const retry = { ...WAITING, attemptCount: 1, lastStatus: 500 }
+  expect(told({ ...retry, dueAt: NOW })).toBe(`${next} as soon as a worker is free; 4 are left.${text}`)
+  expect(told(retry)).toBe(`${next} at 2026-01-31T12:05:00.000Z; 4 are left.`)
 })

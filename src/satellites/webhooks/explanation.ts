@@ -1,26 +1,37 @@
 /** Why a delivery is where it is, and what comes next, in a sentence or two for whoever asks. */
+import { ABORTED } from '../../kernel/egress-failure.ts'
+import { TO_ONE_THAT_FAILS } from './function-settings.ts'
+import type { Options } from './options.ts'
 import type { DeliveryRow, SubscriptionRow } from './tables.ts'
 
 export type ExplainedDelivery = Pick<
   DeliveryRow,
   'state' | 'isReady' | 'dueAt' | 'attemptCount' | 'budgetStart' | 'lastStatus' | 'lastError' | 'deliveredAt'
 >
-export type ExplainedSubscription = Pick<SubscriptionRow, 'enabled' | 'disabledReason' | 'deletedAt'>
+export type ExplainedSubscription = Pick<
+  SubscriptionRow,
+  'enabled' | 'disabledReason' | 'deletedAt' | 'failingSince' | 'tenantId'
+>
+
+export interface Circumstances extends Pick<Options, 'maxAttempts' | 'perSubscription' | 'perTenant'> {
+  readonly now: Date
+  /** How many are, over all processes. */
+  readonly onTheirWay: { readonly toSubscription: number; readonly ofLane: number }
+}
 
 export function explain(
   delivery: ExplainedDelivery,
   subscription: ExplainedSubscription,
-  { now, maxAttempts }: { readonly now: Date; readonly maxAttempts: number },
+  circumstances: Circumstances,
 ): string {
+  const { now, maxAttempts } = circumstances
   const { state, isReady, dueAt, attemptCount, budgetStart, deliveredAt } = delivery
   const tried = attemptsOf(attemptCount)
   const ends = whyItEnds(subscription)
   switch (state) {
     case 'pending':
       if (ends) return `Not sent: ${ends}. It will end as failed.`
-      return attemptCount === 0
-        ? 'Waiting for a worker to send it for the first time.'
-        : `Replayed after ${tried}; waiting for a worker to send it again.`
+      return `${whatItWaitsFor(delivery)}${whatHoldsIt(subscription, circumstances)}`
     case 'delivering':
       if (isReady || (dueAt && dueAt <= now))
         return 'The worker that was sending it is gone; another will send it again.'
@@ -32,8 +43,10 @@ export function explain(
         : `${capital(tried)} failed, the last with ${lastAnswer(delivery)}.`
       if (ends) return `${last} It will not be tried again: ${ends}.`
       const left = Math.max(1, maxAttempts - (attemptCount - budgetStart)) // it may have been more that were allowed
-      const when = !isReady && dueAt && dueAt > now ? `at ${dueAt.toISOString()}` : 'as soon as a worker is free'
-      return `${last} The next attempt is made ${when}; ${left} ${left === 1 ? 'is' : 'are'} left.`
+      const isLater = !isReady && dueAt && dueAt > now
+      const when = isLater ? `at ${dueAt.toISOString()}` : 'as soon as a worker is free'
+      const held = isLater ? '' : whatHoldsIt(subscription, circumstances)
+      return `${last} The next attempt is made ${when}; ${left} ${left === 1 ? 'is' : 'are'} left.${held}`
     }
     case 'delivered':
       return `Delivered at ${deliveredAt?.toISOString()} after ${tried}; the answer was ${delivery.lastStatus}.`
@@ -48,6 +61,28 @@ export function explain(
       return `Given up ${attemptCount === 0 ? 'before the first attempt' : `after ${tried}`}: ${delivery.lastError ?? lastAnswer(delivery)}.${hint}`
     }
   }
+}
+
+function whatItWaitsFor({ attemptCount, lastError }: ExplainedDelivery): string {
+  if (attemptCount === 0) return 'Waiting for a worker to send it for the first time.'
+  return lastError === ABORTED.error
+    ? `Attempt ${attemptCount} was broken off when its worker stopped; waiting for a worker to send it again.`
+    : `Replayed after ${attemptsOf(attemptCount)}; waiting for a worker to send it again.`
+}
+
+/** The bound that has been reached, if one has. */
+function whatHoldsIt(
+  { failingSince, tenantId }: ExplainedSubscription,
+  { onTheirWay, perSubscription, perTenant }: Circumstances,
+): string {
+  const most = failingSince ? Math.min(perSubscription, TO_ONE_THAT_FAILS) : perSubscription
+  if (onTheirWay.toSubscription >= most) {
+    const why = failingSince ? ', until one succeeds' : ''
+    return ` Its subscription has ${onTheirWay.toSubscription} on their way, and may have ${most} at once${why}.`
+  }
+  if (onTheirWay.ofLane < perTenant) return ''
+  const whose = tenantId === null ? 'Subscriptions of the host have' : 'Subscriptions of its tenant have'
+  return ` ${whose} ${onTheirWay.ofLane} on their way, and may have ${perTenant} at once.`
 }
 
 function whyItEnds({ enabled, disabledReason, deletedAt }: ExplainedSubscription): string | undefined {

@@ -9,7 +9,7 @@ export const CHANNEL = 'multitenancy_webhooks'
  * On their way at once to a subscription that knows nothing but failures at present; its next success opens it again. Of all that
  * one process holds such deliveries are a part at most, so that receivers that never answer leave room to the others.
  */
-const TO_ONE_THAT_FAILS = 2
+export const TO_ONE_THAT_FAILS = 2
 
 /** Stands among those that are full when no more of what fails may be taken. */
 export const FAILING = 'failing'

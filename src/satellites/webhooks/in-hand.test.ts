@@ -88,6 +88,32 @@ describe('a secret that ends at once', () => {
   })
 })
 
+test('what waits for a bound names it', async () => {
+  await open({ perSubscription: 1, perTenant: 2 })
+  const { id, webhookId, dispatch } = await subscribed('/waits/bound')
+  const other = await api.webhooks.create(id, { url: `${receiver.url}/waits/other`, events: ['order.*'] })
+  const third = await api.webhooks.create(id, { url: `${receiver.url}/waits/third`, events: ['order.*'] })
+  await opened.open({ role: 'worker' })
+  await dispatch()
+  await eventually(() => expect(waiting).toHaveLength(2))
+  await dispatch()
+  const bounds = new Set<string>()
+  for (const one of [webhookId, other.webhookId, third.webhookId]) {
+    for (const { id: deliveryId, state } of (await api.webhooks.deliveries(id, one, {})).data) {
+      const { explanation } = await api.webhooks.delivery(id, one, deliveryId)
+      if (state === 'pending') bounds.add(explanation)
+    }
+  }
+  expect(bounds).toEqual(
+    new Set(
+      [
+        'Its subscription has 1 on their way, and may have 1',
+        'Subscriptions of its tenant have 2 on their way, and may have 2',
+      ].map((bound) => `Waiting for a worker to send it for the first time. ${bound} at once.`),
+    ),
+  )
+})
+
 test('of a tenant that is purged nothing more is sent', async () => {
   await open({ concurrency: 1, perSubscription: 8, perTenant: 8 })
   const { id, dispatch } = await subscribed('/waits/purged')

@@ -1,4 +1,5 @@
 /** That what falls due is sent without anybody telling: retries, and what a process that is gone has left behind. */
+
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Clock } from '../../kernel/clock.ts'
@@ -6,6 +7,7 @@ import { type Child, startChild } from '../../testing/child.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { type ClaimWish, DeliveryQueue } from './queue.ts'
+import { Unsettled } from './unsettled.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import type { WorkerOptions } from './worker-process.fixture.ts'
 
@@ -197,7 +199,7 @@ describe('a worker that nobody tells anything', () => {
       { isOurs: false, failingSince: null },
       { isOurs: false, failingSince: null },
     ])
-    await queue.giveBack(deliveries)
+    await new Unsettled(api.kernel.database, leaping).giveBack(deliveries)
     expect(await Promise.all(ids.map(read))).toMatchObject([
       { attempts: [{ status: 200 }] },
       { attempts: [{ status: 200 }] },

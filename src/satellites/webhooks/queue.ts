@@ -1,6 +1,6 @@
 /**
- * The queue of deliveries, as workers see it: what is claimed, settled and given back, each by one statement over many. The rules of
- * who gets what, and whose a row is, are in functions.ts.
+ * The queue of deliveries, as workers see it: what is claimed and settled, each by one statement over many. The rules of who gets
+ * what, and whose a row is, are in functions.ts; what goes back without being settled, in unsettled.ts.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../kernel/clock.ts'
@@ -8,8 +8,6 @@ import type { Database } from '../../kernel/database.ts'
 import { shiftMs } from './database-time.ts'
 import type { Verdict } from './delivery.ts'
 import { FAILING } from './function-settings.ts'
-import { CHANNEL } from './functions.ts'
-import { NOBODY } from './tables.ts'
 
 /** Of a statement, on a connection that has gone silent. */
 export const TIMEOUT_MS = 15_000
@@ -36,6 +34,8 @@ export interface Claimed {
   readonly secret: string
   readonly previousSecret: string | null
   readonly previousUntil: Date | null
+  /** When its subscription had been changed last, as it was read with the body; null: it is gone, or not read yet. */
+  readonly changedAt: Date | null
 }
 
 /** How much of what is ready somebody would take, and for how long. */
@@ -170,18 +170,23 @@ export class DeliveryQueue {
     }
   }
 
-  /** With their bodies; of a message that several get, once. */
+  /** With their bodies, of a message that several get once, and when their subscriptions were changed. */
   async load(heads: readonly Head[]): Promise<Claimed[]> {
     const { rows } = await this.#database.sql(
       {
         name: 'bodies-of-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: 'select id, body from multitenancy.webhook_messages where id = any($1::uuid[])',
+        text: `select id, body, null as changed_at from multitenancy.webhook_messages where id = any($1::uuid[])
+          union all select id, null, updated_at from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
       },
-      [[...new Set(heads.map(({ messageId }) => messageId))]],
+      [[...new Set(heads.map(({ messageId }) => messageId))], [...new Set(heads.map(({ webhookId }) => webhookId))]],
     )
-    const bodies = new Map<string, string>(rows.map(({ id, body }) => [id, body]))
-    return heads.map(({ messageId, bytes: _, ...head }) => ({ ...head, body: bodies.get(messageId) ?? null }))
+    const found = new Map<string, { body: string; changed_at: Date }>(rows.map((row) => [row.id, row]))
+    return heads.map(({ messageId, bytes: _, ...head }) => ({
+      ...head,
+      body: found.get(messageId)?.body ?? null,
+      changedAt: found.get(head.webhookId)?.changed_at ?? null,
+    }))
   }
 
   /** In the order of `settlements`. */
@@ -218,61 +223,6 @@ export class DeliveryQueue {
       failingSince: verdict.state === 'delivered' ? null : (failing.get(webhookId) ?? null),
     }))
   }
-
-  /** What was claimed and not sent is ready again, as it was. */
-  async giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
-    if (deliveries.length === 0) return
-    await this.#database.sql(
-      {
-        timeoutMs: TIMEOUT_MS,
-        text: `with given as (
-            update multitenancy.webhook_deliveries d set is_ready = true, claim = null,
-              due_at = clock_timestamp() + $1 * interval '1 millisecond',
-              state = case when attempt_count = budget_start then 'pending' else 'retry_scheduled' end
-            from unnest($2::uuid[], $3::uuid[]) as o(id, claim)
-            where d.id = o.id and d.claim = o.claim and d.state = 'delivering' returning d.id)
-          select pg_notify('${CHANNEL}', '') from given limit 1`,
-      },
-      [shiftMs(this.#clock), deliveries.map(({ id }) => id), deliveries.map(({ claim }) => claim)],
-    )
-  }
-
-  /** What cannot be sent now, for a reason that is ours, is tried again later; nothing of its budget is used. */
-  async putOff({ id, claim }: Claimed, why: string, forMs: number): Promise<void> {
-    await this.#database.sql(
-      {
-        timeoutMs: TIMEOUT_MS,
-        text: `update multitenancy.webhook_deliveries set state = 'retry_scheduled', claim = null, last_error = $4, last_status = null,
-            due_at = clock_timestamp() + ($1::float8 + $5) * interval '1 millisecond'
-          where id = $2 and claim = $3 and state = 'delivering'`,
-      },
-      [shiftMs(this.#clock), id, claim, why, forMs],
-    )
-  }
-
-  /** By tenant; what was settled counts for an hour. */
-  async counts(tenantId?: string) {
-    const { rows } = await this.#database.sql(
-      `select coalesce(waiting.tenant_id, settled.tenant_id) as "tenantId",
-         coalesce(waiting.waiting, 0) as waiting, coalesce(waiting.active, 0) as active,
-         coalesce(waiting.delayed, 0) as delayed, coalesce(settled.completed, 0) as completed,
-         coalesce(settled.failed, 0) as failed
-       from (
-         select coalesce(tenant_id, '${NOBODY}') as lane, tenant_id, count(*) filter (where state = 'pending') as waiting,
-           count(*) filter (where state = 'delivering') as active,
-           count(*) filter (where state = 'retry_scheduled') as delayed
-         from multitenancy.webhook_deliveries
-         where (is_ready or (due_at is not null and not is_ready)) and ($2::text is null or tenant_id = $2) group by 1, 2) waiting
-       full join (
-         select coalesce(tenant_id, '${NOBODY}') as lane, tenant_id, sum(delivered)::bigint as completed, sum(failed)::bigint as failed
-         from multitenancy.webhook_tallies
-         where since > clock_timestamp() + $1 * interval '1 millisecond' - interval '1 hour' and ($2::text is null or tenant_id = $2)
-         group by 1, 2) settled using (lane)
-       order by 1`,
-      [shiftMs(this.#clock), tenantId ?? null],
-    )
-    return rows.map((row) => ({ queue: 'webhooks', ...row }))
-  }
 }
 
 /** As an array of PostgreSQL. What is JSON holds no control characters, and so it is escaped there as it is in JSON, which is faster. */
@@ -296,4 +246,5 @@ const headOf = (row: any, claim: string): Head => ({
   secret: row.secret,
   previousSecret: row.previous_secret,
   previousUntil: row.previous_until,
+  changedAt: null,
 })

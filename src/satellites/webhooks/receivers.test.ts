@@ -672,8 +672,13 @@ describe('workers of their own', () => {
     await eventually(async () => expect(await states()).toEqual({ delivering: count }))
     const begun = received().map(({ headers }) => String(headers['x-delivery-id']))
     await stopping.stop() // they are never answered
-    const rows = await sql('select distinct state, is_ready, claim, attempt_count from multitenancy.webhook_deliveries')
-    expect(rows).toEqual([{ state: 'pending', is_ready: true, claim: null, attempt_count: 0 }])
+    const rows = await sql(
+      `select id, state, is_ready, claim, attempt_count, budget_start, last_error from multitenancy.webhook_deliveries order by id`,
+    )
+    const back = { state: 'pending', is_ready: true, claim: null }
+    const unbegun = { ...back, attempt_count: 0, budget_start: 0, last_error: null }
+    const brokenOff = { ...back, attempt_count: 1, budget_start: 1, last_error: 'aborted' }
+    expect(rows).toEqual(ids.toSorted().map((each) => ({ id: each, ...(begun.includes(each) ? brokenOff : unbegun) })))
     held.release()
     const other = await withWorker({ timeoutMs: 5_000 })
     await eventually(async () => expect(await states()).toEqual({ delivered: count }))
@@ -683,8 +688,15 @@ describe('workers of their own', () => {
       times.set(deliveryId, (times.get(deliveryId) ?? 0) + 1)
     }
     expect([...times]).toEqual(ids.map((each) => [each, begun.includes(each) ? 2 : 1]))
-    const attempts = await sql('select distinct number from multitenancy.webhook_attempts')
-    expect(attempts).toEqual([{ number: 1 }])
+    const attempts = await sql(
+      `select number, status, error, request_headers ->> 'x-delivery-id' = delivery_id::text as "isIts", count(*)
+       from multitenancy.webhook_attempts group by 1, 2, 3, 4 order by 1, 2`,
+    )
+    expect(attempts).toEqual([
+      { number: 1, status: 200, error: null, isIts: true, count: count - 2 },
+      { number: 1, status: null, error: 'aborted', isIts: true, count: 2 },
+      { number: 2, status: 200, error: null, isIts: true, count: 2 },
+    ])
     await other.stop()
   }, 60_000)
 

@@ -1,5 +1,6 @@
 /** One request of a delivery: what is sent, and what of the answer is kept and decides. */
 import type { Exchange as EgressExchange, Exchanged } from '../../kernel/egress.ts'
+import { ABORTED } from '../../kernel/egress-failure.ts'
 import type { Claimed } from './queue.ts'
 import { signatureHeaders } from './signing.ts'
 import { NOBODY } from './tables.ts'
@@ -61,7 +62,7 @@ export const exchangeOf = (request: Request, exchanged: Exchanged): Exchange => 
   requestHeaders: JSON.stringify(request.headers),
   responseHeaders: exchanged.status === null ? null : JSON.stringify(exchanged.headers),
   responseBody: exchanged.status === null ? null : exchanged.body,
-  isGivenUp: exchanged.error === 'aborted',
+  isGivenUp: exchanged.error === ABORTED.error,
 })
 
 /** A failure of ours, before anything was sent. */

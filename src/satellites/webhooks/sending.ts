@@ -8,7 +8,7 @@ const PUT_OFF_MS = 60_000
 
 /** What came of it; undefined when it could not be signed here, and is put off. */
 export async function send(
-  { kernel, queue, egress, secretsOf }: CourierPart,
+  { kernel, unsettled, egress, secretsOf }: CourierPart,
   delivery: Claimed,
   {
     timeoutMs,
@@ -26,7 +26,7 @@ export async function send(
     secrets = secretsOf(delivery)
   } catch (error) {
     kernel.log.error({ err: error, webhookId: delivery.webhookId }, 'the secret of a subscription cannot be opened')
-    await queue.putOff(delivery, 'its secret cannot be opened', PUT_OFF_MS)
+    await unsettled.putOff(delivery, 'its secret cannot be opened', PUT_OFF_MS)
     return undefined
   }
   const request = requestFor(delivery, delivery.body, listener?.url ?? delivery.url, secrets, nowMs)

@@ -12,6 +12,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { Catalogue } from './catalogue.ts'
+import { countsOf } from './counts.ts'
 import { Courier } from './courier.ts'
 import type { CourierOptions } from './courier-part.ts'
 import { Deliveries } from './deliveries.ts'
@@ -38,6 +39,7 @@ import type {
 } from './subscription.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions.ts'
 import { type TailedAttempt, type TailWish, tail } from './tail.ts'
+import { Unsettled } from './unsettled.ts'
 
 /** To the database, for dispatching, claiming and settling, each of which is one statement at a time. */
 const OWN_CONNECTIONS = 3
@@ -74,7 +76,7 @@ export class Webhooks {
     this.partitions = new Partitions(kernel, options.retentionDays)
     this.#subscriptions = new Subscriptions(kernel)
     this.inspection = new Inspection(kernel, this.#subscriptions, this.partitions, options.retentionDays)
-    this.#deliveries = new Deliveries(kernel, this.#subscriptions, options.maxAttempts, wake)
+    this.#deliveries = new Deliveries(kernel, this.#subscriptions, options, wake)
     this.#own = kernel.database.apart(OWN_CONNECTIONS)
     this.#dispatch = new Dispatch(kernel, this.#own, sender)
     this.#ending = new Ending(kernel)
@@ -218,7 +220,7 @@ export class Webhooks {
   }
 
   queues(tenantId?: string): Promise<QueueCounts[]> {
-    return new DeliveryQueue(this.#kernel.database, this.#kernel.clock).counts(tenantId)
+    return countsOf(this.#kernel, tenantId)
   }
 
   /** Removes what a purged tenant had; what the host's own subscriptions hear of it is the host's. */
@@ -235,6 +237,7 @@ export class Webhooks {
       {
         kernel: this.#kernel,
         queue: new DeliveryQueue(this.#own, this.#kernel.clock),
+        unsettled: new Unsettled(this.#own, this.#kernel.clock),
         egress,
         secretsOf: (delivery) => this.#secretsOf(delivery),
         settle: async (settlement, together) => {
