@@ -1,8 +1,13 @@
-/** A tenancy that sends webhooks from this process, and what they are compared with: one shared undici pool, and an HMAC. */
-import { createHmac } from 'node:crypto'
+/**
+ * A tenancy that sends webhooks from this process, and what it is compared with: one shared undici pool and an HMAC, by itself, and
+ * with the least that could be called durable.
+ */
+import { createHmac, randomUUID } from 'node:crypto'
+import pg from 'pg'
 import { type WebhooksOptions, webhooks } from 'tenantry/satellites/webhooks'
 import { Agent } from 'undici'
 import type { Tenancy } from '../src/index.ts'
+import { Gathering } from '../src/kernel/gathering.ts'
 import { fillRegistry, withTenancy } from './tenancy.ts'
 
 export type Sending = Tenancy<[ReturnType<typeof webhooks>]>
@@ -47,26 +52,68 @@ export async function inFlight(count: number, work: (n: number) => Promise<unkno
   await Promise.all(Array.from({ length: IN_FLIGHT }, lane))
 }
 
+/** Sends one signed request. */
+type Post = (id: string, body: string) => Promise<void>
+
 /** Requests a second of a bare loop over one shared pool, each signed. */
-export async function bareLoop(url: string, count: number): Promise<number> {
+export const bareLoop = (url: string, count: number): Promise<number> =>
+  loop(url, count, (post, n) => post(String(n), JSON.stringify(PAYLOAD)))
+
+/** The same, each with one row of one table: there before it is sent, marked when it is answered. What comes together goes together. */
+export async function outboxLoop(url: string, count: number, postgresUrl: string): Promise<number> {
+  const client = new pg.Client({ connectionString: postgresUrl })
+  const other = new pg.Client({ connectionString: postgresUrl })
+  await Promise.all([client.connect(), other.connect()])
+  await client.query('create table if not exists outbox (id uuid primary key, body text not null, status int)')
+  const kept = new Gathering<readonly [string, string], void>(
+    async (rows) => {
+      const text = 'insert into outbox (id, body) select * from unnest($1::uuid[], $2::text[])'
+      await client.query({ name: 'keep', text, values: [rows.map(([id]) => id), rows.map(([, body]) => body)] })
+      return rows.map(() => undefined)
+    },
+    { most: IN_FLIGHT },
+  )
+  const settled = new Gathering<string, void>(
+    async (ids) => {
+      await other.query({
+        name: 'settle',
+        text: 'update outbox set status = 204 where id = any($1::uuid[])',
+        values: [ids],
+      })
+      return ids.map(() => undefined)
+    },
+    { most: IN_FLIGHT },
+  )
+  const perSecond = await loop(url, count, async (post) => {
+    const id = randomUUID()
+    const body = JSON.stringify(PAYLOAD)
+    await kept.add([id, body])
+    await post(id, body)
+    await settled.add(id)
+  })
+  await Promise.all([client.end(), other.end()])
+  return perSecond
+}
+
+async function loop(url: string, count: number, work: (post: Post, n: number) => Promise<void>): Promise<number> {
   const agent = new Agent()
   const { origin, pathname } = new URL(url)
-  const started = performance.now()
-  await inFlight(count, async (n) => {
-    const body = JSON.stringify(PAYLOAD)
+  const post: Post = async (id, body) => {
     const { body: answer } = await agent.request({
       origin,
       path: pathname,
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        'x-delivery-id': String(n),
+        'x-delivery-id': id,
         'x-webhook-signature': createHmac('sha256', SECRET).update(body).digest('hex'),
       },
       body,
     })
     await answer.dump()
-  })
+  }
+  const started = performance.now()
+  await inFlight(count, (n) => work(post, n))
   const perSecond = count / ((performance.now() - started) / 1_000)
   await agent.close()
   return perSecond
