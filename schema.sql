@@ -738,7 +738,7 @@ create function dispatch_webhooks(
   created double precision[], kinds text[], only_for uuid[],
   claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
 returns table (
-  place bigint, refused text, id uuid, is_taken boolean, is_news boolean, webhook_id uuid, lane text,
+  place bigint, refused text, id uuid, is_taken boolean, webhook_id uuid, lane text,
   url text, secret text, previous_secret text, previous_until timestamptz)
 language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -746,9 +746,12 @@ language plpgsql set plan_cache_mode = force_generic_plan
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
-  -- Whoever else is claiming takes what is left ready.
-  is_alone boolean := wanted > 0 and pg_try_advisory_xact_lock(7367228006);
+  busy jsonb;
 begin
+  -- Whoever else is claiming takes what is left ready.
+  if wanted > 0 and pg_try_advisory_xact_lock(7367228006) then
+    busy := webhooks_on_their_way(now_at);
+  end if;
   return query
   with asked as (
     select a.*, t.status, t.purged_at
@@ -770,26 +773,21 @@ begin
         and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
-  ), sent as materialized (
-    select lane, webhook_id, count(*)::int as n from webhook_deliveries
-    where is_alone and state = 'delivering' and not is_ready and due_at > now_at group by 1, 2
-  ), lanes as materialized (
-    select lane, webhook_id, has_waiting, is_alone and is_sound and not has_waiting as is_open,
-      per_tenant - coalesce((select sum(n) from sent where lane = those.lane), 0) as free_of_lane,
-      per_webhook - coalesce((select sum(n) from sent where webhook_id = those.webhook_id), 0) as free_of_webhook
-    from (
-      select lane, webhook_id, bool_and(listening_until is null and failing_since is null) as is_sound
-      from matched group by 1, 2
-    ) those cross join lateral (
-      select exists (select from webhook_deliveries d
-        where d.is_ready and d.lane = those.lane and d.webhook_id = those.webhook_id) as has_waiting offset 0
-    ) present
+  ), lanes as (
+    select lane, webhook_id,
+      per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0) as free_of_lane,
+      per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
+    from (select distinct lane, webhook_id from matched
+      where busy is not null and listening_until is null and failing_since is null) all_lanes
+    -- Those who wait already come first.
+    where not exists (select from webhook_deliveries d
+      where d.is_ready and d.lane = all_lanes.lane and d.webhook_id = all_lanes.webhook_id)
   ), judged as (
-    select m.*, has_waiting, is_open
-      and row_number() over (order by place, webhook_id) <= wanted
+    select m.*, coalesce(
+      row_number() over (order by place, webhook_id) <= wanted
       and row_number() over (partition by lane order by place, webhook_id) <= free_of_lane
-      and row_number() over (partition by webhook_id order by place) <= free_of_webhook as is_taken
-    from matched m join lanes using (lane, webhook_id)
+      and row_number() over (partition by webhook_id order by place) <= free_of_webhook, false) as is_taken
+    from matched m left join lanes using (lane, webhook_id)
   ), message as (
     insert into webhook_messages (id, tenant_id, event, body, created_at)
     select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
@@ -801,13 +799,13 @@ begin
       case when is_taken then claim_id end, created_at
     from judged
   ), told as (
-    select pg_notify('multitenancy_webhooks', '') from judged where not is_taken and (wanted = 0 or not has_waiting) limit 1
+    select pg_notify('multitenancy_webhooks', '') from judged where not is_taken limit 1
   )
   select place, case when status is null or purged_at is not null then 'none' else status end,
-    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
+    null::uuid, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
   from asked where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until
+  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
   from judged left join told on true;
 end $$;
 
@@ -1098,10 +1096,8 @@ begin
   changed := array(select s.id from webhook_subscriptions s
     where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
     for no key update skip locked);
-  if cardinality(changed) > 0 then
-    update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
-    where s.id = any(changed);
-  end if;
+  update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
+  where s.id = any(changed);
 
   -- But for what was settled before by this very claim, whose answer was lost.
   if count_settled < cardinality(ids) then
@@ -1109,15 +1105,12 @@ begin
       select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));
   end if;
 
-  if cardinality(failing) = 0 then
-    return query values (others, null::uuid[], null::timestamptz[]);
-  else
-    return query select others, array_agg(s.id), array_agg(s.failing_since)
-    from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
-  end if;
+  return query
+  select others, array_agg(s.id), array_agg(s.failing_since)
+  from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
 end $$;
 
--- webhooks/0003_dispatching
+-- webhooks/0003_functions
 drop function dispatch_webhooks;
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
@@ -1191,4 +1184,74 @@ begin
   union all
   select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until, changed_at
   from judged left join told on true;
+end $$;
+
+
+create or replace function settle_webhook_deliveries(
+  shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
+  errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
+  request_headers text[], response_headers text[], response_bodies text[])
+returns table (not_ours uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set search_path = multitenancy, pg_temp set lock_timeout = '5s' as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
+  count_settled int;
+  others uuid[];
+  healthy uuid[];
+  failing uuid[];
+  changed uuid[];
+begin
+  with outcome as (
+    select * from unnest(ids, claims, states, delays_ms, statuses, errors, blamed, started, durations_ms, addresses,
+      request_headers, response_headers, response_bodies)
+      as o(id, claim, state, delay_ms, status, error, is_blamed, started, duration_ms, address,
+        request_headers, response_headers, response_body)
+  ), settled as (
+    update webhook_deliveries d set state = o.state, is_ready = false, attempt_count = d.attempt_count + 1,
+      due_at = now_at + o.delay_ms * interval '1 millisecond', last_status = o.status, last_error = o.error,
+      delivered_at = case when o.state = 'delivered' then now_at end
+    from outcome o where d.id = o.id and d.claim = o.claim and d.state = 'delivering'
+    returning d.id, d.attempt_count as number, d.tenant_id, d.webhook_id, d.state, o.is_blamed, o.started, o.duration_ms,
+      o.status, o.error, o.address, o.request_headers, o.response_headers, o.response_body
+  ), attempt as (
+    insert into webhook_attempts (delivery_id, number, tenant_id, started_at, duration_ms, status, error, address,
+      request_headers, response_headers, response_body)
+    select id, number, tenant_id, to_timestamp(started / 1000), duration_ms, status, error, address,
+      request_headers::json, response_headers::json, response_body
+    from settled
+  ), tally as (
+    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
+    select tenant_id, date_bin('5 minutes', now_at, 'epoch'),
+      count(*) filter (where state = 'delivered'), count(*) filter (where state = 'failed')
+    from settled where state in ('delivered', 'failed') group by 1 order by 1
+    on conflict (coalesce(tenant_id, '-'), since)
+      do update set delivered = t.delivered + excluded.delivered, failed = t.failed + excluded.failed
+  )
+  select count(*), coalesce(array_agg(distinct webhook_id) filter (where state = 'delivered'), '{}'),
+    coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
+  into count_settled, healthy, failing from settled;
+
+  -- Somebody who has one of them locked must not keep the others from being settled; the next settlement says it again.
+  changed := array(select s.id from webhook_subscriptions s
+    where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
+    for no key update skip locked);
+  if cardinality(changed) > 0 then
+    update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
+    where s.id = any(changed);
+  end if;
+
+  -- But for what was settled before by this very claim, whose answer was lost.
+  if count_settled < cardinality(ids) then
+    others := array(select o.id from unnest(ids, claims) as o(id, claim) where not exists (
+      select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));
+  end if;
+
+  if cardinality(failing) = 0 then
+    return query values (others, null::uuid[], null::timestamptz[]);
+  else
+    return query select others, array_agg(s.id), array_agg(s.failing_since)
+    from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
+  end if;
 end $$;

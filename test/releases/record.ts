@@ -1,7 +1,9 @@
 /**
- * `node --conditions=tenantry-source test/releases/record.ts`: records what is released, under the version of the package. `rows.sql` and
- * `held.json` are written by hand: what an installation of that version may hold, and what is asked of it after an upgrade.
+ * `node --conditions=tenantry-source test/releases/record.ts`: records what is released, under the version of the package; the program as
+ * `npm run build` has made it. `rows.sql` and `held.json` are written by hand: what an installation of that version may hold, and what is
+ * asked of it after an upgrade.
  */
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,6 +20,9 @@ export const checksumsOf = (parts: readonly MigratedPart[]): Record<string, Reco
     ]),
   )
 
+/** Of what is built only readers, or browsers, need it. */
+const LEFT_OUT = ['*.map', '*.d.ts', 'dist/testing', 'vendor']
+
 if (import.meta.main) {
   const { satellites } = await import('../../src/service/main.ts')
   const directory = join(import.meta.dirname, VERSION)
@@ -25,4 +30,8 @@ if (import.meta.main) {
   copyFileSync(join(import.meta.dirname, '../../openapi.json'), join(directory, 'openapi.json'))
   const { tables } = catalogueOf(satellites)
   writeFileSync(join(directory, 'migrations.json'), `${JSON.stringify(checksumsOf(tables), null, 2)}\n`)
+  const without = LEFT_OUT.map((name) => `--exclude=${name}`)
+  execFileSync('tar', [...without, '-czf', join(directory, 'program.tgz'), 'package.json', 'dist'], {
+    cwd: join(import.meta.dirname, '../..'),
+  })
 }

@@ -7,13 +7,13 @@
  */
 import { claiming } from './function-claim.ts'
 import { dispatching } from './function-dispatch.ts'
-import { dispatchingReleased } from './function-dispatch-released.ts'
 import { onTheirWay } from './function-settings.ts'
 import { settling } from './function-settle.ts'
+import { dispatchingReleased, settlingReleased } from './functions-released.ts'
 
 export { CHANNEL } from './function-settings.ts'
 
-export const functions = [onTheirWay, dispatchingReleased, claiming, settling].join('\n')
+export const functions = [onTheirWay, dispatchingReleased, claiming, settlingReleased].join('\n')
 
-/** In place of the one before, under the same name: two versions of the program run beside each other with either. */
-export const replacedFunctions = dispatching
+/** In place of those before, under the same names: two versions of the program run beside each other with either. */
+export const replacedFunctions = [dispatching, settling].join('\n')

@@ -203,5 +203,5 @@ export const tables: readonly Migration[] = [
     `,
   },
   { name: '0002_functions', up: functions },
-  { name: '0003_dispatching', up: replacedFunctions },
+  { name: '0003_functions', up: replacedFunctions },
 ]
