@@ -12,7 +12,7 @@ export interface Failure {
 }
 
 /** How far a connection is. */
-export type Stage = 'looking up' | 'connecting' | 'securing' | 'open'
+export type Stage = 'looking up' | 'reaching the proxy' | 'connecting' | 'securing' | 'open'
 
 const theirs = (error: string): Failure => ({ error, isOurs: false })
 const ours = (error: string): Failure => ({ error, isOurs: true })
@@ -24,9 +24,14 @@ export const NAME_LOOK_UP_FAILED = ours('name look-up failed')
 export const ADDRESS_NOT_ALLOWED = theirs('address not allowed')
 export const URL_NOT_ALLOWED = theirs('url not allowed')
 export const CONNECTION_RESET = theirs('connection reset')
+export const PROTOCOL = theirs('protocol')
+export const HOST_UNREACHABLE = theirs('host unreachable')
+/** It, or what should be it, is not there, or does not speak HTTP. */
+export const PROXY_UNREACHABLE = ours('proxy unreachable')
+/** It does not know us, or does not let us go where we want. */
+export const PROXY_REFUSED = ours('proxy refused')
 
 const TLS = theirs('tls')
-const PROTOCOL = theirs('protocol')
 const UNREACHABLE = ours('network unreachable')
 const NO_RESOURCES = ours('no resources')
 /** What was to be sent is no request. */
@@ -39,8 +44,8 @@ const OF_CODE: Readonly<Record<string, Failure>> = {
   EPIPE: CONNECTION_RESET,
   UND_ERR_SOCKET: CONNECTION_RESET,
   ETIMEDOUT: TIMEOUT,
-  EHOSTUNREACH: theirs('host unreachable'),
-  EHOSTDOWN: theirs('host unreachable'),
+  EHOSTUNREACH: HOST_UNREACHABLE,
+  EHOSTDOWN: HOST_UNREACHABLE,
   ENETUNREACH: UNREACHABLE,
   ENETDOWN: UNREACHABLE,
   EADDRNOTAVAIL: UNREACHABLE,
@@ -86,4 +91,7 @@ const ofSeveral = (failures: readonly Failure[]): Failure =>
   failures.find(({ isOurs }) => !isOurs) ?? failures[0] ?? ours('failed')
 
 /** What a deadline ended, or somebody who could wait no longer. */
-export const failureOfWaiting = (stage: Stage): Failure => (stage === 'looking up' ? NAME_LOOK_UP_FAILED : TIMEOUT)
+export function failureOfWaiting(stage: Stage): Failure {
+  if (stage === 'looking up') return NAME_LOOK_UP_FAILED
+  return stage === 'reaching the proxy' ? PROXY_UNREACHABLE : TIMEOUT
+}

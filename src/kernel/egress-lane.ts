@@ -3,18 +3,22 @@
  *
  *   name ──looking up──► addresses, the allowed ones of them ──connecting──► its address, looked at again ──securing──► open
  *
- * Nothing is written before the address that was reached is known to be allowed. While an exchange waits, its connection is its
+ * Through a proxy, it is the proxy that connects, to one allowed address after the other, and secured is what it has opened.
+ *
+ * Nothing is written to the other side before the address that was reached is known to be allowed. While an exchange waits, its connection is its
  * own: ending the lane ends it in whatever stage it is, and disturbs no other.
  *
  * undici opens the connection anew when it was lost before a request was written, so that a lane may have had several addresses;
  * `address` is that of the latest. What was written is never written again.
  */
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import type { LRUCache } from 'lru-cache'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
 import { ADDRESS_NOT_ALLOWED, CONNECTION_RESET, FailureError, type Stage } from './egress-failure.ts'
-import type { Names } from './egress-names.ts'
+import type { Found, Names } from './egress-names.ts'
+import { Tunnel } from './egress-proxy.ts'
+import type { EgressProxy } from './egress-proxy-url.ts'
 import type { Target } from './egress-url.ts'
 
 /** What the lanes of one egress share. */
@@ -25,6 +29,7 @@ export interface Ways {
   readonly sessions: LRUCache<string, Buffer>
   /** Whose certificates are trusted, instead of the authorities that Node.js comes with. */
   readonly authorities?: string | Buffer | undefined
+  readonly proxy?: EgressProxy | undefined
 }
 
 const MAX_HEADER_BYTES = 16_384
@@ -55,6 +60,8 @@ export class Lane {
   #stage: Stage = 'connecting'
   #address: string | null = null
   #socket: Socket | undefined
+  #tunnel: Tunnel | undefined
+  #isEnded = false
 
   /** @param lost is called when the connection has been closed, by whomever. */
   constructor(target: Target, ways: Ways, lost: (lane: Lane) => void) {
@@ -80,51 +87,86 @@ export class Lane {
 
   /** Resolves when the connection is closed. Its handler is told of an error, if it has not been told the end. */
   async end(): Promise<void> {
-    const socket = this.#socket
+    this.#isEnded = true
+    const socket = this.#tunnel?.end() ?? this.#socket
     await this.#client.destroy() // leaves alone what is not open yet
     if (!socket || socket.closed) return
     await new Promise<void>((closed) => socket.once('close', () => closed()).destroy())
   }
 
   #dial(done: buildConnector.Callback): void {
-    const { isSecure, origin } = this.#target
-    const { isAllowed, sessions } = this.#ways
     this.#stage = 'connecting'
     this.#address = null
-    const socket = isSecure ? this.#tls() : connectTcp(this.#destination())
+    if (this.#ways.proxy) this.#dialThrough(this.#ways.proxy, done)
+    else this.#dialDirectly(done)
+  }
+
+  #dialDirectly(done: buildConnector.Callback): void {
+    const { isSecure } = this.#target
+    const socket = isSecure ? this.#tls(this.#destination()) : connectTcp(this.#destination())
+    socket.prependOnceListener('connect', () => {
+      const address = socket.remoteAddress // none when it has been reset by now
+      if (address === undefined) socket.destroy(new FailureError(CONNECTION_RESET))
+      else if (!this.#ways.isAllowed(address)) socket.destroy(new FailureError(ADDRESS_NOT_ALLOWED))
+      else this.#address = address
+      this.#stage = 'securing'
+    })
+    this.#await(socket, isSecure ? 'secureConnect' : 'connect', done)
+  }
+
+  #dialThrough(proxy: EgressProxy, done: buildConnector.Callback): void {
+    const { host, port, isSecure } = this.#target
+    this.#allowed(host, (error, found) => {
+      if (this.#isEnded) return
+      if (error) return done(error, null)
+      const addresses = found.map(({ address }) => address)
+      const at = (stage: Stage) => {
+        this.#stage = stage
+      }
+      const opened = (refused: FailureError | null, socket?: Socket, address = '') => {
+        this.#tunnel = undefined
+        if (refused || !socket) return done(refused ?? new FailureError(CONNECTION_RESET), null)
+        this.#address = address
+        this.#stage = 'securing'
+        if (isSecure) this.#await(this.#tls({ host, port, socket }), 'secureConnect', done)
+        else this.#open(socket.setKeepAlive(true, TCP_KEEP_ALIVE_MS), done)
+      }
+      this.#tunnel = new Tunnel({ proxy, authorities: this.#ways.authorities, addresses, port, at, done: opened })
+    })
+  }
+
+  #await(socket: Socket, event: 'connect' | 'secureConnect', done: buildConnector.Callback): void {
     this.#socket = socket
     let isOpen = false
     socket
       .setNoDelay(true)
       .setKeepAlive(true, TCP_KEEP_ALIVE_MS)
       .on('error', (error) => isOpen || done(error, null))
-      .prependOnceListener('connect', () => {
-        const address = socket.remoteAddress // none when it has been reset by now
-        if (address === undefined) socket.destroy(new FailureError(CONNECTION_RESET))
-        else if (!isAllowed(address)) socket.destroy(new FailureError(ADDRESS_NOT_ALLOWED))
-        else this.#address = address
-        this.#stage = 'securing'
-      })
-      .once(isSecure ? 'secureConnect' : 'connect', () => {
+      .once(event, () => {
         if (socket.destroyed) return
         isOpen = true
-        this.#stage = 'open'
-        done(null, socket)
+        this.#open(socket, done)
       })
-    if (isSecure) socket.on('session', (session: Buffer) => sessions.set(origin, session))
   }
 
-  #tls(): Socket {
+  #open(socket: Socket, done: buildConnector.Callback): void {
+    this.#socket = socket
+    this.#stage = 'open'
+    done(null, socket)
+  }
+
+  #tls(destination: ConnectionOptions): Socket {
     const { host, origin } = this.#target
     const { sessions, authorities } = this.#ways
-    return connectTls({
-      ...this.#destination(),
+    const socket = connectTls({
+      ...destination,
       servername: isIP(host) === 0 ? host : '',
       ALPNProtocols: ['http/1.1'],
       session: sessions.get(origin),
       ...(authorities ? { ca: authorities } : {}),
       rejectUnauthorized: true, // whatever NODE_TLS_REJECT_UNAUTHORIZED says
     })
+    return socket.on('session', (session: Buffer) => sessions.set(origin, session))
   }
 
   #destination() {
@@ -132,14 +174,23 @@ export class Lane {
     return { host, port, lookup: this.#lookUp, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: ATTEMPT_MS }
   }
 
-  readonly #lookUp: LookupFunction = (name, _, found) => {
-    this.#stage = 'looking up'
-    this.#ways.names.lookUp(name, (error, addresses) => {
+  readonly #lookUp: LookupFunction = (name, _, found) =>
+    this.#allowed(name, (error, addresses) => found(error, [...addresses]))
+
+  /** Those of a name, or the address that it is. */
+  #allowed(host: string, found: Found): void {
+    const judged: Found = (error, addresses) => {
       this.#stage = 'connecting'
       const allowed = addresses.filter(({ address }) => this.#ways.isAllowed(address))
       if (error) found(error, [])
       else if (allowed.length === 0) found(new FailureError(ADDRESS_NOT_ALLOWED), [])
       else found(null, allowed)
-    })
+    }
+    const family = isIP(host)
+    if (family !== 0) judged(null, [{ address: host, family }])
+    else {
+      this.#stage = 'looking up'
+      this.#ways.names.lookUp(host, judged)
+    }
   }
 }

@@ -10,6 +10,8 @@ export interface EgressSettings {
   readonly allowPrivateNetworks?: boolean
   /** `http:` may be called beside `https:`. For development. */
   readonly allowHttp?: boolean
+  /** That every request goes through, by CONNECT: `http://user:password@host:3128`, or `https:`. None is taken from the environment. */
+  readonly proxy?: string | undefined
 }
 
 /** Where a request goes. */

@@ -4,7 +4,8 @@
  *   - Only what is public is called, by https; a setting for development allows more. The URL is judged before it is kept
  *     (`check`) and again before it is called; of a name, every address is judged where it is dialled, so that a name which
  *     resolves differently by then gains nothing. See egress-url.ts, addresses.ts, egress-lane.ts.
- *   - No redirect is followed, no proxy of the environment is used.
+ *   - No redirect is followed. No proxy of the environment is used; one that is configured is told addresses that were judged, and
+ *     no names. See egress-proxy.ts.
  *   - An exchange ends by its deadline, whatever the other side does, and reads no more than it was told to.
  *   - Whatever goes wrong is an answer (`Exchanged`), never a rejection.
  *   - Connections are kept and shared by all who call the same origin; one that is slow holds up its own exchange alone.
@@ -17,6 +18,7 @@ import { ABORTED, ADDRESS_NOT_ALLOWED, type Failure, NOT_SENT, URL_NOT_ALLOWED }
 import { IdleLanes } from './egress-idle.ts'
 import { Lane, type Ways } from './egress-lane.ts'
 import { byDns, bySystem, Names } from './egress-names.ts'
+import { proxyOf } from './egress-proxy-url.ts'
 import { type EgressSettings, isAllowedAddress, judgedUrl, type Target, targetOf } from './egress-url.ts'
 import { defineError } from './errors.ts'
 
@@ -48,13 +50,17 @@ export class Egress {
   readonly #owner: Owner = { over: (running, lane, canBeKept) => this.#over(running, lane, canBeKept) }
   #isClosed = false
 
+  /** Throws when the URL of the proxy is none. */
   constructor(settings: EgressSettings = {}, { lookup, nameServers, authorities }: EgressNetwork = {}) {
+    const proxy = settings.proxy === undefined ? undefined : proxyOf(settings.proxy)
+    if (proxy && 'reason' in proxy) throw new Error(`egress.proxy: ${proxy.reason}`)
     this.#settings = settings
     this.#ways = {
       names: new Names(lookup || settings.allowPrivateNetworks ? bySystem(lookup) : byDns(nameServers)),
       isAllowed: (address) => isAllowedAddress(address, settings),
       sessions: new LRUCache({ max: MAX_REMEMBERED }),
       authorities,
+      proxy,
     }
   }
 

@@ -112,6 +112,19 @@ test('egress may be widened for development, and in production by neither settin
   ])
 })
 
+test('a proxy of egress comes from the file or the environment, and what is wrong with it is said without it', async () => {
+  const content = { egress: { proxy: 'http://us:one@proxy.example:3128' } }
+  expect(await load(content)).toMatchObject(content)
+  const proxy = 'https://us:two@proxy.example'
+  expect(await load(content, { TENANTRY_EGRESS_PROXY: proxy })).toMatchObject({ egress: { proxy } })
+  expect((await load({}, { HTTPS_PROXY: proxy, ALL_PROXY: proxy })).egress.proxy).toBeUndefined()
+  const wrong = 'socks5://us:secret@proxy.example'
+  expect(await faultsOf(load({ egress: { proxy: wrong } }, { TENANTRY_EGRESS_PROXY: wrong }))).toEqual([
+    'TENANTRY_EGRESS_PROXY: not a URL like http://user:password@host:3128',
+    '<file>: egress.proxy: not a URL like http://user:password@host:3128',
+  ])
+})
+
 test('impersonations last no longer than an hour, and by default no longer than they may', async () => {
   expect(await load({})).toMatchObject({ impersonation: { maxSeconds: 3_600 } })
   const impersonation = { maxSeconds: 600, defaultSeconds: 300 }

@@ -103,6 +103,7 @@ export async function loadConfig({
         ? { directory: resolve(path ? dirname(path) : directory, rest.backups.directory) }
         : {}),
     },
+    egress: { ...rest.egress, proxy: settings.TENANTRY_EGRESS_PROXY ?? rest.egress.proxy },
     billing: rest.billing && billingOf(rest.billing, settings),
     role: settings.TENANTRY_ROLE,
     logLevel: settings.LOG_LEVEL,

@@ -12,6 +12,7 @@ import { PlanDefinition, type PlansConfig } from '../tenants/plans.ts'
 import { Placement } from '../tenants/tenant.ts'
 import { Backups } from './backup-settings.ts'
 import { BillingSettings } from './billing-settings.ts'
+import { EgressFile, ProxyUrl } from './egress-settings.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './isolation-settings.ts'
 
 /** What service/main.ts checks beside the satellites' own checks. */
@@ -199,16 +200,7 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('Outbound webhooks'),
-  egress: z
-    .strictObject({
-      allowPrivateNetworks: z
-        .boolean()
-        .default(false)
-        .describe('For development: loopback and private addresses, too; refused in production'),
-      allowHttp: z.boolean().default(false).describe('For development: http, too; refused in production'),
-    })
-    .prefault({})
-    .describe('Where requests of its own may go: webhooks, single sign-on'),
+  egress: EgressFile.prefault({}).describe('Where requests of its own may go: webhooks, single sign-on'),
   resilience: ResilienceSettings.extend({
     redis: ResilienceSettings.shape.redis.describe(
       'While the store is away, whichever it is; `fail-open` or `fail-closed`',
@@ -274,6 +266,7 @@ export const Environment = z.object({
     .pipe(z.array(AppKey))
     .describe('Keys that open what they sealed and seal nothing, separated by commas'),
   TENANTRY_DATA_DIR: z.string().min(1).default('.tenantry').describe('What this installation keeps on its machine'),
+  TENANTRY_EGRESS_PROXY: ProxyUrl.optional().describe('As `egress.proxy`, before the one of the file'),
   TENANTRY_PREFIX: PathPrefix.optional().describe('Of the admin API, before the one of the file'),
   TENANTRY_ROLE: z
     .enum(['all', 'api', 'worker'])

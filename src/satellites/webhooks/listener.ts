@@ -63,7 +63,7 @@ export class Listener {
   static async open(parts: Parts, { tenantId, url, events = ['*'], secret, heard }: ListenWish): Promise<Listener> {
     const patterns = parsed(EventPatterns, events, 'events')
     const own = secret === undefined ? newSecret() : parsed(Secret, secret, 'secret')
-    const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true })
+    const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true }) // to this machine: by no proxy
     let listener: Listener | undefined
     try {
       const { href, origin } = egress.check(url)
