@@ -485,6 +485,7 @@ create table billing_dunning (
     check (state in ('retrying', 'grace', 'downgraded', 'suspended', 'recovered', 'ended')),
   grace_until timestamptz(3),
   suspended_at timestamptz(3),
+  is_suspension_due boolean not null default false,
   opened_at timestamptz(3) not null,
   closed_at timestamptz(3),
   primary key (subscription_id, period_end)
@@ -1110,15 +1111,17 @@ begin
   from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
 end $$;
 
--- webhooks/0003_functions
+-- webhooks/0003_beginnings
+alter table webhook_subscriptions add column beginning int not null default 0;
+
 drop function dispatch_webhooks;
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],
-  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
+  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, sluggish uuid[] default '{}')
 returns table (
   place bigint, refused text, id uuid, is_taken boolean, is_news boolean, webhook_id uuid, lane text,
-  url text, secret text, previous_secret text, previous_until timestamptz, changed_at timestamptz)
+  url text, secret text, previous_secret text, previous_until timestamptz, beginning int)
 language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp as $$
@@ -1139,8 +1142,8 @@ begin
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
       coalesce(s.tenant_id, '-') as lane,
       overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.updated_at as changed_at,
-      s.listening_until is null and s.failing_since is null as is_sound, row_number() over () as nth
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.beginning,
+      s.listening_until is null and s.failing_since is null and s.id <> all(sluggish) as is_sound, row_number() over () as nth
     from asked a cross join lateral (
       select * from webhook_subscriptions
       where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'farewell') and a.purged_at is null
@@ -1179,11 +1182,226 @@ begin
     select pg_notify('multitenancy_webhooks', '') from judged where not is_taken and (wanted = 0 or not has_waiting) limit 1
   )
   select place, case when status is null or purged_at is not null then 'none' else status end,
-    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz, null::timestamptz
+    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz, null::int
   from asked where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until, changed_at
+  select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until, beginning
   from judged left join told on true;
+end $$;
+
+drop function claim_webhook_deliveries;
+
+create function claim_webhook_deliveries(
+  shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
+  wanted_failing int, turns jsonb, only_webhook uuid, sluggish uuid[] default '{}')
+returns table (
+  id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz,
+  message_id uuid, bytes int, is_failing boolean, url text, secret text, previous_secret text, previous_until timestamptz,
+  next_due_ms double precision, next_turns jsonb, is_more boolean, full_ones text[])
+language plpgsql set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set search_path = multitenancy, pg_temp set lock_timeout = '5s' as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz;
+  failing_left int := wanted_failing;
+  fallen_due int;
+  busy jsonb;
+  first_lane text := coalesce(turns ->> '', '');
+  at_lane text := first_lane;
+  found_lane text;
+  has_wrapped boolean := false;
+  free_of_lane int;
+  waiting uuid[];
+  drawn uuid;
+  webhooks_left int;
+  of_webhook uuid;
+  subscription webhook_subscriptions;
+  on_its_way int;
+  free int;
+  share int;
+  after_tenant text;
+  tenants text[];
+  tenants_left int;
+  of_tenant text;
+  quota int;
+  got uuid[];
+  taken_of_webhook int;
+  is_held_back boolean;
+  ids uuid[] := '{}';
+  more boolean := false;
+  full_ones text[] := '{}';
+begin
+  -- Lost in a crash of the server, a claim was never made: what it took is ready still.
+  perform set_config('synchronous_commit', 'off', true);
+  perform pg_advisory_xact_lock(7367228006);
+  now_at := clock_timestamp() + shift_ms * interval '1 millisecond';
+
+  update webhook_deliveries d set is_ready = true
+  from (select id from webhook_deliveries where state = 'delivering' and not is_ready and due_at <= now_at
+    order by due_at limit 1000 for update skip locked) due
+  where d.id = due.id;
+  update webhook_deliveries d set is_ready = true
+  from (select id from webhook_deliveries where state = 'retry_scheduled' and not is_ready and due_at <= now_at
+    order by due_at limit 1000 for update skip locked) due
+  where d.id = due.id;
+  get diagnostics fallen_due = row_count;
+  if fallen_due = 1000 then
+    more := true;
+    with recursive keys as (
+      (select coalesce(tenant_id, '-') as key, due_at from webhook_deliveries
+       where state = 'retry_scheduled' and not is_ready order by 1, 2 limit 1)
+      union all
+      select next.key, next.due_at from keys cross join lateral (
+        select coalesce(tenant_id, '-') as key, due_at from webhook_deliveries
+        where state = 'retry_scheduled' and not is_ready and coalesce(tenant_id, '-') > keys.key order by 1, 2 limit 1) next
+    )
+    update webhook_deliveries d set is_ready = true
+    from keys cross join lateral (
+      select id from webhook_deliveries
+      where state = 'retry_scheduled' and not is_ready and coalesce(tenant_id, '-') = keys.key and due_at <= now_at
+      order by due_at limit per_tenant for update skip locked) due
+    where keys.due_at <= now_at and d.id = due.id;
+  end if;
+
+  busy := webhooks_on_their_way(now_at);
+
+  loop
+    exit when cardinality(ids) >= wanted;
+    select lane into found_lane from webhook_deliveries where is_ready and lane > at_lane order by lane limit 1;
+    if not found then
+      exit when has_wrapped or first_lane = '';
+      has_wrapped := true;
+      at_lane := '';
+      continue;
+    end if;
+    exit when has_wrapped and found_lane > first_lane;
+    at_lane := found_lane;
+    free_of_lane := per_tenant - coalesce((busy ->> ('lane ' || at_lane))::int, 0);
+    if free_of_lane <= 0 then
+      full_ones := full_ones || at_lane;
+      continue;
+    end if;
+
+    waiting := array(with recursive keys as (
+      (select webhook_id as key from webhook_deliveries where is_ready and lane = at_lane and webhook_id > '00000000-0000-0000-0000-000000000000' order by 1 limit 1)
+      union all
+      select next.key from keys cross join lateral (
+        select webhook_id as key from webhook_deliveries
+        where is_ready and lane = at_lane and webhook_id > keys.key order by 1 limit 1) next
+    ) select key from keys
+      limit 200);
+    if cardinality(waiting) = 200 then
+      drawn := gen_random_uuid();
+      waiting := array(with recursive keys as (
+      (select webhook_id as key from webhook_deliveries where is_ready and lane = at_lane and webhook_id > drawn order by 1 limit 1)
+      union all
+      select next.key from keys cross join lateral (
+        select webhook_id as key from webhook_deliveries
+        where is_ready and lane = at_lane and webhook_id > keys.key order by 1 limit 1) next
+    ) select key from keys limit 200) || waiting;
+      waiting := array(select webhook from unnest(waiting) with ordinality as w(webhook, place)
+        group by webhook order by min(place) limit 200);
+    end if;
+    waiting := array(select webhook from unnest(waiting) webhook
+      order by coalesce((busy ->> ('webhook ' || webhook))::int, 0), random());
+    webhooks_left := cardinality(waiting);
+    is_held_back := false;
+
+    foreach of_webhook in array waiting loop
+      share := (least(free_of_lane, wanted - cardinality(ids)) + webhooks_left - 1) / webhooks_left;
+      exit when share <= 0;
+      webhooks_left := webhooks_left - 1;
+      select * into subscription from webhook_subscriptions s where s.id = of_webhook;
+      if subscription.deleted_at is not null or not coalesce(subscription.enabled, false)
+        or subscription.listening_until <= now_at then
+        if end_webhook_deliveries(at_lane, of_webhook,
+          case when subscription.enabled then 'the subscription is deleted' else 'the subscription is disabled' end,
+          now_at, 1000) = 1000 then more := true; end if;
+        continue;
+      end if;
+      continue when case when only_webhook is null then subscription.listening_until is not null
+        else of_webhook <> only_webhook end;
+      on_its_way := coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
+      free := case when subscription.failing_since is null then per_webhook else least(per_webhook, 2) end - on_its_way;
+      if (subscription.failing_since is not null or of_webhook = any(sluggish)) and failing_left < least(free, share) then
+        full_ones := full_ones || 'failing'::text;
+        free := least(free, failing_left);
+      end if;
+      if free <= share then full_ones := full_ones || of_webhook::text; end if;
+      continue when free <= 0;
+      share := least(share, free);
+
+      -- What the host hears is taken from one tenant after the other.
+      if at_lane <> '-' then
+        tenants := array[at_lane];
+      else
+        after_tenant := coalesce(turns ->> of_webhook::text, '');
+        tenants := array(
+          with recursive keys as (
+      (select coalesce(tenant_id, '-') as key from webhook_deliveries where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > after_tenant order by 1 limit 1)
+      union all
+      select next.key from keys cross join lateral (
+        select coalesce(tenant_id, '-') as key from webhook_deliveries
+        where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > keys.key order by 1 limit 1) next
+    ) select key from keys limit share);
+        if cardinality(tenants) < share then
+          tenants := tenants || array(select key from (
+            with recursive keys as (
+      (select coalesce(tenant_id, '-') as key from webhook_deliveries where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > '' order by 1 limit 1)
+      union all
+      select next.key from keys cross join lateral (
+        select coalesce(tenant_id, '-') as key from webhook_deliveries
+        where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > keys.key order by 1 limit 1) next
+    ) select key from keys) those
+            where key <= after_tenant limit share - cardinality(tenants));
+        end if;
+      end if;
+      tenants_left := cardinality(tenants);
+      taken_of_webhook := 0;
+      foreach of_tenant in array tenants loop
+        quota := (share - taken_of_webhook + tenants_left - 1) / tenants_left;
+        tenants_left := tenants_left - 1;
+        with found as (
+          select id from webhook_deliveries
+          where is_ready and lane = at_lane and webhook_id = of_webhook and coalesce(tenant_id, '-') = of_tenant
+          order by due_at limit quota for update skip locked
+        ), taken as (
+          update webhook_deliveries d set state = 'delivering', is_ready = false, claim = claim_id,
+            due_at = now_at + lease_ms * interval '1 millisecond'
+          from found where d.id = found.id returning d.id
+        )
+        select array_agg(id) into got from taken;
+        continue when got is null;
+        ids := ids || got;
+        taken_of_webhook := taken_of_webhook + cardinality(got);
+        is_held_back := is_held_back or cardinality(got) = quota;
+        if at_lane = '-' then turns := turns || jsonb_build_object(of_webhook, of_tenant); end if;
+      end loop;
+      continue when taken_of_webhook = 0;
+      turns := turns || jsonb_build_object('', at_lane);
+      free_of_lane := free_of_lane - taken_of_webhook;
+      if (subscription.failing_since is not null or of_webhook = any(sluggish)) then failing_left := failing_left - taken_of_webhook; end if;
+      busy := busy || jsonb_build_object('webhook ' || of_webhook, on_its_way + taken_of_webhook);
+    end loop;
+    if free_of_lane <= 0 then full_ones := full_ones || at_lane; end if;
+    more := more or (is_held_back and free_of_lane > 0);
+  end loop;
+
+  return query
+  select d.id, d.webhook_id, d.tenant_id, d.lane, d.event, d.attempt_count, d.budget_start, d.created_at,
+    d.message_id, octet_length(m.body), s.failing_since is not null, s.url, s.secret, s.previous_secret, s.previous_until, null::double precision, null::jsonb, null::boolean, null::text[]
+  from unnest(ids) taken join webhook_deliveries d on d.id = taken
+  left join webhook_messages m on m.id = d.message_id join webhook_subscriptions s on s.id = d.webhook_id;
+
+  return query
+  select null::uuid, null::uuid, null::text, null::text, null::text, null::int, null::int, null::timestamptz,
+    null::uuid, null::int, null::boolean, null::text, null::text, null::text, null::timestamptz,
+    (select extract(epoch from min(next.due_at) - now_at)::double precision * 1000
+     from (values ('delivering'), ('retry_scheduled')) those(state) cross join lateral (
+       select due_at from webhook_deliveries d
+       where d.state = those.state and not is_ready and due_at is not null order by due_at limit 1) next),
+    turns, more or cardinality(ids) >= wanted, full_ones;
 end $$;
 
 

@@ -48,6 +48,14 @@ export const currentContext = (): Context => storage.getStore() ?? nobody
 
 export const runInContext = <T>(context: Context, work: () => T): T => storage.run(context, work)
 
+/**
+ * Runs `work` in the name of Tenantry itself, outside of whatever it was asked for in: what is done for many at once, or goes on
+ * afterwards, has neither the request, the tenant, the transaction nor the span of whoever came first.
+ */
+export const asSystem: <T>(work: () => T) => T = storage.run({ requestId: null, actor: SYSTEM, ip: null }, () =>
+  AsyncLocalStorage.snapshot(),
+)
+
 /** The context of what is done in the name of a user: each change recorded in it names both. */
 export function impersonated(context: Context, impersonation: ActiveImpersonation): Context {
   const { actor, userId } = impersonation

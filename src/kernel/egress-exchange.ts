@@ -3,7 +3,7 @@
  *
  *   running ──the answer ends──────────────► answered, the connection is kept
  *      ├──the answer is too long───────────► answered and cut, the connection is ended
- *      └──an error, the deadline, given up─► failed, the connection is ended
+ *      └──an error, the deadline, given up─► failed, with what had come of an answer; the connection is ended
  */
 import { StringDecoder } from 'node:string_decoder'
 import type { Dispatcher } from 'undici'
@@ -24,15 +24,15 @@ export interface Exchange {
 }
 
 export interface Exchanged {
-  /** null: no complete answer came, and `error` says why. */
+  /** null: no answer has begun, and `error` says why. With an `error`, of one that broke off, as the headers and the body. */
   readonly status: number | null
   /** Of the answer, at most 16 KiB in all; names in lower case, what was repeated is joined by `, `. */
   readonly headers: Readonly<Record<string, string>>
   /** Read as UTF-8; what is none, and NUL, which no text of PostgreSQL can hold, is replaced by U+FFFD. */
   readonly body: string
-  /** The body is longer than was wanted. */
+  /** There is more of the body, or would have been. */
   readonly isCut: boolean
-  /** In words that stay the same and name nobody; null when there is an answer. See egress-failure.ts. */
+  /** In words that stay the same and name nobody; null when there is a whole answer. See egress-failure.ts. */
   readonly error: string | null
   /** The failure is probably ours and says nothing of the receiver: our name server, our network, we gave up. */
   readonly isOurs: boolean
@@ -122,7 +122,8 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   }
 
   #fail(failure: Failure): void {
-    const exchanged = { ...NO_ANSWER, ...failure }
+    const begun = { status: this.#status, headers: this.#headers, body: text(this.#chunks, true), isCut: true }
+    const exchanged = { ...(this.#status >= 200 ? begun : NO_ANSWER), ...failure }
     this.#settle(exchanged, this.#lane.address ?? failure.address ?? null, false)
   }
 

@@ -5,8 +5,8 @@
  *
  * Through a proxy, it is the proxy that connects, to one allowed address after the other, and secured is what it has opened.
  *
- * Nothing is written to the other side before the address that was reached is known to be allowed. While an exchange waits, its connection is its
- * own: ending the lane ends it in whatever stage it is, and disturbs no other.
+ * Nothing is written to the other side before the address that was reached is known to be allowed. While an exchange waits, its
+ * connection is its own: ending the lane ends it in whatever stage it is, and disturbs no other.
  *
  * undici opens the connection anew when it was lost before a request was written, so that a lane may have had several addresses;
  * `address` is that of the latest. What was written is never written again.

@@ -2,8 +2,11 @@
  * Work that is done together: what is asked for while some is under way goes with the next, so that many small calls become a few
  * statements, and a single one does not wait.
  *
- * `run` answers for each item in its place; when it throws, all that went together fail with it.
+ * `run` answers for each item in its place; when it throws, all that went together fail with it. It sees nothing of the context of
+ * whoever asked first.
  */
+import { asSystem } from './context.ts'
+
 export interface GatheringOptions<Item> {
   /** Items that go together at most. */
   readonly most: number
@@ -31,7 +34,7 @@ export class Gathering<Item, Answer> {
   add(item: Item): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject })
-      this.#working ??= this.#work()
+      this.#working ??= asSystem(() => this.#work())
     })
   }
 

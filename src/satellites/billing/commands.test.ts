@@ -75,6 +75,27 @@ describe('billing:sync', () => {
   })
 })
 
+test('billing:sync lists whom the provider does not know, goes on, and ends with 6', async () => {
+  const [unknown, other] = [await open.subscriber(), await open.subscriber()]
+  open.provider.changePrice(other.subscriptionId, open.prices.scale)
+  open.provider.forget(unknown.customerId)
+  const { tenantId, customerId } = unknown
+  const { code, answer, stderr } = await json('billing:sync')
+  expect({ code, answer }).toEqual({
+    code: 6,
+    answer: expect.arrayContaining([
+      { tenantId, customerId, error: 'customer_not_found' },
+      { tenantId: other.tenantId, customerId: other.customerId, subscriptions: 1, plan: 'scale' },
+    ]),
+  })
+  expect(stderr).toContain('E_FINDINGS')
+  const { stdout } = await tenantry.run('billing:sync')
+  expect(stdout).toMatch(new RegExp(`^${tenantId} +${customerId} .*customer_not_found`, 'm'))
+  expect(await tenantry.run('billing:sync', other.tenantId)).toMatchObject({ code: 0 })
+  expect((await tenantry.run('billing:sync', tenantId)).code).not.toBe(0)
+  await open.tenancy.billing.customers.close(customerId, 'detached')
+})
+
 describe('billing:backfill', () => {
   test('fetches what was lost, once, and it is said once', async () => {
     const { tenantId, subscriptionId } = await open.subscriber()

@@ -9,7 +9,7 @@ import { asked } from './asking.ts'
 import type { Billing } from './billing.ts'
 import { diagnoses } from './doctor.ts'
 import { probe, probeHere } from './probe.ts'
-import type { Synced } from './sync.ts'
+import type { Synced, Unsynced } from './sync.ts'
 
 const since = (text: string): Date => parsed(Moment, text, 'since')
 
@@ -19,11 +19,11 @@ export const commands = [
     summary: 'Bring subscriptions, plans and dunning up to what the provider has now',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
     run: async ({ sync, part }, { args, terminal, signal }) => {
-      const done: Synced[] = []
+      const done: (Synced | Unsynced)[] = []
       await asked(part, 'billing.sync', args.id ?? null, async () => {
         const total = args.id === undefined ? await sync.count() : 1
         const look = meter()
-        for await (const one of sync.run(args.id)) {
+        for await (const one of args.id === undefined ? sync.all() : sync.run(args.id)) {
           signal.throwIfAborted()
           done.push(one)
           const pace = paceText(look(done.length, total))
@@ -35,6 +35,8 @@ export const commands = [
         done.map((one) => ({ ...one })),
         done,
       )
+      const faulty = done.filter((one) => 'error' in one).length
+      if (faulty > 0) throw FindingsStand(`${faulty} of ${done.length} could not be brought up to the provider.`)
     },
   }),
   command<Billing>({

@@ -5,7 +5,7 @@ import { assertTenantOpen, tenantStatus } from '../../tenants/existing.ts'
 import { sendRefused } from './inbox.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
 import { PaymentsFault } from './payments.ts'
-import { lockPayer } from './subscriptions.ts'
+import { ENDED, lockPayer } from './subscriptions.ts'
 import type { CustomerRow } from './tables.ts'
 import { meteredSince } from './usage-metered.ts'
 
@@ -45,13 +45,27 @@ export class Customers {
     return row?.customerId
   }
 
-  /** All that are mapped now, with since when. */
-  all(): Promise<Pick<CustomerRow, 'tenantId' | 'customerId' | 'mappedAt'>[]> {
+  /** All that are mapped now, and those deleted at the provider of which a subscription still is kept as one that runs. */
+  all(): Promise<Pick<CustomerRow, 'tenantId' | 'customerId'>[]> {
     return queryOf(this.#part)
-      .selectFrom('billingCustomers')
-      .select(['tenantId', 'customerId', 'mappedAt'])
-      .where('closedAt', 'is', null)
+      .selectFrom('billingCustomers as customer')
+      .select(['tenantId', 'customerId'])
+      .where(({ or, and, eb, exists, selectFrom }) =>
+        or([
+          eb('closedAt', 'is', null),
+          and([
+            eb('closedAs', '=', 'deleted'),
+            exists(
+              selectFrom('billingSubscriptions as subscription')
+                .select('id')
+                .whereRef('subscription.customerId', '=', 'customer.customerId')
+                .where('status', 'not in', ENDED),
+            ),
+          ]),
+        ]),
+      )
       .orderBy('tenantId')
+      .orderBy('mappedAt')
       .execute()
   }
 

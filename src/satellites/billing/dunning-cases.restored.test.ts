@@ -82,3 +82,27 @@ test('who was suspended by somebody else stays so', async () => {
   await open.tenancy.tenants.restore(tenantId)
   expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
 })
+
+test('who was activated by hand before stays active', async () => {
+  const { tenantId, subscriptionId } = await suspended(1)
+  await open.tenancy.tenants.activate(tenantId)
+  await open.tenancy.tenants.delete(tenantId)
+  await open.pass({ days: 1 })
+  expect(await open.tenancy.tenants.restore(tenantId)).toMatchObject({ tenant: { status: 'active' } })
+  expect(await now(tenantId)).toEqual(['active pro', 'suspended'])
+  await open.tenancy.billing.dunning.sweep()
+  pay(subscriptionId)
+  await open.settle()
+  expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+})
+
+test('who is activated by hand afterwards stays active, where somebody else had suspended it', async () => {
+  const { tenantId } = await open.debtor()
+  await open.tenancy.tenants.suspend(tenantId)
+  await open.tenancy.tenants.delete(tenantId)
+  await open.pass({ days: 7 })
+  await open.tenancy.tenants.restore(tenantId)
+  await open.tenancy.tenants.activate(tenantId)
+  await open.tenancy.billing.dunning.sweep()
+  expect(await now(tenantId)).toEqual(['active pro', 'suspended'])
+})

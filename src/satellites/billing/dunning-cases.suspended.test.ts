@@ -26,6 +26,8 @@ const now = async (tenantId: string) => [await open.standing(tenantId), ...(awai
 const lastOf = (event: string) => open.provider.events.findLast(({ type }) => type === event)?.id as string
 const pay = (subscriptionId: string, index = 0) =>
   open.provider.payInvoice(open.invoices(subscriptionId)[index]?.id as string)
+const setStatus = (tenantId: string, status: string) =>
+  open.tenancy.kernel.database.sql('update multitenancy.tenants set status = $2 where id = $1', [tenantId, status])
 const activations = (tenantId: string) => open.heardOf(tenantId).filter((name) => name === 'TenantActivated')
 
 /** The grace of what it owes is over. */
@@ -74,6 +76,41 @@ describe('somebody else has a say', () => {
     await open.settle()
     expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
     expect(activations(tenantId)).toEqual(['TenantActivated'])
+  })
+
+  test('who was activated and suspended again by hand in the same moment stays so', async () => {
+    const { tenantId, subscriptionId } = await suspended()
+    await open.tenancy.tenants.activate(tenantId)
+    await open.tenancy.tenants.suspend(tenantId)
+    pay(subscriptionId)
+    await open.settle()
+    expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
+    expect(activations(tenantId)).toEqual(['TenantActivated'])
+  })
+
+  test.each(['failed', 'provisioning'])('who is %s by then is suspended when it is there', async (status) => {
+    const { tenantId, subscriptionId } = await open.debtor()
+    await setStatus(tenantId, status)
+    await open.pass(GRACE)
+    expect(await now(tenantId)).toEqual([`${status} pro`, 'suspended'])
+    expect(await open.tenancy.billing.dunning.sweep()).toBe(0)
+    await setStatus(tenantId, 'active')
+    expect(await open.tenancy.billing.dunning.sweep()).toBe(1)
+    expect(await now(tenantId)).toEqual(['suspended pro', 'suspended'])
+    expect(await open.tenancy.billing.dunning.sweep()).toBe(0)
+    pay(subscriptionId)
+    await open.settle()
+    expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+  })
+
+  test('who has paid before it is there, and nobody has heard of it, is not suspended', async () => {
+    const { tenantId, subscriptionId } = await open.debtor()
+    await setStatus(tenantId, 'provisioning')
+    await open.pass(GRACE)
+    pay(subscriptionId)
+    await setStatus(tenantId, 'active')
+    await open.tenancy.billing.dunning.sweep()
+    expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
   })
 
   test('who was activated by hand is not suspended again for the same', async () => {

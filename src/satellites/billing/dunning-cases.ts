@@ -22,7 +22,7 @@ import { isSaidPaid } from './heard.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
 import { isDone, isPayment, PaymentsFault, type ProviderInvoice } from './payments.ts'
 import { lockPayer, type Subscriptions } from './subscriptions.ts'
-import type { DunningRow } from './tables.ts'
+import type { BillingTables, DunningRow } from './tables.ts'
 
 /** What becomes of a case whose grace is over. */
 const APPLIED = { downgrade: 'downgraded', suspend: 'suspended', none: 'grace' } as const
@@ -90,7 +90,7 @@ export class DunningCases {
       .where('suspendedAt', 'is not', null)
       .execute()
     for (const row of rows) await this.suspensions.end(row)
-    const [due] = (await this.open(tenantId)).filter(({ state }) => state === 'suspended')
+    const due = (await this.open(tenantId)).find(isSuspensionDue)
     if (due) await this.suspensions.begin(due)
   }
 
@@ -111,12 +111,18 @@ export class DunningCases {
   /** Carries out what is due; answers how many cases that were. Each in a transaction of its own, so that none holds up another. */
   async sweep(signal?: AbortSignal): Promise<number> {
     if (this.#policy.action === 'none') return 0
-    const due = await queryOf(this.#part)
+    const due = await this.#part.kernel.database
+      .query<BillingTables & { tenants: { id: string; status: string } }>()
       .selectFrom('billingDunning')
       .innerJoin('billingSubscriptions', 'billingSubscriptions.id', 'billingDunning.subscriptionId')
+      .innerJoin('tenants', 'tenants.id', 'billingDunning.tenantId')
       .select(['subscriptionId', 'billingDunning.periodEnd', 'billingDunning.tenantId', 'customerId'])
-      .where('state', '=', 'grace')
-      .where('graceUntil', '<=', this.#part.kernel.clock.now())
+      .where(({ or, and, eb }) =>
+        or([
+          and([eb('state', '=', 'grace'), eb('graceUntil', '<=', this.#part.kernel.clock.now())]),
+          and([eb('state', '=', 'suspended'), eb('isSuspensionDue', '=', true), eb('tenants.status', '=', 'active')]),
+        ]),
+      )
       .orderBy('graceUntil')
       .execute()
     const { log } = this.#part.kernel
@@ -147,7 +153,12 @@ export class DunningCases {
     }
     return answers.transaction(lock, async () => {
       const row = await this.#row(subscriptionId, periodEnd)
-      return row?.state === 'grace' && this.#settle(row, asOfNow(row, answers))
+      if (!row || !(row.state === 'grace' || isSuspensionDue(row))) return false
+      if (await this.#settle(row, asOfNow(row, answers))) return true
+      const settled = await this.#row(subscriptionId, periodEnd)
+      if (!settled || !isSuspensionDue(settled)) return false
+      await this.suspensions.begin(settled)
+      return true
     })
   }
 
@@ -160,6 +171,7 @@ export class DunningCases {
       state: 'retrying',
       graceUntil: null,
       suspendedAt: null,
+      isSuspensionDue: false,
       openedAt: this.#part.kernel.clock.now(),
       closedAt: null,
     }
@@ -259,5 +271,7 @@ function asOfNow({ subscriptionId, periodEnd, invoices }: DunningRow, answers: A
   }
   return known
 }
+
+const isSuspensionDue = ({ state, isSuspensionDue }: DunningRow): boolean => state === 'suspended' && isSuspensionDue
 
 const untilOf = (standing: Standing): Date | null => ('until' in standing ? standing.until : null)

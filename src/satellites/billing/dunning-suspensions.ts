@@ -1,6 +1,7 @@
 /**
  * Tenants that dunning has suspended. A case says when it did so, for as long as the suspension is its own: a tenant is activated again
- * only where nobody has touched it since, nor wanted it suspended as well; one that is deleted by then, when it is back.
+ * only where nobody has touched it since, nor wanted it suspended as well; one that is deleted by then, when it is back. A tenant that
+ * is not there to be suspended when it should be, is when it is; not one that somebody has activated since it was.
  */
 import { tenantStatus } from '../../tenants/existing.ts'
 import { type BillingPart, queryOf } from './part.ts'
@@ -26,7 +27,8 @@ export class DunningSuspensions {
 
   async begin(row: DunningRow): Promise<void> {
     const { kernel, tenants } = this.#part
-    if ((await tenantStatus(kernel.database, row.tenantId)) !== 'active') return
+    const status = await tenantStatus(kernel.database, row.tenantId)
+    if (status !== 'active') return this.#set(row, { isSuspensionDue: status !== 'suspended' })
     const { changed, tenant } = await tenants.suspend(row.tenantId)
     if (changed && tenant.suspendedAt) await this.#give(row, new Date(tenant.suspendedAt))
   }
@@ -47,20 +49,24 @@ export class DunningSuspensions {
     if (suspendedAt === since.toISOString()) await tenants.activate(row.tenantId)
   }
 
-  /** Somebody wants a tenant suspended, whatever dunning wants. */
+  /** Somebody wants a tenant suspended, or active, whatever dunning wants. */
   async yield(tenantId: string): Promise<void> {
     await queryOf(this.#part)
       .updateTable('billingDunning')
-      .set({ suspendedAt: null })
+      .set({ suspendedAt: null, isSuspensionDue: false })
       .where('tenantId', '=', tenantId)
-      .where('suspendedAt', 'is not', null)
+      .where(({ or, eb }) => or([eb('suspendedAt', 'is not', null), eb('isSuspensionDue', '=', true)]))
       .execute()
   }
 
-  async #give({ subscriptionId, periodEnd }: DunningRow, suspendedAt: Date): Promise<void> {
+  #give(row: DunningRow, suspendedAt: Date): Promise<void> {
+    return this.#set(row, { suspendedAt, isSuspensionDue: false })
+  }
+
+  async #set({ subscriptionId, periodEnd }: DunningRow, set: Partial<DunningRow>): Promise<void> {
     await queryOf(this.#part)
       .updateTable('billingDunning')
-      .set({ suspendedAt })
+      .set(set)
       .where('subscriptionId', '=', subscriptionId)
       .where('periodEnd', '=', periodEnd)
       .execute()

@@ -257,3 +257,13 @@ test('all of it over HTTP', async () => {
     json: { code: 'E_SUBSCRIPTION_NOT_FOUND' },
   })
 })
+
+test('usage that sums up to more than a number holds exactly is told', async () => {
+  const { id } = await open.tenancy.tenants.create({ name: 'Payer' })
+  for (const one of ['first', 'second']) {
+    await open.tenancy.billing.reportUsage(id, 'calls', Number.MAX_SAFE_INTEGER, { id: one })
+  }
+  const { status, json } = await open.call('GET', `/tenants/${id}/billing`)
+  expect(status).toBe(200)
+  expect(json.unreportedUsage).toMatchObject([{ meter: 'calls', quantity: 2 * Number.MAX_SAFE_INTEGER }])
+})

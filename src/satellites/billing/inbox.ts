@@ -149,21 +149,27 @@ export class Inbox {
     }
   }
 
-  /** Answers those that were not there, each with its job. In the same order everywhere, so that nobody waits in a circle. */
+  /**
+   * Answers those that were not there, each with its job; what was fetched, and is sent now, has been received now. In the same order
+   * everywhere, so that nobody waits in a circle.
+   */
   #insert(all: readonly Arrival[]): Promise<Set<string>> {
     const { database, clock } = this.#part.kernel
-    const rows = all.map(({ event, isFetched }) => ({ ...event, isFetched })).toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    const rows = all.map(({ event, isFetched }) => ({ ...event, isFetched }))
     return database.transaction(async () => {
       const { rows: inserted } = await database.sql(
         `insert into multitenancy.billing_inbox
            (event_id, type, customer_id, payload, is_live, created_at, received_at, is_fetched)
-         select id, type, "customerId", payload, "isLive", "createdAt", $2, "isFetched"
+         select distinct on (id) id, type, "customerId", payload, "isLive", "createdAt", $2, "isFetched"
          from json_to_recordset($1) as (
            id text, type text, "customerId" text, payload jsonb, "isLive" boolean, "createdAt" timestamptz, "isFetched" boolean)
-         on conflict do nothing returning event_id as "eventId"`,
+         order by id, "isFetched"
+         on conflict (event_id) do update set is_fetched = false, received_at = excluded.received_at
+           where billing_inbox.is_fetched and not excluded.is_fetched
+         returning event_id as "eventId", xmax = 0 as "isNew"`,
         [JSON.stringify(rows), clock.now()],
       )
-      const news = new Set<string>(inserted.map(({ eventId }) => eventId))
+      const news = new Set<string>(inserted.filter(({ isNew }) => isNew).map(({ eventId }) => eventId))
       await this.send(...news)
       return news
     })

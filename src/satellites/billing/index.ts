@@ -2,7 +2,13 @@ import { on } from '../../kernel/events.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { defineSatellite } from '../../satellite.ts'
 import { BackofficeRestored } from '../../tenants/brought-back.ts'
-import { TenantDeleted, TenantPurged, TenantRestored, TenantSuspensionRepeated } from '../../tenants/events.ts'
+import {
+  TenantActivated,
+  TenantDeleted,
+  TenantPurged,
+  TenantRestored,
+  TenantSuspensionRepeated,
+} from '../../tenants/events.ts'
 import { Billing } from './billing.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
@@ -53,6 +59,7 @@ export const billing = (options?: BillingOptions) => {
       on(TenantSuspensionRepeated, 'within', ({ dunning }: Billing, { tenantId }) =>
         dunning.suspensions.yield(tenantId),
       ),
+      on(TenantActivated, 'within', ({ dunning }: Billing, { tenantId }) => dunning.suspensions.yield(tenantId)),
       on(BackofficeRestored, 'within', (billing: Billing) => billing.restored()),
       on(TenantPurged, 'within', ({ departures }: Billing, { tenantId }) => departures.forget(tenantId)),
     ],

@@ -117,6 +117,16 @@ describe('behind a proxy of ours', () => {
   })
 })
 
+test('behind a proxy that notes the port, too, the address is without it', async () => {
+  const ask = await asked({ allowedIps: ['10.0.0.1', '2001:db8::1', '::1'], trustProxy: 1 })
+  for (const hop of ['10.0.0.1:4444', '[2001:db8::1]:80', '[2001:db8::1]', '[::1]', '::1', '::ffff:10.0.0.1']) {
+    expect([hop, await ask('192.0.2.1', hop)]).toEqual([hop, 200])
+  }
+  for (const hop of ['10.0.0.2:4444', '[2001:db8::2]:80', '[::2]', '10.0.0.1:', '10.0.0.1:http', '[10.0.0.1', '']) {
+    expect([hop, await ask('192.0.2.1', hop)]).toEqual([hop, 403])
+  }
+})
+
 test('behind several proxies it is what the first of them has seen', async () => {
   const ask = await asked({ allowedIps: ['203.0.113.0/24'], trustProxy: 2 })
   expect(await ask('10.0.0.1', '203.0.113.7, 10.0.0.2')).toBe(200)

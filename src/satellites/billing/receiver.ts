@@ -61,5 +61,9 @@ export class Receiver {
 function senderOf(headers: Headers, ip: string | null, trustProxy: number): string {
   if (trustProxy === 0) return ip ?? ''
   const hops = (headers.get('x-forwarded-for') ?? '').split(',').map((hop) => hop.trim())
-  return hops.at(-trustProxy) ?? ''
+  return withoutPort(hops.at(-trustProxy) ?? '')
 }
+
+/** Some proxies note it, too: `192.0.2.1:4444`, `[2001:db8::1]:4444`. */
+const withoutPort = (hop: string): string =>
+  /^\[([^\]]+)\](?::\d+)?$/.exec(hop)?.[1] ?? /^(\d+(?:\.\d+){3}):\d+$/.exec(hop)?.[1] ?? hop

@@ -77,7 +77,13 @@ export const BillingOfTenant = z
       .nullable()
       .meta({ description: 'Null while nothing is owed' }),
     unreportedUsage: z
-      .array(z.object({ meter: z.string(), quantity: z.number().int(), since: moment }))
+      .array(
+        z.object({
+          meter: z.string(),
+          quantity: z.number().meta({ description: 'A sum; rounded beyond 2^53' }),
+          since: moment,
+        }),
+      )
       .meta({ description: 'Counted, and not confirmed by the provider' }),
   })
   .meta({ id: 'TenantBilling' })

@@ -9,9 +9,10 @@ import { type BillingPart, queryOf } from './part.ts'
 import type { ProviderSubscription } from './payments.ts'
 import type { SubscriptionRow } from './tables.ts'
 
-const ENDED: ReadonlySet<string> = new Set(['canceled', 'incomplete_expired'])
+/** For good. */
+export const ENDED = ['canceled', 'incomplete_expired'] as const
 
-export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean => ENDED.has(status)
+export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean => ENDED.some((end) => end === status)
 
 /**
  * Until the transaction ends: what a tenant's subscriptions come to is decided by one at a time, also where the tenant has had several

@@ -5,7 +5,7 @@
 import { Answers } from './answers.ts'
 import { lockCustomer } from './part.ts'
 import type { BillingParts } from './parts.ts'
-import { isDone, PaymentsFault, type ProviderSubscription } from './payments.ts'
+import { type BillingErrorCode, isDone, PaymentsFault, type ProviderSubscription } from './payments.ts'
 import { publishUnmapped } from './publishing.ts'
 import { hasEnded, lockPayer } from './subscriptions.ts'
 
@@ -16,6 +16,19 @@ export interface Synced {
   readonly plan: string
 }
 
+/** What the provider has refused of one tenant; it says nothing of the others. */
+export interface Unsynced {
+  readonly tenantId: string
+  readonly customerId: string
+  readonly error: BillingErrorCode
+}
+
+const OF_ONE: ReadonlySet<BillingErrorCode> = new Set([
+  'customer_not_found',
+  'subscription_not_found',
+  'provider_rejected',
+])
+
 export class Sync {
   readonly #parts: BillingParts
 
@@ -23,16 +36,28 @@ export class Sync {
     this.#parts = parts
   }
 
-  /** How many tenants have a customer. */
+  /** How many customers are looked at. */
   async count(): Promise<number> {
     return (await this.#parts.customers.all()).length
   }
 
-  /** All tenants that have a customer, or one of them; nothing where it has none. */
-  async *run(tenantId?: string): AsyncIterable<Synced> {
+  /** All tenants that have a customer. Throws what concerns them all. */
+  async *all(): AsyncIterable<Synced | Unsynced> {
     for (const one of await this.#parts.customers.all()) {
-      if (tenantId !== undefined && one.tenantId !== tenantId) continue
-      const synced = await this.#tenant(one)
+      try {
+        const synced = await this.#tenant(one)
+        if (synced) yield synced
+      } catch (error) {
+        if (!(error instanceof PaymentsFault && OF_ONE.has(error.code))) throw error
+        yield { ...one, error: error.code }
+      }
+    }
+  }
+
+  /** One of them; nothing where it has no customer. */
+  async *run(tenantId: string): AsyncIterable<Synced> {
+    for (const one of await this.#parts.customers.all()) {
+      const synced = one.tenantId === tenantId ? await this.#tenant(one) : undefined
       if (synced) yield synced
     }
   }

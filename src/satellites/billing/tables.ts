@@ -69,6 +69,8 @@ export interface DunningRow {
   graceUntil: Date | null
   /** When dunning has suspended the tenant; null: it has not, or somebody else had. */
   suspendedAt: Date | null
+  /** It was to suspend the tenant when that was deleted, or not there yet; nobody has decided otherwise since. */
+  isSuspensionDue: boolean
   openedAt: Date
   closedAt: Date | null
 }
@@ -172,6 +174,7 @@ export const tables: readonly Migration[] = [
           check (state in ('retrying', 'grace', 'downgraded', 'suspended', 'recovered', 'ended')),
         grace_until timestamptz(3),
         suspended_at timestamptz(3),
+        is_suspension_due boolean not null default false,
         opened_at timestamptz(3) not null,
         closed_at timestamptz(3),
         primary key (subscription_id, period_end)

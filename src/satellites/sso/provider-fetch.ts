@@ -22,7 +22,7 @@ export const providerFetch =
       timeoutMs,
       maxResponseBytes: MAX_RESPONSE_BYTES,
     })
-    if (status === null) throw new ProviderFault(`the provider cannot be reached: ${error}`, true)
+    if (status === null || error !== null) throw new ProviderFault(`the provider cannot be reached: ${error}`, true)
     if (isCut) throw new ProviderFault(`the provider answered more than ${MAX_RESPONSE_BYTES} bytes`, false)
     if (status >= 500 || status === 429) throw new ProviderFault(`the provider answered ${status}`, true)
     if (status < 200) throw new ProviderFault('the provider answered no status of an answer', false)

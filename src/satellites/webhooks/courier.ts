@@ -7,10 +7,12 @@
  *   few seconds, for what a process that is gone has left behind.
  * - A request is begun only when its lease will outlive its time-out; what was claimed and cannot be begun in time is given back.
  *   So nobody else sends what is on its way here, unless this process stands still for longer than its lease.
+ * - It works in nobody's context: what is sent is of other tenants than whoever wakes it.
  * - What has been answered is settled, if need be again and again, until its lease is over; then it is sent once more.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { asSystem } from '../../kernel/context.ts'
 import type { Listening } from '../../kernel/notifications.ts'
 import type { CourierOptions, CourierPart } from './courier-part.ts'
 import { verdictOn } from './delivery.ts'
@@ -80,7 +82,7 @@ export class Courier {
   async start(): Promise<void> {
     this.#reasons += 1
     this.#look = setInterval(() => this.wake(), IDLE_LOOK_MS).unref()
-    const hear = (changed?: string) => this.#hear(changed)
+    const hear = (changed?: string) => asSystem(() => this.#hear(changed))
     this.#ear = await this.#part.kernel.database.listen(CHANNEL, hear, hear)
     this.wake()
   }
@@ -89,18 +91,16 @@ export class Courier {
   wake(): void {
     if (!this.#isRunning) return
     this.#isWoken = true
-    this.#pump()
+    asSystem(() => this.#pump())
   }
 
   /** Room for what is dispatched here and need not be looked for. What waits elsewhere keeps some. */
   async offer(): Promise<Offer | undefined> {
     await this.#queue.betweenClaims() // beside one nothing could be taken, and would have to be claimed by the next
-    const { perSubscription, perTenant, listener } = this.#options
     const wanted = this.#hold.roomForDispatches
-    if (!this.#isRunning || listener || wanted < 1) return undefined
+    if (!this.#isRunning || this.#options.listener || wanted < 1) return undefined
     this.#hold.places += wanted
-    const madeAt = performance.now()
-    return { claim: randomUUID(), wanted, leaseMs: this.#leaseMs, perSubscription, perTenant, madeAt }
+    return { ...this.#wish(), wanted, madeAt: performance.now() }
   }
 
   /** What came of an offer; those that it had room for and did not come are free again. */
@@ -117,7 +117,7 @@ export class Courier {
     this.wake()
     await this.#quietOnce(signal)
     this.#reasons -= 1
-    if (!this.#isRunning) await this.#letGo(this.#hold.takeOut())
+    if (!this.#isRunning) await asSystem(() => this.#letGo(this.#hold.takeOut()))
     if (this.#failure !== undefined) throw this.#failure
     return this.#count - before
   }
@@ -158,21 +158,16 @@ export class Courier {
   }
 
   async #claimWhatThereIs(): Promise<void> {
-    const { perSubscription, perTenant, listener } = this.#options
-    const leaseMs = this.#leaseMs
     while (this.#isWoken && this.#hasRoom) {
       this.#isWoken = false
       const askedAt = performance.now()
       try {
         const claimed = await this.#queue.claim({
-          claim: randomUUID(),
+          ...this.#wish(),
           wanted: this.#hold.room,
           wantedFailing: this.#hold.roomForFailing,
-          leaseMs,
-          perSubscription,
-          perTenant,
           turns: this.#turns,
-          onlyWebhook: listener?.webhookId ?? null,
+          onlyWebhook: this.#options.listener?.webhookId ?? null,
         })
         this.#failure = undefined
         this.#turns = claimed.turns
@@ -187,6 +182,11 @@ export class Courier {
         return
       }
     }
+  }
+
+  #wish() {
+    const { perSubscription, perTenant } = this.#options
+    return { claim: randomUUID(), leaseMs: this.#leaseMs, perSubscription, perTenant, sluggish: this.#sluggish.all }
   }
 
   #admit(deliveries: readonly Claimed[], askedAt: number): void {
@@ -251,11 +251,12 @@ export class Courier {
       const { timeoutMs, listener, maxAttempts } = this.#options
       const wish = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
       const exchange = await send(this.#part, delivery, wish).finally(() => this.#hold.ended(delivery))
-      if (exchange && this.#sluggish.note(delivery.webhookId, exchange)) this.#hold.setApart(delivery.webhookId)
+      const isSluggish = exchange && this.#sluggish.note(delivery.webhookId, exchange)
+      if (isSluggish) void this.#letGo(this.#hold.setApart(delivery.webhookId))
       this.#begin()
       if (!exchange) return
-      this.#count += 1
       if (exchange.isGivenUp) return await this.#part.unsettled.breakOff({ delivery, startedMs, ...exchange })
+      this.#count += 1
       const used = delivery.attemptCount - delivery.budgetStart + 1
       const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())
       const settlement = { delivery, verdict, startedMs, ...exchange }

@@ -150,12 +150,12 @@ describe('whatever is answered', () => {
     )
   })
 
-  test('it is delivered by 2xx alone, given up only at the end of the budget or by 410, and waits only to be tried again', () => {
+  test('it is delivered by a whole 2xx alone, given up only at the end of the budget or by 410, and waits only to be tried again', () => {
     fc.assert(
       fc.property(outcome, tried, now, chance, (outcome, tried, now, chance) => {
         const { state, delayMs, disables } = verdictOn(outcome, tried, now, chance)
-        const { status } = outcome
-        expect(state === 'delivered').toBe(status !== null && status >= 200 && status <= 299)
+        const { status, error } = outcome
+        expect(state === 'delivered').toBe(error === null && status !== null && status >= 200 && status <= 299)
         expect(disables).toBe(status === 410 ? 'gone' : null)
         if (state === 'failed') expect(status === 410 || tried.used >= tried.maxAttempts).toBe(true)
         if (state === 'retry_scheduled') expect(tried.used).toBeLessThan(tried.maxAttempts)

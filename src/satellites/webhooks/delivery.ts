@@ -36,6 +36,9 @@ export const JITTER = 0.2
 /** How far `Retry-After` may stretch a delay. */
 const LONGEST_STRETCH = 2
 
+/** Why one is put off that has a worker. */
+export const SECRET_IS_CLOSED = 'its secret cannot be opened'
+
 const GONE = 410
 /** Answers whose `Retry-After` is heeded. */
 const BUSY = new Set([429, 503])
@@ -103,8 +106,9 @@ export interface Verdict {
 
 /** @param chance from 0 to 1, for the jitter. */
 export function verdictOn(outcome: Outcome, { used, maxAttempts }: Tried, now: Date, chance: number): Verdict {
-  const { status } = outcome
-  if (status !== null && status >= 200 && status < 300) return { state: 'delivered', delayMs: null, disables: null }
+  const { status, error } = outcome
+  if (error === null && status !== null && status >= 200 && status < 300)
+    return { state: 'delivered', delayMs: null, disables: null }
   if (status === GONE) return { state: 'failed', delayMs: null, disables: 'gone' }
   if (used >= maxAttempts) return { state: 'failed', delayMs: null, disables: null }
   return { state: 'retry_scheduled', delayMs: delayMs(used, outcome, now, chance), disables: null }

@@ -113,16 +113,14 @@ test('a subscription that somebody has locked is disabled when it is free; the d
   })
 })
 
-test('a 410 disables what was changed by a process whose clock is ahead', async () => {
+test('a 410 disables what was changed meanwhile, and has the same receiver; whatever the clocks say', async () => {
   const { id, webhookId, isFailed } = await onItsWay()
+  await tenancy.webhooks.update(id, webhookId, { description: 'of the shop', events: ['order.*'] })
+  await tenancy.webhooks.rotateSecret(id, webhookId)
   const shift = `update multitenancy.webhook_subscriptions set updated_at = updated_at + interval '1 hour' where id = $1`
   await tenancy.kernel.database.sql(shift, [webhookId])
   release()
   await isFailed()
-  await eventually(async () => expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: true }))
-  const [next = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', {})
-  await eventually(() => expect(receiver.received.at(-1)?.headers['x-delivery-id']).toBe(next))
-  release()
   await eventually(async () => {
     expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: false, disabledReason: 'gone' })
   })

@@ -1,7 +1,7 @@
 /**
  * A subscription is switched off by itself when its receiver answers 410, or after days of nothing but failures; of any number of
- * workers that see it one does so, and says so. Not when it has been changed since: what was seen then is of another receiver, or
- * of before a new beginning.
+ * workers that see it one does so, and says so. Not when it has begun anew since, with another URL or enabled again: what was seen then is of
+ * before.
  */
 import { recordChange } from '../../kernel/changes.ts'
 import { runInContext, SYSTEM } from '../../kernel/context.ts'
@@ -16,15 +16,15 @@ export interface Disabling {
   readonly reason: 'gone' | 'failing'
   /** Where it was sent to. */
   readonly url: string
-  /** When the subscription had been changed last, before it was sent. */
-  readonly changedAt: Date | null
+  /** The subscription's, when it was sent. */
+  readonly beginning: number | null
   readonly failingSince: Date | null
 }
 
 export async function disable(
   { database, events, clock }: Kernel,
   webhookId: string,
-  { reason, url, failingSince, changedAt }: Disabling,
+  { reason, url, failingSince, beginning }: Disabling,
 ): Promise<void> {
   const work = async () => {
     const row = await database
@@ -35,7 +35,7 @@ export async function disable(
       .where('enabled', '=', true)
       .where('deletedAt', 'is', null)
       .where('url', '=', url)
-      .$if(reason === 'gone', (query) => query.where('updatedAt', '=', changedAt))
+      .$if(reason === 'gone', (query) => query.where('beginning', '=', beginning))
       .$if(reason === 'failing', (query) => query.where('failingSince', '=', failingSince))
       .returning('tenantId')
       .executeTakeFirst()

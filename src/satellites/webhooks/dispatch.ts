@@ -149,9 +149,9 @@ export class Dispatch {
       {
         name: 'dispatch-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select place, refused, id, is_taken, is_news, webhook_id, lane, url, secret, previous_secret, previous_until, changed_at
+        text: `select place, refused, id, is_taken, is_news, webhook_id, lane, url, secret, previous_secret, previous_until, beginning
           from multitenancy.dispatch_webhooks(
-          $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14)`,
+          $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14, $15)`,
       },
       [
         shiftMs(clock),
@@ -168,6 +168,7 @@ export class Dispatch {
         offer?.leaseMs ?? 0,
         offer?.perSubscription ?? 0,
         offer?.perTenant ?? 0,
+        offer?.sluggish ?? [],
       ],
     )
     const dispatched = messages.map(() => ({ refused: null as string | null, deliveries: [] as string[] }))
@@ -205,7 +206,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
   secret: row.secret,
   previousSecret: row.previous_secret,
   previousUntil: row.previous_until,
-  changedAt: row.changed_at,
+  beginning: row.beginning,
 })
 
 function serialised(payload: object): string {

@@ -3,7 +3,7 @@
  *
  * - That a receiver is gone, and what the host does _within_ `WebhookDeliveryFailed`, commits together with the delivery's own end:
  *   killed in between, none of it has happened, and it is sent again. Where that cannot be had soon, because somebody has the
- *   subscription locked or a connection is lost, the delivery is settled like any other, and the rest follows.
+ *   subscription locked, a listener takes long or a connection is lost, the delivery is settled like any other, and the rest follows.
  * - Everything else follows afterwards. That a receiver has failed for days, its next failure shows as well.
  */
 import { Gathering } from '../../kernel/gathering.ts'
@@ -20,9 +20,18 @@ const DAY_MS = 86_400_000
 const FAILING_FOR_MS = 5 * DAY_MS
 /** How long a delivery may wait for all to be done in one transaction; its lease goes on. */
 const PATIENCE_MS = 2_000
+/** A transaction that nobody waits for any more lets go of its rows by then, whatever has become of it. */
+const OVER_MS = PATIENCE_MS + 1_000
+/** Of the transaction, for a lock, a statement and a connection that is lost. */
+const LIMITS = `select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true), set_config('statement_timeout', '${OVER_MS}', true),
+  set_config('idle_in_transaction_session_timeout', '${OVER_MS}', true)`
+
+const late = () => new Error(`it was not done within ${PATIENCE_MS} ms`)
 
 interface Wish {
   readonly settlement: Settlement
+  /** As `performance.now()` tells time. */
+  readonly until: number
   isGivenUp: boolean
   /** Once its turn has come. */
   transaction?: Promise<Settled>
@@ -36,7 +45,7 @@ export class Ending {
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel
-    this.#ends = new Gathering(async ([wish]) => [wish && (await this.#end(wish))], { most: 1 })
+    this.#ends = new Gathering(async ([wish]) => [wish && (await inTime(this.#end(wish), OVER_MS, late))], { most: 1 })
   }
 
   /** Settles it with what follows, where something follows that must not be lost. Undefined: it is not settled. */
@@ -44,13 +53,13 @@ export class Ending {
     const { delivery, verdict } = settlement
     const isJoined = verdict.state === 'failed' && this.#kernel.events.isHeardWithin(WebhookDeliveryFailed)
     if (verdict.disables === null && !isJoined) return undefined
-    const wish: Wish = { settlement, isGivenUp: false }
-    const late = () => {
+    const wish: Wish = { settlement, until: performance.now() + PATIENCE_MS, isGivenUp: false }
+    const giveUp = () => {
       wish.isGivenUp = true
-      return new Error(`it was not done within ${PATIENCE_MS} ms`)
+      return late()
     }
     try {
-      return await inTime(this.#ends.add(wish), PATIENCE_MS, late)
+      return await inTime(this.#ends.add(wish), PATIENCE_MS, giveUp)
     } catch (error) {
       const { id: deliveryId, webhookId } = delivery
       this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
@@ -81,28 +90,33 @@ export class Ending {
 
   async #end(wish: Wish): Promise<Settled | undefined> {
     if (wish.isGivenUp) return undefined
+    // What a listener does later than that meets a transaction that is over; it holds neither its rows nor its connection.
+    wish.transaction = this.#kernel.database.transaction(() =>
+      inTime(this.#settle(wish), Math.max(0, wish.until - performance.now()), late),
+    )
+    return wish.transaction
+  }
+
+  async #settle(wish: Wish): Promise<Settled> {
     const { settlement } = wish
     const { database, clock } = this.#kernel
-    wish.transaction = database.transaction(async () => {
-      await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
-      const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
-      if (!settled.isOurs) return settled
-      for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()
-      if (wish.isGivenUp) throw new Error('nobody waits for it any more')
-      return settled
-    })
-    return wish.transaction
+    await database.sql(LIMITS)
+    const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
+    if (!settled.isOurs) return settled
+    for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()
+    if (wish.isGivenUp) throw late()
+    return settled
   }
 
   #consequencesOf(settlement: Settlement, { failingSince }: Settled): (() => Promise<unknown>)[] {
     const { delivery, verdict, status, isBlamed } = settlement
     if (verdict.state !== 'failed') return []
     const { events, clock } = this.#kernel
-    const { id: deliveryId, webhookId, tenantId, event, url, changedAt, attemptCount } = delivery
+    const { id: deliveryId, webhookId, tenantId, event, url, beginning, attemptCount } = delivery
     const failedForMs = failingSince ? clock.now().getTime() - failingSince.getTime() : 0
     const isFailing = isBlamed && event !== TEST_EVENT && failedForMs >= FAILING_FOR_MS
     const reason = verdict.disables ?? (isFailing ? 'failing' : null)
-    const seen = { url, changedAt, failingSince }
+    const seen = { url, beginning, failingSince }
     const told = { tenantId, webhookId, deliveryId, event, attemptCount: attemptCount + 1, lastStatus: status }
     return [
       ...(reason ? [() => disable(this.#kernel, webhookId, { ...seen, reason })] : []),

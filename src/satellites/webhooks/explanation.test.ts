@@ -102,43 +102,61 @@ test.each<[string, Partial<ExplainedDelivery>, Partial<ExplainedSubscription>, s
     'that waits after an answer',
     { ...WAITING, attemptCount: 1, lastStatus: 503 },
     {},
-    'One attempt failed, the last with status 503. The next attempt is made at 2026-01-31T12:05:00.000Z; 4 are left.',
+    'One attempt was made, the last with status 503. The next attempt is made at 2026-01-31T12:05:00.000Z; 4 are left.',
   ],
   [
     'that waits for its last attempt, without an answer',
     { ...WAITING, attemptCount: 4, lastError: 'timeout' },
     {},
-    '4 attempts failed, the last with timeout. The next attempt is made at 2026-01-31T12:05:00.000Z; 1 is left.',
+    '4 attempts were made, the last with timeout. The next attempt is made at 2026-01-31T12:05:00.000Z; 1 is left.',
   ],
   [
     'that waits, replayed',
     { ...WAITING, attemptCount: 7, budgetStart: 5, lastStatus: 404 },
     {},
-    '7 attempts failed, the last with status 404. The next attempt is made at 2026-01-31T12:05:00.000Z; 3 are left.',
+    '7 attempts were made, the last with status 404. The next attempt is made at 2026-01-31T12:05:00.000Z; 3 are left.',
   ],
   [
     'that is due',
     { ...WAITING, dueAt: NOW, attemptCount: 1, lastStatus: 302 },
     {},
-    'One attempt failed, the last with status 302. The next attempt is made as soon as a worker is free; 4 are left.',
+    'One attempt was made, the last with status 302. The next attempt is made as soon as a worker is free; 4 are left.',
   ],
   [
     'that is due and seen so',
     { ...WAITING, isReady: true, attemptCount: 1, lastError: null },
     {},
-    'One attempt failed, the last with no answer. The next attempt is made as soon as a worker is free; 4 are left.',
+    'One attempt was made, the last with no answer. The next attempt is made as soon as a worker is free; 4 are left.',
+  ],
+  [
+    'that waits after a retry was broken off',
+    { ...WAITING, isReady: true, attemptCount: 2, budgetStart: 1, lastStatus: 500, lastError: 'aborted' },
+    {},
+    'Attempt 2 was broken off when its worker stopped. The next attempt is made as soon as a worker is free; 4 are left.',
+  ],
+  [
+    'that waits after an answer that broke off',
+    { ...WAITING, attemptCount: 1, lastStatus: 200, lastError: 'timeout' },
+    {},
+    'One attempt was made, the last with status 200, timeout. The next attempt is made at 2026-01-31T12:05:00.000Z; 4 are left.',
+  ],
+  [
+    'that was tried once, and cannot be signed',
+    { ...WAITING, attemptCount: 1, lastError: 'its secret cannot be opened' },
+    {},
+    'Not sent: its secret cannot be opened. The next attempt is made at 2026-01-31T12:05:00.000Z; 4 are left.',
   ],
   [
     'that waits, with fewer attempts allowed by now than it has used',
     { ...WAITING, attemptCount: 7, lastStatus: 500 },
     {},
-    '7 attempts failed, the last with status 500. The next attempt is made at 2026-01-31T12:05:00.000Z; 1 is left.',
+    '7 attempts were made, the last with status 500. The next attempt is made at 2026-01-31T12:05:00.000Z; 1 is left.',
   ],
   [
     'that waits, its subscription disabled',
     { ...WAITING, attemptCount: 2, lastStatus: 500 },
     DISABLED,
-    '2 attempts failed, the last with status 500. It will not be tried again: the subscription is disabled.',
+    '2 attempts were made, the last with status 500. It will not be tried again: the subscription is disabled.',
   ],
 
   [
@@ -158,19 +176,19 @@ test.each<[string, Partial<ExplainedDelivery>, Partial<ExplainedSubscription>, s
     'that has used its budget',
     { ...FAILED, attemptCount: 5, lastStatus: 500 },
     {},
-    '5 attempts failed, the last with status 500; nothing more is sent by itself. Replay it to try again.',
+    '5 attempts were made, the last with status 500; nothing more is sent by itself. Replay it to try again.',
   ],
   [
     'that has used its second budget, without an answer',
     { ...FAILED, attemptCount: 10, budgetStart: 5, lastError: 'connection refused' },
     {},
-    '10 attempts failed, the last with connection refused; nothing more is sent by itself. Replay it to try again.',
+    '10 attempts were made, the last with connection refused; nothing more is sent by itself. Replay it to try again.',
   ],
   [
     'that has used its budget, its subscription disabled',
     { ...FAILED, attemptCount: 5, lastStatus: 500 },
     FAILING,
-    '5 attempts failed, the last with status 500; nothing more is sent by itself. Enable the subscription and replay it to try again.',
+    '5 attempts were made, the last with status 500; nothing more is sent by itself. Enable the subscription and replay it to try again.',
   ],
   [
     'whose receiver answered 410',
@@ -246,7 +264,7 @@ test.each<[string, Circumstances['onTheirWay'], Partial<ExplainedSubscription>, 
   const told = (delivery: Partial<ExplainedDelivery>) =>
     explain({ ...FRESH, ...delivery }, { ...ENABLED, ...subscription }, circumstances)
   expect(told({})).toBe(`${FIRST}${text}`)
-  const next = 'One attempt failed, the last with status 500. The next attempt is made'
+  const next = 'One attempt was made, the last with status 500. The next attempt is made'
   const retry = { ...WAITING, attemptCount: 1, lastStatus: 500 }
   expect(told({ ...retry, dueAt: NOW })).toBe(`${next} as soon as a worker is free; 4 are left.${text}`)
   expect(told(retry)).toBe(`${next} at 2026-01-31T12:05:00.000Z; 4 are left.`)

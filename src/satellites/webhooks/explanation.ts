@@ -1,5 +1,6 @@
 /** Why a delivery is where it is, and what comes next, in a sentence or two for whoever asks. */
 import { ABORTED } from '../../kernel/egress-failure.ts'
+import { SECRET_IS_CLOSED } from './delivery.ts'
 import { TO_ONE_THAT_FAILS } from './function-settings.ts'
 import type { Options } from './options.ts'
 import type { DeliveryRow, SubscriptionRow } from './tables.ts'
@@ -37,10 +38,7 @@ export function explain(
         return 'The worker that was sending it is gone; another will send it again.'
       return `A worker has it: attempt ${attemptCount + 1} is on its way, or begins when the worker has room for it.`
     case 'retry_scheduled': {
-      const isPutOff = attemptCount === budgetStart
-      const last = isPutOff
-        ? `Not sent: ${delivery.lastError ?? 'it was put off'}.`
-        : `${capital(tried)} failed, the last with ${lastAnswer(delivery)}.`
+      const last = whatWasLast(delivery)
       if (ends) return `${last} It will not be tried again: ${ends}.`
       const left = Math.max(1, maxAttempts - (attemptCount - budgetStart)) // it may have been more that were allowed
       const isLater = !isReady && dueAt && dueAt > now
@@ -56,11 +54,19 @@ export function explain(
       if (delivery.lastStatus === 410 && delivery.lastError === null)
         return `The receiver answered 410, it wants no more; nothing is sent by itself.${hint}`
       if (attemptCount - budgetStart >= maxAttempts) {
-        return `${capital(tried)} failed, the last with ${lastAnswer(delivery)}; nothing more is sent by itself.${hint}`
+        return `${made(attemptCount)}, the last with ${lastAnswer(delivery)}; nothing more is sent by itself.${hint}`
       }
       return `Given up ${attemptCount === 0 ? 'before the first attempt' : `after ${tried}`}: ${delivery.lastError ?? lastAnswer(delivery)}.${hint}`
     }
   }
+}
+
+function whatWasLast(delivery: ExplainedDelivery): string {
+  const { attemptCount, budgetStart, lastError } = delivery
+  if (lastError === ABORTED.error) return `Attempt ${attemptCount} was broken off when its worker stopped.`
+  if (attemptCount === budgetStart || lastError === SECRET_IS_CLOSED)
+    return `Not sent: ${lastError ?? 'it was put off'}.`
+  return `${made(attemptCount)}, the last with ${lastAnswer(delivery)}.`
 }
 
 function whatItWaitsFor({ attemptCount, lastError }: ExplainedDelivery): string {
@@ -93,9 +99,10 @@ function whyItEnds({ enabled, disabledReason, deletedAt }: ExplainedSubscription
   return 'the subscription is disabled'
 }
 
+/** Of an answer that broke off, both. */
 const lastAnswer = ({ lastStatus, lastError }: ExplainedDelivery): string =>
-  lastStatus === null ? (lastError ?? 'no answer') : `status ${lastStatus}`
+  [lastStatus === null ? [] : `status ${lastStatus}`, lastError ?? []].flat().join(', ') || 'no answer'
 
 const attemptsOf = (count: number): string => (count === 1 ? 'one attempt' : `${count} attempts`)
 
-const capital = (text: string): string => `${text[0]?.toUpperCase()}${text.slice(1)}`
+const made = (count: number): string => (count === 1 ? 'One attempt was made' : `${count} attempts were made`)

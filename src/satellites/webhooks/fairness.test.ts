@@ -64,6 +64,7 @@ const wishOf = (more: Partial<ClaimWish> = {}): ClaimWish => ({
   wantedFailing: 64,
   turns,
   onlyWebhook: null,
+  sluggish: [],
   ...more,
 })
 
@@ -222,6 +223,21 @@ describe('receivers that never answer', () => {
     await settle(second.deliveries.filter(({ lane }) => lane === 'dead-3').slice(0, 1))
     const fourth = await claim({ wanted: 112 })
     expect(tally(fourth.deliveries.map(({ lane }) => lane))).toEqual({ 'dead-3': PER_SUBSCRIPTION - 1 })
+  })
+
+  test('and those that a worker knows to be slow are taken as far as it has room for them', async () => {
+    const names = Array.from({ length: 4 }, (_, n) => `slow-${n}`)
+    const sluggish = (await Promise.all(names.map((name) => subscriptions(name, 1)))).flat()
+    for (const [n, name] of names.entries()) {
+      await wait({ of: name, webhooks: sluggish.slice(n, n + 1), count: 20, as: 'ready' })
+    }
+    await wait({ of: 'quick', webhooks: await subscriptions('quick', 1), count: 20, as: 'ready' })
+    const { deliveries, full } = await claim({ wanted: 64, wantedFailing: 3, sluggish })
+    const taken = tally(deliveries.map(({ lane }) => (names.includes(lane) ? 'slow' : lane)))
+    expect(taken).toEqual({ slow: 3, quick: PER_SUBSCRIPTION })
+    expect(full).toContain('failing')
+    expect((await claim({ wanted: 64, wantedFailing: 0, sluggish })).deliveries).toEqual([])
+    expect((await claim({ wanted: 64, wantedFailing: 0 })).deliveries.length).toBeGreaterThan(3) // of another, who knows nothing
   })
 
   test('get no more than that of what is dispatched and sent at once', async () => {

@@ -7,7 +7,7 @@
  * - In a lane, subscriptions that have the least on their way come first, and each has an equal share of what the lane may take.
  * - In a subscription of the host, the tenants whose events it hears have their turns.
  *
- * - Of what fails no more is taken than whoever claims has room for it.
+ * - Of what fails, or is slow as far as whoever claims knows, no more is taken than that one has room for.
  *
  * Bodies are read apart (queue.ts), so that nobody holds the lock for as long as they take to arrive.
  *
@@ -32,7 +32,7 @@ const keysOf = (key: string, where: string, after: string): string => `with recu
         where is_ready and ${where} and ${key} > keys.key order by 1 limit 1) next
     ) select key from keys`
 
-export const claiming = `
+const ending = `
 create function end_webhook_deliveries(of_lane text, of_webhook uuid, why text, now_at timestamptz, at_most int)
 returns int language plpgsql ${PLANS} as $$
 declare
@@ -52,10 +52,18 @@ begin
   select count(*) into ended from settled;
   return ended;
 end $$;
+`
 
+/** @param knowsSluggish 0.1.0 did not: that text is part of a migration, and stays as it is */
+const claimingOf = (knowsSluggish: boolean): string => {
+  const since = (sql: string) => (knowsSluggish ? sql : '')
+  const standsApart = knowsSluggish
+    ? '(subscription.failing_since is not null or of_webhook = any(sluggish))'
+    : 'subscription.failing_since is not null'
+  return `
 create function claim_webhook_deliveries(
   shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
-  wanted_failing int, turns jsonb, only_webhook uuid)
+  wanted_failing int, turns jsonb, only_webhook uuid${since(", sluggish uuid[] default '{}'")})
 returns table (
   id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz,
   message_id uuid, bytes int, is_failing boolean, url text, secret text, previous_secret text, previous_until timestamptz,
@@ -172,7 +180,7 @@ begin
         else of_webhook <> only_webhook end;
       on_its_way := coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
       free := ${boundOf('subscription.failing_since')} - on_its_way;
-      if subscription.failing_since is not null and failing_left < least(free, share) then
+      if ${standsApart} and failing_left < least(free, share) then
         full_ones := full_ones || '${FAILING}'::text;
         free := least(free, failing_left);
       end if;
@@ -217,7 +225,7 @@ begin
       continue when taken_of_webhook = 0;
       turns := turns || jsonb_build_object('', at_lane);
       free_of_lane := free_of_lane - taken_of_webhook;
-      if subscription.failing_since is not null then failing_left := failing_left - taken_of_webhook; end if;
+      if ${standsApart} then failing_left := failing_left - taken_of_webhook; end if;
       busy := busy || jsonb_build_object('webhook ' || of_webhook, on_its_way + taken_of_webhook);
     end loop;
     if free_of_lane <= 0 then full_ones := full_ones || at_lane; end if;
@@ -240,3 +248,9 @@ begin
     turns, more or cardinality(ids) >= wanted, full_ones;
 end $$;
 `
+}
+
+export const claimingReleased = `${ending}${claimingOf(false)}`
+
+export const claiming = `drop function claim_webhook_deliveries;
+${claimingOf(true)}`

@@ -1,7 +1,8 @@
 /**
  * Dispatching. What is dispatched outside of a transaction, by a process that sends and has room, is claimed by it in the same
  * statement: it is written once less, and need not be looked for. Only where nothing waits for the same subscription already, and
- * it does not fail; within the same bounds, and only if nobody else is claiming: else it waits in its place like anything else.
+ * it does not fail, and is not slow as far as that process knows; within the same bounds, and only if nobody else is claiming: else it
+ * waits in its place like anything else.
  *
  * Everybody is told of what is left when nothing waited for the same subscription before: for what did, they were told, and go on
  * until they have it, or remember that it is full. Who could not see whether somebody is claiming just now (`is_news`) looks for
@@ -14,10 +15,10 @@ drop function dispatch_webhooks;
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],
-  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
+  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, sluggish uuid[] default '{}')
 returns table (
   place bigint, refused text, id uuid, is_taken boolean, is_news boolean, webhook_id uuid, lane text,
-  url text, secret text, previous_secret text, previous_until timestamptz, changed_at timestamptz)
+  url text, secret text, previous_secret text, previous_until timestamptz, beginning int)
 language plpgsql ${PLANS} as $$
 #variable_conflict use_column
 declare
@@ -36,8 +37,8 @@ begin
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
       coalesce(s.tenant_id, '-') as lane,
       overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.updated_at as changed_at,
-      s.listening_until is null and s.failing_since is null as is_sound, row_number() over () as nth
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.beginning,
+      s.listening_until is null and s.failing_since is null and s.id <> all(sluggish) as is_sound, row_number() over () as nth
     from asked a cross join lateral (
       select * from webhook_subscriptions
       where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'farewell') and a.purged_at is null
@@ -76,10 +77,10 @@ begin
     select pg_notify('${CHANNEL}', '') from judged where not is_taken and (wanted = 0 or not has_waiting) limit 1
   )
   select place, case when status is null or purged_at is not null then 'none' else status end,
-    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz, null::timestamptz
+    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz, null::int
   from asked where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until, changed_at
+  select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until, beginning
   from judged left join told on true;
 end $$;
 `

@@ -5,7 +5,7 @@
  *
  * Time is the server's, moved by `shift_ms` (0 but in tests): processes need not agree on it.
  */
-import { claiming } from './function-claim.ts'
+import { claiming, claimingReleased } from './function-claim.ts'
 import { dispatching } from './function-dispatch.ts'
 import { onTheirWay } from './function-settings.ts'
 import { settling } from './function-settle.ts'
@@ -13,7 +13,7 @@ import { dispatchingReleased, settlingReleased } from './functions-released.ts'
 
 export { CHANNEL } from './function-settings.ts'
 
-export const functions = [onTheirWay, dispatchingReleased, claiming, settlingReleased].join('\n')
+export const functions = [onTheirWay, dispatchingReleased, claimingReleased, settlingReleased].join('\n')
 
 /** In place of those before, under the same names: two versions of the program run beside each other with either. */
-export const replacedFunctions = [dispatching, settling].join('\n')
+export const replacedFunctions = [dispatching, claiming, settling].join('\n')

@@ -76,14 +76,19 @@ export class Hold {
     if (isFailing) this.#sendingFailing -= 1
   }
 
-  /** What waits for this subscription stands with what goes to those that fail from now on. */
-  setApart(webhookId: string): void {
+  /**
+   * What waits for this subscription stands with what goes to those that fail from now on. Answers what there is no room for with those,
+   * the oldest stay: it has its place until it is removed, and is not begun.
+   */
+  setApart(webhookId: string): Claimed[] {
     const others = Object.groupBy(this.#good, ({ delivery }) => (delivery.webhookId === webhookId ? 'apart' : 'good'))
     this.#good = others.good ?? []
     for (const { delivery, askedAt } of others.apart ?? []) {
       this.remove(delivery)
       this.add({ delivery: { ...delivery, isFailing: true }, askedAt })
     }
+    const excess = this.failing - Math.ceil(this.#most.claim * SHARE_OF_FAILING)
+    return excess > 0 ? this.#bad.splice(-excess).map(({ delivery }) => delivery) : []
   }
 
   /** What waits and is not to be begun; it still has its place. */

@@ -157,6 +157,27 @@ test('who answers slowly, though well, leaves room to the others', async () => {
   expect(waiting).toHaveLength(1)
 })
 
+test('however many answer slowly, none of them fills what a process holds', async () => {
+  const slow = 24
+  await open({ concurrency: 4, claim: 16, perSubscription: 4, perTenant: 4 })
+  receiver.answers(({ path }, response) => {
+    if (!path.startsWith('/slow')) return {}
+    setTimeout(() => response.end(), 2_050) // longer than what counts as slow
+    return undefined
+  })
+  const all = await Promise.all(Array.from({ length: slow }, (_, n) => subscribed(`/slow/${n}`)))
+  const good = await subscribed('/good')
+  await opened.open({ role: 'worker' })
+  const rounds = 3
+  for (let round = 0; round < rounds; round++) for (const one of all) await one.dispatch(round)
+  const found = () => new Set(receiver.received.map(({ path }) => path)).size
+  await eventually(() => expect(found()).toBe(slow), 60_000)
+  await new Promise((resolve) => setTimeout(resolve, 2_200)) // until each of them has been seen to be slow
+  await good.dispatch()
+  await eventually(() => expect(at('/good')).toHaveLength(1), 2_000)
+  expect(receiver.received.length - 1).toBeLessThan(slow * rounds)
+}, 90_000)
+
 test('two who replay all that has failed replay each once', async () => {
   await open({})
   const { id, webhookId, dispatch } = await subscribed('/replayed')

@@ -133,7 +133,7 @@ describe('whoever leaves', () => {
       'select state, attempt_count from multitenancy.webhook_deliveries where id = $1',
       [deliveryId],
     )
-    expect(rows).toEqual([{ state: 'failed', attempt_count: 0 }])
+    expect(rows).toEqual([{ state: 'failed', attempt_count: 1 }])
   })
 
   test('can do so also when the tenant has been deleted meanwhile', async () => {

@@ -17,12 +17,15 @@ let webhookId: string
 const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
 
 /** By a worker that would take so many; answers what became of the delivery. */
-async function dispatch(wanted: number): Promise<{ isTaken: boolean; isNews: boolean }> {
+async function dispatch(
+  wanted: number,
+  sluggish: readonly string[] = [],
+): Promise<{ isTaken: boolean; isNews: boolean }> {
   const [row] = await sql(
     `select is_taken as "isTaken", is_news as "isNews" from multitenancy.dispatch_webhooks(
        0, array[$1]::uuid[], array[$2], array['order.paid'], array['*'], array['{}'], array[$3]::float8[], array['asked'],
-       array[null]::uuid[], $4, $5, 30000, 1, 100)`,
-    [uuidAt(Date.now()), tenantId, Date.now(), randomUUID(), wanted],
+       array[null]::uuid[], $4, $5, 30000, 1, 100, $6)`,
+    [uuidAt(Date.now()), tenantId, Date.now(), randomUUID(), wanted, sluggish],
   )
   return row
 }
@@ -67,6 +70,12 @@ test('of the first for a subscription that fails, and of none behind it', async 
   await sql('update multitenancy.webhook_subscriptions set failing_since = now() where id = $1', [webhookId])
   expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
   expect(await dispatch(10)).toEqual({ isTaken: false, isNews: false })
+  expect(await told()).toBe(1)
+})
+
+test('of the first for a subscription that is known to be slow, and of none behind it', async () => {
+  expect(await dispatch(10, [randomUUID(), webhookId])).toEqual({ isTaken: false, isNews: true })
+  expect(await dispatch(10, [webhookId])).toEqual({ isTaken: false, isNews: false })
   expect(await told()).toBe(1)
 })
 

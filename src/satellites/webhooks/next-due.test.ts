@@ -68,6 +68,7 @@ const claim = (more: Partial<ClaimWish> = {}) =>
     perSubscription: 16,
     perTenant: 64,
     turns: {},
+    sluggish: [],
     wantedFailing: 64,
     onlyWebhook: null,
     ...more,

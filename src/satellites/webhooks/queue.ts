@@ -34,8 +34,8 @@ export interface Claimed {
   readonly secret: string
   readonly previousSecret: string | null
   readonly previousUntil: Date | null
-  /** When its subscription had been changed last, as it was read with the body; null: it is gone, or not read yet. */
-  readonly changedAt: Date | null
+  /** Of its subscription, as it was read with the body; null: it is gone, or not read yet. */
+  readonly beginning: number | null
 }
 
 /** How much of what is ready somebody would take, and for how long. */
@@ -47,6 +47,8 @@ export interface Offer {
   /** On their way at once over all processes. */
   readonly perSubscription: number
   readonly perTenant: number
+  /** Subscriptions whose receivers it knows to be slow: they stand apart, as those that fail do. */
+  readonly sluggish: readonly string[]
   /** As `performance.now()` tells time. */
   readonly madeAt: number
 }
@@ -55,7 +57,7 @@ export interface Offer {
 export type Turns = Readonly<Record<string, string>>
 
 export interface ClaimWish extends Omit<Offer, 'madeAt'> {
-  /** Of subscriptions that fail, at most. */
+  /** Of subscriptions that fail or are slow, at most. */
   readonly wantedFailing: number
   /** As the claim before answered; `{}`: the first. */
   readonly turns: Turns
@@ -146,7 +148,7 @@ export class DeliveryQueue {
         timeoutMs: TIMEOUT_MS,
         text: `select id, webhook_id, tenant_id, lane, event, attempt_count, budget_start, created_at, message_id, bytes, is_failing,
             url, secret, previous_secret, previous_until, next_due_ms, next_turns, is_more, full_ones
-          from multitenancy.claim_webhook_deliveries($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+          from multitenancy.claim_webhook_deliveries($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
       },
       [
         shiftMs(this.#clock),
@@ -158,6 +160,7 @@ export class DeliveryQueue {
         wish.wantedFailing,
         wish.turns,
         wish.onlyWebhook,
+        wish.sluggish,
       ],
     )
     const last = rows.pop()
@@ -170,22 +173,22 @@ export class DeliveryQueue {
     }
   }
 
-  /** With their bodies, of a message that several get once, and when their subscriptions were changed. */
+  /** With their bodies, of a message that several get once, and the beginnings of their subscriptions. */
   async load(heads: readonly Head[]): Promise<Claimed[]> {
     const { rows } = await this.#database.sql(
       {
         name: 'bodies-of-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select id, body, null as changed_at from multitenancy.webhook_messages where id = any($1::uuid[])
-          union all select id, null, updated_at from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
+        text: `select id, body, null as beginning from multitenancy.webhook_messages where id = any($1::uuid[])
+          union all select id, null, beginning from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
       },
       [[...new Set(heads.map(({ messageId }) => messageId))], [...new Set(heads.map(({ webhookId }) => webhookId))]],
     )
-    const found = new Map<string, { body: string; changed_at: Date }>(rows.map((row) => [row.id, row]))
+    const found = new Map<string, { body: string; beginning: number }>(rows.map((row) => [row.id, row]))
     return heads.map(({ messageId, bytes: _, ...head }) => ({
       ...head,
       body: found.get(messageId)?.body ?? null,
-      changedAt: found.get(head.webhookId)?.changed_at ?? null,
+      beginning: found.get(head.webhookId)?.beginning ?? null,
     }))
   }
 
@@ -246,5 +249,5 @@ const headOf = (row: any, claim: string): Head => ({
   secret: row.secret,
   previousSecret: row.previous_secret,
   previousUntil: row.previous_until,
-  changedAt: null,
+  beginning: null,
 })

@@ -134,7 +134,7 @@ describe('a delivery that is replayed', () => {
     expect(detail).toMatchObject({ state: 'failed', attemptCount: 10, nextRetryAt: null })
     expect(detail.attempts.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     expect(detail.explanation).toMatch(
-      /^10 attempts failed, the last with status 500; nothing more is sent by itself\./,
+      /^10 attempts were made, the last with status 500; nothing more is sent by itself\./,
     )
     expect(received()).toHaveLength(10)
     clock.advance(10 * HOUR_MS)
@@ -423,7 +423,7 @@ describe('deliveries that are listed', () => {
     expect(short).toEqual(data[0])
     expect(payload).toEqual({ n: expect.any(String) })
     expect(explanation).toMatch(
-      /^One attempt failed, the last with status 503\. The next attempt is made at 20.+; 4 are left\.$/,
+      /^One attempt was made, the last with status 503\. The next attempt is made at 20.+; 4 are left\.$/,
     )
     const [{ headers = {} } = {}] = received()
     expect(attempts).toEqual([

@@ -1,5 +1,6 @@
 /** Sends a delivery once. */
 import type { CourierOptions, CourierPart } from './courier-part.ts'
+import { SECRET_IS_CLOSED } from './delivery.ts'
 import type { Claimed } from './queue.ts'
 import { type Exchange, exchangeOf, notSent, requestFor } from './request.ts'
 
@@ -26,7 +27,7 @@ export async function send(
     secrets = secretsOf(delivery)
   } catch (error) {
     kernel.log.error({ err: error, webhookId: delivery.webhookId }, 'the secret of a subscription cannot be opened')
-    await unsettled.putOff(delivery, 'its secret cannot be opened', PUT_OFF_MS)
+    await unsettled.putOff(delivery, SECRET_IS_CLOSED, PUT_OFF_MS)
     return undefined
   }
   const request = requestFor(delivery, delivery.body, listener?.url ?? delivery.url, secrets, nowMs)

@@ -68,6 +68,7 @@ describe('a settlement whose answer was lost', () => {
       perTenant: 10,
       turns: {},
       onlyWebhook: null,
+      sluggish: [],
     })
     const settlements: Settlement[] = deliveries
       .filter((delivery) => delivery.id === deliveryId)

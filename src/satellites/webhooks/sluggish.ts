@@ -4,7 +4,8 @@
  */
 import { LRUCache } from 'lru-cache'
 
-const MOST_KNOWN = 10_000
+/** The last that were. */
+const MOST_KNOWN = 1_000
 /** An answer that takes longer keeps others waiting. */
 const SLOW_MS = 2_000
 
@@ -12,11 +13,15 @@ export class Sluggish {
   readonly #known = new LRUCache<string, true>({ max: MOST_KNOWN })
 
   /** True when it is one now. */
-  note(webhookId: string, exchange: { readonly status: number | null; readonly durationMs: number }): boolean {
-    const isSluggish = exchange.status === null || exchange.durationMs > SLOW_MS
+  note(webhookId: string, exchange: { readonly error: string | null; readonly durationMs: number }): boolean {
+    const isSluggish = exchange.error !== null || exchange.durationMs > SLOW_MS
     if (isSluggish) this.#known.set(webhookId, true)
     else this.#known.delete(webhookId)
     return isSluggish
+  }
+
+  get all(): string[] {
+    return [...this.#known.keys()]
   }
 
   has(webhookId: string): boolean {

@@ -81,7 +81,7 @@ export class Subscriptions {
       const isNewBeginning = changed.includes('url') || (wished.enabled && !before.enabled)
       const after = await this.#write(webhookId, {
         ...pick(wished, changed),
-        ...(isNewBeginning ? { failingSince: null } : {}),
+        ...(isNewBeginning ? { failingSince: null, beginning: before.beginning + 1 } : {}),
         ...(changed.includes('enabled') ? { disabledReason: null } : {}),
       })
       await this.#record('webhooks.update', after, pick(before, changed), pick(after, changed))
@@ -192,6 +192,7 @@ export class Subscriptions {
         previousSecret: null,
         previousUntil: null,
         failingSince: null,
+        beginning: 0,
         listeningUntil,
         createdAt: now,
         updatedAt: now,

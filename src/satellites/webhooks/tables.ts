@@ -31,6 +31,8 @@ export interface SubscriptionRow {
   previousUntil: Date | null
   /** Since when there was nothing but failures. */
   failingSince: Date | null
+  /** How often it has begun anew: with another URL, or enabled again. */
+  beginning: number
   /** Of a developer who listens: until when somebody is known to be there. */
   listeningUntil: Date | null
   createdAt: Date
@@ -203,5 +205,8 @@ export const tables: readonly Migration[] = [
     `,
   },
   { name: '0002_functions', up: functions },
-  { name: '0003_functions', up: replacedFunctions },
+  {
+    name: '0003_beginnings',
+    up: `alter table webhook_subscriptions add column beginning int not null default 0;\n${replacedFunctions}`,
+  },
 ]

@@ -41,12 +41,13 @@ export class Unsettled {
             update multitenancy.webhook_deliveries set is_ready = true, claim = null,
               due_at = clock_timestamp() + $1 * interval '1 millisecond',
               state = case when attempt_count = budget_start then 'pending' else 'retry_scheduled' end,
-              attempt_count = attempt_count + 1, budget_start = budget_start + 1, last_status = null, last_error = $4
+              attempt_count = attempt_count + 1, budget_start = budget_start + 1, last_error = $4
             where id = $2 and claim = $3 and state = 'delivering' returning id, attempt_count, tenant_id
           ), kept as (
             insert into multitenancy.webhook_attempts
-              (delivery_id, number, tenant_id, started_at, duration_ms, error, address, request_headers)
-            select id, attempt_count, tenant_id, to_timestamp($5::float8 / 1000), $6, $4, $7, $8 from broken_off)
+              (delivery_id, number, tenant_id, started_at, duration_ms, error, address, request_headers,
+               status, response_headers, response_body)
+            select id, attempt_count, tenant_id, to_timestamp($5::float8 / 1000), $6, $4, $7, $8, $9, $10, $11 from broken_off)
           select pg_notify('${CHANNEL}', '') from broken_off`,
       },
       [
@@ -58,6 +59,9 @@ export class Unsettled {
         attempt.durationMs,
         attempt.address,
         attempt.requestHeaders,
+        attempt.status,
+        attempt.responseHeaders,
+        attempt.responseBody,
       ],
     )
   }

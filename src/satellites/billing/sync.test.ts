@@ -1,0 +1,69 @@
+/** What was lost on the way is brought up to the provider, also of a customer that is gone there; one that it does not know holds up nobody. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
+
+let open: OpenBilling
+beforeAll(async () => {
+  open = await openBilling(inject('postgresUrl'))
+})
+afterAll(() => open.end())
+
+const standing = async (tenantId: string) => {
+  const { plan, subscription } = await open.tenancy.billing.of(tenantId)
+  return `${plan} ${subscription?.status}`
+}
+const all = () => Array.fromAsync(open.tenancy.billing.sync.all())
+const run = (tenantId: string) => Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
+/** At the provider; answers what that tells, and nobody has heard yet. */
+const deleted = ({ customerId }: Subscriber) => {
+  const from = open.provider.events.length
+  open.provider.deleteCustomer(customerId)
+  return open.provider.events.slice(from)
+}
+const ended = ({ tenantId, customerId }: Subscriber) => ({ tenantId, customerId, subscriptions: 1, plan: 'free' })
+
+describe('a customer that was deleted', () => {
+  test('and that nobody has heard of, before the tenant began a checkout: what it had has ended', async () => {
+    const one = await open.subscriber()
+    const { tenantId } = one
+    deleted(one)
+    await open.tenancy.billing.checkout(tenantId, {
+      priceId: open.prices.pro,
+      successUrl: 'https://app.example/paid',
+      cancelUrl: 'https://app.example/plans',
+    })
+    const { customerId } = await open.tenancy.billing.of(tenantId)
+    expect(customerId).not.toBe(one.customerId)
+    expect(await standing(tenantId)).toBe('pro active')
+    expect(await open.tenancy.billing.sync.count()).toBe(2)
+    expect(await all()).toEqual([ended(one), { tenantId, customerId, subscriptions: 0, plan: 'free' }])
+    expect(await standing(tenantId)).toBe('free canceled')
+    expect(await all()).toEqual([{ tenantId, customerId, subscriptions: 0, plan: 'free' }])
+  })
+
+  test('of which nothing but that was heard: what it had has ended', async () => {
+    const one = await open.subscriber()
+    await open.deliver(deleted(one).filter(({ type }) => type === 'customer.deleted'))
+    await open.process()
+    expect(await standing(one.tenantId)).toBe('pro active')
+    expect(await open.tenancy.billing.of(one.tenantId)).toMatchObject({ customerId: null })
+    expect(await run(one.tenantId)).toEqual([ended(one)])
+    expect(await standing(one.tenantId)).toBe('free canceled')
+    expect(await run(one.tenantId)).toEqual([])
+  })
+})
+
+test('one that the provider does not know is named among all, and thrown by itself', async () => {
+  const [before, unknown, after] = [await open.subscriber(), await open.subscriber(), await open.subscriber()]
+  for (const { subscriptionId } of [before, after]) open.provider.changePrice(subscriptionId, open.prices.scale)
+  open.provider.forget(unknown.customerId)
+  const { tenantId, customerId } = unknown
+  const done = await all()
+  expect(done.filter((one) => 'error' in one)).toEqual([{ tenantId, customerId, error: 'customer_not_found' }])
+  for (const one of [before, after]) expect(await standing(one.tenantId)).toBe('scale active')
+  expect(await standing(tenantId)).toBe('pro active')
+  await expect(run(tenantId)).rejects.toMatchObject({ code: 'customer_not_found' })
+  open.provider.faults.answer(500)
+  await expect(all()).rejects.toMatchObject({ code: 'provider_unavailable' })
+  open.provider.faults.clear()
+})

@@ -1,0 +1,96 @@
+/** What a listener is told of a delivery is of the tenant that it was sent for, whoever else had something sent at the same time. */
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { type Context, currentContext, runInContext, SYSTEM } from '../../kernel/context.ts'
+import type { EventOf } from '../../kernel/events.ts'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { WebhookDeliveryFailed } from './events.ts'
+import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+
+interface Seen {
+  readonly of: string | null
+  readonly context: Context
+  readonly requestId: string | null
+  readonly current: unknown
+  readonly named: unknown
+}
+
+let opened: TestTenancy<WebhooksSatellites>
+let tenancy: WebhooksTenancy
+let receiver: Receiver
+let tenantIds: string[]
+let ends: (() => void)[] = []
+let held: (() => void)[] = []
+
+beforeAll(async () => {
+  opened = await openWebhooks(inject('postgresUrl'), { maxAttempts: 1, bridge: false })
+  tenancy = opened.tenancy
+  // They fail together, and none before all have come: what follows is of several tenants at once.
+  receiver = await startReceiver((_, response) => {
+    held.push(() => response.writeHead(500).end())
+    if (held.length === tenantIds.length) for (const answer of held.splice(0)) answer()
+    return undefined
+  })
+  tenantIds = [await anyTenant(tenancy), await anyTenant(tenancy), await anyTenant(tenancy)]
+  for (const id of tenantIds)
+    await tenancy.webhooks.create(id, { url: `${receiver.url}/${id}`, events: ['order.paid'] })
+})
+afterEach(() => {
+  for (const end of ends) end()
+  ends = []
+  held = []
+})
+afterAll(async () => {
+  await receiver.close()
+  await opened.end()
+})
+
+function listening(when: 'within' | 'after'): readonly Seen[] {
+  const seen: Seen[] = []
+  const codeOf = (error: { code?: string }) => error.code
+  const hear = async ({ tenantId, requestId }: EventOf<typeof WebhookDeliveryFailed>) => {
+    const current = await tenancy.current().then(({ id }) => id, codeOf)
+    const named = await tenancy.tenant(tenantId ?? '').then(({ id }) => id, codeOf)
+    seen.push({ of: tenantId, requestId, context: currentContext(), current, named })
+  }
+  ends.push(tenancy.kernel.events.subscribe(WebhookDeliveryFailed, when, hear))
+  return seen
+}
+
+/** A request that somebody makes in the name of a tenant's user. */
+function inRequestOf<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
+  const actor = { type: 'impersonator', id: 'bob', name: `Bob as Ann of ${tenantId}` } as const
+  const context: Context = { requestId: `request of ${tenantId}`, actor, ip: '198.51.100.7' }
+  return runInContext(context, () => tenancy.run(tenantId, work))
+}
+
+const dispatch = (tenantId: string) => tenancy.webhooks.dispatch(tenantId, 'order.paid', {})
+
+const ways: Record<string, (tenantId: string) => Promise<unknown>> = {
+  'by themselves': (tenantId) => inRequestOf(tenantId, () => dispatch(tenantId)),
+  'in a transaction': (tenantId) => inRequestOf(tenantId, () => tenancy.transaction(() => dispatch(tenantId))),
+  'by a tenant that waits for it': (tenantId) =>
+    inRequestOf(tenantId, async () => {
+      await tenancy.transaction(() => dispatch(tenantId))
+      await tenancy.webhooks.retry()
+    }),
+}
+
+for (const when of ['within', 'after'] as const) {
+  for (const [how, send] of Object.entries(ways)) {
+    test(`a listener ${when} what failed has the tenant of its event and no other, dispatched ${how}`, async () => {
+      const seen = listening(when)
+      await Promise.all(tenantIds.map(send))
+      await eventually(() => expect(seen).toHaveLength(tenantIds.length))
+      expect(seen.toSorted((a, b) => ((a.of ?? '') < (b.of ?? '') ? -1 : 1))).toEqual(
+        tenantIds.map((id) => ({
+          of: id,
+          requestId: null,
+          context: { requestId: null, actor: SYSTEM, ip: null },
+          current: 'E_TENANT_MISMATCH',
+          named: id,
+        })),
+      )
+    })
+  }
+}

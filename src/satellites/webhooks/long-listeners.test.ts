@@ -1,0 +1,75 @@
+/** A listener within `WebhookDeliveryFailed` that takes long keeps neither its delivery nor those of others from being settled. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { WebhookDeliveryFailed } from './events.ts'
+import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+
+/** Less than it waits for a lock, and than a lease, after which it would be sent once more. */
+const SOON_MS = 4_500
+const LONG_MS = 30_000
+
+let opened: TestTenancy<WebhooksSatellites>
+let tenancy: WebhooksTenancy
+let receiver: Receiver
+
+beforeAll(async () => {
+  opened = await openWebhooks(inject('postgresUrl'), { maxAttempts: 1, bridge: false })
+  tenancy = opened.tenancy
+  receiver = await startReceiver(() => ({ status: 500 }))
+})
+afterAll(async () => {
+  await receiver.close()
+  await opened.end()
+})
+
+const never = (): Promise<void> => new Promise(() => undefined)
+const busy = async () => {
+  const until = performance.now() + LONG_MS
+  while (performance.now() < until) {
+    await tenancy.kernel.database.sql('select pg_sleep(0.1)')
+  }
+}
+
+const listeners: Record<string, () => Promise<void>> = {
+  'takes 30 s': () => sleep(LONG_MS, undefined, { ref: false }),
+  'never ends': never,
+  'works for 30 s': busy,
+  'waits for one statement of 30 s': async () => void (await tenancy.kernel.database.sql('select pg_sleep(30)')),
+}
+
+for (const [what, listen] of Object.entries(listeners)) {
+  test(`a listener that ${what} is done without, and asked once more; what others have is settled as well`, async () => {
+    const { database, events } = tenancy.kernel
+    const first = await anyTenant(tenancy)
+    const sent: { id: string; webhookId: string; deliveryId: string }[] = []
+    const asked: string[] = []
+    const end = events.subscribe(WebhookDeliveryFailed, 'within', async ({ deliveryId }) => {
+      asked.push(deliveryId)
+      if (asked.length === 1) await listen()
+    })
+    for (const id of [first, await anyTenant(tenancy)]) {
+      const { webhookId } = await tenancy.webhooks.create(id, { url: `${receiver.url}/${id}`, events: ['order.paid'] })
+      const before = asked.length
+      const [deliveryId = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', {})
+      sent.push({ id, webhookId, deliveryId })
+      if (id === first) await eventually(() => expect(asked).toHaveLength(before + 1))
+    }
+    await eventually(async () => {
+      for (const { id, webhookId, deliveryId } of sent) {
+        const { state, attempts } = await tenancy.webhooks.delivery(id, webhookId, deliveryId)
+        expect({ state, attempts: attempts.length }).toEqual({ state: 'failed', attempts: 1 })
+      }
+    }, SOON_MS)
+    await eventually(() => {
+      for (const { deliveryId } of sent) expect(asked.slice(1)).toContain(deliveryId)
+    })
+    end()
+    for (const { id } of sent) expect(receiver.received.filter(({ path }) => path === `/${id}`)).toHaveLength(1)
+    const { rows } = await database.sql(
+      `select from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`,
+    )
+    expect(rows).toHaveLength(0)
+  })
+}
