@@ -5,7 +5,8 @@
  *
  * - A week in which somebody ran. Time in which nobody noted anything does not count: else the first process after a long rest, or
  *   on a backup of last month, would find all that is the others' forgotten.
- * - Whoever notes holds the table until his transaction ends, so that nothing is noted while it is being taken away.
+ * - Whoever notes holds the table until his transaction ends, so that nothing is noted while it is being taken away. The server ends
+ *   one that stands still meanwhile, for all others that start wait behind it.
  */
 import type { Database } from './database.ts'
 import type { Migration } from './migrations.ts'
@@ -14,6 +15,7 @@ export const NOTED_AGAIN_MS = 3_600_000
 /** Without a note for longer than this, nobody runs. */
 const REST_HOURS = 2
 const FORGOTTEN_DAYS = 7
+const STANDS_STILL = '10s'
 
 export const jobTables: readonly Migration[] = [
   {
@@ -37,6 +39,7 @@ export interface JobNames {
 
 /** In a transaction, which from here on is alone with the names. */
 export async function noteNames(database: Database, { queues, schedules }: JobNames): Promise<void> {
+  await database.sql(`select set_config('idle_in_transaction_session_timeout', '${STANDS_STILL}', true)`)
   await database.sql('lock table multitenancy.job_names in exclusive mode')
   await database.sql(
     `update multitenancy.job_names set seen_at = seen_at + rest

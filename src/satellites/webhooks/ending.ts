@@ -4,7 +4,8 @@
  * - That a receiver is gone, and what the host does _within_ `WebhookDeliveryFailed`, commits together with the delivery's own end:
  *   killed in between, none of it has happened, and it is sent again. Where that cannot be had soon, because somebody has the
  *   subscription locked, a listener takes long or a connection is lost, the delivery is settled like any other, and the rest follows.
- * - Everything else follows afterwards. That a receiver has failed for days, its next failure shows as well.
+ * - Everything else follows afterwards. That a receiver has failed for days, its next failure shows as well. A listener that takes
+ *   far too long then is done without, and one that is under way when the process stops.
  */
 import { Gathering } from '../../kernel/gathering.ts'
 import { inTime } from '../../kernel/in-time.ts'
@@ -22,11 +23,18 @@ const FAILING_FOR_MS = 5 * DAY_MS
 const PATIENCE_MS = 2_000
 /** A transaction that nobody waits for any more lets go of its rows by then, whatever has become of it. */
 const OVER_MS = PATIENCE_MS + 1_000
-/** Of the transaction, for a lock, a statement and a connection that is lost. */
-const LIMITS = `select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', true), set_config('statement_timeout', '${OVER_MS}', true),
-  set_config('idle_in_transaction_session_timeout', '${OVER_MS}', true)`
+/** How long what follows a settled delivery may take. */
+const FOLLOWS_WITHIN_MS = 30_000
+/** How long it may take to end when this stops. */
+const STOP_MS = 2_000
 
-const late = () => new Error(`it was not done within ${PATIENCE_MS} ms`)
+/** Of a transaction, for a lock, and for a statement and a connection that is lost. */
+const limits = (lockMs: number, overMs: number): string =>
+  `select set_config('lock_timeout', '${lockMs}', true), set_config('statement_timeout', '${overMs}', true),
+    set_config('idle_in_transaction_session_timeout', '${overMs}', true)`
+
+const lateAfter = (ms: number) => new Error(`it was not done within ${ms} ms`)
+const late = () => lateAfter(PATIENCE_MS)
 
 interface Wish {
   readonly settlement: Settlement
@@ -42,9 +50,12 @@ export class Ending {
   /** One after the other: what waits for a lock here keeps one of the host's connections, not all. */
   readonly #ends: Gathering<Wish, Settled | undefined>
   readonly #following = new Set<Promise<void>>()
+  readonly #followsWithinMs: number
+  readonly #giveUps = new Set<() => void>()
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, followsWithinMs = FOLLOWS_WITHIN_MS) {
     this.#kernel = kernel
+    this.#followsWithinMs = followsWithinMs
     this.#ends = new Gathering(async ([wish]) => [wish && (await inTime(this.#end(wish), OVER_MS, late))], { most: 1 })
   }
 
@@ -73,7 +84,7 @@ export class Ending {
   follow(settlement: Settlement, settled: Settled): void {
     const following = async () => {
       for (const consequence of this.#consequencesOf(settlement, settled)) {
-        await consequence().catch((error) => {
+        await this.#inTime(consequence).catch((error) => {
           const { webhookId } = settlement.delivery
           this.#kernel.log.error({ err: error, webhookId }, 'what follows a failed delivery could not be done')
         })
@@ -83,9 +94,32 @@ export class Ending {
     this.#following.add(done)
   }
 
-  /** Resolves when nothing is under way any more. */
-  async idle(): Promise<void> {
+  /** Resolves when nothing is under way any more; what takes too long is given up. */
+  async stop(): Promise<void> {
+    const timer = setTimeout(() => {
+      for (const giveUp of this.#giveUps) giveUp()
+    }, STOP_MS)
     await Promise.all([this.#ends.idle(), ...this.#following])
+    clearTimeout(timer)
+  }
+
+  /** A listener that does not end keeps neither its transaction nor the connection. */
+  async #inTime(work: () => Promise<unknown>): Promise<void> {
+    const { database } = this.#kernel
+    const ms = this.#followsWithinMs
+    const { promise: givenUp, reject } = Promise.withResolvers<never>()
+    const giveUp = () => reject(lateAfter(ms))
+    const timer = setTimeout(giveUp, ms)
+    this.#giveUps.add(giveUp)
+    try {
+      await database.transaction(async () => {
+        await database.sql(limits(ms, ms))
+        await Promise.race([work(), givenUp])
+      })
+    } finally {
+      clearTimeout(timer)
+      this.#giveUps.delete(giveUp)
+    }
   }
 
   async #end(wish: Wish): Promise<Settled | undefined> {
@@ -100,7 +134,7 @@ export class Ending {
   async #settle(wish: Wish): Promise<Settled> {
     const { settlement } = wish
     const { database, clock } = this.#kernel
-    await database.sql(LIMITS)
+    await database.sql(limits(LOCK_TIMEOUT_MS, OVER_MS))
     const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
     if (!settled.isOurs) return settled
     for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()

@@ -1,9 +1,15 @@
-/** A listener within `WebhookDeliveryFailed` that takes long keeps neither its delivery nor those of others from being settled. */
+/**
+ * A listener within `WebhookDeliveryFailed` that takes long keeps neither its delivery nor those of others from being settled, and
+ * one that never ends keeps no connection, and no process from stopping.
+ */
+import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { Ending } from './ending.ts'
 import { WebhookDeliveryFailed } from './events.ts'
+import type { Settlement } from './queue.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 
 /** Less than it waits for a lock, and than a lease, after which it would be sent once more. */
@@ -24,6 +30,13 @@ afterAll(async () => {
   await opened.end()
 })
 
+const inTransactions = async () => {
+  const { rows } = await tenancy.kernel.database.sql(
+    `select from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`,
+  )
+  return rows.length
+}
+
 const never = (): Promise<void> => new Promise(() => undefined)
 const busy = async () => {
   const until = performance.now() + LONG_MS
@@ -41,7 +54,7 @@ const listeners: Record<string, () => Promise<void>> = {
 
 for (const [what, listen] of Object.entries(listeners)) {
   test(`a listener that ${what} is done without, and asked once more; what others have is settled as well`, async () => {
-    const { database, events } = tenancy.kernel
+    const { events } = tenancy.kernel
     const first = await anyTenant(tenancy)
     const sent: { id: string; webhookId: string; deliveryId: string }[] = []
     const asked: string[] = []
@@ -67,9 +80,68 @@ for (const [what, listen] of Object.entries(listeners)) {
     })
     end()
     for (const { id } of sent) expect(receiver.received.filter(({ path }) => path === `/${id}`)).toHaveLength(1)
-    const { rows } = await database.sql(
-      `select from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`,
-    )
-    expect(rows).toHaveLength(0)
+    expect(await inTransactions()).toBe(0)
   })
 }
+
+const failed: Settlement = {
+  delivery: {
+    id: randomUUID(),
+    claim: randomUUID(),
+    webhookId: randomUUID(),
+    tenantId: 'acme',
+    lane: 'acme',
+    event: 'order.paid',
+    attemptCount: 0,
+    budgetStart: 0,
+    createdAt: new Date(),
+    url: 'https://hooks.example.com',
+    isFailing: false,
+    secret: '',
+    previousSecret: null,
+    previousUntil: null,
+    beginning: 0,
+  },
+  verdict: { state: 'failed', delayMs: null, disables: null },
+  status: 500,
+  error: null,
+  isBlamed: true,
+  startedMs: Date.now(),
+  durationMs: 1,
+  address: null,
+  requestHeaders: '{}',
+  responseHeaders: null,
+  responseBody: null,
+}
+
+describe('a listener that never ends', () => {
+  let asked: number
+  let unsubscribe: () => void
+  const follow = async (ending: Ending) => {
+    ending.follow(failed, { isOurs: true, failingSince: null })
+    await eventually(() => expect(asked).toBe(1))
+    await eventually(async () => expect(await inTransactions()).toBe(1))
+  }
+  beforeEach(() => {
+    asked = 0
+    unsubscribe = tenancy.kernel.events.subscribe(WebhookDeliveryFailed, 'within', () => {
+      asked += 1
+      return never()
+    })
+  })
+  afterEach(() => unsubscribe())
+
+  test('is given up after a while, with its transaction', async () => {
+    const ending = new Ending(tenancy.kernel, 1_000)
+    await follow(ending)
+    await eventually(async () => expect(await inTransactions()).toBe(0))
+    await ending.stop()
+  })
+
+  test('keeps nothing from stopping', async () => {
+    const ending = new Ending(tenancy.kernel)
+    await follow(ending)
+    await ending.stop()
+    expect(await inTransactions()).toBe(0)
+  })
+})

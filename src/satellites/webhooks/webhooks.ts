@@ -203,7 +203,7 @@ export class Webhooks {
 
   async stop(): Promise<void> {
     await this.#courier.stop()
-    await this.#ending.idle()
+    await this.#ending.stop()
   }
 
   /**
