@@ -89,6 +89,24 @@ describe('the text', () => {
     )
   })
 
+  test('has no samples of a series that cannot be counted or printed, and all others', async () => {
+    const away = function* (): Iterable<Sample> {
+      yield { value: 1 }
+      throw new Error('away')
+    }
+    const labels = { n: 5 } as unknown as Labels
+    expect(
+      await exposed(
+        series(away(), { name: 'one' }),
+        series([{ value: 1, labels }], { name: 'two' }),
+        series([{ value: 3 }], { name: 'three' }),
+      ),
+    ).toBe(
+      ['one', 'two', 'three'].flatMap((name) => [`# HELP ${name} Things`, `# TYPE ${name} gauge`]).join('\n') +
+        '\nthree 3\n',
+    )
+  })
+
   test('brings back any help, label value and number', async () => {
     const text = fc.string({ unit: fc.oneof(fc.constantFrom('"', '\\', '\n', 'n', ',', '}', '#', ' '), fc.string()) })
     await fc.assert(

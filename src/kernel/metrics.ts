@@ -37,19 +37,17 @@ export class Metrics {
   }
 
   async expose(): Promise<string> {
-    const texts = await Promise.all(
-      [...this.#series.values()].map(async (series) => print(series, await samplesOf(series))),
-    )
+    const texts = await Promise.all([...this.#series.values()].map(printed))
     return `${texts.join('\n')}\n`
   }
 }
 
 /** A series that cannot be counted now has no samples; the others are printed all the same. */
-async function samplesOf({ collect }: Series): Promise<Iterable<Sample>> {
+async function printed(series: Series): Promise<string> {
   try {
-    return await collect()
+    return print(series, await series.collect())
   } catch {
-    return []
+    return print(series, [])
   }
 }
 

@@ -91,3 +91,17 @@ test('when it is stopped, nothing more is loaded', async () => {
   value.stop()
   expect(vi.getTimerCount()).toBe(0)
 })
+
+test('who asks waits for no load that does not end', async () => {
+  await value.get()
+  load = () => new Promise(() => undefined)
+  await vi.advanceTimersByTimeAsync(STALE_AFTER_MS + REFRESH_MS)
+  const stale = value.get()
+  const other = refreshed(load)
+  const first = other.get()
+  first.catch(() => undefined)
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(await stale).toBe(1)
+  await expect(first).rejects.toThrow('loading takes too long')
+  other.stop()
+})

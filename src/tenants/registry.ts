@@ -7,6 +7,7 @@
  */
 import type { Kernel } from '../kernel/kernel.ts'
 import type { PageOf } from '../kernel/page.ts'
+import { LOADED_WITHIN_MS } from '../kernel/refreshed.ts'
 import { TenantNotFound } from './errors.ts'
 import type { Place } from './isolation.ts'
 import type { Status } from './lifecycle.ts'
@@ -119,9 +120,10 @@ export class Registry {
 
   /** Tenants by status, purged ones left out. */
   async countByStatus(): Promise<Record<string, number>> {
-    const { rows } = await this.#kernel.database.sql(
-      'select status, count(*) as count from multitenancy.tenants where purged_at is null group by status',
-    )
+    const { rows } = await this.#kernel.database.sql({
+      text: 'select status, count(*) as count from multitenancy.tenants where purged_at is null group by status',
+      timeoutMs: LOADED_WITHIN_MS,
+    })
     return Object.fromEntries(rows.map(({ status, count }) => [status, count]))
   }
 

@@ -29,6 +29,7 @@ import type {
   StartOptions,
 } from '../../kernel/jobs.ts'
 import type { Logger } from '../../kernel/logger.ts'
+import { LOADED_WITHIN_MS } from '../../kernel/refreshed.ts'
 import { readQueueState } from './queue-state.ts'
 import { removeForgotten, unscheduled } from './upkeep.ts'
 
@@ -136,8 +137,7 @@ export class PgBossJobs implements JobRunner {
   }
 
   async counts(tenantId?: string): Promise<QueueCounts[]> {
-    const { rows } = await this.#database.sql(
-      `select name as queue, group_id as "tenantId",
+    const text = `select name as queue, group_id as "tenantId",
          count(*) filter (where state in ('created', 'retry') and start_after <= now()) as waiting,
          count(*) filter (where state = 'active') as active,
          count(*) filter (where state = 'completed') as completed,
@@ -145,9 +145,8 @@ export class PgBossJobs implements JobRunner {
          count(*) filter (where state in ('created', 'retry') and start_after > now()) as delayed
        from ${SCHEMA}.job
        where starts_with(name, $1) and ($2::text is null or group_id = $2)
-       group by name, group_id order by name, group_id`,
-      [PREFIX, tenantId ?? null],
-    )
+       group by name, group_id order by name, group_id`
+    const { rows } = await this.#database.sql({ text, timeoutMs: LOADED_WITHIN_MS }, [PREFIX, tenantId ?? null])
     const others = await Promise.all(this.#otherQueues.map((count) => count(tenantId)))
     return [...rows, ...others.flat()]
   }

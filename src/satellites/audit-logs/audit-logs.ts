@@ -6,6 +6,7 @@
  * what is being read: nothing is shown twice and nothing left out. `created_at` is when the change was made; a transaction
  * that commits late puts its entry where it belongs by that, which a reading in progress may already have passed.
  */
+import { sql } from 'kysely'
 import type { ChangeRecorded } from '../../kernel/changes.ts'
 import { type ActiveImpersonation, type Context, currentContext } from '../../kernel/context.ts'
 import type { EventOf } from '../../kernel/events.ts'
@@ -22,7 +23,7 @@ import { FORMATS } from './export-format.ts'
 import { Keeper } from './keeper.ts'
 import { Months } from './months.ts'
 import { Sealer } from './sealer.ts'
-import type { AuditEntryRow, AuditTables, SealedEntryRow } from './tables.ts'
+import { type AuditEntryRow, type AuditTables, inOurTime, type SealedEntryRow } from './tables.ts'
 import { type Verification, Verifier, type VerifyWish } from './verification.ts'
 
 /** Entries of an export that are in memory at a time. */
@@ -129,7 +130,7 @@ export class AuditLogs {
     const { database } = this.#kernel
     const { rows } = await database.sql(
       `select count(*)::int as waiting, min(created_at) as since from multitenancy.audit_entries e
-       where created_at < $1 and ${isAhead('e')}
+       where created_at < $1 and ${inOurTime('e')} and ${isAhead('e')}
          and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)`,
       [new Date(this.#kernel.clock.now().getTime() - minutes * 60_000)],
     )
@@ -162,6 +163,7 @@ export class AuditLogs {
       )
       .orderBy('createdAt', 'desc')
       .orderBy('id', 'desc')
+      .where(sql.raw<boolean>(inOurTime('audit_entries')))
       .limit(limit)
     if (tenantId !== undefined) query = query.where('tenantId', '=', tenantId)
     if (from) query = query.where('createdAt', '>=', from)

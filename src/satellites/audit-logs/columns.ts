@@ -34,6 +34,8 @@ export const membersOf = (entry: string): string =>
 export const valuesOf = (entry: AuditEntryRow): (string | null)[] =>
   MEMBERS.map((member) => {
     const value = entry[member]
+    // What PostgreSQL has of half a pair of UTF-16.
+    if (typeof value === 'string') return value.toWellFormed()
     if (typeof value !== 'object' || value === null) return value
     return value instanceof Date ? value.toISOString() : (inOrder(value) ?? null)
   })

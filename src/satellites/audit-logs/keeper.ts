@@ -39,7 +39,7 @@ export class Keeper {
 
   /** Whether what has no HMAC was never recorded by us. */
   async isAdopted(): Promise<boolean> {
-    return (await this.#read()).isAdopted
+    return (await this.#secret()) === undefined || (await this.#read()).isAdopted
   }
 
   /** From now on nothing is sealed without. Where somebody seals the secret under another application key meanwhile, that is read anew. */
@@ -58,7 +58,7 @@ export class Keeper {
   async state(): Promise<{ isCurrent: boolean; canBeOpened: boolean }> {
     const { secrets } = this.#kernel
     const secret = await this.#secret()
-    if (secret === undefined) return { isCurrent: true, canBeOpened: true }
+    if (secret === undefined) return { isCurrent: true, canBeOpened: this.#key === undefined } // else it was there
     try {
       secrets.open(secret, BINDING)
       return { isCurrent: secrets.isCurrent(secret), canBeOpened: true }
@@ -69,10 +69,15 @@ export class Keeper {
 
   async #made(): Promise<MacKey> {
     const key = randomBytes(KEY_BYTES).toString('base64')
-    await this.#own.sql(
-      'insert into multitenancy.audit_state (secret, seals, seals_mac) values ($1, 0, $2) on conflict do nothing',
+    const { rows } = await this.#own.sql(
+      `insert into multitenancy.audit_state (secret, seals, seals_mac) values ($1, 0, $2) on conflict do nothing
+       returning exists (select from multitenancy.audit_entries) as "isBehind"`,
       [this.#sealed({ key, isAdopted: false }), sealsMac(keyOf(key), 0)],
     )
+    if (rows[0]?.isBehind)
+      this.#kernel.log.warn(
+        'the key of the audit log is made, and what there is will be sealed as it is found; that is so once, after an upgrade from 0.1.0',
+      )
     return keyOf((await this.#read()).key)
   }
 

@@ -10,7 +10,7 @@ import { sqlState } from '../../kernel/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../kernel/patiently.ts'
 import { isAhead } from './bound.ts'
-import { checkpointMac, isMac, keptFromMac } from './chain.ts'
+import { checkpointMac, isMac, keptFromMac, NO_HASH, sealOf } from './chain.ts'
 import type { Keeper } from './keeper.ts'
 import type { MacKey } from './mac.ts'
 import { SEAL_LOCK } from './sealer.ts'
@@ -211,9 +211,35 @@ export class Months {
     return true
   }
 
-  /** A chain begins where everything before is dropped; a seal among younger ones stays, without its entry. */
-  async #checkpoint(keptFrom: Date, key: MacKey): Promise<void> {
+  /** Whether what goes is as it was sealed: from then on a checkpoint vouches for it. */
+  async #isWhole(tenantId: string, until: number, keptFrom: Date, key: MacKey): Promise<boolean> {
     const { database } = this.#kernel
+    const { rows: checkpoints } = await database.sql(
+      'select seq::float8 as seq, hash, mac from multitenancy.audit_checkpoints where tenant_id = $1',
+      [tenantId],
+    )
+    const [begin = { seq: 0, hash: NO_HASH }] = checkpoints
+    if (begin.mac && !isMac(begin.mac, checkpointMac(key, tenantId, begin.seq, begin.hash))) return false
+    for (let { seq, hash } = begin; seq < until; ) {
+      const { rows } = await database.sql(
+        `select seq::float8 as seq, entry_id as "entryId", created_at as "createdAt", digest, hash
+         from multitenancy.audit_seals where tenant_id = $1 and seq > $2 and seq <= $3 order by seq limit ${SEALS_AT_ONCE}`,
+        [tenantId, seq, until],
+      )
+      if (rows.length === 0) return false
+      for (const { hash: found, ...seal } of rows) {
+        if (seal.seq !== seq + 1 || !(seal.createdAt < keptFrom)) return false
+        if (!isMac(found, sealOf(key, { ...seal, tenantId, before: hash }))) return false
+        seq = seal.seq
+        hash = found
+      }
+    }
+    return true
+  }
+
+  /** A chain begins where everything before is dropped, if that is as it was sealed; a seal among younger ones stays, without its entry. */
+  async #checkpoint(keptFrom: Date, key: MacKey): Promise<void> {
+    const { database, log } = this.#kernel
     for (let after = ''; ; ) {
       const { rows } = await database.sql(
         `with chains as (
@@ -223,7 +249,16 @@ export class Months {
          from chains c left join multitenancy.audit_seals s on s.tenant_id = c.tenant_id and s.seq = c.seq order by 1`,
         [keptFrom, after],
       )
-      const begun = rows.filter(({ hash }) => hash !== null)
+      const begun: { tenantId: string; seq: number; hash: string }[] = []
+      for (const chain of rows) {
+        if (chain.hash === null) continue
+        if (await this.#isWhole(chain.tenantId, chain.seq, keptFrom, key)) begun.push(chain)
+        else
+          log.error(
+            { tenantId: chain.tenantId },
+            'a chain of the audit log is not as it was sealed; its seals are kept',
+          )
+      }
       await database.sql(
         `with checkpoint as (
            insert into multitenancy.audit_checkpoints (tenant_id, seq, hash, mac)

@@ -3,10 +3,12 @@ import type { Session } from '../../kernel/database.ts'
 import { isAhead } from './bound.ts'
 import { membersOf } from './columns.ts'
 import type { MacKey } from './mac.ts'
-import { NOBODY } from './tables.ts'
+import { isInOurTime, NOBODY } from './tables.ts'
 import { FIRST, isGenuine, READ_AT_ONCE, type Recorded } from './unsealed.ts'
 
 export interface Stray extends Recorded {
+  /** `createdAt` as PostgreSQL has it. */
+  readonly at: string
   /** Whether the sealer has still to look at it. */
   readonly isAhead: boolean
   /** Whether a seal of another place has its id. */
@@ -17,7 +19,7 @@ export interface Stray extends Recorded {
 export async function* strays(client: Session, tenantId: string | undefined): AsyncGenerator<Stray> {
   for (let after: unknown[] = [FIRST.createdAt, FIRST.id]; ; ) {
     const { rows } = await client.query<Stray>(
-      `select ${membersOf('e')}, e.mac, ${isAhead('e')} as "isAhead",
+      `select ${membersOf('e')}, e.created_at::text as at, e.mac, ${isAhead('e')} as "isAhead",
          exists (select from multitenancy.audit_seals s where s.entry_id = e.id) as "isSealed"
        from multitenancy.audit_entries e
        where (e.created_at, e.id) > ($1, $2) and ${tenantId === undefined ? '$3::text is null' : 'e.tenant_id = $3'}
@@ -29,14 +31,14 @@ export async function* strays(client: Session, tenantId: string | undefined): As
     yield* rows
     const last = rows.at(-1)
     if (!last || rows.length < READ_AT_ONCE) return
-    after = [last.createdAt, last.id]
+    after = [last.at, last.id]
   }
 }
 
 /** Undefined: it waits for its seal. */
 export function whatIsWrongWith(stray: Stray, key: MacKey, isAdopted: boolean): string | undefined {
   const inserted = 'inserted: it has no seal and waits for none'
-  if (stray.isSealed || (stray.mac === null && isAdopted)) return inserted
+  if (!isInOurTime(stray.createdAt) || stray.isSealed || (stray.mac === null && isAdopted)) return inserted
   if (!isGenuine(key, isAdopted, stray)) return 'changed before it was sealed, or inserted'
   return stray.isAhead ? undefined : inserted
 }

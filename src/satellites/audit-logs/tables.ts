@@ -51,6 +51,11 @@ export interface AuditTables {
 /** Where `tenant_id` is part of a key. */
 export const NOBODY = '-'
 
+/** Whether an entry is of a time that a clock of ours may have said. PostgreSQL has others, which are no `Date`. */
+export const inOurTime = (entry: string): string =>
+  `${entry}.created_at >= '0001-01-01Z' and ${entry}.created_at < '10000-01-01Z'`
+export const isInOurTime = (at: Date): boolean => at.getUTCFullYear?.() >= 1 && at.getUTCFullYear() <= 9_999
+
 export const tables: readonly Migration[] = [
   {
     name: '0001_audit_entries',

@@ -4,7 +4,7 @@ import type { Pass } from './bound.ts'
 import { isMac, textOf, waitingMac } from './chain.ts'
 import { membersOf, valuesOf } from './columns.ts'
 import type { MacKey } from './mac.ts'
-import type { AuditEntryRow } from './tables.ts'
+import { type AuditEntryRow, inOurTime } from './tables.ts'
 
 export const READ_AT_ONCE = 1_000
 
@@ -43,7 +43,7 @@ const reading = (where: string, order: string): string =>
   `select ${membersOf('e')}, e.mac, e.xact, ${textOf('e')} as text
    from (
      select * from multitenancy.audit_entries e
-     where ${where} and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)
+     where ${where} and ${inOurTime('e')} and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)
      order by ${order} limit ${READ_AT_ONCE}) e
    order by ${order}`
 

@@ -1,6 +1,7 @@
 /** Sessions: who begins them, when they are over, and what is recorded of them. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { ChangeRecorded } from '../../kernel/changes.ts'
 import { currentContext, HOST, impersonated, runInContext } from '../../kernel/context.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { startProxy } from '../../testing/proxy.ts'
@@ -500,6 +501,9 @@ describe('a request', () => {
 
   test('is let in nowhere where nothing would record it', async () => {
     const unrecorded = await opened.open({ satellites: [impersonation()] as never })
-    expect(() => unrecorded.impersonation.entrance()).toThrow('the tenancy needs the satellite auditLogs')
+    const refused = 'the tenancy needs the satellite auditLogs'
+    expect(() => unrecorded.impersonation.entrance()).toThrow(refused)
+    unrecorded.on(ChangeRecorded, () => undefined)
+    expect(() => unrecorded.impersonation.entrance()).toThrow(refused)
   })
 })

@@ -30,7 +30,7 @@ export const withDefaults = ({ maxSeconds, defaultSeconds }: z.output<typeof Opt
 })
 
 /** What is shown in lists, terminals and names, on one line: no control character, and nothing that turns the direction of writing. */
-const ONE_LINE = /^[^\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]*$/u
+const ONE_LINE = /^[^\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]*$/u
 const isOneLine = (text: string): boolean => text.isWellFormed() && ONE_LINE.test(text)
 const SAYS_SOMETHING = /[\p{L}\p{N}\p{S}]/u
 

@@ -12,6 +12,8 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { SUM_TTL_SECONDS, type Sum } from '../../kernel/sums.ts'
 import { MAX_DAYS_LATE } from './hand-over.ts'
 
+/** After its end: clocks differ, and what was handed over in time is written a moment later. */
+const SETTLED_AFTER_MS = 3_600_000
 const ROWS_AT_ONCE = 5_000
 const DAYS_BACK = (SUM_TTL_SECONDS * 1_000) / DAY_MS
 const ROWS_PER_TRIM = 10_000
@@ -73,6 +75,9 @@ export class Flush {
   /** @param onProgress told how many sums were looked at so far. */
   async run(signal?: AbortSignal, onProgress: (sums: number) => void = () => undefined): Promise<Flushed> {
     const today = dayOf(this.#kernel.clock.now().getTime())
+    const settledBefore = dayOf(this.#kernel.clock.now().getTime() - SETTLED_AFTER_MS) - MAX_DAYS_LATE
+    // Of a clock that was ahead.
+    for (const day of this.#settled) if (day >= settledBefore) this.#settled.delete(day)
     let sums = 0
     let written = 0
     // Another process may be a little ahead, and already in the next day.
@@ -84,7 +89,7 @@ export class Flush {
         written += await this.#write(dateOf(day), page)
         onProgress(sums)
       }
-      if (day < today - MAX_DAYS_LATE) this.#settled.add(day)
+      if (day < settledBefore) this.#settled.add(day)
     }
     for (const day of this.#settled) if (day < today - DAYS_BACK) this.#settled.delete(day)
     return { sums, written, trimmed: await this.#trim(today, signal) }

@@ -28,7 +28,7 @@ export const operations = [
     path: '/tenants/{id}/sso',
     summary: "Set a tenant's settings of single sign-on",
     description:
-      'Full state, but for `clientSecret`: left out it stays, null removes it; with another `issuer` or `clientId` it has to be ' +
+      'Full state, but for `clientSecret`: left out it stays, null removes it, and so does leaving out `issuer` or `clientId`; with another of these it has to be ' +
       'given again. The path of `redirectUri` may not be one of a tenant with another `issuer`. Logins under way have to begin again.',
     params: byId,
     body: SsoRequest,

@@ -150,11 +150,12 @@ export class Sso {
     const settings = await this.records.enabled(tenantId)
     const configuration = await this.#configured(settings)
     const [nonce, verifier] = [randomNonce(), randomPKCECodeVerifier()]
-    const isSecure = settings.redirectUri.startsWith('https:')
+    const redirectUri = new URL(settings.redirectUri) // as it is sent again when the login ends
+    const isSecure = redirectUri.protocol === 'https:'
     const kept = { tenantId, nonce, verifier, returnTo, version: settings.version, isSecure }
     const { state, setCookie } = await this.#logins.begin(kept)
     const url = buildAuthorizationUrl(configuration, {
-      redirect_uri: settings.redirectUri,
+      redirect_uri: redirectUri.href,
       scope: settings.scopes.join(' '),
       state,
       nonce,

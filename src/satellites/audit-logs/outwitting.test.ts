@@ -1,0 +1,81 @@
+/** What a superuser does to stop the sealing, or to have ours vouch for what he did. */
+import { randomUUID } from 'node:crypto'
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { recordChange } from '../../kernel/changes.ts'
+import { type Audited, openAudited } from './audited.fixture.ts'
+import { behind } from './behind.fixture.ts'
+
+const ALL = { tenantId: null, entryId: null }
+
+let audited: Audited
+const query = async (text: string, values: unknown[] = []) =>
+  (await audited.tenancy.kernel.database.sql(text, values)).rows
+const log = () => audited.tenancy.auditLogs
+const record = (target: string) =>
+  recordChange(audited.tenancy.kernel.events, { action: 'crm.sync', tenantId: 'acme', target })
+
+beforeEach(async () => {
+  audited = await openAudited(inject('postgresUrl'), 'api', { retentionDays: 40 })
+})
+afterEach(() => audited.close())
+
+test.each(['infinity', '-infinity', '294276-12-31', '4713-01-01 BC'])(
+  'an entry that is inserted at %s is named, and stops neither sealing nor reading',
+  async (at) => {
+    await record('before')
+    const id = randomUUID()
+    await query(
+      `insert into multitenancy.audit_entries (id, tenant_id, action, actor_type, actor_id, actor_name, target, outcome, created_at, mac)
+       values ($1, 'acme', 'x', 'admin', 'a', 'a', 't', 'success', $2, 'x')`,
+      [id, at],
+    )
+    await record('after')
+    expect(await log().sealer.seal()).toBe(2)
+    expect(await log().verify()).toEqual({
+      ok: false,
+      checked: 2,
+      broken: [{ tenantId: 'acme', entryId: id, reason: 'inserted: it has no seal and waits for none' }],
+    })
+    expect((await log().list('acme')).data.map(({ target }) => target)).toEqual(['after', 'before'])
+    expect(await log().sealing(0)).toMatchObject({ waiting: 0, since: null })
+  },
+)
+
+test('what is kept is not dropped for a date that its seals were given', async () => {
+  audited.clock.set(new Date('2031-01-31T23:00:00Z'))
+  await log().months.keep()
+  await record('january')
+  audited.clock.set(new Date('2031-02-27T00:00:00Z'))
+  await record('february')
+  audited.clock.set(new Date('2031-03-05T00:00:00Z'))
+  await log().months.keep()
+  for (const target of ['march 1', 'march 2', 'march 3']) await record(target)
+  await log().sealer.seal()
+
+  audited.clock.set(new Date('2031-04-10T00:00:00Z'))
+  const stolen = await query(`select id from multitenancy.audit_entries where target in ('march 1', 'march 2')`)
+  const ids = stolen.map(({ id }) => id)
+  await behind(audited, 'delete from multitenancy.audit_entries where id = any($1)', [ids])
+  await query(`update multitenancy.audit_seals set created_at = '2031-02-28' where entry_id = any($1)`, [ids])
+  await log().months.keep()
+  const { broken } = await log().verify()
+  expect(broken.map(({ entryId }) => entryId)).toEqual(expect.arrayContaining(ids))
+})
+
+test('without the key of the seals nothing can be verified, and that is what is said', async () => {
+  await record('before')
+  await log().sealer.seal()
+  await query('delete from multitenancy.audit_state')
+  const { ok, broken } = await log().verify()
+  expect({ ok, broken }).toMatchObject({
+    ok: false,
+    broken: expect.arrayContaining([{ ...ALL, reason: 'removed: the key of the seals' }]),
+  })
+  expect(await log().sealing(0)).toMatchObject({ canBeOpened: false })
+})
+
+test('half an emoji is recorded as PostgreSQL has it, and is nobody’s change', async () => {
+  await record(`file:${'report 😀'.slice(0, 8)}`)
+  expect(await log().sealer.seal()).toBe(1)
+  expect(await log().verify()).toEqual({ ok: true, checked: 1, broken: [] })
+})
