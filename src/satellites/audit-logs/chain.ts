@@ -21,6 +21,7 @@ import { createHash } from 'node:crypto'
 import { equalInConstantTime } from '../../kernel/crypto.ts'
 import { COLUMNS } from './columns.ts'
 import { type MacKey, macOf } from './mac.ts'
+import { isInOurTime } from './tables.ts'
 
 /** Of a chain's first entry. */
 export const NO_HASH = ''
@@ -50,7 +51,7 @@ export interface Link {
 
 /** Lowercase hex. */
 export const sealOf = (key: MacKey, { tenantId, seq, before, entryId, createdAt, digest }: Link): string =>
-  mac(key, 'entry', [tenantId, seq, before, entryId, createdAt.toISOString(), digest])
+  mac(key, 'entry', [tenantId, seq, before, entryId, isInOurTime(createdAt) ? createdAt.toISOString() : null, digest])
 
 /** What an entry waits for its seal with: made where it is recorded, checked where it is sealed. @param values of `valuesOf` */
 export const waitingMac = (key: MacKey, values: readonly (string | null)[]): string => mac(key, 'waiting', values)

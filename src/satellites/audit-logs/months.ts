@@ -219,7 +219,7 @@ export class Months {
       [tenantId],
     )
     const [begin = { seq: 0, hash: NO_HASH }] = checkpoints
-    if (begin.mac && !isMac(begin.mac, checkpointMac(key, tenantId, begin.seq, begin.hash))) return false
+    if (checkpoints.length > 0 && !isMac(begin.mac, checkpointMac(key, tenantId, begin.seq, begin.hash))) return false
     for (let { seq, hash } = begin; seq < until; ) {
       const { rows } = await database.sql(
         `select seq::float8 as seq, entry_id as "entryId", created_at as "createdAt", digest, hash

@@ -62,6 +62,42 @@ test('what is kept is not dropped for a date that its seals were given', async (
   expect(broken.map(({ entryId }) => entryId)).toEqual(expect.arrayContaining(ids))
 })
 
+test('nor for a checkpoint that somebody has made', async () => {
+  audited.clock.set(new Date('2031-01-31T23:00:00Z'))
+  await log().months.keep()
+  for (const target of ['january 1', 'january 2', 'january 3']) await record(target)
+  audited.clock.set(new Date('2031-02-27T00:00:00Z'))
+  await log().months.keep()
+  await record('february')
+  await log().sealer.seal()
+  const [first] = await query(`select seq, hash from multitenancy.audit_seals order by seq limit 1`)
+  await query('delete from multitenancy.audit_seals where seq = $1', [first.seq])
+  await query(`insert into multitenancy.audit_checkpoints (tenant_id, seq, hash, mac) values ('acme', $1, $2, '')`, [
+    first.seq,
+    first.hash,
+  ])
+  audited.clock.set(new Date('2031-03-20T00:00:00Z'))
+  await log().months.keep()
+  expect((await log().verify()).broken).toContainEqual({
+    tenantId: 'acme',
+    entryId: null,
+    reason: 'changed: where the chain begins',
+  })
+})
+
+test.each(['infinity', '-infinity', '294276-12-31', '4713-01-01 BC'])(
+  'an entry that is moved to %s with its seal is named',
+  async (at) => {
+    for (const target of ['one', 'two', 'three']) await record(target)
+    await log().sealer.seal()
+    const [, id] = (await query('select entry_id as id from multitenancy.audit_seals order by seq')).map(({ id }) => id)
+    await behind(audited, 'update multitenancy.audit_entries set created_at = $2 where id = $1', [id, at])
+    await query('update multitenancy.audit_seals set created_at = $2 where entry_id = $1', [id, at])
+    const { broken } = await log().verify()
+    expect(broken.map(({ entryId }) => entryId)).toContain(id)
+  },
+)
+
 test('without the key of the seals nothing can be verified, and that is what is said', async () => {
   await record('before')
   await log().sealer.seal()

@@ -16,7 +16,7 @@ import { checkpointMac, digestOf, headMac, isMac, keptFromMac, NO_HASH, sealOf, 
 import type { Keeper } from './keeper.ts'
 import type { MacKey } from './mac.ts'
 import { strays, whatIsWrongWith } from './strays.ts'
-import { NOBODY } from './tables.ts'
+import { inOurTime, NOBODY } from './tables.ts'
 import { READ_AT_ONCE } from './unsealed.ts'
 
 const LOCK_TIMEOUT = '5s'
@@ -185,7 +185,7 @@ class Walk {
            order by tenant_id, seq limit ${READ_AT_ONCE}) s
          left join lateral (
            select ${textOf('e')} as text from multitenancy.audit_entries e
-           where e.created_at = s.created_at and e.id = s.entry_id and coalesce(e.tenant_id, '${NOBODY}') = s.tenant_id offset 0) e on true
+           where e.created_at = s.created_at and ${inOurTime('e')} and e.id = s.entry_id and coalesce(e.tenant_id, '${NOBODY}') = s.tenant_id offset 0) e on true
          order by s.tenant_id, s.seq`,
         [...after, tenantId],
       )
