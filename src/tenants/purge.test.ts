@@ -156,7 +156,8 @@ describe('a purge', () => {
         await eventually(async () => expect((await database.sql(waiting)).rows).toHaveLength(1))
         begun.push(start[second]())
         await eventually(async () => expect((await database.sql(waiting)).rows).toHaveLength(2))
-        return () => Promise.allSettled(begun)
+        const both = Promise.allSettled(begun) // waited for from here on, and answered once they may go on
+        return () => both
       })
       const [, late] = await outcomes()
       if (first === 'purge') {
