@@ -20,7 +20,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'tenancy.ts': ['kernel', 'tenants', 'satellite.ts', 'composition.ts', 'drivers'],
   http: ['kernel', 'tenants', 'satellite.ts', 'tenancy.ts', 'version.ts'],
   'index.ts': ['kernel', 'tenants', 'satellite.ts', 'drivers', 'tenancy.ts', 'http', 'service'],
-  testing: ['kernel', 'tenants', 'satellite.ts', 'drivers', 'tenancy.ts', 'http'],
+  testing: ['kernel', 'tenants', 'satellite.ts', 'composition.ts', 'drivers', 'tenancy.ts', 'http'],
   service: [
     'kernel',
     'tenants',

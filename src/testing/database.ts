@@ -9,23 +9,34 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** @param serverUrl of any database there, by a role that may create others. */
-export async function createTestDatabase(serverUrl: string): Promise<TestDatabase> {
+/**
+ * @param serverUrl of any database there, by a role that may create others.
+ * @param template the database to copy; it has no connections meanwhile.
+ */
+export async function createTestDatabase(serverUrl: string, template = 'template1'): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`
-  const url = new URL(serverUrl)
-  url.pathname = name
-  await onServer(serverUrl, `create database ${name}`)
+  // Files are copied as they are: three times as fast as by way of the log, where the disk need not be waited for.
+  await onServer(serverUrl, (server) => server.sql(`create database ${name} template ${template} strategy file_copy`))
   return {
-    url: url.href,
-    drop: () => onServer(serverUrl, `drop database if exists ${name} with (force)`),
+    url: databaseUrl(serverUrl, name),
+    drop: async () => {
+      await onServer(serverUrl, (server) => server.sql(`drop database if exists ${name} with (force)`))
+    },
   }
 }
 
-/** Each statement by a connection of its own: none stays open between the two. */
-async function onServer(serverUrl: string, statement: string): Promise<void> {
+/** @param name of another database of the same server. */
+export function databaseUrl(serverUrl: string, name: string): string {
+  const url = new URL(serverUrl)
+  url.pathname = name
+  return url.href
+}
+
+/** Closes its connection afterwards, so that none stays open in the database that it names. */
+export async function onServer<T>(serverUrl: string, work: (server: Database) => Promise<T>): Promise<T> {
   const server = new Database({ url: serverUrl, max: 1 }, createLogger({ level: 'silent' }))
   try {
-    await server.sql(statement)
+    return await work(server)
   } finally {
     await server.close()
   }

@@ -6,14 +6,16 @@
  *   afterAll(end)
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { partsOf } from '../composition.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { postgresStore } from '../drivers/store/postgres.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { Satellite } from '../satellite.ts'
 import { createTenancy, type Tenancy, type TenancyConfig } from '../tenancy.ts'
 import type { Tenants } from '../tenants/index.ts'
 import type { Tenant } from '../tenants/tenant.ts'
-import { createTestDatabase } from './database.ts'
 import { dropWithRoles } from './roles.ts'
+import { createMigratedDatabase } from './template.ts'
 
 export const TEST_APP_KEY = Buffer.alloc(32, 7).toString('base64')
 const POLL_MS = 10
@@ -30,12 +32,17 @@ export interface TestTenancy<Satellites extends readonly Satellite[]> {
   end(): Promise<void>
 }
 
-/** @param serverUrl of any database there, by a role that may create databases and roles. */
+/**
+ * The database is a copy of a migrated one, which stays on the server (`tenantry_template_…`) for the next tests.
+ *
+ * @param serverUrl of any database there, by a role that may create databases and roles.
+ */
 export async function testTenancy<const Satellites extends readonly Satellite[] = []>(
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
 ): Promise<TestTenancy<Satellites>> {
-  const database = await createTestDatabase(serverUrl)
+  const parts = partsOf(options.store ?? postgresStore(), options.satellites ?? [])
+  const database = await createMigratedDatabase(serverUrl, parts)
   const { url } = database
   const opened: Tenancy<Satellites>[] = []
   const open = async (more: Partial<TenancyConfig<Satellites>> = {}) => {

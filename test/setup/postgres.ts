@@ -4,7 +4,7 @@
  *
  * TENANTRY_TEST_POSTGRES_URL names another server to use instead, by a role that may create databases and roles.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { access, constants, mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
@@ -25,13 +25,18 @@ const SETTINGS = {
   max_connections: '400',
 }
 
+/** Where Linux keeps files in memory: a database is made there in a quarter of the time. */
+const MEMORY = '/dev/shm'
+/** All databases and the log of a run take half of it. */
+const NEEDED_BYTES = 4 * 2 ** 30
+
 export default async function startPostgres(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const given = process.env.TENANTRY_TEST_POSTGRES_URL
   if (given) {
     project.provide('postgresUrl', given)
     return undefined
   }
-  const directory = await mkdtemp(join(tmpdir(), 'tenantry-test-'))
+  const directory = await mkdtemp(join(await fastestDirectory(), 'tenantry-test-'))
   const remove = () => rm(directory, { recursive: true, force: true })
   try {
     const server = await startEmbeddedPostgres({
@@ -49,5 +54,15 @@ export default async function startPostgres(project: TestProject): Promise<(() =
   } catch (error) {
     await remove()
     throw error
+  }
+}
+
+async function fastestDirectory(): Promise<string> {
+  try {
+    await access(MEMORY, constants.W_OK)
+    const { bavail, bsize } = await statfs(MEMORY)
+    return bavail * bsize > NEEDED_BYTES ? MEMORY : tmpdir()
+  } catch {
+    return tmpdir() // not on this system
   }
 }

@@ -101,7 +101,13 @@ export class PgBossJobs implements JobRunner {
   async stop(timeoutMs: number): Promise<void> {
     clearInterval(this.#upkeepTimer)
     await this.#upkeep
-    await this.#boss.stop({ graceful: true, timeout: timeoutMs, close: false })
+    // pg-boss looks only every 500 ms whether the workers have ended; a worker without a job ends immediately.
+    const ended = Promise.all(this.#queues.map((name) => this.#boss.offWork(name)))
+    const deadline = Promise.withResolvers<void>()
+    const timer = setTimeout(deadline.resolve, timeoutMs)
+    await Promise.race([ended, deadline.promise])
+    clearTimeout(timer)
+    await this.#boss.stop({ graceful: false, close: false })
   }
 
   send(type: JobType, data: unknown, options: SendOptions = {}): Promise<void> {
