@@ -2,11 +2,13 @@
  * The direction of imports, in one table, and what keeps a file readable. A row says which parts a part may import; what is
  * not in its row fails. Data flows down the table: nothing imports a row below its own.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { tierOf } from './setup/tiers.ts'
 
-const SOURCE = join(import.meta.dirname, '../src')
+const ROOT = join(import.meta.dirname, '..')
+const SOURCE = join(ROOT, 'src')
 const MAX_LINES = 300
 
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -63,6 +65,20 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
   vitest: /^testing\/.*\.ts$/,
 }
 
+/**
+ * Support of tests that starts a process, a browser, a server of its own or a proxy, and real waits: for the tiers `*.slow.test.ts`
+ * and `*.nightly.test.ts` only. Fast tests share the run's PostgreSQL and Redis, move a fake clock, and poll with `eventually`.
+ */
+const NOT_IN_FAST_TESTS: readonly RegExp[] = [
+  /^node:(child_process|cluster|worker_threads)$/,
+  /^node:timers(\/promises)?$/,
+  /^(playwright-core|@sparticuz\/chromium|s3rver)$/,
+  /^src\/testing\/(browser|child|fault-proxy|proxy|redis-server|redis-cluster|valkey-wasm)\.ts$/,
+  /^src\/service\/(embedded-postgres|data-directory)\.ts$/,
+]
+/** `eventually` polls. */
+const MAY_WAIT = ['src/testing/tenancy.ts']
+
 interface Import {
   readonly from: string
   /** A path within src, or a package's name. */
@@ -75,7 +91,7 @@ const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
   .map((file) => file.replaceAll('\\', '/'))
   .filter((file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$/.test(file))
 
-const imports = files.flatMap(importsOf)
+const imports = files.flatMap((file) => importsOf(file, SOURCE))
 
 describe('architecture', () => {
   test('every part is in the table', () => {
@@ -117,21 +133,51 @@ describe('architecture', () => {
   })
 })
 
+describe('the fast tier', () => {
+  const tests = [...globSync('{src,test}/**/*.test.ts', { cwd: ROOT })].filter((file) => tierOf(file) === 'fast')
+
+  test.each(tests)('%s starts no process, browser, server or proxy, and has no real wait', (file) => {
+    expect(costsOf(file)).toEqual([])
+  })
+})
+
+/** Each forbidden import or wait of a test, with the way to it through its fixtures. */
+function costsOf(test: string): string[] {
+  const found: string[] = []
+  const seen = new Set<string>()
+  const visit = (file: string, path: readonly string[]) => {
+    if (seen.has(file)) return
+    seen.add(file)
+    const way = [...path, file]
+    const text = readFileSync(join(ROOT, file), 'utf8')
+    if (/\bsetTimeout\(/.test(text) && !MAY_WAIT.includes(file)) found.push([...way, 'setTimeout()'].join(' -> '))
+    for (const { to, isTypeOnly } of importsOf(file, ROOT)) {
+      if (isTypeOnly) continue
+      if (NOT_IN_FAST_TESTS.some((pattern) => pattern.test(to)) && !MAY_WAIT.includes(file))
+        found.push([...way, to].join(' -> '))
+      else if (isTestSupport(to)) visit(to, way)
+    }
+  }
+  visit(test, [])
+  return found
+}
+
+const isTestSupport = (file: string): boolean => /^(test|src\/testing)\/.*\.ts$|\.fixture\.ts$/.test(file)
+
 function partOf(file: string): string {
   return file.split('/')[0] ?? file
 }
 
-function importsOf(file: string): Import[] {
-  const text = readFileSync(join(SOURCE, file), 'utf8')
+/** @param root that `file` and what it imports are named from. */
+function importsOf(file: string, root: string): Import[] {
+  const text = readFileSync(join(root, file), 'utf8')
   const statements = text.matchAll(
     /^(?:import|export)\s[^'"]*?from\s+'([^']+)'|^import\s+'([^']+)'|\bimport\('([^']+)'\)/gm,
   )
   return [...statements].map(([statement, from, bare, dynamic]) => {
     const target = from ?? bare ?? dynamic ?? ''
     const isPackage = !target.startsWith('.')
-    const to = isPackage
-      ? packageName(target)
-      : relative(SOURCE, join(SOURCE, dirname(file), target)).replaceAll('\\', '/')
+    const to = isPackage ? packageName(target) : relative(root, join(root, dirname(file), target)).replaceAll('\\', '/')
     return { from: file, to, isPackage, isTypeOnly: isTypeOnly(statement) }
   })
 }

@@ -1,18 +1,29 @@
 /**
- * The last line of a run, for whoever reads only that: `N passed, N failed`. A skipped test counts as failed: there are none.
- * Before it, what this machine has no program for.
+ * The last lines of a run: the fast files that took too long, the programs that this machine lacks, and `N passed, N failed`. A
+ * skipped test counts as failed: there are none.
  */
+import { relative } from 'node:path'
 import type { Reporter, TestModule } from 'vitest/node'
 import { notRun } from './not-run.ts'
+import { FAST_FILE_MS, tierOf } from './tiers.ts'
 
 export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     const states = modules.flatMap((module) => [...module.children.allTests()].map((test) => test.result().state))
     const passed = states.filter((state) => state === 'passed').length
     const broken = modules.filter((module) => module.errors().length > 0).length + errors.length
+    const slow = modules.filter((module) => tierOf(module.moduleId) === 'fast' && durationOf(module) > FAST_FILE_MS)
+    const lines = [
+      ...slow.map((module) => `slow: ${relative('', module.moduleId)} took ${seconds(durationOf(module))}`),
+      ...notRun.map(({ name, program }) => `not run: ${name} (there is no ${program})`),
+      '',
+      `${passed} passed, ${states.length - passed + broken} failed`,
+    ]
     // Written when the process ends, after everything else that reports.
-    const missing = notRun.map(({ name, program }) => `not run: ${name} (there is no ${program})\n`).join('')
-    const closing = `${missing}\n${passed} passed, ${states.length - passed + broken} failed\n`
-    process.once('exit', () => process.stdout.write(closing))
+    process.once('exit', () => process.stdout.write(`${lines.join('\n')}\n`))
   }
 }
+
+const durationOf = (module: TestModule): number => module.diagnostic().duration
+
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s, more than ${FAST_FILE_MS / 1000} s`
