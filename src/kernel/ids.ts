@@ -4,9 +4,6 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 
-let lastMs = 0
-let counter = 0
-
 /** A UUIDv7 of this very millisecond. Within it, ids come in no order. */
 export function uuidAt(ms: number): string {
   const time = ms.toString(16).padStart(12, '0')
@@ -22,22 +19,30 @@ export function floorOfUuidsAt(ms: number): string {
   return textOf(bytes)
 }
 
-export function uuidv7(nowMs: number = Date.now()): string {
-  const bytes = randomBytes(16)
-  if (nowMs > lastMs) {
-    lastMs = nowMs
-    counter = bytes.readUInt16BE(6) & 0x07ff // starts in the lower half, so that there is room to count up
-  } else if (counter < 0x0fff) {
-    counter++
-  } else {
-    lastMs++
-    counter = 0
+/** A generator of ids that rise strictly. Another generator has its own clock and counter. */
+export function idSequence(): (nowMs?: number) => string {
+  let lastMs = 0
+  let counter = 0
+  return (nowMs = Date.now()) => {
+    const bytes = randomBytes(16)
+    if (nowMs > lastMs) {
+      lastMs = nowMs
+      counter = bytes.readUInt16BE(6) & 0x07ff // starts in the lower half, so that there is room to count up
+    } else if (counter < 0x0fff) {
+      counter++
+    } else {
+      lastMs++
+      counter = 0
+    }
+    bytes.writeUIntBE(lastMs, 0, 6)
+    bytes.writeUInt16BE(0x7000 | counter, 6)
+    bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8)
+    return textOf(bytes)
   }
-  bytes.writeUIntBE(lastMs, 0, 6)
-  bytes.writeUInt16BE(0x7000 | counter, 6)
-  bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8)
-  return textOf(bytes)
 }
+
+/** The sequence of this process. */
+export const uuidv7 = idSequence()
 
 function textOf(bytes: Buffer): string {
   const hex = bytes.toString('hex')
