@@ -11,6 +11,16 @@ const newKey = appKey()
 const secrets = createSecrets(oldKey)
 const rotated = createSecrets(newKey, [oldKey])
 
+/** Faster than `expect().toThrow()`, for thousands of values. */
+function opens(sealed: string): boolean {
+  try {
+    secrets.open(sealed, 'row 1')
+    return true
+  } catch {
+    return false
+  }
+}
+
 describe('a sealed value', () => {
   test('opens to what was sealed, whatever it is', () => {
     fc.assert(
@@ -35,13 +45,14 @@ describe('a sealed value', () => {
 
   test.each(['', 'k', 'ab', 'abc'])('does not open when any one character is another: %j', (plain) => {
     const sealed = secrets.seal(plain, 'row 1')
-    for (const [index, kept] of [...sealed].entries()) {
-      for (const other of [...BASE64URL, '.', '=', ' ']) {
-        if (other === kept) continue
-        const altered = sealed.slice(0, index) + other + sealed.slice(index + 1)
-        expect(() => secrets.open(altered, 'row 1'), altered).toThrow()
-      }
-    }
+    const altered = [...sealed].flatMap((kept, index) =>
+      [...BASE64URL, '.', '=', ' ']
+        .filter((other) => other !== kept)
+        .map((other) => sealed.slice(0, index) + other + sealed.slice(index + 1)),
+    )
+    expect(altered.length).toBeGreaterThan(60 * sealed.length)
+    expect(altered.filter(opens)).toEqual([])
+    expect(opens(sealed)).toBe(true)
   })
 
   test('does not open when it is cut short or longer, so that no short tag is accepted', () => {
