@@ -16,12 +16,14 @@ export interface Patience {
   /** How often it may find something locked; default 1. */
   readonly tries?: number
   readonly signal?: AbortSignal | undefined
+  /** Default 2 s. */
+  readonly betweenTriesMs?: number
 }
 
 /** Undefined when somebody held a lock each time. `work` begins anew with each try; what else it fails with is thrown. */
 export async function patiently<T>(
   work: () => Promise<T>,
-  { tries = 1, signal }: Patience = {},
+  { tries = 1, signal, betweenTriesMs = BETWEEN_TRIES_MS }: Patience = {},
 ): Promise<T | undefined> {
   for (let left = tries; ; ) {
     try {
@@ -30,7 +32,7 @@ export async function patiently<T>(
       if (!BUSY_STATES.has(sqlState(error) ?? '')) throw error
       left -= 1
       if (left <= 0 || signal?.aborted) return undefined
-      await sleep(BETWEEN_TRIES_MS, undefined, { signal }).catch(() => undefined)
+      await sleep(betweenTriesMs, undefined, { signal }).catch(() => undefined)
     }
   }
 }
