@@ -29,11 +29,12 @@ export interface Ways {
   readonly sessions: LRUCache<string, Buffer>
   /** Whose certificates are trusted, instead of the authorities that Node.js comes with. */
   readonly authorities?: string | Buffer | undefined
+  /** Time for one address before the next address is tried; default 1 s, through a proxy 2 s. */
+  readonly attemptMs?: number | undefined
   readonly proxy?: EgressProxy | undefined
 }
 
 const MAX_HEADER_BYTES = 16_384
-/** Then the next address is tried. */
 const ATTEMPT_MS = 1_000
 const TCP_KEEP_ALIVE_MS = 60_000
 
@@ -131,7 +132,8 @@ export class Lane {
         if (isSecure) this.#await(this.#tls({ host, port, socket }), 'secureConnect', done)
         else this.#open(socket.setKeepAlive(true, TCP_KEEP_ALIVE_MS), done)
       }
-      this.#tunnel = new Tunnel({ proxy, authorities: this.#ways.authorities, addresses, port, at, done: opened })
+      const { authorities, attemptMs } = this.#ways
+      this.#tunnel = new Tunnel({ proxy, authorities, addresses, port, attemptMs, at, done: opened })
     })
   }
 
@@ -171,7 +173,8 @@ export class Lane {
 
   #destination() {
     const { host, port } = this.#target
-    return { host, port, lookup: this.#lookUp, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: ATTEMPT_MS }
+    const autoSelectFamilyAttemptTimeout = this.#ways.attemptMs ?? ATTEMPT_MS
+    return { host, port, lookup: this.#lookUp, autoSelectFamily: true, autoSelectFamilyAttemptTimeout }
   }
 
   readonly #lookUp: LookupFunction = (name, _, found) =>

@@ -27,6 +27,8 @@ export interface TunnelWish {
   /** Judged, in the order in which they are tried. */
   readonly addresses: readonly string[]
   readonly port: number
+  /** Time for one address before the next address is tried, if there is one; default 2 s. */
+  readonly attemptMs?: number | undefined
   /** A connection to the proxy is begun, or CONNECT is sent. */
   readonly at: (stage: 'reaching the proxy' | 'connecting') => void
   /** Called once, unless the tunnel was ended before. */
@@ -34,7 +36,6 @@ export interface TunnelWish {
 }
 
 const MAX_HEADER_BYTES = 16_384
-/** Then the next address is tried, if there is one. */
 const ATTEMPT_MS = 2_000
 
 const BEGINNING = 'HTTP/1.'
@@ -59,7 +60,7 @@ export class Tunnel {
   }
 
   #try(index: number): Socket {
-    const { proxy, authorities, addresses, port, at } = this.#wish
+    const { proxy, authorities, addresses, port, attemptMs = ATTEMPT_MS, at } = this.#wish
     const address = addresses[index] ?? ''
     const isLast = index + 1 >= addresses.length
     at('reaching the proxy')
@@ -92,7 +93,7 @@ export class Tunnel {
       .once('close', closed)
       .once(proxy.isSecure ? 'secureConnect' : 'connect', () => {
         at('connecting')
-        if (!isLast) timer = setTimeout(giveUp, ATTEMPT_MS, { ...HOST_UNREACHABLE, address })
+        if (!isLast) timer = setTimeout(giveUp, attemptMs, { ...HOST_UNREACHABLE, address })
         socket.write(request(address, port, proxy))
       })
   }

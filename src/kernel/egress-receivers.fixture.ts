@@ -1,9 +1,8 @@
 /** Receivers on real sockets, each with what it has seen; they end with their test. */
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from 'node:http'
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
-import { onTestFinished } from 'vitest'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { expect, onTestFinished, vi } from 'vitest'
 
 export interface Receiver {
   readonly url: string
@@ -75,6 +74,13 @@ export async function watched(server: Server, protocol = 'http'): Promise<Receiv
   }
 }
 
+/** Polls; the limit is for a machine under load. */
+export const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 })
+
+/** Waits until the receivers have no open connection. */
+export const gone = (...receivers: Receiver[]) =>
+  eventually(() => expect(receivers.map(({ open }) => open)).toEqual(receivers.map(() => 0)))
+
 export async function bodyOf(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk)
@@ -88,24 +94,5 @@ export async function deadPort(): Promise<number> {
   const { port } = server.address() as AddressInfo
   server.close()
   await once(server, 'close')
-  return port
-}
-
-const HALTED = `require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () {
-  console.log(this.address().port)
-})`
-
-/** A port where connections are neither accepted nor refused: its process is stopped, and its queue is full. */
-export async function silentPort(): Promise<number> {
-  const child = spawn(process.execPath, ['-e', HALTED], { stdio: ['ignore', 'pipe', 'inherit'] })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  const [line] = await once(child.stdout, 'data')
-  child.kill('SIGSTOP')
-  const port = Number(String(line))
-  const waiting = Array.from({ length: 8 }, () => connect(port, '127.0.0.1').on('error', () => undefined))
-  onTestFinished(() => {
-    for (const socket of waiting) socket.destroy()
-  })
-  await Promise.all(waiting.slice(0, 2).map((socket) => once(socket, 'connect')))
   return port
 }

@@ -34,6 +34,8 @@ export interface EgressNetwork {
   readonly nameServers?: readonly string[]
   /** Whose certificates are trusted, instead of the authorities that Node.js comes with. */
   readonly authorities?: string | Buffer
+  /** Time for one address of a name before the next address is tried; default 1 s, through a proxy 2 s. */
+  readonly attemptMs?: number
 }
 
 /** What is remembered of origins, and of URLs that were judged. */
@@ -51,7 +53,7 @@ export class Egress {
   #isClosed = false
 
   /** Throws when the URL of the proxy is none. */
-  constructor(settings: EgressSettings = {}, { lookup, nameServers, authorities }: EgressNetwork = {}) {
+  constructor(settings: EgressSettings = {}, { lookup, nameServers, authorities, attemptMs }: EgressNetwork = {}) {
     const proxy = settings.proxy === undefined ? undefined : proxyOf(settings.proxy)
     if (proxy && 'reason' in proxy) throw new Error(`egress.proxy: ${proxy.reason}`)
     this.#settings = settings
@@ -60,6 +62,7 @@ export class Egress {
       isAllowed: (address) => isAllowedAddress(address, settings),
       sessions: new LRUCache({ max: MAX_REMEMBERED }),
       authorities,
+      attemptMs,
       proxy,
     }
   }
