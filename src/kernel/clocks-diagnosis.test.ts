@@ -1,9 +1,11 @@
 /** Clocks that do not agree: the rule as a table, and the real clocks of PostgreSQL and Redis. */
-import { afterEach, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { redisStore } from '../drivers/store/redis.ts'
-import { startRedisServer } from '../testing/redis-server.ts'
-import { testTenancy } from '../testing/tenancy.ts'
+import type { Tenancy } from '../tenancy.ts'
+import { type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { clockFindings } from './clocks-diagnosis.ts'
+import { deadPort } from './egress-receivers.fixture.ts'
+import { uuidv7 } from './ids.ts'
 
 const exactly = (ms: number, withinMs = 0) => ({ ms, withinMs })
 const told = (found: ReturnType<typeof clockFindings>) =>
@@ -48,64 +50,50 @@ describe('of the clock of the store', () => {
 })
 
 describe('the real clocks', () => {
-  const ends: (() => Promise<unknown>)[] = []
-  afterEach(async () => {
-    vi.useRealTimers()
-    for (const end of ends.splice(0)) await end()
+  let storeOffsetMs: number
+  let made: TestTenancy<[]>
+  beforeAll(async () => {
+    const place = { url: inject('redisUrl'), keyPrefix: `${uuidv7()}:`, timeoutMs: 10_000 }
+    const store = redisStore({ ...place, clockOffsetMs: () => storeOffsetMs })
+    made = await testTenancy(inject('postgresUrl'), { role: 'api', store })
   })
-  const found = async ({ doctor }: Awaited<ReturnType<typeof testTenancy>>['tenancy']) =>
+  beforeEach(() => {
+    storeOffsetMs = 0
+  })
+  afterAll(() => made?.end())
+
+  const found = async ({ doctor }: Tenancy) =>
     (await doctor.examine()).checks.filter(({ name }) => name === 'clocks' || name === 'store')
 
-  async function opened(offsetMs = 0) {
-    const server = await startRedisServer()
-    ends.push(() => server.stop())
-    const made = await testTenancy(inject('postgresUrl'), {
-      role: 'api',
-      store: redisStore({ url: server.url, timeoutMs: 300, clockOffsetMs: () => offsetMs }),
-    })
-    ends.unshift(made.end)
-    return { ...made, server }
+  /** Until the end of the test. */
+  function setProcessClock(offsetMs: number): void {
+    const now = Date.now
+    vi.spyOn(Date, 'now').mockImplementation(() => now() + offsetMs)
   }
 
-  test('agree here, and a process whose clock is wrong is told from both others', async () => {
-    const { tenancy } = await opened()
-    expect(await found(tenancy)).toEqual([])
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 45_000 })
-    expect(await found(tenancy)).toMatchObject([
-      {
-        severity: 'error',
-        code: 'clocks.process',
-        message: expect.stringMatching(/^the clock of this process is 4[45]\.\d s ahead of/),
-      },
-    ])
-    vi.setSystemTime(Date.now() - 50_000)
-    expect(await found(tenancy)).toMatchObject([
-      {
-        severity: 'warn',
-        code: 'clocks.process',
-        message: expect.stringMatching(/^the clock of this process is \d\.\d s behind/),
-      },
+  test('have no finding where they agree', async () => {
+    expect(await found(made.tenancy)).toEqual([])
+  })
+
+  test.each<[string, number, string, RegExp]>([
+    ['far ahead', 45_000, 'error', /^the clock of this process is 4\d\.\d s ahead of/],
+    ['a little behind', -5_000, 'warn', /^the clock of this process is \d\.\d s behind/],
+  ])('have a finding for a process that is %s', async (_, offsetMs, severity, message) => {
+    setProcessClock(offsetMs)
+    expect(await found(made.tenancy)).toMatchObject([
+      { severity, code: 'clocks.process', message: expect.stringMatching(message) },
     ])
   })
 
-  test('of a store that is behind, and of one that is away', async () => {
-    const { tenancy, server } = await opened(-5_000)
-    expect(await found(tenancy)).toMatchObject([
-      {
-        severity: 'warn',
-        code: 'clocks.store',
-        message: expect.stringMatching(/^the clock of the store is \d\.\d s behind/),
-      },
-    ])
-    await server.kill()
-    await vi.waitUntil(
-      () =>
-        tenancy.kernel.store.ping().then(
-          () => false,
-          () => true,
-        ),
-      { timeout: 10_000 },
-    )
+  test('have a finding for a store that is behind', async () => {
+    storeOffsetMs = -5_000
+    const message = expect.stringMatching(/^the clock of the store is \d\.\d s behind/)
+    expect(await found(made.tenancy)).toMatchObject([{ severity: 'warn', code: 'clocks.store', message }])
+  })
+
+  test('have no finding for a store that is unavailable', async () => {
+    const store = redisStore({ url: `redis://127.0.0.1:${await deadPort()}`, timeoutMs: 50 })
+    const tenancy = await made.open({ store })
     expect(await found(tenancy)).toMatchObject([{ code: 'store.away' }])
   })
 })

@@ -1,6 +1,5 @@
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { randomBytes } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
 import { Database, isDatabaseUnavailable } from './database.ts'
 import { createLogger } from './logger.ts'
@@ -50,37 +49,6 @@ const nothingMore = async (channel = 'news') => {
   await sender.notify(channel, 'the end')
   await eventually(() => expect(heard).toContain('the end'))
   return heard.filter((payload) => payload !== 'the end')
-}
-
-/** A way to the server that can be shut. */
-async function proxyTo(target: string) {
-  const { hostname, port } = new URL(target)
-  const sockets = new Set<Socket>()
-  const proxy = { url: '', isOpen: true, close: async () => {} }
-  const server = createServer((near) => {
-    if (!proxy.isOpen) return near.destroy()
-    const far = connect(Number(port), hostname)
-    for (const [one, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(one)
-      one
-        .on('error', () => other.destroy())
-        .on('close', () => other.destroy())
-        .pipe(other)
-    }
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const url = new URL(target)
-  url.hostname = '127.0.0.1'
-  url.port = String((server.address() as AddressInfo).port)
-  proxy.url = url.href
-  proxy.close = async () => {
-    for (const socket of sockets) socket.destroy()
-    await once(server.close(), 'close')
-  }
-  return proxy
 }
 
 describe('a notification', () => {
@@ -185,26 +153,30 @@ describe('the connection', () => {
     expect(await connections()).toBe(1)
   })
 
-  test('that cannot be made fails who asks, and who failed hears nothing once it can', async () => {
-    const proxy = await proxyTo(created.url)
-    const reached = new Database({ url: proxy.url }, log)
-    proxy.isOpen = false
-    const failing = reached.listen(
+  test('that cannot be made fails its caller, whose listener gets nothing once it can be made', async () => {
+    const role = `listener_${randomBytes(4).toString('hex')}`
+    await sender.sql(`create role ${role} login password 'p' connection limit 0`)
+    const url = new URL(created.url)
+    Object.assign(url, { username: role, password: 'p' })
+    const limited = new Database({ url: url.href }, log)
+    onTestFinished(async () => {
+      await limited.close()
+      await sender.sql(`drop role ${role}`)
+    })
+    const failing = limited.listen(
       'news',
       (payload) => heard.push(`too early: ${payload}`),
       () => undefined,
     )
     await expect(failing).rejects.toSatisfy(isDatabaseUnavailable)
-    expect(reached.isListening).toBe(false)
-    proxy.isOpen = true
-    await reached.listen(
+    expect(limited.isListening).toBe(false)
+    await sender.sql(`alter role ${role} connection limit -1`)
+    await limited.listen(
       'news',
       (payload) => heard.push(payload),
       () => undefined,
     )
     expect(await nothingMore()).toEqual([])
-    await reached.close()
-    await proxy.close()
   })
 
   test('ends with the database, also while it is made', async () => {
