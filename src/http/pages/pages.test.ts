@@ -1,246 +1,44 @@
-/**
- * The pages in a real browser. Whatever a test does, afterwards it is asked of every one: was anything but our own
- * server addressed, was the Content-Security-Policy hurt, did a script fail?
- */
+/** The pages as text: escaping, the Content-Security-Policy, the script that is served. pages.slow.test.ts opens them in a browser. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
-import axe from 'axe-core'
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { launchBrowser } from '../../testing/browser.ts'
-import { type AdminApi, CODE, PREFIX, startAdminApi, TOKEN } from './admin-api.fixture.ts'
+import { expect, test } from 'vitest'
 import { apiPage, apiPageAsset } from './api-page.ts'
 import { pageNonce, securityHeaders } from './security-headers.ts'
 import { signInPage } from './sign-in-page.ts'
 
-const STEP_LIMIT_MS = 15_000
-const UNPACK_LIMIT_MS = 150_000
-vi.setConfig({ testTimeout: 3 * STEP_LIMIT_MS })
-
-let browser: Browser
-let admin: AdminApi
-let context: BrowserContext
-let requested: string[]
-let complaints: string[]
-
-beforeAll(async () => {
-  browser = await launchBrowser()
-}, UNPACK_LIMIT_MS)
-afterAll(() => browser?.close())
-
-beforeEach(async () => {
-  admin = await startAdminApi()
-  requested = []
-  complaints = []
-})
-afterEach(async () => {
-  await context?.close()
-  await admin[Symbol.asyncDispose]()
-  expect(requested.filter((url) => !url.startsWith(`${admin.origin}/`))).toEqual([])
-  expect(complaints).toEqual([])
+test('every value is escaped', () => {
+  const options = { prefix: '/a"><script>x</script>', nonce: `"'><b>`, title: '</title><i>&', home: '"onload="x' }
+  for (const page of [apiPage(options), signInPage(options)]) {
+    expect(page).not.toMatch(/<script>x|<b>|<i>|="x/)
+    expect(page).toContain('&lt;/title&gt;&lt;i&gt;&amp;')
+  }
 })
 
-async function open(path: string, options: BrowserContextOptions = {}): Promise<Page> {
-  context = await browser.newContext({ baseURL: admin.origin, ...options })
-  context.setDefaultTimeout(STEP_LIMIT_MS)
-  context.on('request', (request) => requested.push(request.url()))
-  context.on('weberror', (error) => complaints.push(String(error.error())))
-  context.on('console', (message) => {
-    if (/^csp-violation|Content Security Policy/.test(message.text())) complaints.push(message.text())
-  })
-  await context.route('**', (route) =>
-    route.request().url().startsWith(`${admin.origin}/`) ? route.continue() : route.abort(),
-  )
-  await context.addInitScript(`addEventListener('securitypolicyviolation', (violation) => {
-    console.warn('csp-violation', violation.effectiveDirective, violation.blockedURI)
-  })`)
-  const page = await context.newPage()
-  await page.goto(path)
-  return page
-}
-
-/** Signed in without the page, for the tests of what comes after it. */
-async function openSignedIn(path: string): Promise<Page> {
-  const page = await open(`${PREFIX}/sign-in`)
-  await page.request.post(`${PREFIX}/session`, { data: { token: TOKEN } })
-  await page.goto(path)
-  return page
-}
-
-/** By keyboard: the field has the focus as soon as the page is drawn, and again after an error. */
-async function typeToken(page: Page, token: string, key = 'Enter'): Promise<void> {
-  await page.locator('#token:focus-visible').waitFor()
-  await page.keyboard.type(token)
-  await page.keyboard.press(key)
-}
-
-const sessionCalls = () => admin.seen.filter(({ url }) => url === `${PREFIX}/session`).map(({ body }) => body)
-
-describe('the API page', () => {
-  test('shows the operations, their samples, and no field for a token', async () => {
-    const page = await openSignedIn(`${PREFIX}/openapi`)
-
-    await page.getByRole('heading', { name: 'Tenantry admin API' }).waitFor()
-    await page.getByRole('heading', { name: 'List tenants' }).waitFor()
-    await page.getByRole('heading', { name: 'Create a tenant' }).waitFor()
-    expect(await page.title()).toBe('Tenantry <admin>')
-    await page.getByText(`${admin.origin}${PREFIX}/tenants?limit=50`).first().waitFor()
-    await page.getByText('x-admin-token: YOUR_SECRET_TOKEN').first().waitFor()
-    expect(await page.getByText('Authentication', { exact: true }).filter({ visible: true }).count()).toBe(0)
-    expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0)
-  })
-
-  test('sends a GET to our own server, with the cookie and without a token, and shows the answer', async () => {
-    const page = await openSignedIn(`${PREFIX}/openapi`)
-
-    await page.getByRole('button', { name: /test request.*get/i }).click()
-    const client = page.getByRole('dialog')
-    expect(await client.getByText('Authentication', { exact: true }).filter({ visible: true }).count()).toBe(0)
-    await client.getByRole('button', { name: /^send (get|post) request to/i }).click()
-
-    await client.getByText('200 OK').waitFor()
-    await client.getByText('"Acme & Söhne"').waitFor()
-    const call = admin.seen.find(({ url }) => url.startsWith(`${PREFIX}/tenants`))
-    expect(call).toMatchObject({ method: 'GET', url: `${PREFIX}/tenants?limit=50` })
-    expect(call?.headers.cookie).toBe('tenantry_session=sealed')
-    expect(call?.headers).not.toHaveProperty('x-admin-token')
-  })
-
-  test('sends a POST with its body and its origin', async () => {
-    const page = await openSignedIn(`${PREFIX}/openapi`)
-
-    await page.getByRole('button', { name: /test request.*post/i }).click()
-    const client = page.getByRole('dialog')
-    await client.getByRole('button', { name: /^send (get|post) request to/i }).click()
-
-    await client.getByText('201 Created').waitFor()
-    expect(admin.tenants.at(-1)).toMatchObject({ id: 'globex', name: 'Globex' })
-  })
-
-  test('is behind the sign-in, which then leads to it', async () => {
-    const page = await open(`${PREFIX}/openapi?from=docs`)
-
-    await page.getByRole('heading', { name: 'Sign in to Tenantry <admin>' }).waitFor()
-    await typeToken(page, TOKEN)
-
-    await page.getByRole('heading', { name: 'List tenants' }).waitFor()
-    expect(page.url()).toBe(`${admin.origin}${PREFIX}/openapi?from=docs`)
-  })
+test('the policy allows scripts by nonce alone, and inline style only as attributes of the API page', () => {
+  const nonce = pageNonce()
+  const policy = securityHeaders('api', nonce)['content-security-policy'] ?? ''
+  expect(policy).toContain(`script-src 'nonce-${nonce}';`)
+  expect(policy.match(/[a-z-]+ 'unsafe-[a-z-]+'/g)).toEqual(["style-src-attr 'unsafe-inline'"])
+  expect(securityHeaders('sign-in', nonce)['content-security-policy']).not.toContain('unsafe')
+  expect(pageNonce()).not.toBe(nonce)
+  expect(() => securityHeaders('api', "x'; script-src *")).toThrow(TypeError)
 })
 
-describe('the sign-in page', () => {
-  test('signs in by keyboard alone, and keeps the token nowhere', async () => {
-    const page = await open(`${PREFIX}/sign-in`)
-
-    await typeToken(page, `  ${TOKEN} `, 'Tab')
-    await page.locator('button:focus-visible').getByText('Sign in').waitFor()
-    await page.keyboard.press('Enter')
-
-    await page.waitForURL(`**${PREFIX}/openapi`)
-    await page.getByRole('heading', { name: 'List tenants' }).waitFor()
-    expect(sessionCalls()).toEqual([{ token: TOKEN }])
-    expect(requested.join()).not.toContain(TOKEN)
-    expect(await page.content()).not.toContain(TOKEN)
-    expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0)
-  })
-
-  test('redeems the code of a link, and takes it out of the address bar first', async () => {
-    const page = await open(`${PREFIX}/sign-in#code=${CODE}`)
-
-    await page.getByRole('heading', { name: 'List tenants' }).waitFor()
-    expect(page.url()).toBe(`${admin.origin}${PREFIX}/openapi`)
-    expect(sessionCalls()).toEqual([{ code: CODE }])
-    // The page replaced itself, so there is nothing of the link to go back to.
-    expect(await page.evaluate('history.length')).toBe(2)
-  })
-
-  test('a code that is spent is told, and a token still works', async () => {
-    const page = await open(`${PREFIX}/sign-in#code=spent`)
-
-    await page.getByRole('alert').getByText('This sign-in link was used or is too old.').waitFor()
-    expect(page.url()).toBe(`${admin.origin}${PREFIX}/sign-in`)
-    await typeToken(page, TOKEN)
-    await page.waitForURL(`**${PREFIX}/openapi`)
-  })
-
-  test('a link opened in a tab that is already here is redeemed too', async () => {
-    const page = await open(`${PREFIX}/sign-in`)
-    await page.goto(`${PREFIX}/sign-in#code=${CODE}`)
-    await page.waitForURL(`**${PREFIX}/openapi`)
-  })
-
-  test('a wrong token is told, read out, and ready to be typed over', async () => {
-    const page = await open(`${PREFIX}/sign-in`)
-
-    await typeToken(page, '')
-    await page.getByRole('alert').getByText('Enter an admin token.').waitFor()
-    expect(sessionCalls()).toEqual([])
-
-    await typeToken(page, 'wrong')
-    await page.getByRole('alert').getByText('This token is <not> known.').waitFor()
-    expect(await page.getByLabel('Admin token').getAttribute('aria-invalid')).toBe('true')
-
-    await typeToken(page, TOKEN)
-    await page.waitForURL(`**${PREFIX}/openapi`)
-  })
-
-  test('a service that does not answer is told', async () => {
-    const page = await open(`${PREFIX}/sign-in`)
-    await context.route('**/session', (route) => route.abort())
-    await typeToken(page, TOKEN)
-    await page.getByRole('alert').getByText('The service did not answer. Try again.').waitFor()
-  })
-
-  test.each(['light', 'dark'] as const)('has no accessibility violation, %s', async (colorScheme) => {
-    const page = await open(`${PREFIX}/sign-in`, { colorScheme })
-    expect(await axeViolations(page)).toEqual([])
-    await typeToken(page, 'wrong')
-    await page.getByRole('alert').getByText('This token is').waitFor()
-    expect(await axeViolations(page)).toEqual([])
-  })
-})
-
-async function axeViolations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source)
-  const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`)
-}
-
-describe('without a browser', () => {
-  test('every value is escaped', () => {
-    const options = { prefix: '/a"><script>x</script>', nonce: `"'><b>`, title: '</title><i>&', home: '"onload="x' }
-    for (const page of [apiPage(options), signInPage(options)]) {
-      expect(page).not.toMatch(/<script>x|<b>|<i>|="x/)
-      expect(page).toContain('&lt;/title&gt;&lt;i&gt;&amp;')
-    }
-  })
-
-  test('the policy allows scripts by nonce alone, and inline style only as attributes of the API page', () => {
-    const nonce = pageNonce()
-    const policy = securityHeaders('api', nonce)['content-security-policy'] ?? ''
-    expect(policy).toContain(`script-src 'nonce-${nonce}';`)
-    expect(policy.match(/[a-z-]+ 'unsafe-[a-z-]+'/g)).toEqual(["style-src-attr 'unsafe-inline'"])
-    expect(securityHeaders('sign-in', nonce)['content-security-policy']).not.toContain('unsafe')
-    expect(pageNonce()).not.toBe(nonce)
-    expect(() => securityHeaders('api', "x'; script-src *")).toThrow(TypeError)
-  })
-
-  test.each([
-    ['gzip, deflate, br', 'gzip'],
-    ['br;q=1, *;q=0.1', 'gzip'],
-    ['GZIP;Q=0.5', 'gzip'],
-    ['gzip;q=0, *', undefined],
-    ['identity', undefined],
-    ['', undefined],
-    [null, undefined],
-  ])('accept-encoding %j is answered with %s', (accepted, encoding) => {
-    const { body, headers, etag } = apiPageAsset(accepted)
-    expect(headers['content-encoding']).toBe(encoding)
-    expect(headers.etag).toBe(etag)
-    expect(etag).not.toBe(apiPageAsset(encoding ? null : 'gzip').etag)
-    const notice = readFileSync(new URL('./vendor/NOTICE.md', import.meta.url), 'utf8')
-    const script = encoding ? gunzipSync(body) : body
-    expect(notice).toContain(createHash('sha256').update(script).digest('hex'))
-  })
+test.each([
+  ['gzip, deflate, br', 'gzip'],
+  ['br;q=1, *;q=0.1', 'gzip'],
+  ['GZIP;Q=0.5', 'gzip'],
+  ['gzip;q=0, *', undefined],
+  ['identity', undefined],
+  ['', undefined],
+  [null, undefined],
+])('accept-encoding %j is answered with %s', (accepted, encoding) => {
+  const { body, headers, etag } = apiPageAsset(accepted)
+  expect(headers['content-encoding']).toBe(encoding)
+  expect(headers.etag).toBe(etag)
+  expect(etag).not.toBe(apiPageAsset(encoding ? null : 'gzip').etag)
+  const notice = readFileSync(new URL('./vendor/NOTICE.md', import.meta.url), 'utf8')
+  const script = encoding ? gunzipSync(body) : body
+  expect(notice).toContain(createHash('sha256').update(script).digest('hex'))
 })
