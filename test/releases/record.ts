@@ -4,21 +4,11 @@
  * asked of it after an upgrade.
  */
 import { execFileSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { MigratedPart } from '../../src/kernel/migrations.ts'
 import { catalogueOf } from '../../src/service/catalogue.ts'
 import { VERSION } from '../../src/version.ts'
-
-/** By part and name, in their order. */
-export const checksumsOf = (parts: readonly MigratedPart[]): Record<string, Record<string, string>> =>
-  Object.fromEntries(
-    parts.map(({ part, migrations }) => [
-      part,
-      Object.fromEntries(migrations.map(({ name, up }) => [name, createHash('sha256').update(up).digest('hex')])),
-    ]),
-  )
+import { checksumsOf } from './checksums.ts'
 
 /** Of what is built only readers, or browsers, need it. */
 const LEFT_OUT = ['*.map', '*.d.ts', 'dist/testing', 'vendor']

@@ -3,7 +3,7 @@
  * What runs is the program as it was released (`test/releases/<version>/program.tgz`), with the dependencies of the present.
  */
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -15,10 +15,10 @@ import { createTestDatabase, type TestDatabase } from '../src/testing/database.t
 import { freePort } from '../src/testing/free-port.ts'
 import { type Receiver, startReceiver } from '../src/testing/receiver.ts'
 import { eventually, TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { lastRelease, recordedFile } from './releases/recorded.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 })
 
-const RELEASES = join(import.meta.dirname, 'releases')
 const MODULES = join(import.meta.dirname, '../node_modules')
 const TOKEN = 'a-token-for-the-tests'
 const PATIENCE_MS = 30_000
@@ -30,11 +30,9 @@ let receiver: Receiver
 let tenantry: Program
 
 beforeAll(async () => {
-  const released = (await readdir(RELEASES)).filter((name) => /^\d/.test(name))
-  const last = released.sort((one, other) => one.localeCompare(other, 'en', { numeric: true })).at(-1) ?? expect.fail()
   await mkdir(join(MODULES, '.cache'), { recursive: true })
-  former = await mkdtemp(join(MODULES, '.cache', `tenantry-${last}-`))
-  await promisify(execFile)('tar', ['-xzf', join(RELEASES, last, 'program.tgz'), '-C', former])
+  former = await mkdtemp(join(MODULES, '.cache', `tenantry-${lastRelease}-`))
+  await promisify(execFile)('tar', ['-xzf', recordedFile(lastRelease, 'program.tgz'), '-C', former])
   directory = await mkdtemp(join(tmpdir(), 'tenantry-former-'))
   const config = { egress: { allowHttp: true, allowPrivateNetworks: true } }
   await writeFile(join(directory, 'tenantry.config.json'), JSON.stringify(config))

@@ -1,0 +1,125 @@
+/** The guides in docs/: their TypeScript compiles against the package, and their commands succeed. */
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { createTestDatabase } from '../src/testing/database.ts'
+import { dropWithRoles } from '../src/testing/roles.ts'
+import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { blocks } from './guides.fixture.ts'
+
+const run = promisify(execFile)
+const ROOT = join(import.meta.dirname, '..')
+/** For a machine under load. */
+const COMPILER_LIMIT_MS = 300_000
+const COMMANDS_LIMIT_MS = 300_000
+
+/** What an earlier block has made, or the reader has. */
+const AROUND = `import type { Tenancy } from 'tenantry'
+import type { auditLogs } from 'tenantry/satellites/audit-logs'
+import type { billing } from 'tenantry/satellites/billing'
+import type { branding } from 'tenantry/satellites/branding'
+import type { featureFlags } from 'tenantry/satellites/feature-flags'
+import type { impersonation } from 'tenantry/satellites/impersonation'
+import type { metrics } from 'tenantry/satellites/metrics'
+import type { quotas } from 'tenantry/satellites/quotas'
+import type { sso } from 'tenantry/satellites/sso'
+import type { webhooks } from 'tenantry/satellites/webhooks'
+declare global {
+  const tenancy: Tenancy<
+    [
+      ReturnType<typeof auditLogs>,
+      ReturnType<typeof billing>,
+      ReturnType<typeof branding>,
+      ReturnType<typeof featureFlags>,
+      ReturnType<typeof impersonation>,
+      ReturnType<typeof metrics>,
+      ReturnType<typeof quotas>,
+      ReturnType<typeof sso>,
+      ReturnType<typeof webhooks>,
+    ]
+  >
+}`
+
+let directory: string
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-guides-'))
+})
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+test(
+  'their TypeScript is that of the package',
+  async () => {
+    const modules = blocks.filter(({ language }) => language === 'ts')
+    const packages = join(directory, 'node_modules')
+    await mkdir(packages)
+    for (const name of await readdir(join(ROOT, 'node_modules'))) {
+      await symlink(join(ROOT, 'node_modules', name), join(packages, name))
+    }
+    await symlink(ROOT, join(packages, 'tenantry'))
+    const config = {
+      extends: join(ROOT, 'tsconfig.json'),
+      compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
+      include: ['*.ts'],
+    }
+    await writeFile(join(directory, 'package.json'), '{ "type": "module" }')
+    await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config))
+    await writeFile(join(directory, 'around.ts'), AROUND)
+    for (const { name, text } of modules) await writeFile(join(directory, `${name}.ts`), `${text}\nexport {}\n`)
+
+    // What is wrong in the source itself is told by `npm run check`.
+    const names = ['around', ...modules.map(({ name }) => name)]
+    const faults = (await checked()).filter((line) => names.some((name) => line.startsWith(`${name}.ts`)))
+    expect(faults).toEqual([])
+  },
+  COMPILER_LIMIT_MS,
+)
+
+/** What the compiler says, line by line. */
+const checked = (): Promise<string[]> =>
+  new Promise((resolve, reject) => {
+    execFile(
+      join(ROOT, 'node_modules/.bin/tsc'),
+      ['-p', '.', '--pretty', 'false'],
+      { cwd: directory },
+      (error, said) => {
+        if (error && said === '') reject(error)
+        else resolve(said.split('\n'))
+      },
+    )
+  })
+
+/** In a shell, one after the other, as a reader types them; on a database of their own. */
+test.each(['backups', 'flags', 'metrics', 'moving', 'quotas', 'webhooks'])(
+  'the commands of docs/%s.md do what they say',
+  async (guide) => {
+    const commands = blocks.filter((block) => block.guide === guide && block.language === 'sh')
+    expect(commands).not.toEqual([])
+    const main = join(ROOT, 'src/cli/main.ts')
+    const script = [
+      'set -euo pipefail',
+      `tenantry() { "${process.execPath}" --conditions=tenantry-source "${main}" "$@"; }`,
+      ...commands.map(({ text }) => text),
+    ].join('\n')
+    const folder = join(directory, guide)
+    await mkdir(folder)
+    const database = await createTestDatabase(inject('postgresUrl'))
+    const env = {
+      ...process.env,
+      DATABASE_URL: database.url,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_ADMIN_TOKEN: 'a-token-for-the-guides',
+      TENANTRY_DATA_DIR: join(folder, 'data'),
+    }
+    try {
+      const { stderr } = await run('bash', ['-c', script], { cwd: folder, env })
+      expect(stderr).not.toMatch(/error/i)
+    } finally {
+      await dropWithRoles(inject('postgresUrl'), database)
+    }
+  },
+  COMMANDS_LIMIT_MS,
+)
