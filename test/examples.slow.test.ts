@@ -10,7 +10,11 @@ import { createTestDatabase, type TestDatabase } from '../src/testing/database.t
 const EXAMPLES = join(import.meta.dirname, '../examples')
 const APP_KEY = Buffer.alloc(32, 7).toString('base64')
 const ADMIN_TOKEN = 'a-token-of-the-examples'
-const START_TIMEOUT_MS = 30_000
+const START_TIMEOUT_MS = 90_000
+/** Tests of one program run in their order: the last one ends it. */
+const ONE_LIFE = { shuffle: false }
+
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 180_000 })
 
 interface Host {
   readonly child: ChildProcess
@@ -19,7 +23,7 @@ interface Host {
   admin(method: string, path: string, body?: unknown): Promise<{ status: number; body: any }>
 }
 
-describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name) => {
+describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', ONE_LIFE, (name) => {
   let database: TestDatabase
   let host: Host
   let tenancy: Tenancy
@@ -91,7 +95,7 @@ describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name
   })
 })
 
-describe('examples/own-satellite', () => {
+describe('examples/own-satellite', ONE_LIFE, () => {
   let database: TestDatabase
   let host: Host
 
@@ -132,7 +136,7 @@ describe('examples/own-satellite', () => {
 
   test('the host hears its events', async () => {
     await host.admin('POST', '/tenants/globex/announcements', { title: 'Closed on Friday', body: '' })
-    await vi.waitUntil(() => host.output().includes('globex is told: Closed on Friday'), { timeout: 10_000 })
+    await vi.waitUntil(() => host.output().includes('globex is told: Closed on Friday'), { timeout: 30_000 })
   })
 
   test('its service, event and command are used from code, and a purge takes its rows', async () => {
@@ -159,7 +163,7 @@ describe('examples/own-satellite', () => {
       signal: AbortSignal.timeout(10_000),
     })
     expect(printed).toMatchObject([{ title: 'From a terminal' }])
-    await vi.waitUntil(() => heard.length === 2, { timeout: 10_000 })
+    await vi.waitUntil(() => heard.length === 2, { timeout: 30_000 })
     expect(heard).toEqual(['From code', 'From a terminal'])
 
     await tenancy.tenants.delete('umbrella')
@@ -180,7 +184,7 @@ describe('examples/own-satellite', () => {
   })
 })
 
-describe('examples/quotas', () => {
+describe('examples/quotas', ONE_LIFE, () => {
   let database: TestDatabase
   let host: Host
 
@@ -205,7 +209,7 @@ describe('examples/quotas', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 429, 429, 429, 429, 429])
     expect(await report('acme')).toMatchObject({ status: 429, body: { code: 'E_TENANT_QUOTA_EXCEEDED', plan: 'free' } })
     expect((await report('globex')).status).toBe(201)
-    await vi.waitUntil(() => host.output().includes('acme has used 100 % of its reports'), { timeout: 10_000 })
+    await vi.waitUntil(() => host.output().includes('acme has used 100 % of its reports'), { timeout: 30_000 })
 
     expect((await host.admin('PUT', '/tenants/acme/plans/pro')).status).toBe(200)
     expect(await report('acme')).toEqual({ status: 201, body: { report: 'made for acme' } })
