@@ -28,7 +28,7 @@ beforeAll(async () => {
   line = await startLine(inject('redisUrl'), () => tenancy.kernel.store.ping())
   made = await testTenancy(inject('postgresUrl'), {
     clock,
-    store: redisStore({ url: line.url, keyPrefix: `${uuidv7()}:`, timeoutMs: 300 }),
+    store: redisStore({ url: line.url, keyPrefix: `${uuidv7()}:`, timeoutMs: 2_000 }),
     migrations: [NOTES],
     plans: PLANS,
     satellites: [quotas()],
