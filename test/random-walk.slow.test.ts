@@ -40,4 +40,4 @@ test('walks through the admin API', async () => {
     fc.asyncProperty(requests, (drawn) => walk(api, receiver.url, drawn)),
     { numRuns: WALKS, interruptAfterTimeLimit: LONGEST_MS },
   )
-}, 180_000)
+}, 300_000)
