@@ -23,75 +23,77 @@ interface Host {
   admin(method: string, path: string, body?: unknown): Promise<{ status: number; body: any }>
 }
 
-describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', ONE_LIFE, (name) => {
-  let database: TestDatabase
-  let host: Host
-  let tenancy: Tenancy
+describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name) => {
+  describe('the program', ONE_LIFE, () => {
+    let database: TestDatabase
+    let host: Host
+    let tenancy: Tenancy
 
-  beforeAll(async () => {
-    database = await createTestDatabase(inject('postgresUrl'))
-    host = await start(name, database.url)
-    tenancy = await createTenancy({
-      database: { url: database.url },
-      appKey: APP_KEY,
-      isolation: [schemaPg()],
-      role: 'api',
-    })
-    for (const id of ['acme', 'globex']) {
-      expect(await host.admin('POST', '/tenants', { id, name: id })).toMatchObject({
-        status: 201,
-        body: { status: 'active' },
+    beforeAll(async () => {
+      database = await createTestDatabase(inject('postgresUrl'))
+      host = await start(name, database.url)
+      tenancy = await createTenancy({
+        database: { url: database.url },
+        appKey: APP_KEY,
+        isolation: [schemaPg()],
+        role: 'api',
       })
-      const { db } = await tenancy.tenant(id)
-      await db
-        .insertInto('notes')
-        .values({ title: `a note of ${id}` })
-        .execute()
+      for (const id of ['acme', 'globex']) {
+        expect(await host.admin('POST', '/tenants', { id, name: id })).toMatchObject({
+          status: 201,
+          body: { status: 'active' },
+        })
+        const { db } = await tenancy.tenant(id)
+        await db
+          .insertInto('notes')
+          .values({ title: `a note of ${id}` })
+          .execute()
+      }
+    })
+
+    afterAll(async () => {
+      await tenancy?.stop()
+      host?.child.kill('SIGKILL')
+      await database?.drop()
+    })
+
+    const notes = async (tenant?: string) => {
+      const response = await fetch(`${host.url}/notes`, { headers: tenant === undefined ? {} : { 'x-tenant': tenant } })
+      return { status: response.status, body: await response.json() }
     }
-  })
 
-  afterAll(async () => {
-    await tenancy?.stop()
-    host?.child.kill('SIGKILL')
-    await database?.drop()
-  })
+    test('has the admin API, the probes and the metrics beside its own routes', async () => {
+      expect((await host.admin('GET', '/tenants')).body.data).toHaveLength(2)
+      expect((await fetch(`${host.url}/admin/multitenancy/tenants`)).status).toBe(401)
+      expect((await fetch(`${host.url}/readyz`)).status).toBe(200)
+      expect(await (await fetch(`${host.url}/metrics`)).text()).toContain('multitenancy_tenants_total')
+      expect((await fetch(`${host.url}/nothing-here`)).status).toBe(404)
+    })
 
-  const notes = async (tenant?: string) => {
-    const response = await fetch(`${host.url}/notes`, { headers: tenant === undefined ? {} : { 'x-tenant': tenant } })
-    return { status: response.status, body: await response.json() }
-  }
+    test('answers the rows of the tenant that asks, and of no other', async () => {
+      expect(await notes('acme')).toMatchObject({ status: 200, body: [{ id: 1, title: 'a note of acme' }] })
+      expect(await notes('globex')).toMatchObject({ status: 200, body: [{ id: 1, title: 'a note of globex' }] })
+    })
 
-  test('has the admin API, the probes and the metrics beside its own routes', async () => {
-    expect((await host.admin('GET', '/tenants')).body.data).toHaveLength(2)
-    expect((await fetch(`${host.url}/admin/multitenancy/tenants`)).status).toBe(401)
-    expect((await fetch(`${host.url}/readyz`)).status).toBe(200)
-    expect(await (await fetch(`${host.url}/metrics`)).text()).toContain('multitenancy_tenants_total')
-    expect((await fetch(`${host.url}/nothing-here`)).status).toBe(404)
-  })
+    test('refuses a tenant it does not know, and a request that names none', async () => {
+      expect(await notes('initech')).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
+      expect(await notes()).toMatchObject({ status: 400, body: { code: 'E_TENANT_NOT_IDENTIFIED' } })
+    })
 
-  test('answers the rows of the tenant that asks, and of no other', async () => {
-    expect(await notes('acme')).toMatchObject({ status: 200, body: [{ id: 1, title: 'a note of acme' }] })
-    expect(await notes('globex')).toMatchObject({ status: 200, body: [{ id: 1, title: 'a note of globex' }] })
-  })
+    test('refuses a suspended tenant from the moment the suspension is answered', async () => {
+      expect((await host.admin('PUT', '/tenants/globex/suspend')).status).toBe(200)
+      expect(await notes('globex')).toMatchObject({ status: 403, body: { code: 'E_TENANT_SUSPENDED' } })
+      expect((await notes('acme')).status).toBe(200)
+      expect((await host.admin('PUT', '/tenants/globex/activate')).status).toBe(200)
+      expect((await notes('globex')).status).toBe(200)
+    })
 
-  test('refuses a tenant it does not know, and a request that names none', async () => {
-    expect(await notes('initech')).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
-    expect(await notes()).toMatchObject({ status: 400, body: { code: 'E_TENANT_NOT_IDENTIFIED' } })
-  })
-
-  test('refuses a suspended tenant from the moment the suspension is answered', async () => {
-    expect((await host.admin('PUT', '/tenants/globex/suspend')).status).toBe(200)
-    expect(await notes('globex')).toMatchObject({ status: 403, body: { code: 'E_TENANT_SUSPENDED' } })
-    expect((await notes('acme')).status).toBe(200)
-    expect((await host.admin('PUT', '/tenants/globex/activate')).status).toBe(200)
-    expect((await notes('globex')).status).toBe(200)
-  })
-
-  test('ends by itself on SIGTERM', async () => {
-    host.child.kill('SIGTERM')
-    if (host.child.exitCode === null) await once(host.child, 'exit')
-    expect(host.child).toMatchObject({ exitCode: 0, signalCode: null })
-    await expect(fetch(host.url)).rejects.toThrow()
+    test('ends by itself on SIGTERM', async () => {
+      host.child.kill('SIGTERM')
+      if (host.child.exitCode === null) await once(host.child, 'exit')
+      expect(host.child).toMatchObject({ exitCode: 0, signalCode: null })
+      await expect(fetch(host.url)).rejects.toThrow()
+    })
   })
 })
 
