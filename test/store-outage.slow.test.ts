@@ -1,6 +1,6 @@
 /**
  * Redis alone is away, PostgreSQL is there: what docs/outages.md says of the store, for whoever calls. Quotas and flags have their own
- * (satellites/quotas/outages.test.ts, http/quotas.test.ts).
+ * (satellites/quotas/outages.slow.test.ts, http/quotas.slow.test.ts).
  */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { redisStore } from '../src/drivers/store/redis.ts'

@@ -14,7 +14,6 @@ import type { Tenancy } from '../../src/tenancy.ts'
 import { createGuard } from '../../src/tenants/guard.ts'
 import { fromHeader } from '../../src/tenants/resolution.ts'
 import { type FakeClock, fakeClock } from '../../src/testing/clock.ts'
-import { startProxy } from '../../src/testing/proxy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
 import { type Host, listening } from './hosts.ts'
 import { type Called, impersonationHosts } from './impersonation-hosts.ts'
@@ -322,26 +321,6 @@ describe.each(hosts)('%s', (_, open) => {
     expect((await call('GET /orders', { [HEADER]: token })).status).toBe(200)
   })
 
-  test('while the database is away a token lets nobody in, and other requests go on', async () => {
-    const proxy = await startProxy(made.url)
-    const distant = await made.open({ database: { url: proxy.url }, role: 'api' })
-    try {
-      await serve({}, distant)
-      const { token } = await begin()
-      expect((await call('GET /orders', { [HEADER]: token })).status).toBe(200)
-      reached.splice(0)
-      await proxy.close()
-      refused(await call('GET /orders', { [HEADER]: token }), 503, 'E_DEPENDENCY_UNAVAILABLE')
-      expect((await call('GET /orders')).status).toBe(200)
-      await proxy.open()
-      const back = () => call('GET /orders', { [HEADER]: token })
-      await eventually(async () => expect((await back()).status).toBe(200))
-    } finally {
-      await distant.stop()
-      await proxy.close()
-    }
-  })
-
   test('a token stands in no line of the log, no entry and no list', async () => {
     await serve({ cookie: 'imp' })
     const { token, sessionId } = await begin()
@@ -380,21 +359,6 @@ describe.each(hosts)('%s', (_, open) => {
     await silent.stop()
   })
 })
-
-test('a database that is silent keeps no request waiting for ever, and none is run', async () => {
-  const proxy = await startProxy(made.url)
-  const distant = await made.open({ database: { url: proxy.url }, role: 'api' })
-  const by = { guard: guardOf(distant), impersonation: distant.impersonation, route }
-  host = (await impersonationHosts.express?.(by)) ?? expect.fail()
-  const { token } = await begin()
-  await call('GET /orders')
-  reached.splice(0)
-  proxy.silence()
-  expect(codeOf(await call('GET /orders', { [HEADER]: token }))).toEqual([503, 'E_DEPENDENCY_UNAVAILABLE'])
-  expect(reached).toEqual([])
-  await proxy.close()
-  await distant.stop()
-}, 30_000)
 
 test('Express: whoever has a token passes for a member, and below a mount point the path is the whole one', async () => {
   const app = express()

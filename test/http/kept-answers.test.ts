@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { DependencyUnavailable, defineError } from '../../src/kernel/errors.ts'
 import { Idempotency } from '../../src/kernel/idempotency.ts'
-import { startChild } from '../../src/testing/child.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
 import { type Answer, TOKENS } from '../contract/calls.ts'
@@ -176,27 +175,6 @@ test('what nobody asks for again is dropped', async () => {
   key = `new-${id}`
   await add('new')
   expect(await kept()).toHaveLength(1)
-})
-
-test('a process that is killed keeps its key for the rest of its lease, and not longer', async () => {
-  const child = await startChild(new URL('./notes-process.fixture.ts', import.meta.url), { url: api.url })
-  const cut = child.ask({ path: `/tenants/${id}/notes`, sent: sent('hello') }).catch((error: Error) => error.message)
-  const running = { status: 409, json: { code: 'E_IDEMPOTENCY_IN_PROGRESS' } }
-  await eventually(async () => expect((await kept()).filter(({ answer }) => answer === null)).toHaveLength(1))
-  expect(await add('hello')).toMatchObject(running)
-
-  await child.kill('SIGKILL')
-  expect(await cut).toBe('the child process is gone')
-  const refused = await add('hello')
-  expect(refused).toMatchObject(running)
-  expect(refused.headers.get('retry-after')).toBe('1')
-
-  await pass("leased_until = now() - interval '1 second'")
-  expect(await add('something else')).toMatchObject({ status: 409, json: { code: 'E_IDEMPOTENCY_MISMATCH' } })
-  const done = await add('hello')
-  expect(done.status).toBe(201)
-  expect(isReplay(done)).toBe(false)
-  expect(await service.of(id)).toEqual(['hello'])
 })
 
 test('whoever comes back after its lease went to another has done nothing', async () => {

@@ -2,18 +2,15 @@
 import { once } from 'node:events'
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { createHttp, type Http, type HttpOptions } from '../../src/http/app.ts'
 import type { AdminToken } from '../../src/http/tokens.ts'
-import { createLogger } from '../../src/kernel/logger.ts'
 import type { Satellite } from '../../src/satellite.ts'
-import { createTenancy, type Tenancy } from '../../src/tenancy.ts'
-import { createTestDatabase } from '../../src/testing/database.ts'
+import type { Tenancy } from '../../src/tenancy.ts'
+import { testTenancy } from '../../src/testing/tenancy.ts'
 
 export const PREFIX = '/admin/multitenancy'
 export const TOKEN = 'adm_f3kR8sQ2xL0v'
 export const ADMIN = { 'x-admin-token': TOKEN }
-const APP_KEY = Buffer.alloc(32, 'application key').toString('base64')
 
 export interface Served {
   readonly tenancy: Tenancy
@@ -29,30 +26,18 @@ export async function served(
   satellites: readonly Satellite[] = [],
   options: Partial<HttpOptions> = {},
 ): Promise<Served> {
-  const database = await createTestDatabase(postgresUrl)
-  const first = await compose(database.url, satellites, { adminTokens: [{ name: 'admin', token: TOKEN }], ...options })
-  const stop = async () => {
-    await first.stop()
-    await database.drop()
-  }
-  return { ...first, stop }
-}
-
-async function compose(url: string, satellites: readonly Satellite[], options: HttpOptions): Promise<Served> {
-  const tenancy = await createTenancy({
-    database: { url },
-    appKey: APP_KEY,
-    isolation: [schemaPg()],
-    satellites,
-    role: 'all',
-    logger: createLogger({ level: 'silent' }),
-  })
-  return {
+  const made = await testTenancy<readonly Satellite[]>(postgresUrl, { satellites })
+  const on = (tenancy: Tenancy, stop: () => Promise<void>, adminTokens: readonly AdminToken[]): Served => ({
     tenancy,
-    http: createHttp(tenancy, options),
-    again: (adminTokens) => compose(url, satellites, { ...options, adminTokens }),
-    stop: () => tenancy.stop(),
-  }
+    http: createHttp(tenancy, { ...options, adminTokens }),
+    async again(tokens) {
+      const other = await made.open()
+      return on(other, () => other.stop(), tokens)
+    },
+    stop,
+  })
+  const { adminTokens = [{ name: 'admin', token: TOKEN }] } = options
+  return on(made.tenancy, made.end, adminTokens)
 }
 
 export interface Answer {

@@ -15,7 +15,7 @@ import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
 
 const CHUNK = 'x'.repeat(64 * 1024)
 /** More than the buffers of two sockets can ever hold. */
-const MANY = 1024
+const MANY = 512
 
 class Exports {
   made = 0

@@ -1,11 +1,9 @@
 /** A tenancy with an audit log, in a database of its own, and its admin API; nothing here is a stand-in. */
-import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
 import { type Actor, runInContext } from '../../kernel/context.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { createTenancy, type Role } from '../../tenancy.ts'
+import type { Role } from '../../tenancy.ts'
 import { fakeClock } from '../../testing/clock.ts'
-import { createTestDatabase } from '../../testing/database.ts'
+import { testTenancy } from '../../testing/tenancy.ts'
 import { type AuditOptions, auditLogs } from './index.ts'
 
 const TOKEN = 'a-token-for-the-tests'
@@ -13,17 +11,8 @@ const READER = 'a-token-that-only-reads'
 
 /** @param role `api` runs no jobs: what stands in the log is what a test did. */
 export async function openAudited(postgresUrl: string, role: Role = 'api', options: AuditOptions = {}) {
-  const database = await createTestDatabase(postgresUrl)
   const clock = fakeClock()
-  const tenancy = await createTenancy({
-    database: { url: database.url },
-    appKey: Buffer.alloc(32, 7).toString('base64'),
-    isolation: [schemaPg()],
-    satellites: [auditLogs(options)],
-    role,
-    clock,
-    logger: createLogger({ level: 'silent' }),
-  })
+  const { tenancy, url, end } = await testTenancy(postgresUrl, { satellites: [auditLogs(options)], role, clock })
   const http = createHttp(tenancy, {
     adminTokens: [
       { name: 'alice', token: TOKEN },
@@ -33,7 +22,7 @@ export async function openAudited(postgresUrl: string, role: Role = 'api', optio
   return {
     tenancy,
     clock,
-    url: database.url,
+    url,
     call: (
       method: string,
       path: string,
@@ -49,10 +38,7 @@ export async function openAudited(postgresUrl: string, role: Role = 'api', optio
       ),
     as: <T>(actor: Actor, work: () => Promise<T>) => runInContext({ requestId: null, actor, ip: null }, work),
     reader: { 'x-admin-token': READER },
-    async close() {
-      await tenancy.stop()
-      await database.drop()
-    },
+    close: end,
   }
 }
 

@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { createHttp, DEFAULT_PREFIX, type Http } from '../../http/app.ts'
 import { ChangeRecorded } from '../../kernel/changes.ts'
 import type { EventOf } from '../../kernel/events.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { createTenancy, type Tenancy } from '../../tenancy.ts'
+import type { Tenancy } from '../../tenancy.ts'
 import { lockTenant } from '../../tenants/existing.ts'
 import { fakeClock } from '../../testing/clock.ts'
-import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
 import { branding } from './index.ts'
 
 const TOKEN = 'a-token-for-the-tests'
@@ -39,29 +37,18 @@ const EVERYTHING = {
 
 const clock = fakeClock()
 const changes: EventOf<typeof ChangeRecorded>[] = []
-let database: TestDatabase
-let tenancy: Tenancy<readonly [ReturnType<typeof branding>]>
+let opened: TestTenancy<[ReturnType<typeof branding>]>
+let tenancy: Tenancy<[ReturnType<typeof branding>]>
 let http: Http
 let made = 0
 
 beforeAll(async () => {
-  database = await createTestDatabase(inject('postgresUrl'))
-  tenancy = await createTenancy({
-    database: { url: database.url },
-    appKey: Buffer.alloc(32, 7).toString('base64'),
-    isolation: [schemaPg()],
-    satellites: [branding()],
-    role: 'api',
-    clock,
-    logger: createLogger({ level: 'silent' }),
-  })
+  opened = await testTenancy(inject('postgresUrl'), { satellites: [branding()], role: 'api', clock })
+  tenancy = opened.tenancy
   http = createHttp(tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] })
   tenancy.on(ChangeRecorded, (change) => void changes.push(change))
 })
-afterAll(async () => {
-  await tenancy.stop()
-  await database.drop()
-})
+afterAll(() => opened.end())
 
 async function newTenant(): Promise<string> {
   const id = `tenant-${++made}`

@@ -1,99 +1,40 @@
 /** What a process knows of flags, for how long, and how it hears that it knows too little. */
 import { AsyncResource } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import { startProxy } from '../../testing/proxy.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
-import type { FlagRequest, featureFlags } from './index.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { eventually } from '../../testing/tenancy.ts'
+import { type FlagsPair, openPair } from './flag-cache.fixture.ts'
+import type { FlagsTenancy } from './flags.fixture.ts'
+import type { FlagRequest } from './index.ts'
 
 const CACHE_TTL_MS = 60_000
 
-let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
+let pair: FlagsPair
 let here: FlagsTenancy
-/** As in another process, which reaches the backoffice by a way that can be closed. */
+/** As in another process. */
 let there: FlagsTenancy
-let proxy: Awaited<ReturnType<typeof startProxy>>
 let id: string
-const heard = new Set<string>()
 
 beforeAll(async () => {
-  opened = await openFlags(inject('postgresUrl'))
-  here = opened.tenancy
-  proxy = await startProxy(opened.url)
-  there = await opened.open({ database: { url: proxy.url } })
-  await there.kernel.database.listen(
-    'the end',
-    (word) => heard.add(word),
-    () => undefined,
-  )
-  // Both hear, once what either does reaches the other.
-  await eventually(async () => {
-    const ghost = `ghost-${randomUUID().slice(0, 8)}`
-    await here.tenants.create({ id: ghost, name: 'Ghost' })
-    for (const one of [here, there]) await one.featureFlags.isEnabled('flag', { tenantId: ghost })
-    await here.featureFlags.set(ghost, 'flag', { enabled: true })
-    await allIsHeard()
-    expect(await there.featureFlags.isEnabled('flag', { tenantId: ghost })).toBe(true)
-  })
+  pair = await openPair(inject('postgresUrl'))
+  ;({ here, there } = pair)
   vi.useFakeTimers({ toFake: ['performance'] }) // time stands still: what is known does not grow old by itself
 })
 afterAll(async () => {
   vi.useRealTimers()
-  await opened.end()
-  await proxy.close()
+  await pair.opened.end()
 })
 beforeEach(async () => {
   id = `tenant-${randomUUID()}`
   await here.tenants.create({ id, name: 'Acme' })
 })
 
-const sql = (text: string, values: readonly unknown[] = []) => here.kernel.database.sql(text, values)
-/** A change that nobody is told of: who answers from what it knows does not see it. */
-const setInSecret = (key: string, enabled: boolean) =>
-  sql(
-    `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
-     values (gen_random_uuid(), $1, $2, $3, now(), now())
-     on conflict (tenant_id, key) do update set enabled = excluded.enabled`,
-    [id, key, enabled],
-  )
 const set = (key: string, request: FlagRequest) => here.featureFlags.set(id, key, request)
+const setInSecret = (key: string, enabled: boolean) => pair.setInSecret(id, key, enabled)
 const isOn = (key: string, tenantId = id) => there.featureFlags.isEnabled(key, { tenantId })
-
-/** Waits until the other process has heard all there was to hear: PostgreSQL delivers in the order of commits. */
-async function allIsHeard(): Promise<void> {
-  const word = randomUUID()
-  await here.kernel.database.notify('the end', word)
-  await eventually(() => expect(heard.has(word)).toBe(true))
-}
-
-/** Statements that were sent while `work` was done. */
-async function queriesOf(work: () => Promise<unknown>): Promise<number> {
-  const queries = vi.spyOn(there.kernel.database, 'sql')
-  const before = queries.mock.calls.length
-  try {
-    await work()
-    return queries.mock.calls.length - before
-  } finally {
-    queries.mockRestore()
-  }
-}
-
-/** Somebody's question, whose read is done, but whose answer is on its way back until it is let go. */
-async function slowRead(): Promise<{ before: Promise<boolean>; letGo: () => void }> {
-  const { database } = there.kernel
-  const original = database.sql.bind(database)
-  const [read, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  vi.spyOn(database, 'sql').mockImplementationOnce(async (...given) => {
-    const answer = await original(...given)
-    read.resolve()
-    await held.promise
-    return answer
-  })
-  const before = isOn('one')
-  await read.promise
-  return { before, letGo: held.resolve }
-}
+const allIsHeard = () => pair.allIsHeard()
+const queriesOf = (work: () => Promise<unknown>) => pair.queriesOf(work)
+const slowRead = () => pair.slowRead(() => isOn('one'))
 
 describe('what is known', () => {
   test('is asked of nobody, also that there is no such flag', async () => {
@@ -262,7 +203,7 @@ describe('a change', () => {
   test('of more flags than a message has room for is one of all', async () => {
     const source = `source-${id.slice(0, 20)}`
     await here.tenants.create({ id: source, name: 'Source' })
-    await sql(
+    await here.kernel.database.sql(
       `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
        select gen_random_uuid(), $1, repeat('k', 100) || n, true, now(), now() from generate_series(1, 100) as n`,
       [source],
@@ -297,53 +238,5 @@ describe('a change', () => {
     await set('one', { enabled: false })
     await allIsHeard()
     expect(told).toEqual([[id, ['one']]])
-  })
-})
-
-describe('while nothing is heard', () => {
-  const deafen = async () => {
-    await proxy.close()
-    await eventually(() => expect(there.kernel.database.isListening).toBe(false))
-    await proxy.open()
-  }
-  afterEach(() => eventually(() => expect(there.kernel.database.isListening).toBe(true)))
-
-  test('what is known is believed for 5 seconds, and then asked for anew', async () => {
-    await set('one', { enabled: true })
-    await allIsHeard()
-    await isOn('one')
-    await proxy.close()
-    await eventually(() => expect(there.kernel.database.isListening).toBe(false))
-    vi.advanceTimersByTime(4_999)
-    expect((await there.featureFlags.explain('one', { tenantId: id })).reason).toBe('STATIC')
-    vi.advanceTimersByTime(2)
-    expect((await there.featureFlags.explain('one', { tenantId: id })).reason).toBe('STALE')
-    await proxy.open()
-    await eventually(async () =>
-      expect((await there.featureFlags.explain('one', { tenantId: id })).reason).toBe('STATIC'),
-    )
-  })
-
-  test('what may have been missed is doubted when it is over', async () => {
-    await set('one', { enabled: true })
-    await allIsHeard()
-    await isOn('one')
-    await deafen()
-    await setInSecret('one', false)
-    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
-    expect(await isOn('one')).toBe(false)
-  })
-
-  test('nobody who asks when it is over waits for a read that began before', async () => {
-    await set('one', { enabled: false })
-    await allIsHeard()
-    const { before, letGo } = await slowRead()
-    await deafen()
-    await setInSecret('one', true)
-    await eventually(() => expect(there.kernel.database.isListening).toBe(true))
-    expect(await isOn('one')).toBe(true)
-    letGo()
-    await before
-    expect(await isOn('one')).toBe(true)
   })
 })

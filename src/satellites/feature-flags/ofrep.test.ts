@@ -1,20 +1,10 @@
 /** OFREP as it is on the wire, and as its own provider has it through the OpenFeature SDK. */
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { OFREPProvider } from '@openfeature/ofrep-provider'
-import { type Client, OpenFeature } from '@openfeature/server-sdk'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
-import { nodeHandler } from '../../http/hosts/node.ts'
-import { startProxy } from '../../testing/proxy.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { type Api, apiOf, type FlagsTenancy, openFlags, TOKEN } from './flags.fixture.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import type { TestTenancy } from '../../testing/tenancy.ts'
+import { type Api, apiOf, openFlags } from './flags.fixture.ts'
 import type { FlagRequest, featureFlags } from './index.ts'
+import { type OfrepClient, openOfrepClient } from './ofrep.fixture.ts'
 import { bucketOf } from './rollout.ts'
-
-/** By the clock that the attempts move on themselves. */
-const PATIENCE_MS = 3_600_000
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
 let api: Api
@@ -125,33 +115,14 @@ describe('all flags', () => {
 })
 
 describe("OFREP's own provider", () => {
-  let server: Server
-  let client: Client
-  let proxy: Awaited<ReturnType<typeof startProxy>>
-  let tenancy: FlagsTenancy
+  let ofrep: OfrepClient
+  let client: OfrepClient['client']
 
   beforeAll(async () => {
-    proxy = await startProxy(opened.url)
-    tenancy = await opened.open({ database: { url: proxy.url } })
-    const http = createHttp(tenancy, {
-      adminTokens: [{ name: 'server', token: TOKEN, scope: 'runtime' }],
-    })
-    server = createServer(nodeHandler(http)).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const { port } = server.address() as AddressInfo
-    const baseUrl = `http://127.0.0.1:${port}${DEFAULT_PREFIX}`
-    const provider = new OFREPProvider({ baseUrl, headers: [['x-admin-token', TOKEN]] })
-    await OpenFeature.setProviderAndWait('ofrep', provider)
-    client = OpenFeature.getClient('ofrep')
-    vi.useFakeTimers({ toFake: ['performance'] })
+    ofrep = await openOfrepClient(opened.tenancy)
+    client = ofrep.client
   })
-  afterAll(async () => {
-    vi.useRealTimers()
-    await OpenFeature.clearProviders()
-    server.closeAllConnections()
-    server.close()
-    await proxy.close()
-  })
+  afterAll(() => ofrep.end())
 
   test('evaluates flags over HTTP', async () => {
     await set('on', { enabled: true })
@@ -186,21 +157,5 @@ describe("OFREP's own provider", () => {
       value: 'blue',
       errorCode: 'TYPE_MISMATCH',
     })
-  })
-
-  test.each([true, false])('has the default while nothing is known: %s', async (value) => {
-    await set('on', { enabled: true })
-    const details = (key: string) => client.getBooleanDetails(key, value, { tenantId: id })
-    await eventually(async () => expect(await details('on')).toMatchObject({ reason: 'STATIC' }))
-    await proxy.close()
-    await eventually(() => expect(tenancy.kernel.database.isListening).toBe(false))
-    vi.advanceTimersByTime(5_001)
-    expect(await details('on')).toMatchObject({ value: true, reason: 'STALE' })
-    expect(await details('never-asked')).toMatchObject({ value, reason: 'ERROR', errorCode: 'GENERAL' })
-    await proxy.open()
-    await eventually(async () => {
-      vi.advanceTimersByTime(1_001)
-      expect(await details('never-asked')).toMatchObject({ value, errorCode: 'FLAG_NOT_FOUND' })
-    }, PATIENCE_MS)
   })
 })

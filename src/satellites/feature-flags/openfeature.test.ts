@@ -1,7 +1,6 @@
 /** The provider through the real SDK. */
 import { type Client, type EvaluationContext, OpenFeature, ProviderEvents } from '@openfeature/server-sdk'
 import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
-import { startProxy } from '../../testing/proxy.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
 import type { FlagRequest, featureFlags } from './index.ts'
@@ -9,7 +8,6 @@ import { tenantryProvider } from './openfeature.ts'
 import { bucketOf } from './rollout.ts'
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
-let proxy: Awaited<ReturnType<typeof startProxy>>
 let tenancy: FlagsTenancy
 let client: Client
 let id: string
@@ -17,16 +15,13 @@ let made = 0
 
 beforeAll(async () => {
   opened = await openFlags(inject('postgresUrl'))
-  proxy = await startProxy(opened.url)
-  tenancy = await opened.open({ database: { url: proxy.url } })
+  tenancy = await opened.open()
   await OpenFeature.setProviderAndWait('tenantry', tenantryProvider(tenancy.featureFlags))
   client = OpenFeature.getClient('tenantry')
 })
 afterAll(async () => {
-  vi.useRealTimers()
   await OpenFeature.clearProviders()
   await opened.end()
-  await proxy.close()
 })
 beforeEach(async () => {
   id = `tenant-${++made}`
@@ -95,20 +90,6 @@ test('a change made by any process is told as one of the configuration', async (
   await eventually(() => expect(told).toContainEqual([id, ['on']]))
   expect(await client.getBooleanValue('on', false, { tenantId: id })).toBe(true)
   client.removeHandler(ProviderEvents.ConfigurationChanged, hear)
-})
-
-test('while the database is away, what is known holds as stale, and else the default does', async () => {
-  await set('on', { enabled: true })
-  const details = (key: string) => client.getBooleanDetails(key, true, { tenantId: id })
-  await details('on')
-  vi.useFakeTimers({ toFake: ['performance'] })
-  await proxy.close()
-  await eventually(() => expect(tenancy.kernel.database.isListening).toBe(false))
-  vi.advanceTimersByTime(3_600_000)
-  expect(await details('on')).toMatchObject({ value: true, reason: 'STALE' })
-  expect(await details('never-asked')).toMatchObject({ value: true, reason: 'ERROR', errorCode: 'GENERAL' })
-  await proxy.open()
-  await eventually(async () => expect(await details('on')).toMatchObject({ reason: 'STATIC' }))
 })
 
 test('a provider that is closed hears no more', async () => {

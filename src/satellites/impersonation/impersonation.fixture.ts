@@ -7,6 +7,7 @@ import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
 import { type ImpersonationOptions, impersonation } from './index.ts'
+import { lockOf } from './sessions.ts'
 
 export interface Recorded {
   readonly action: string
@@ -77,3 +78,16 @@ export async function anyTenant(tenancy: Pick<Tenancy, 'tenants'>): Promise<stri
   const { id } = await installed(tenancy, { id: `tenant-${count}`, name: `Tenant ${count}` })
   return id
 }
+
+/** Holds a session as a request does, for as long as `work` runs or until it releases it. */
+export const holding = (
+  tenancy: ImpersonationTenancy,
+  sessionId: string,
+  work: (release: () => Promise<unknown>) => Promise<void>,
+) =>
+  tenancy.kernel.database.session(async (holder) => {
+    await holder.query('begin')
+    const hold = `select pg_advisory_xact_lock_shared(${lockOf('token_hash')}) from multitenancy.impersonations where id = $1`
+    await holder.query(hold, [sessionId])
+    await work(() => holder.query('rollback'))
+  })

@@ -4,18 +4,16 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { ChangeRecorded } from '../../kernel/changes.ts'
 import { currentContext, HOST, impersonated, runInContext } from '../../kernel/context.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
-import { startProxy } from '../../testing/proxy.ts'
-import type { TestTenancy } from '../../testing/tenancy.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import {
   anyTenant,
+  holding,
   type ImpersonationSatellites,
   type ImpersonationTenancy,
   openImpersonation,
   type Recording,
 } from './impersonation.fixture.ts'
 import { ImpersonationEnded, ImpersonationInvalid, ImpersonationStarted, impersonation } from './index.ts'
-import { lockOf } from './sessions.ts'
 
 const WISH = { userId: 'user-42', reason: 'Ticket 4711: exports fail' }
 const ALICE = { type: 'admin', id: 'alice', name: 'Alice' } as const
@@ -55,14 +53,6 @@ const rowsOf = async (tenantId = id) =>
 const secondsOf = ({ createdAt, expiresAt }: { createdAt: string; expiresAt: string }) =>
   (Date.parse(expiresAt) - Date.parse(createdAt)) / 1_000
 
-/** Holds a session as a request does, for as long as `work` runs or until it releases it. */
-const holding = (sessionId: string, work: (release: () => Promise<unknown>) => Promise<void>) =>
-  tenancy.kernel.database.session(async (holder) => {
-    await holder.query('begin')
-    const hold = `select pg_advisory_xact_lock_shared(${lockOf('token_hash')}) from multitenancy.impersonations where id = $1`
-    await holder.query(hold, [sessionId])
-    await work(() => holder.query('rollback'))
-  })
 /** The kinds of advisory locks that are waited for in this database. */
 const waiting = async (): Promise<string[]> => {
   const { rows } = await tenancy.kernel.database.sql(
@@ -279,36 +269,9 @@ describe('ending', () => {
     expect(heard[1]?.event).toMatchObject({ tenantId: id, sessionId, userId: 'user-42', cause: 'ended' })
   })
 
-  test('waits for no process that has gone silent in the midst of a request', async () => {
-    const proxy = await startProxy(opened.url)
-    const distant = await opened.open({ database: { url: proxy.url }, role: 'api' })
-    try {
-      const { token, sessionId } = await start()
-      const entrance = distant.impersonation.entrance()
-      await entrance.enter(id, token, REQUEST)
-      const silent = Promise.withResolvers<void>()
-      record.onRequest = () => {
-        proxy.silence()
-        silent.resolve()
-      }
-      const request = entrance.enter(id, token, REQUEST)
-      await Promise.race([silent.promise, request])
-      record.onRequest = undefined
-      const [refused, ended] = await Promise.allSettled([request, tenancy.impersonation.end(sessionId)])
-      expect(refused).toMatchObject({ reason: { code: 'E_DEPENDENCY_UNAVAILABLE' } })
-      expect(ended).toMatchObject({ value: { sessionId, endedAt: expect.any(String) } })
-      await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
-      await expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
-      await tenancy.tenants.delete(id)
-    } finally {
-      await proxy.close()
-      await distant.stop()
-    }
-  }, 30_000)
-
   test('comes before the requests that come while it waits for those before it', async () => {
     const { token, sessionId } = await start()
-    await holding(sessionId, async (release) => {
+    await holding(tenancy, sessionId, async (release) => {
       const ending = tenancy.impersonation.end(sessionId)
       await eventually(async () => expect(await waiting()).toEqual(['ExclusiveLock']))
       const late = expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
@@ -318,22 +281,6 @@ describe('ending', () => {
     })
     expect(record.of('impersonations.request')).toEqual([])
   })
-
-  test('waits for none for ever, and leaves the transaction around it as it was', async () => {
-    const { token, sessionId } = await start()
-    await holding(sessionId, async () => {
-      const ended = await tenancy.transaction(async () => {
-        await tenancy.kernel.database.sql(`set local statement_timeout = '47s'`)
-        const { endedAt } = await tenancy.impersonation.end(sessionId)
-        const { rows } = await tenancy.kernel.database.sql('show statement_timeout')
-        return { endedAt, ...rows[0] }
-      })
-      expect(ended).toEqual({ endedAt: expect.any(String), statement_timeout: '47s' })
-      await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
-      await expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
-    })
-    expect(record.of('impersonations.end')).toHaveLength(1)
-  }, 30_000)
 
   test('leaves the others of the user and of the tenant alone', async () => {
     const [one, two] = [await start(), await start()]

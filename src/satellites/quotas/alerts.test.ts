@@ -1,9 +1,7 @@
 /** What is said once a day: whatever becomes of the call that reached it, of its transaction, and of the database. */
-import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { DependencyDegraded } from '../../kernel/resilience.ts'
 import type { Tenancy } from '../../tenancy.ts'
-import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import type { quotas as satellite } from './index.ts'
@@ -100,64 +98,6 @@ describe('an alert', () => {
       [acme],
     )
     expect(rows).toEqual([{ days: 2, alerts: 4 }])
-  })
-})
-
-describe('while the database is silent', () => {
-  let way: Way
-  let apart: QuotasTenancy
-
-  beforeAll(async () => {
-    way = await startProxy(all.opened.url)
-    // Quotas in memory: only what alerts need is away.
-    const memory = await import('../../drivers/store/memory.ts')
-    apart = await all.opened.open({ database: { url: way.url, max: 4 }, store: memory.memoryStore() })
-    await apart.kernel.database.listen(
-      'the end',
-      (word) => heard.add(word),
-      () => undefined,
-    )
-  })
-
-  const heard = new Set<string>()
-  /** Whatever was told of tenants before has been heard. */
-  const allIsHeard = () =>
-    eventually(async () => {
-      const word = randomUUID()
-      await tenancy.kernel.database.notify('the end', word)
-      await eventually(() => expect(heard.has(word)).toBe(true), 1_000)
-    })
-  afterAll(() => way.close())
-
-  test('alerts keep one connection from others, and what was not told is told by a later call', async () => {
-    const tenants = await Promise.all(Array.from({ length: 12 }, () => all.tenant()))
-    await allIsHeard()
-    for (const id of tenants) await apart.quotas.consume(id, 'exports', 1)
-    const told = new Set<string>()
-    apart.on(QuotaThresholdReached, ({ tenantId }) => void told.add(tenantId))
-    await Promise.all(Array.from({ length: 4 }, () => apart.kernel.database.ping())) // all connections are open
-    way.silence()
-    for (const id of tenants) expect(await apart.quotas.consume(id, 'exports', 7)).toBe(8)
-    expect(told.size).toBe(0)
-    // What was silent is cut, as a network is that gives up, and new connections are made.
-    await way.close()
-    await way.open()
-    await eventually(() => apart.kernel.database.ping())
-    await eventually(async () => {
-      for (const id of tenants) await apart.quotas.consume(id, 'exports', 0)
-      for (const id of tenants) await apart.quotas.track(id, 'exports')
-      expect(told.size).toBe(tenants.length)
-    })
-  })
-
-  test('a stop does not wait for it', async () => {
-    await allIsHeard()
-    await apart.quotas.consume(acme, 'exports', 1)
-    way.silence()
-    await apart.quotas.track(acme, 'exports', 9)
-    await apart.quotas.alerts.stop()
-    await way.close()
-    await way.open()
   })
 })
 

@@ -3,8 +3,8 @@ import { inject } from 'vitest'
 import { memoryStore } from '../../drivers/store/memory.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { redisStore } from '../../drivers/store/redis.ts'
-
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
+import { DAY_MS, dayOf } from '../../kernel/counters.ts'
 import { uuidv7 } from '../../kernel/ids.ts'
 import type { StoreDriver } from '../../kernel/store.ts'
 import type { TenancyConfig } from '../../tenancy.ts'
@@ -33,11 +33,14 @@ function storeOf(name: StoreName, offsetMs: () => number): StoreDriver {
   return redisStore({ url: inject('redisUrl'), keyPrefix: `${uuidv7()}:`, clockOffsetMs: offsetMs })
 }
 
+/** Of today: no midnight passes while a test runs, unless the test moves the clock. */
+const noon = () => dayOf(Date.now()) * DAY_MS + DAY_MS / 2
+
 export interface QuotasOpened {
   readonly clock: FakeClock
   /** Now, by the clock of the store. */
   storeNow(): number
-  /** Moves the store's clock to a moment after the next midnight. */
+  /** Moves the store's clock to the next day's noon. */
   toTomorrow(): void
   readonly opened: Awaited<ReturnType<typeof testTenancy<[ReturnType<typeof quotas>]>>>
   /** A new tenant, of the plan `free` unless another is named. */
@@ -55,8 +58,8 @@ export async function openQuotas(
   name: StoreName,
   options: Partial<TenancyConfig<[ReturnType<typeof quotas>]>> = {},
 ): Promise<QuotasOpened> {
-  const clock = fakeClock(new Date())
-  let offsetMs = 0
+  const clock = fakeClock(new Date(noon()))
+  let offsetMs = noon() - Date.now()
   const opened = await testTenancy(inject('postgresUrl'), {
     satellites: [quotas()],
     plans: PLANS,
@@ -78,7 +81,7 @@ export async function openQuotas(
     opened,
     storeNow,
     toTomorrow() {
-      const leap = 86_400_000 - (storeNow() % 86_400_000) + 1_000
+      const leap = DAY_MS - (storeNow() % DAY_MS) + DAY_MS / 2
       if (name === 'memory') clock.advance(leap)
       else offsetMs += leap
     },

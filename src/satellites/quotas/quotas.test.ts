@@ -408,3 +408,14 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     })
   })
 })
+
+test('the store memory admits exactly the limit of 1,000 out of 5,000 concurrent calls', async () => {
+  const plans = { defaultPlan: 'free', definitions: { free: { limits: { calls: 1_000 } } } }
+  const { opened, tenant } = await openQuotas('memory', { plans })
+  const { quotas } = opened.tenancy
+  const id = await tenant()
+  const decided = await Promise.all(Array.from({ length: 5_000 }, () => quotas.decide(id, 'calls')))
+  expect(decided.filter(({ allowed }) => allowed)).toHaveLength(1_000)
+  expect(await quotas.getUsage(id, 'calls')).toBe(1_000)
+  await opened.end()
+})

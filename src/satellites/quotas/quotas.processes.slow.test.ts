@@ -43,15 +43,3 @@ describe.each(['postgres', 'redis'] as const)('from four processes at once on th
     expect(await all.opened.tenancy.quotas.getUsage(tenant, 'calls')).toBe(LIMIT)
   })
 })
-
-describe('in one process on the store memory', () => {
-  test('of 5,000 calls exactly 1,000 are admitted, and 1,000 are stored', async () => {
-    const { opened, tenant } = await openQuotas('memory', { plans: PLANS })
-    const { quotas } = opened.tenancy
-    const id = await tenant()
-    const decided = await Promise.all(Array.from({ length: CALLS }, () => quotas.decide(id, 'calls')))
-    expect(decided.filter(({ allowed }) => allowed)).toHaveLength(LIMIT)
-    expect(await quotas.getUsage(id, 'calls')).toBe(LIMIT)
-    await opened.end()
-  })
-})

@@ -1,0 +1,77 @@
+/** Alerts of quotas while the database is unresponsive. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { memoryStore } from '../../drivers/store/memory.ts'
+import type { Tenancy } from '../../tenancy.ts'
+import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { QuotaThresholdReached } from './events.ts'
+import type { quotas } from './index.ts'
+import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
+
+type QuotasTenancy = Tenancy<[ReturnType<typeof quotas>]>
+
+let all: QuotasOpened
+let tenancy: QuotasTenancy
+let way: Way
+/** On the same database by way of a proxy; its quotas are in memory, so that only alerts depend on the database. */
+let apart: QuotasTenancy
+/** Of the channel `the end`, by `apart`. */
+const heard = new Set<string>()
+
+beforeAll(async () => {
+  all = await openQuotas('postgres')
+  tenancy = all.opened.tenancy
+  way = await startProxy(all.opened.url)
+  apart = await all.opened.open({ database: { url: way.url, max: 4 }, store: memoryStore() })
+  await apart.kernel.database.listen(
+    'the end',
+    (word) => heard.add(word),
+    () => undefined,
+  )
+})
+
+afterAll(async () => {
+  await all.opened.end()
+  await way.close()
+})
+
+/** Whatever was told of tenants before has been heard. */
+const allIsHeard = () =>
+  eventually(async () => {
+    const word = randomUUID()
+    await tenancy.kernel.database.notify('the end', word)
+    await eventually(() => expect(heard.has(word)).toBe(true), 1_000)
+  })
+
+test('alerts keep one connection from others, and what was not told is told by a later call', async () => {
+  const tenants = await Promise.all(Array.from({ length: 12 }, () => all.tenant()))
+  await allIsHeard()
+  for (const id of tenants) await apart.quotas.consume(id, 'exports', 1)
+  const told = new Set<string>()
+  apart.on(QuotaThresholdReached, ({ tenantId }) => void told.add(tenantId))
+  await Promise.all(Array.from({ length: 4 }, () => apart.kernel.database.ping())) // all connections are open
+  way.silence()
+  for (const id of tenants) expect(await apart.quotas.consume(id, 'exports', 7)).toBe(8)
+  expect(told.size).toBe(0)
+  // What was silent is cut, as a network is that gives up, and new connections are made.
+  await way.close()
+  await way.open()
+  await eventually(() => apart.kernel.database.ping())
+  await eventually(async () => {
+    for (const id of tenants) await apart.quotas.consume(id, 'exports', 0)
+    for (const id of tenants) await apart.quotas.track(id, 'exports')
+    expect(told.size).toBe(tenants.length)
+  })
+})
+
+test('a stop of the alerts does not wait for an unresponsive database', async () => {
+  const acme = await all.tenant()
+  await allIsHeard()
+  await apart.quotas.consume(acme, 'exports', 1)
+  way.silence()
+  await apart.quotas.track(acme, 'exports', 9)
+  await apart.quotas.alerts.stop()
+  await way.close()
+  await way.open()
+})

@@ -1,0 +1,44 @@
+/** A host's routes behind the guard while the backoffice database is unavailable, on each framework. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { createLogger } from '../../src/kernel/logger.ts'
+import type { Tenancy } from '../../src/tenancy.ts'
+import { createGuard } from '../../src/tenants/guard.ts'
+import { fromHeader } from '../../src/tenants/resolution.ts'
+import { startProxy } from '../../src/testing/proxy.ts'
+import { type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
+import { guardedHosts } from './guarded-hosts.ts'
+import { send } from './served.ts'
+
+let made: TestTenancy<[]>
+let proxy: Awaited<ReturnType<typeof startProxy>>
+let tenants: Tenancy['tenants']
+
+beforeAll(async () => {
+  made = await testTenancy(inject('postgresUrl'))
+  proxy = await startProxy(made.url)
+  tenants = (await made.open({ database: { url: proxy.url }, role: 'api' })).tenants
+  await proxy.close()
+})
+afterAll(async () => {
+  await proxy.open()
+  await made.end()
+  await proxy.close()
+})
+
+test.each(Object.entries(guardedHosts))('%s: a request is answered with 503, and reaches no route', async (_, open) => {
+  const reached: unknown[] = []
+  const host = await open({
+    guard: createGuard(tenants, { resolve: fromHeader() }),
+    routes: { 'GET /seen': (called) => reached.push(called) },
+    log: createLogger({ level: 'silent' }),
+  })
+  const answer = await send(host.origin, 'GET /seen', { headers: { 'x-tenant-id': 'acme' } })
+  await host.close()
+  expect(answer).toMatchObject({
+    status: 503,
+    headers: { 'content-type': expect.stringContaining('application/problem+json'), 'cache-control': 'no-store' },
+    json: { status: 503, code: 'E_DEPENDENCY_UNAVAILABLE', requestId: answer.headers['x-request-id'] },
+  })
+  expect(answer.json.requestId).toMatch(/^[\w.-]{1,128}$/)
+  expect(reached).toEqual([])
+})

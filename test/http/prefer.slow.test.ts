@@ -1,0 +1,30 @@
+/** `Prefer: wait=N` whose time is up: nothing installs the tenants here. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type Opened, openApi } from '../contract/api.ts'
+
+let api: Opened
+beforeAll(async () => {
+  api = await openApi(inject('postgresUrl'), { role: 'api' })
+})
+afterAll(() => api?.end())
+
+const create = (id: string, prefer: string, headers: Record<string, string> = {}) =>
+  api.call('POST', '/tenants', { body: { id, name: 'Acme' }, headers: { prefer, ...headers } })
+const applied = (answer: Awaited<ReturnType<typeof create>>) => answer.headers.get('preference-applied')
+
+test('a job that is not done when the time is up goes on, and the answer shows what is', async () => {
+  const answer = await create('one', 'wait=1', { 'idempotency-key': 'slow' })
+  expect(answer).toMatchObject({ status: 201, json: { status: 'provisioning' } })
+  expect(applied(answer)).toBe('wait=1')
+  const again = await create('one', 'wait=1', { 'idempotency-key': 'slow' })
+  expect(again.text).toBe(answer.text)
+})
+
+test('202 stays 202 when the time is up', async () => {
+  const id = 'twice'
+  await create(id, 'wait=0')
+  await api.call('DELETE', `/tenants/${id}`)
+  const restored = await api.call('PUT', `/tenants/${id}/restore`, { headers: { prefer: 'wait=1' } })
+  expect(restored).toMatchObject({ status: 202, json: { status: 'provisioning' } })
+  expect(applied(restored)).toBe('wait=1')
+})
