@@ -14,7 +14,7 @@ import type { Tenancy } from '../../src/tenancy.ts'
 import { createGuard } from '../../src/tenants/guard.ts'
 import { fromHeader } from '../../src/tenants/resolution.ts'
 import { type FakeClock, fakeClock } from '../../src/testing/clock.ts'
-import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
+import { eventually, type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
 import { type Host, listening } from './hosts.ts'
 import { type Called, impersonationHosts } from './impersonation-hosts.ts'
 import { type Answer, PREFIX, send, TOKEN } from './served.ts'
@@ -28,6 +28,8 @@ const hosts = Object.entries(impersonationHosts)
 
 let made: TestTenancy<Satellites>
 let tenancy: Tenancy<Satellites>
+/** On the same database, without an audit log. */
+let unaudited: Tenancy<Satellites>
 let http: Http
 let clock: FakeClock
 let host: Host
@@ -40,21 +42,29 @@ beforeAll(async () => {
   clock = fakeClock()
   made = await testTenancy(inject('postgresUrl'), {
     clock,
+    role: 'api',
     satellites: [auditLogs(), impersonation()],
     logger: createLogger({ level: 'trace', write: (line) => void lines.push(line) }),
   })
   tenancy = made.tenancy
+  unaudited = await made.open({ satellites: [impersonation()] as never })
   http = createHttp(tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] })
 })
 afterAll(() => made?.end())
 beforeEach(async () => {
   count += 1
-  id = (await installed(tenancy, { id: `customer-${count}`, name: 'Customer' })).id
+  id = await customer(`customer-${count}`)
   reached.splice(0)
   lines.splice(0)
 })
 afterEach(() => host?.close())
 
+/** An active tenant, installed by this process: it has no workers. */
+async function customer(id: string): Promise<string> {
+  await tenancy.tenants.create({ id, name: 'Customer' })
+  await tenancy.tenants.installation.install(id, { isLast: true })
+  return id
+}
 const admin = async (method: string, path: string, body?: object) => {
   const request = new Request(`http://admin.test${PREFIX}${path}`, {
     method,
@@ -165,7 +175,7 @@ describe.each(hosts)('%s', (_, open) => {
 
   test('a token is refused at another tenant, when it has expired, and when it was ended between two requests', async () => {
     await serve()
-    const { id: other } = await installed(tenancy, { id: `other-${id}`, name: 'Other' })
+    const other = await customer(`other-${id}`)
     const { token: foreign } = await begin(other)
     refused(await call('GET /orders', { [HEADER]: foreign }))
     const { token, sessionId } = await begin()
@@ -353,10 +363,8 @@ describe.each(hosts)('%s', (_, open) => {
   })
 
   test('without an audit log it is refused when the routes are made', async () => {
-    const silent = await made.open({ satellites: [impersonation()] as never, role: 'api' })
-    const wish = { guard: guardOf(silent), impersonation: silent.impersonation, route }
-    await expect(async () => open(wish)).rejects.toThrow('the tenancy needs the satellite auditLogs')
-    await silent.stop()
+    const request = { guard: guardOf(unaudited), impersonation: unaudited.impersonation, route }
+    await expect(async () => open(request)).rejects.toThrow('the tenancy needs the satellite auditLogs')
   })
 })
 

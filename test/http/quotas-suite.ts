@@ -12,7 +12,7 @@ import type { Tenancy } from '../../src/tenancy.ts'
 import { createGuard } from '../../src/tenants/guard.ts'
 import { fromHeader } from '../../src/tenants/resolution.ts'
 import { type FakeClock, fakeClock } from '../../src/testing/clock.ts'
-import { installed, type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
 import type { Host } from './hosts.ts'
 import { type CountedRoute, type HeaderOf, quotaHosts } from './quota-hosts.ts'
 import { ADMIN, type Answer, PREFIX, send, TOKEN } from './served.ts'
@@ -106,9 +106,11 @@ export const guardOf = ({ tenants }: WithQuotas) =>
   createGuard(tenants, { resolve: fromHeader(), central: ['/central/*'], ignore: ['/health'] })
 let names = 0
 
-export async function customer(tenancy: WithQuotas, plan = 'free'): Promise<string> {
+/** An active tenant, installed by this process: the tenancies here have no workers. */
+export async function customer({ tenants }: WithQuotas, plan = 'free'): Promise<string> {
   names += 1
-  const { id } = await installed(tenancy, { id: `customer-${names}`, name: 'Customer', metadata: { plan } })
+  const { id } = await tenants.create({ id: `customer-${names}`, name: 'Customer', metadata: { plan } })
+  await tenants.installation.install(id, { isLast: true })
   return id
 }
 
@@ -137,6 +139,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         store: time.store,
         plans: PLANS,
         satellites: [quotas()],
+        role: 'api',
       })
       tenancy = made.tenancy
       http = createHttp(tenancy, { adminTokens: [{ name: 'admin', token: TOKEN }] })
@@ -355,7 +358,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
       let plain: WithQuotas
 
       beforeAll(async () => {
-        plain = await made.open({ satellites: [quotas({ headers: false })], role: 'api' })
+        plain = await made.open({ satellites: [quotas({ headers: false })] })
       })
 
       test.each(frameworks)('%s', async (framework) => {

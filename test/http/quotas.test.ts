@@ -25,9 +25,9 @@ describeQuotas('redis', ['fastify'])
 describe.each(['postgres', 'redis'] as const)('two processes on the store %s', (name) => {
   test('let through together exactly what is allowed', async () => {
     const { store } = stores[name]()
-    const made = await testTenancy(inject('postgresUrl'), { store, plans: PLANS, satellites: [quotas()] })
+    const made = await testTenancy(inject('postgresUrl'), { store, plans: PLANS, satellites: [quotas()], role: 'api' })
     const id = await customer(made.tenancy, 'pro')
-    const both = [made.tenancy, await made.open({ role: 'api' })]
+    const both = [made.tenancy, await made.open()]
     const opened = await Promise.all(
       both.map((tenancy) => quotaHosts.express?.({ quotas: tenancy.quotas, guard: guardOf(tenancy), routes })),
     )
@@ -51,7 +51,12 @@ describe('in a framework’s own way', () => {
   let id: string
 
   beforeAll(async () => {
-    made = await testTenancy(inject('postgresUrl'), { store: memoryStore(), plans: PLANS, satellites: [quotas()] })
+    made = await testTenancy(inject('postgresUrl'), {
+      store: memoryStore(),
+      plans: PLANS,
+      satellites: [quotas()],
+      role: 'api',
+    })
     tenancy = made.tenancy
   })
   beforeEach(async () => {

@@ -125,7 +125,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
         seen = current.made
         return isStill
       },
-      { interval: 100, timeout: 20_000 },
+      { interval: 25, timeout: 20_000 },
     )
     expect(current.made).toBeLessThan(MANY / 2)
     expect((await text(incoming)).length).toBeGreaterThan(MANY * CHUNK.length)

@@ -60,10 +60,11 @@ export async function openPair(
         [tenantId, key, enabled],
       ),
     async queriesOf(work) {
-      const queries = vi.spyOn(there.kernel.database, 'sql')
+      const queries = vi.spyOn(there.kernel.database, 'sql') // the spy of `slowRead`, if that has one
+      const before = queries.mock.calls.length
       try {
         await work()
-        return queries.mock.calls.length
+        return queries.mock.calls.length - before
       } finally {
         queries.mockRestore()
       }

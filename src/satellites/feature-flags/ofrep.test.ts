@@ -119,10 +119,10 @@ describe("OFREP's own provider", () => {
   let client: OfrepClient['client']
 
   beforeAll(async () => {
-    ofrep = await openOfrepClient(opened.tenancy)
+    ofrep = await openOfrepClient(await opened.open())
     client = ofrep.client
   })
-  afterAll(() => ofrep.end())
+  afterAll(() => ofrep?.end())
 
   test('evaluates flags over HTTP', async () => {
     await set('on', { enabled: true })

@@ -5,7 +5,7 @@ import { on } from '../../kernel/events.ts'
 import { defineSatellite } from '../../satellite.ts'
 import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
-import { installed, type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
 import { type ImpersonationOptions, impersonation } from './index.ts'
 import { lockOf } from './sessions.ts'
 
@@ -65,6 +65,7 @@ export async function openImpersonation(
   const clock = fakeClock()
   const opened = await testTenancy<ImpersonationSatellites>(postgresUrl, {
     satellites: [impersonation(options), recorder(record)],
+    role: 'api',
     clock,
     ...config,
   })
@@ -73,9 +74,11 @@ export async function openImpersonation(
 
 let count = 0
 
-export async function anyTenant(tenancy: Pick<Tenancy, 'tenants'>): Promise<string> {
+/** An active tenant, installed by this process: it has no workers. */
+export async function anyTenant({ tenants }: Pick<Tenancy, 'tenants'>): Promise<string> {
   count += 1
-  const { id } = await installed(tenancy, { id: `tenant-${count}`, name: `Tenant ${count}` })
+  const { id } = await tenants.create({ id: `tenant-${count}`, name: `Tenant ${count}` })
+  await tenants.installation.install(id, { isLast: true })
   return id
 }
 
