@@ -31,10 +31,12 @@ const NO_MAC = ''
 export class Sealer {
   readonly #kernel: Kernel
   readonly #keeper: Keeper
+  readonly #readAtOnce: number
 
-  constructor(kernel: Kernel, keeper: Keeper) {
+  constructor(kernel: Kernel, keeper: Keeper, readAtOnce = READ_AT_ONCE) {
     this.#kernel = kernel
     this.#keeper = keeper
+    this.#readAtOnce = readAtOnce
   }
 
   /** Seals all that was there when it began, unless somebody else does it; answers how many entries that were. */
@@ -65,7 +67,7 @@ export class Sealer {
     const { database } = this.#kernel
     const { rows: locks } = await database.sql('select pg_try_advisory_xact_lock($1) as is_ours', [SEAL_LOCK])
     if (!locks[0].is_ours) return undefined
-    const unsealed = await unsealedAfter(database, pass, after)
+    const unsealed = await unsealedAfter(database, pass, after, this.#readAtOnce)
     const seen = new Set<string>()
     const genuine = unsealed.filter((one) => {
       if (seen.has(one.id) || !isGenuine(key, isAdopted, one)) return false
@@ -73,7 +75,7 @@ export class Sealer {
       return true
     })
     if (genuine.length > 0) await this.#write(key, genuine)
-    const next = unsealed.length === READ_AT_ONCE ? unsealed.at(-1) : undefined
+    const next = unsealed.length === this.#readAtOnce ? unsealed.at(-1) : undefined
     if (!next) await moveBound(database, pass)
     return { sealed: genuine.length, next }
   }

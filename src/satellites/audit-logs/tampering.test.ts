@@ -323,7 +323,7 @@ test('what concerns no tenant has a chain of its own', async () => {
   await behind(`update multitenancy.audit_entries set target = 'plans' where tenant_id is null`)
 })
 
-test('many processes seal at once, and each entry once', async () => {
+test('more entries than are read at once are sealed once each by concurrent passes, and verified', async () => {
   const { events } = audited.tenancy.kernel
   const record = (n: number) => recordChange(events, { action: 'crm.sync', tenantId: id, target: `${n}` })
   await Promise.all(

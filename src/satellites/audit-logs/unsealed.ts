@@ -28,23 +28,24 @@ export async function unsealedAfter(
   database: Database,
   { range }: Pass,
   { xact, createdAt, id }: Position,
+  limit: number,
 ): Promise<Unsealed[]> {
   const { rows } = range
     ? await database.sql(
-        reading('xact >= $1 and xact < $2 and (xact, created_at, id) > ($3, $4, $5)', 'xact, created_at, id'),
+        reading('xact >= $1 and xact < $2 and (xact, created_at, id) > ($3, $4, $5)', 'xact, created_at, id', limit),
         [range.from, range.to, xact, createdAt, id],
       )
     : // Those from before there were seals have the same number, all of them.
-      await database.sql(reading('(created_at, id) > ($1, $2)', 'created_at, id'), [createdAt, id])
+      await database.sql(reading('(created_at, id) > ($1, $2)', 'created_at, id', limit), [createdAt, id])
   return rows
 }
 
-const reading = (where: string, order: string): string =>
+const reading = (where: string, order: string, limit: number): string =>
   `select ${membersOf('e')}, e.mac, e.xact, ${textOf('e')} as text
    from (
      select * from multitenancy.audit_entries e
      where ${where} and ${inOurTime('e')} and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)
-     order by ${order} limit ${READ_AT_ONCE}) e
+     order by ${order} limit ${limit}) e
    order by ${order}`
 
 /** Whether it is what was recorded, by us. */

@@ -5,7 +5,7 @@ import { startProxy } from '../../testing/proxy.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
 import type { featureFlags } from './index.ts'
-import { openOfrepClient } from './ofrep.fixture.ts'
+import { type OfrepClient, openOfrepClient } from './ofrep.fixture.ts'
 import { tenantryProvider } from './openfeature.ts'
 
 /** By the clock that the attempts move on themselves. */
@@ -15,15 +15,18 @@ let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
 let proxy: Awaited<ReturnType<typeof startProxy>>
 /** Reaches the database by way of the proxy. */
 let tenancy: FlagsTenancy
+let ofrep: OfrepClient
 
 beforeAll(async () => {
   opened = await openFlags(inject('postgresUrl'))
   proxy = await startProxy(opened.url)
   tenancy = await opened.open({ database: { url: proxy.url } })
+  ofrep = await openOfrepClient(tenancy)
   vi.useFakeTimers({ toFake: ['performance'] })
 })
 afterAll(async () => {
   vi.useRealTimers()
+  await ofrep?.end()
   await opened.end()
   await proxy.close()
 })
@@ -41,8 +44,7 @@ test.each([true, false])(
     const id = `tenant-${value}`
     await opened.tenancy.tenants.create({ id, name: 'Acme' })
     await opened.tenancy.featureFlags.set(id, 'on', { enabled: true })
-    const { client, end } = await openOfrepClient(tenancy)
-    const details = (key: string) => client.getBooleanDetails(key, value, { tenantId: id })
+    const details = (key: string) => ofrep.client.getBooleanDetails(key, value, { tenantId: id })
     await whileTimePasses(async () => expect(await details('on')).toMatchObject({ reason: 'STATIC' }))
     await proxy.close()
     await eventually(() => expect(tenancy.kernel.database.isListening).toBe(false))
@@ -53,7 +55,6 @@ test.each([true, false])(
     await whileTimePasses(async () =>
       expect(await details('never-asked')).toMatchObject({ value, errorCode: 'FLAG_NOT_FOUND' }),
     )
-    await end()
   },
 )
 
@@ -72,5 +73,4 @@ test('the OpenFeature provider returns cached flags as stale, and else the defau
   expect(await details('never-asked')).toMatchObject({ value: true, reason: 'ERROR', errorCode: 'GENERAL' })
   await proxy.open()
   await whileTimePasses(async () => expect(await details('on')).toMatchObject({ reason: 'STATIC' }))
-  await OpenFeature.clearProviders()
 })

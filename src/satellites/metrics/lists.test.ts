@@ -65,10 +65,16 @@ describe('a page', () => {
     ])
   })
 
-  test.each([1, 50, 199, 200])('of %d: all pages have everything once, the newest first', async (limit) => {
-    const { seen, pages } = await everything('/tenants/big/metrics?from=2020-01-01&to=2020-03-01', limit)
-    expect(seen).toHaveLength(60 * KEYS.length)
-    expect(pages).toBe(Math.ceil((60 * KEYS.length) / limit))
+  test.each([
+    [1, '2020-01-05', 4],
+    [50, '2020-03-01', 60],
+    [179, '2020-03-01', 60],
+    [180, '2020-03-01', 60],
+    [200, '2020-03-01', 60],
+  ])('of %d: all pages until %s have everything once, the newest first', async (limit, to, days) => {
+    const { seen, pages } = await everything(`/tenants/big/metrics?from=2020-01-01&to=${to}`, limit)
+    expect(seen).toHaveLength(days * KEYS.length)
+    expect(pages).toBe(Math.ceil((days * KEYS.length) / limit))
     const places = seen.map(({ period, key }) => `${period} ${key}`)
     expect(places).toEqual([...new Set(places)].toSorted().reverse())
     for (const { period, value } of seen) {
