@@ -40,14 +40,19 @@ const WRONG: Readonly<Record<string, string | readonly string[]>> = {
 
 let tenancy: Served
 beforeAll(async () => {
-  tenancy = await served(inject('postgresUrl'), [], {
-    adminTokens: [
-      { name: 'admin', token: TOKEN },
-      { name: 'second', token: 'second-token-0123456789' },
-      { name: 'reader', token: 'reader-token-0123456789', scope: 'read' },
-      { name: 'server', token: 'server-token-0123456789', scope: 'runtime' },
-    ],
-  })
+  tenancy = await served(
+    inject('postgresUrl'),
+    [],
+    {
+      adminTokens: [
+        { name: 'admin', token: TOKEN },
+        { name: 'second', token: 'second-token-0123456789' },
+        { name: 'reader', token: 'reader-token-0123456789', scope: 'read' },
+        { name: 'server', token: 'server-token-0123456789', scope: 'runtime' },
+      ],
+    },
+    'api',
+  )
 })
 afterAll(() => tenancy.stop())
 

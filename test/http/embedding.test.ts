@@ -34,7 +34,7 @@ const whoSatellite = defineSatellite({
 let tenancy: Served
 let host: Host
 beforeAll(async () => {
-  tenancy = await served(inject('postgresUrl'), [whoSatellite])
+  tenancy = await served(inject('postgresUrl'), [whoSatellite], {}, 'api')
 })
 afterAll(() => tenancy.stop())
 afterEach(() => host?.close())

@@ -11,7 +11,7 @@ import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
 import { quotas } from '../../src/satellites/quotas/index.ts'
-import { type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
+import { eventually, type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
 import { type Host, listening } from './hosts.ts'
 import { quotaHosts } from './quota-hosts.ts'
 import { codeOf, customer, describeQuotas, guardOf, PLANS, routes, stores, type WithQuotas } from './quotas-suite.ts'
@@ -136,6 +136,8 @@ describe('in a framework’s own way', () => {
       )
       host = await listening(createServer(app))
       expect(await postJson('/slow', {})).toMatchObject({ status: 504, body: 'too late' })
+      // The decision has been made by then, and the route would have been called in the same turn.
+      await eventually(async () => expect(await tenancy.quotas.getUsage(id, 'exports')).toBe(how === 'fits' ? 1 : 0))
       await tenancy.quotas.alerts.settled()
       expect(wasRun).toBe(false)
     },

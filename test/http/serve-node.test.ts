@@ -45,7 +45,7 @@ const gateSatellite = defineSatellite({
 
 let tenancy: Served
 beforeAll(async () => {
-  tenancy = await served(inject('postgresUrl'), [gateSatellite])
+  tenancy = await served(inject('postgresUrl'), [gateSatellite], {}, 'api')
 })
 afterAll(() => tenancy.stop())
 
@@ -83,7 +83,7 @@ describe('closing', () => {
     gate = new Gate()
     const answer = once(request(`${server.url}${PREFIX}/gate`, { agent, headers: ADMIN }).end(), 'response')
     answer.catch(() => undefined) // the test looks at it later
-    await vi.waitUntil(() => gate.waiting === 1)
+    await vi.waitUntil(() => gate.waiting === 1, { timeout: 20_000 })
     return { answer }
   }
 
@@ -108,7 +108,7 @@ describe('closing', () => {
     const silent = connect(server.port, '127.0.0.1')
     silent.on('error', () => undefined)
     await once(silent, 'connect')
-    await vi.waitUntil(() => Object.keys(agent.freeSockets).length === 1)
+    await vi.waitUntil(() => Object.keys(agent.freeSockets).length === 1, { timeout: 20_000 })
     const closed = once(silent, 'close')
     await server.close(60_000)
     await closed

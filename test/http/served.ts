@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { createHttp, type Http, type HttpOptions } from '../../src/http/app.ts'
 import type { AdminToken } from '../../src/http/tokens.ts'
 import type { Satellite } from '../../src/satellite.ts'
-import type { Tenancy } from '../../src/tenancy.ts'
+import type { Role, Tenancy } from '../../src/tenancy.ts'
 import { testTenancy } from '../../src/testing/tenancy.ts'
 
 export const PREFIX = '/admin/multitenancy'
@@ -20,18 +20,22 @@ export interface Served {
   stop(): Promise<void>
 }
 
-/** @param postgresUrl of the server where the database is made, as `inject('postgresUrl')` has it */
+/**
+ * @param postgresUrl of the server where the database is made, as `inject('postgresUrl')` has it
+ * @param role `api` installs no tenants, which spares the tests that only create them.
+ */
 export async function served(
   postgresUrl: string,
   satellites: readonly Satellite[] = [],
   options: Partial<HttpOptions> = {},
+  role: Role = 'all',
 ): Promise<Served> {
-  const made = await testTenancy<readonly Satellite[]>(postgresUrl, { satellites })
+  const made = await testTenancy<readonly Satellite[]>(postgresUrl, { satellites, role })
   const on = (tenancy: Tenancy, stop: () => Promise<void>, adminTokens: readonly AdminToken[]): Served => ({
     tenancy,
     http: createHttp(tenancy, { ...options, adminTokens }),
     async again(tokens) {
-      const other = await made.open()
+      const other = await made.open({ role: 'api' })
       return on(other, () => other.stop(), tokens)
     },
     stop,

@@ -7,12 +7,17 @@ const SECOND = 'second-token-0123456789'
 
 let tenancy: Served
 beforeAll(async () => {
-  tenancy = await served(inject('postgresUrl'), [], {
-    adminTokens: [
-      { name: 'admin', token: TOKEN },
-      { name: 'second', token: SECOND },
-    ],
-  })
+  tenancy = await served(
+    inject('postgresUrl'),
+    [],
+    {
+      adminTokens: [
+        { name: 'admin', token: TOKEN },
+        { name: 'second', token: SECOND },
+      ],
+    },
+    'api',
+  )
 })
 afterAll(() => tenancy.stop())
 

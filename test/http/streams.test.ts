@@ -74,7 +74,7 @@ const exportsSatellite = defineSatellite({
 
 let tenancy: Served
 beforeAll(async () => {
-  tenancy = await served(inject('postgresUrl'), [exportsSatellite])
+  tenancy = await served(inject('postgresUrl'), [exportsSatellite], {}, 'api')
 })
 afterAll(() => tenancy.stop())
 beforeEach(() => {
@@ -166,7 +166,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
   test('work whose client goes away hears of it', async () => {
     const outgoing = request(`${host.origin}${PREFIX}/exports/hang`, { method: 'POST', agent: false, headers: ADMIN })
     outgoing.on('error', () => undefined).end()
-    await vi.waitUntil(() => current.made === 1)
+    await vi.waitUntil(() => current.made === 1, { timeout: 20_000 })
     outgoing.destroy()
     await current.aborted.promise
   })

@@ -6,9 +6,15 @@ import { type Opened, openApi } from '../contract/api.ts'
 let api: Opened
 beforeAll(async () => {
   api = await openApi(inject('postgresUrl'))
-  await api.call('POST', '/tenants', { body: { id: 'acme', name: 'Acme' }, headers: { prefer: 'wait=20' } })
 })
 afterAll(() => api.end())
+
+/** A tenant of the test's own with one note. */
+async function tenantWithNote(id: string): Promise<void> {
+  await api.call('POST', '/tenants', { body: { id, name: id }, headers: { prefer: 'wait=20' } })
+  const { db } = await api.tenancy.tenant(id)
+  await db.insertInto('notes').values({ text: 'first' }).execute()
+}
 
 const waiting = { prefer: 'wait=30' }
 const below = (location: string | null) => location?.replace('/admin/multitenancy', '') ?? ''
@@ -18,8 +24,7 @@ const notes = async (id: string) => {
 }
 
 test('a backup is answered at once, and is at its address; who prefers to wait has it complete', async () => {
-  const { db } = await api.tenancy.tenant('acme')
-  await db.insertInto('notes').values({ text: 'first' }).execute()
+  await tenantWithNote('acme')
   const begun = await api.call('POST', '/tenants/acme/backup', { body: { note: 'nightly' } })
   expect(begun).toMatchObject({ status: 202, json: { tenantId: 'acme', note: 'nightly', state: 'pending' } })
   const at = below(begun.headers.get('location'))
@@ -33,27 +38,35 @@ test('a backup is answered at once, and is at its address; who prefers to wait h
 })
 
 test('a restore tells where to see how far it is', async () => {
-  const backup = (await api.call('POST', '/tenants/acme/backup', { headers: waiting })).json
-  const { db } = await api.tenancy.tenant('acme')
+  await tenantWithNote('globex')
+  const backup = (await api.call('POST', '/tenants/globex/backup', { headers: waiting })).json
+  const { db } = await api.tenancy.tenant('globex')
   await db.insertInto('notes').values({ text: 'later' }).execute()
-  const rehearsed = await api.call('POST', '/tenants/acme/restore', {
+  const rehearsed = await api.call('POST', '/tenants/globex/restore', {
     body: { backupId: backup.id, rehearse: true },
     headers: waiting,
   })
   expect(rehearsed.status).toBe(200)
   const rehearsal = await api.call('GET', below(rehearsed.headers.get('location')))
   expect(rehearsal.json).toMatchObject({ kind: 'rehearsal', state: 'completed', compared: 'contents' })
-  expect(await notes('acme')).toEqual(['first', 'later'])
+  expect(await notes('globex')).toEqual(['first', 'later'])
 
-  const restored = await api.call('POST', '/tenants/acme/restore', { body: { backupId: backup.id }, headers: waiting })
+  const restored = await api.call('POST', '/tenants/globex/restore', {
+    body: { backupId: backup.id },
+    headers: waiting,
+  })
   expect(restored).toMatchObject({ status: 200, json: { id: backup.id } })
   const transfer = await api.call('GET', below(restored.headers.get('location')))
   expect(transfer.json).toMatchObject({ kind: 'restore', state: 'completed', phase: 'done', backupId: backup.id })
-  expect(await notes('acme')).toEqual(['first'])
+  expect(await notes('globex')).toEqual(['first'])
 })
 
 test('a clone and a move are answered as the tenant, in its first state or in its last', async () => {
-  const cloned = await api.call('POST', '/tenants/acme/clone', { body: { id: 'copy', name: 'Copy' }, headers: waiting })
+  await tenantWithNote('initech')
+  const cloned = await api.call('POST', '/tenants/initech/clone', {
+    body: { id: 'copy', name: 'Copy' },
+    headers: waiting,
+  })
   expect(cloned).toMatchObject({ status: 200, json: { id: 'copy', status: 'active' } })
   const moved = await api.call('POST', '/tenants/copy/move', { body: { isolation: 'database-pg' }, headers: waiting })
   expect(moved).toMatchObject({ status: 200, json: { id: 'copy', isolation: 'database-pg', maintenance: null } })
@@ -66,13 +79,14 @@ test('a clone and a move are answered as the tenant, in its first state or in it
 })
 
 test('who waits for what fails is not told that all is well: where it is says what became of it', async () => {
-  const backup = (await api.call('POST', '/tenants/acme/backup', { headers: waiting })).json
+  await tenantWithNote('hooli')
+  const backup = (await api.call('POST', '/tenants/hooli/backup', { headers: waiting })).json
   await api.tenancy.kernel.database.sql(`update multitenancy.backups set sha256 = repeat('0', 64) where id = $1`, [
     backup.id,
   ])
   for (const rehearse of [true, false]) {
     const body = { backupId: backup.id, rehearse }
-    const answered = await api.call('POST', '/tenants/acme/restore', { body, headers: waiting })
+    const answered = await api.call('POST', '/tenants/hooli/restore', { body, headers: waiting })
     expect(answered.status).toBe(202)
     expect((await api.call('GET', below(answered.headers.get('location')))).json).toMatchObject({
       state: 'failed',

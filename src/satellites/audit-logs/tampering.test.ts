@@ -172,7 +172,7 @@ describe('where a chain ends', () => {
     await client.query('begin; lock table multitenancy.audit_checkpoints')
     const verified = verify() // which has read the heads when it waits for the checkpoints
     const waiting = `select from pg_locks where not granted and relation = 'multitenancy.audit_checkpoints'::regclass`
-    await expect.poll(() => query(waiting), { timeout: 4_000 }).toHaveLength(1)
+    await expect.poll(() => query(waiting), { timeout: 20_000 }).toHaveLength(1)
     await client.query(
       'insert into multitenancy.audit_heads select (json_populate_record(null::multitenancy.audit_heads, $1)).*',
       rows,
