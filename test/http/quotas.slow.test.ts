@@ -31,11 +31,11 @@ describeQuotas('redis', ['node', 'express', 'hono'])
 const distant = {
   postgres: {
     server: (databaseUrl: string) => databaseUrl,
-    at: (url: string) => ({ database: { url }, store: postgresStore({ clockOffsetMs: toNoonMs, timeoutMs: 300 }) }),
+    at: (url: string) => ({ database: { url }, store: postgresStore({ clockOffsetMs: toNoonMs, timeoutMs: 500 }) }),
   },
   redis: {
     server: () => inject('redisUrl'),
-    at: (url: string) => ({ store: redisStore({ url, clockOffsetMs: toNoonMs, timeoutMs: 300 }) }),
+    at: (url: string) => ({ store: redisStore({ url, clockOffsetMs: toNoonMs, timeoutMs: 500 }) }),
   },
 } as const
 

@@ -242,10 +242,15 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 })
 
 test("a slash at the end of the probes' prefix changes nothing", async () => {
-  const { http, stop } = await served(inject('postgresUrl'), [], {
-    probes: { prefix: '/internal/' },
-    exposition: { prefix: '/' },
-  })
+  const { http, stop } = await served(
+    inject('postgresUrl'),
+    [],
+    {
+      probes: { prefix: '/internal/' },
+      exposition: { prefix: '/' },
+    },
+    'api',
+  )
   try {
     for (const path of ['/internal/livez', '/metrics']) {
       expect(http.handles(path)).toBe(true)

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, vi } from 'vitest'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
+import { type FlagsTenancy, openFlags, queriesOf } from './flags.fixture.ts'
 import type { featureFlags } from './index.ts'
 
 export interface FlagsPair {
@@ -13,7 +13,7 @@ export interface FlagsPair {
   allIsHeard(): Promise<void>
   /** A change without a notification: a process that answers from its cache does not see it. */
   setInSecret(tenantId: string, key: string, enabled: boolean): Promise<unknown>
-  /** Statements that `there` sent while `work` ran. */
+  /** Statements about flags that `there` sent while `work` ran. */
   queriesOf(work: () => Promise<unknown>): Promise<number>
   /** Begins `read` in `there`: its statement has run, but the result is held back until `letGo`. */
   slowRead(read: () => Promise<boolean>): Promise<{ before: Promise<boolean>; letGo: () => void }>
@@ -59,16 +59,7 @@ export async function openPair(
          on conflict (tenant_id, key) do update set enabled = excluded.enabled`,
         [tenantId, key, enabled],
       ),
-    async queriesOf(work) {
-      const queries = vi.spyOn(there.kernel.database, 'sql') // the spy of `slowRead`, if that has one
-      const before = queries.mock.calls.length
-      try {
-        await work()
-        return queries.mock.calls.length - before
-      } finally {
-        queries.mockRestore()
-      }
-    },
+    queriesOf: (work) => queriesOf(there, work),
     async slowRead(read) {
       const { database } = there.kernel
       const original = database.sql.bind(database)

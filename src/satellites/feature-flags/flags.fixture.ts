@@ -1,4 +1,5 @@
 /** A tenancy with flags and its admin API, for the tests of this folder. */
+import { vi } from 'vitest'
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
 import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
 import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
@@ -25,6 +26,19 @@ export const openFlags = (
     role: 'api',
     ...options,
   })
+
+/** How many statements about flags a tenancy sent while `work` ran; other parts of it send theirs at any time. */
+export async function queriesOf({ kernel }: FlagsTenancy, work: () => Promise<unknown>): Promise<number> {
+  const queries = vi.spyOn(kernel.database, 'sql') // an earlier spy, if there is one
+  const before = queries.mock.calls.length
+  try {
+    await work()
+    const texts = queries.mock.calls.slice(before).map(([statement]) => JSON.stringify(statement))
+    return texts.filter((text) => text.includes('multitenancy.feature_flags')).length
+  } finally {
+    queries.mockRestore()
+  }
+}
 
 export function apiOf(tenancy: FlagsTenancy): Api {
   const http = createHttp(tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] })

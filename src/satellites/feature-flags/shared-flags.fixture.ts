@@ -1,7 +1,7 @@
 /** Tenancies that share flags by way of Redis. */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { inject, vi } from 'vitest'
+import { inject } from 'vitest'
 import { redisStore } from '../../drivers/store/redis.ts'
 import type { TestTenancy } from '../../testing/tenancy.ts'
 import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
@@ -62,14 +62,3 @@ export function flagsOf({ kernel }: FlagsTenancy, tenantId: string) {
 }
 
 const ruleOf = (enabled: boolean) => JSON.stringify({ key: 'one', enabled, rolloutPercent: null, bucketKey: null })
-
-/** Statements that a tenancy sent while `work` ran. */
-export async function queriesOf({ kernel }: FlagsTenancy, work: () => Promise<unknown>): Promise<number> {
-  const queries = vi.spyOn(kernel.database, 'sql')
-  try {
-    await work()
-    return queries.mock.calls.length
-  } finally {
-    queries.mockRestore()
-  }
-}

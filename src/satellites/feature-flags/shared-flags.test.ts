@@ -2,14 +2,13 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../testing/tenancy.ts'
-import type { FlagsTenancy } from './flags.fixture.ts'
+import { type FlagsTenancy, queriesOf } from './flags.fixture.ts'
 import type { FlagRequest } from './index.ts'
 import {
   CACHE_TTL_MS,
   CHANNEL,
   flagsOf,
   openSharedFlags,
-  queriesOf,
   SHARED_TTL_MS,
   type SharedFlagsOpened,
 } from './shared-flags.fixture.ts'

@@ -17,7 +17,7 @@ import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { asRecord, type MetricsOpened, openMetrics, type Satellites } from './metrics.fixture.ts'
 
-const TIMEOUT_MS = 250
+const TIMEOUT_MS = 500
 const REFUSED = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 7 }
 
 const FAULTS = {

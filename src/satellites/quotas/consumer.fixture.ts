@@ -1,5 +1,6 @@
 /** A process that consumes one quota of a tenant, many calls at once, and says how often it was allowed. */
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { postgresStore } from '../../drivers/store/postgres.ts'
 import { redisStore } from '../../drivers/store/redis.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { createTenancy } from '../../tenancy.ts'
@@ -7,7 +8,7 @@ import { serveParent } from '../../testing/child.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 import { quotas } from './index.ts'
 
-await serveParent(async ({ url, redisUrl, keyPrefix, plans }) => {
+await serveParent(async ({ url, redisUrl, keyPrefix, plans, timeoutMs }) => {
   const tenancy = await createTenancy({
     database: { url },
     appKey: TEST_APP_KEY,
@@ -16,7 +17,7 @@ await serveParent(async ({ url, redisUrl, keyPrefix, plans }) => {
     role: 'api',
     plans,
     logger: createLogger({ level: 'silent' }),
-    ...(redisUrl ? { store: redisStore({ url: redisUrl, keyPrefix }) } : {}),
+    store: redisUrl ? redisStore({ url: redisUrl, keyPrefix, timeoutMs }) : postgresStore({ timeoutMs }),
   })
   return async ({ tenant, quota, calls }) => {
     const decided = await Promise.all(Array.from({ length: calls }, () => tenancy.quotas.decide(tenant, quota)))

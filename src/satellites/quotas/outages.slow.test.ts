@@ -17,7 +17,7 @@ import { eventually } from '../../testing/tenancy.ts'
 import type { quotas } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
 
-const TIMEOUT_MS = 250
+const TIMEOUT_MS = 500
 /** Longer than any answer takes; who waits longer hangs. */
 const PATIENCE_MS = 10_000
 
