@@ -1,5 +1,6 @@
 /** A process that counts metrics of some tenants, flushes while it does, or ends as a service does. */
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { postgresStore } from '../../drivers/store/postgres.ts'
 import { redisStore } from '../../drivers/store/redis.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { createTenancy } from '../../tenancy.ts'
@@ -7,7 +8,7 @@ import { serveParent } from '../../testing/child.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 import { metrics } from './index.ts'
 
-await serveParent(async ({ url, redisUrl, keyPrefix }) => {
+await serveParent(async ({ url, redisUrl, keyPrefix, timeoutMs }) => {
   const tenancy = await createTenancy({
     database: { url, max: 3 },
     appKey: TEST_APP_KEY,
@@ -15,7 +16,7 @@ await serveParent(async ({ url, redisUrl, keyPrefix }) => {
     satellites: [metrics()],
     role: 'api',
     logger: createLogger({ level: 'silent' }),
-    ...(redisUrl ? { store: redisStore({ url: redisUrl, keyPrefix }) } : {}),
+    store: redisUrl ? redisStore({ url: redisUrl, keyPrefix, timeoutMs }) : postgresStore({ timeoutMs }),
   })
   return async ({ tenants = [], calls = 0, flushEvery = 0, stop = false, list }) => {
     for (let call = 1; call <= calls; call++) {

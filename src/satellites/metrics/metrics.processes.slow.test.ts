@@ -4,6 +4,8 @@ import { type MetricsOpened, openMetrics } from './metrics.fixture.ts'
 
 const PROCESSES = 5
 const STOPPED = 3
+/** Of the store: no hand-over fails because the machine is busy. */
+const TIMEOUT_MS = 60_000
 const CALLS = 200
 const TENANTS = 5
 /** What each process adds: 1 + 2 + .. */
@@ -18,7 +20,7 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
   beforeAll(async () => {
     all = await openMetrics(store)
     const redis = store === 'redis' ? { redisUrl: inject('redisUrl'), keyPrefix: all.keyPrefix } : {}
-    const options = { url: all.opened.url, ...redis }
+    const options = { url: all.opened.url, timeoutMs: TIMEOUT_MS, ...redis }
     const program = new URL('./counter.fixture.ts', import.meta.url)
     children = await Promise.all(Array.from({ length: PROCESSES }, () => startChild(program, options)))
     tenants = await Promise.all(Array.from({ length: TENANTS }, () => all.tenant()))
