@@ -6,7 +6,6 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Outcome } from '../kernel/circuit.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
-import { startProxy } from '../testing/proxy.ts'
 import { outcomesOf } from './circuit-outcomes.ts'
 import { TenantIsSuspended } from './errors.ts'
 import { ConnectionLimitReached } from './isolation.ts'
@@ -137,7 +136,6 @@ describe('what a failure says of the server and of the tenant, in a shared datab
     ],
     ['a file that is missing', missingFile, TENANT, TENANT],
     ['a session that was ended', endedSession, SERVER, ['neither', 'failure']],
-    ['a session whose connection is gone', lostConnection, SERVER, ['neither', 'failure']],
     ['no connection free for the tenant', async () => ConnectionLimitReached('wait'), UNKNOWN, UNKNOWN],
     ['a suspended tenant', async () => TenantIsSuspended('suspended'), UNKNOWN, UNKNOWN],
     ['an error of the host', async () => new TypeError('x is not a function'), UNKNOWN, UNKNOWN],
@@ -194,11 +192,3 @@ async function exhaustedPool(): Promise<unknown> {
 const missingFile = () => metBy(`select pg_read_file('no/such')`)
 
 const endedSession = () => metBy('select pg_terminate_backend(pg_backend_pid()), pg_sleep(9)')
-
-async function lostConnection(): Promise<unknown> {
-  const proxy = await startProxy(database.url)
-  const client = await connected(proxy.url)
-  const query = client.query('select pg_sleep(30)').catch((failure: unknown) => failure)
-  await proxy.close()
-  return query
-}

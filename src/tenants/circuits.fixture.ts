@@ -1,19 +1,18 @@
 /**
- * Circuits of several processes on one real store, reached by a way that a test can close, and calls that meet what servers
- * do. Time is one clock for the processes and the store.
+ * Circuits of several processes on one real store, and calls that meet what servers do. Time is one clock for the processes and
+ * the store.
  */
+import { partsOf } from '../composition.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { Database } from '../kernel/database.ts'
 import { type EventOf, Events } from '../kernel/events.ts'
 import { createLogger } from '../kernel/logger.ts'
-import { migrate } from '../kernel/migrations.ts'
 import { DependencyDegraded, Resilience } from '../kernel/resilience.ts'
 import type { Store } from '../kernel/store.ts'
 import { TenantLabels } from '../kernel/tenant-labels.ts'
 import { NO_TRACING } from '../kernel/tracing.ts'
 import { type FakeClock, fakeClock } from '../testing/clock.ts'
-import { createTestDatabase } from '../testing/database.ts'
-import { startProxy } from '../testing/proxy.ts'
+import { createMigratedDatabase } from '../testing/template.ts'
 import { type CircuitPlace, Circuits, type CircuitsConfig } from './circuits.ts'
 
 export interface CircuitProcess {
@@ -30,28 +29,29 @@ export interface CircuitStage {
   /** By a connection that is always there. */
   readonly database: Database
   open(config?: Partial<CircuitsConfig> & { deaf?: boolean }): Promise<CircuitProcess>
-  readonly wayToStore: { close(): Promise<void>; open(): Promise<void> }
   /** Calls with the outcome of their name; `times` of one after another, their errors as they came. */
   readonly work: Readonly<Record<'healthy' | 'serverDown' | 'databaseMissing' | 'wrongSql', () => Promise<unknown>>>
   end(): Promise<void>
 }
 
-export async function circuitStage(serverUrl: string): Promise<CircuitStage> {
+/** @param wayToStore gives the URL by which processes reach the store, from that of its database. */
+export async function circuitStage(
+  serverUrl: string,
+  wayToStore: (url: string) => string | Promise<string> = (url) => url,
+): Promise<CircuitStage> {
   const log = createLogger({ level: 'silent' })
-  const { url, drop } = await createTestDatabase(serverUrl)
   const clock = fakeClock()
   const startMs = clock.now().getTime()
+  const driver = postgresStore({ clockOffsetMs: () => clock.now().getTime() - startMs })
+  const { url, drop } = await createMigratedDatabase(serverUrl, partsOf(driver, []))
+  const storeUrl = await wayToStore(url)
   const database = new Database({ url, max: 4 }, log)
   const nobody = new Database({ url: 'postgres://x@127.0.0.1:1/x' }, log)
   const missing = new Database({ url: `${url}_missing` }, log)
-  const driver = postgresStore({ clockOffsetMs: () => clock.now().getTime() - startMs })
-  await migrate(database, [{ part: 'store', migrations: driver.tables ?? [] }])
-  const proxy = await startProxy(url)
   const processes: CircuitProcess[] = []
   return {
     clock,
     database,
-    wayToStore: proxy,
     work: {
       healthy: () => database.sql('select 1'),
       wrongSql: () => database.sql('select 1/0'),
@@ -60,8 +60,8 @@ export async function circuitStage(serverUrl: string): Promise<CircuitStage> {
     },
     async open(config = {}) {
       const own = new Database({ url, max: 2 }, log)
-      const byProxy = new Database({ url: proxy.url, max: 1 }, log)
-      const store = driver.open({ database: byProxy, clock, log })
+      const ofStore = new Database({ url: storeUrl, max: 1 }, log)
+      const store = driver.open({ database: ofStore, clock, log })
       const events = new Events(own, clock)
       const degraded: EventOf<typeof DependencyDegraded>[] = []
       events.subscribe(DependencyDegraded, 'after', (event) => void degraded.push(event))
@@ -84,7 +84,7 @@ export async function circuitStage(serverUrl: string): Promise<CircuitStage> {
         async end() {
           await own.close()
           await store.close()
-          await byProxy.close()
+          await ofStore.close()
         },
       }
       processes.push(process)
@@ -94,7 +94,6 @@ export async function circuitStage(serverUrl: string): Promise<CircuitStage> {
       for (const { circuits } of processes) await circuits.stop()
       for (const process of processes) await process.end()
       await Promise.all([database, nobody, missing].map((one) => one.close()))
-      await proxy.close()
       await drop()
     },
   }

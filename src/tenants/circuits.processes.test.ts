@@ -174,65 +174,13 @@ describe('two processes', () => {
   })
 })
 
-describe('with the store away', () => {
-  test('a process has its own circuits, says so once, and what is open is kept again after the next probe', async () => {
-    await stage.wayToStore.close()
-    expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
-      ...Array(10).fill('3D000'),
-      'E_CIRCUIT_OPEN',
-    ])
-    stage.clock.advance(30_000)
-    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
-    await codesOf(one.circuits, globex, work.databaseMissing, 10)
-    await eventually(() => expect(one.degraded).toHaveLength(1))
-    expect(one.degraded).toMatchObject([
-      {
-        dependency: 'redis',
-        operation: 'circuit.persist',
-        tenantId: null,
-        policy: 'fail-open',
-        errorCode: 'E_DEPENDENCY_UNAVAILABLE',
-      },
-    ])
-    expect(await kept()).toEqual([])
-    await stage.wayToStore.open()
-    stage.clock.advance(30_000)
-    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
-    await untilKept([OF_ACME])
-    await one.circuits.stop()
-    expect(one.degraded).toHaveLength(1)
-  })
-
-  test('others still hear of it', async () => {
-    const other = await stage.open()
-    await stage.wayToStore.close()
-    await codesOf(one.circuits, acme, work.databaseMissing, 10)
-    await untilStateIn(other, 'acme', 'OPEN')
-    await stage.wayToStore.open()
-  })
-
-  test('it starts, and takes over what was open once the store is back', async () => {
-    await codesOf(one.circuits, acme, work.databaseMissing, 10)
-    await untilKept([OF_ACME])
-    await stage.wayToStore.close()
-    const late = await stage.open()
-    expect(late.circuits.snapshot().tenants).toEqual([])
-    await stage.wayToStore.open()
-    await codesOf(late.circuits, globex, work.healthy)
-    expect(stateIn(late, 'acme')).toBeUndefined()
-    stage.clock.advance(5_000)
-    await codesOf(late.circuits, globex, work.healthy)
-    await untilStateIn(late, 'acme', 'OPEN')
-  })
-
-  test('a table that is gone is a store that is away', async () => {
-    await stage.database.sql('drop table multitenancy.store')
-    expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
-      ...Array(10).fill('3D000'),
-      'E_CIRCUIT_OPEN',
-    ])
-    stage.clock.advance(30_000)
-    expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
-    await eventually(() => expect(one.degraded).toMatchObject([{ operation: 'circuit.persist' }]))
-  })
+test('a table that is gone is a store that is away', async () => {
+  await stage.database.sql('drop table multitenancy.store')
+  expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
+    ...Array(10).fill('3D000'),
+    'E_CIRCUIT_OPEN',
+  ])
+  stage.clock.advance(30_000)
+  expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
+  await eventually(() => expect(one.degraded).toMatchObject([{ operation: 'circuit.persist' }]))
 })

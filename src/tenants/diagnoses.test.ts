@@ -8,7 +8,6 @@ import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy, TenancyConfig } from '../tenancy.ts'
 import { fakeClock } from '../testing/clock.ts'
 import { createTestDatabase } from '../testing/database.ts'
-import { startProxy } from '../testing/proxy.ts'
 import { installed, testTenancy } from '../testing/tenancy.ts'
 
 const NOTES = { name: '0001_notes', checksum: '1', up: 'create table notes (owner text)', down: 'drop table notes' }
@@ -295,13 +294,12 @@ describe('storage', () => {
   test('of a server that does not answer is a finding; the others are looked at', async () => {
     const other = await createTestDatabase(inject('postgresUrl'))
     ends.push(other.drop) // before the roles that its tenants' rights name
-    const proxy = await startProxy(other.url)
-    const { tenancy, sql } = await opened({ placements: { second: { url: proxy.url } } })
+    const { tenancy, sql, open } = await opened({ placements: { second: { url: other.url } } })
     await make(tenancy, 'near')
     await make(tenancy, 'far', { placement: 'second' })
-    await proxy.close()
     await sql('drop schema t1_near cascade')
-    const found = await checks(tenancy)
+    const unreachable = Object.assign(new URL(other.url), { port: '1' }).href
+    const found = await checks(await open({ placements: { second: { url: unreachable } } }))
     expect(found.map(({ name, code }) => `${name} ${code}`).sort()).toEqual([
       'servers doctor.not-examined',
       'storage doctor.not-examined',

@@ -2,8 +2,6 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { defineError } from '../kernel/errors.ts'
 import type { Tenancy } from '../tenancy.ts'
-import { createTestDatabase } from '../testing/database.ts'
-import { startProxy } from '../testing/proxy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { type Admission, createGuard, type GuardedTenants, type GuardOptions } from './guard.ts'
 import { firstOf, fromCustomDomain, fromFunction, fromHeader, fromPath, type GuardedRequest } from './resolution.ts'
@@ -136,26 +134,6 @@ describe('a tenant', () => {
     await here.tenants.delete(id)
     await eventually(() => expect(admit({ host })).rejects.toMatchObject(NOT_FOUND))
   })
-})
-
-test('while only the backoffice is away, tenants that are known are let through to their rows', async () => {
-  const proxy = await startProxy(opened.url)
-  const database = await createTestDatabase(inject('postgresUrl'))
-  const tenancy = await opened.open({ database: { url: proxy.url }, placements: { apart: { url: database.url } } })
-  const { id } = await installed(tenancy, { name: 'Apart', placement: 'apart' })
-  const admit = guardOf({}, tenancy.tenants)
-  await admit({ id })
-  await proxy.close()
-  await eventually(() => expect(tenancy.kernel.database.isListening).toBe(false))
-  const { tenant } = await admit({ id })
-  const answered = await tenant?.transaction((db) => sql`select 7 as answer`.execute(db))
-  expect(answered?.rows).toEqual([{ answer: 7 }])
-  await expect(admit({ id: 'unknown' })).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 })
-  await proxy.open()
-  await eventually(() => expect(admit({ id: 'unknown' })).rejects.toMatchObject(NOT_FOUND))
-  await tenancy.stop()
-  await proxy.close()
-  await database.drop()
 })
 
 describe('a tenant that is not there', () => {

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import type { Tenancy } from '../tenancy.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
-import { startProxy, type Proxy as Way } from '../testing/proxy.ts'
 import { type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 
 const NOTES = { name: '0001_notes', checksum: '1', up: 'create table notes (body text)' }
@@ -15,15 +14,12 @@ const UNREACHABLE = {
 }
 
 let elsewhere: TestDatabase
-let way: Way
 let opened: TestTenancy<[]>
-let tenancy: Tenancy
 const asked: string[] = []
 
 beforeAll(async () => {
   elsewhere = await createTestDatabase(inject('postgresUrl'))
-  way = await startProxy(elsewhere.url)
-  const placements = { elsewhere: { url: way.url } }
+  const placements = { elsewhere: { url: elsewhere.url } }
   opened = await testTenancy(inject('postgresUrl'), { role: 'api', migrations: [NOTES], placements })
   const { tenants } = opened.tenancy
   for (const id of ['near', ...FAR]) {
@@ -31,6 +27,19 @@ beforeAll(async () => {
     await tenants.installation.install(id, { isLast: true })
   }
   await opened.tenancy.kernel.database.sql(`update multitenancy.tenants set schema_version = ''`)
+})
+afterAll(async () => {
+  await elsewhere.drop() // before the roles that have rights in it
+  await opened.end()
+})
+beforeEach(() => {
+  asked.splice(0)
+})
+
+/** The URL of the same database where no server listens. */
+const unreachable = (url: string): string => Object.assign(new URL(url), { port: '1' }).href
+/** A tenancy that notes whose storage it asks. */
+const open = (placements: Record<string, { url: string }>): Promise<Tenancy> => {
   const driver = schemaPg()
   const counting = {
     ...driver,
@@ -39,16 +48,8 @@ beforeAll(async () => {
       return driver.applied(place)
     },
   }
-  tenancy = await opened.open({ migrations: [NOTES, TAGS], isolation: [counting] })
-})
-afterAll(async () => {
-  await elsewhere.drop() // before the roles that have rights in it
-  await opened.end()
-  await way.close()
-})
-beforeEach(() => {
-  asked.splice(0)
-})
+  return opened.open({ migrations: [NOTES, TAGS], isolation: [counting], placements })
+}
 
 const plans = [
   ['a run', {}, { near: ['0002_tags'] }],
@@ -59,23 +60,18 @@ const plans = [
 test.each(plans)(
   'of %s, all is planned but the tenants of a server that does not answer',
   async (_, options, { near }) => {
-    await way.close()
-    try {
-      const planned = await tenancy.tenants.migrations.status.plan(options)
-      expect(planned).toEqual([
-        ...FAR.map((tenantId) => ({ tenantId, migrations: [], error: UNREACHABLE })),
-        { tenantId: 'near', migrations: near, error: null },
-      ])
-      expect(asked.filter((id) => id !== 'near').length).toBeLessThan(FAR.length / 2)
-      await expect(tenancy.tenants.migrations.status.ofTenant('far-00')).rejects.toMatchObject(UNREACHABLE)
-      expect((await tenancy.tenants.migrations.status.summary()).versions).toMatchObject([{ isKnown: false }])
-    } finally {
-      await way.open()
-    }
+    const { status } = (await open({ elsewhere: { url: unreachable(elsewhere.url) } })).tenants.migrations
+    expect(await status.plan(options)).toEqual([
+      ...FAR.map((tenantId) => ({ tenantId, migrations: [], error: UNREACHABLE })),
+      { tenantId: 'near', migrations: near, error: null },
+    ])
+    expect(asked.filter((id) => id !== 'near').length).toBeLessThan(FAR.length / 2)
+    await expect(status.ofTenant('far-00')).rejects.toMatchObject(UNREACHABLE)
+    expect((await status.summary()).versions).toMatchObject([{ isKnown: false }])
   },
 )
 
-test('and once it answers again, they are planned like all others', async () => {
-  const planned = await tenancy.tenants.migrations.status.plan()
+test('once the server answers again, its tenants are planned like all others', async () => {
+  const planned = await (await open({ elsewhere: { url: elsewhere.url } })).tenants.migrations.status.plan()
   expect(planned).toEqual([...FAR, 'near'].map((tenantId) => ({ tenantId, migrations: ['0002_tags'], error: null })))
 })

@@ -4,7 +4,6 @@ import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy } from '../tenancy.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
-import { startProxy, type Proxy as Way } from '../testing/proxy.ts'
 import { eventually, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { InstallTenant, RecoverFences, schedule } from './jobs.ts'
 import { toPlace } from './registry.ts'
@@ -13,18 +12,16 @@ const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id in
 const IDS = { active: 'main', suspended: 'main', deleted: 'main', far: 'elsewhere' }
 
 let elsewhere: TestDatabase
-let way: Way
 let opened: TestTenancy<[]>
 let here: Tenancy
 const lines: string[] = []
 
 beforeAll(async () => {
   elsewhere = await createTestDatabase(inject('postgresUrl'))
-  way = await startProxy(elsewhere.url)
   opened = await testTenancy(inject('postgresUrl'), {
     role: 'api',
     migrations: [NOTES],
-    placements: { elsewhere: { url: way.url } },
+    placements: { elsewhere: { url: elsewhere.url } },
     logger: createLogger({ level: 'warn', write: (line) => void lines.push(line) }),
   })
   here = opened.tenancy
@@ -40,13 +37,14 @@ beforeAll(async () => {
 afterAll(async () => {
   await elsewhere.drop() // before the roles that have rights in it
   await opened.end()
-  await way.close()
 })
 afterEach(async () => {
   await here.tenants.openStorage.close()
   lines.splice(0)
 })
 
+/** The URL of the same database where no server listens. */
+const unreachable = (url: string): string => Object.assign(new URL(url), { port: '1' }).href
 const placeOf = async (id: string) => toPlace(await here.tenants.registry.row(id))
 /** As a server is that was away when its tenants were closed, or that was restored from a backup. */
 const openAll = async () => {
@@ -79,13 +77,9 @@ test('what is open of tenants that are kept out is closed, by however many at on
 
 test('a server that is away is told of, and does not keep the others open', async () => {
   await openAll()
-  await way.close()
-  try {
-    await here.tenants.openStorage.close()
-    expect(told().sort()).toEqual(['deleted', 'elsewhere', 'suspended'])
-  } finally {
-    await way.open()
-  }
+  const cutOff = await opened.open({ placements: { elsewhere: { url: unreachable(elsewhere.url) } } })
+  await cutOff.tenants.openStorage.close()
+  expect(told().sort()).toEqual(['deleted', 'elsewhere', 'suspended'])
   expect(await fenced()).toEqual(['suspended', 'deleted'])
   await here.tenants.openStorage.close()
   expect(await fenced()).toEqual(['suspended', 'deleted', 'far'])

@@ -65,11 +65,14 @@ export class Plans {
   readonly #default: ResolvedPlan
   readonly #lastKnown = new LRUCache<string, string>({ max: REMEMBERED_PLANS })
 
+  readonly #resolverTimeoutMs: number
+
   /** Throws `E_INVALID_REQUEST` when the definitions are not valid: that is the host's to mend, and not its tenants'. */
-  constructor(config: PlansConfig, kernel: Kernel) {
+  constructor(config: PlansConfig, kernel: Kernel, resolverTimeoutMs = RESOLVER_TIMEOUT_MS) {
     parsed(z.record(z.string(), PlanDefinition), config.definitions, 'plans.definitions')
     this.#config = config
     this.#kernel = kernel
+    this.#resolverTimeoutMs = resolverTimeoutMs
     for (const [plan, { limits, backups }] of Object.entries(config.definitions)) {
       this.#resolved.set(plan, { plan, limits: new Map(Object.entries(limits)), backups })
     }
@@ -120,7 +123,7 @@ export class Plans {
   async #ask(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
     try {
       const answer = Promise.resolve(tenant).then(getPlan)
-      const plan = await inTime(answer, RESOLVER_TIMEOUT_MS, () => new Error('getPlan took too long'))
+      const plan = await inTime(answer, this.#resolverTimeoutMs, () => new Error('getPlan took too long'))
       this.#lastKnown.set(tenant.id, plan)
       return plan
     } catch (error) {

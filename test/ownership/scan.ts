@@ -51,7 +51,10 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 /** Queues whose jobs belong to no tenant. */
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own upkeep"],
-  [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers)$/, 'looks through all tenants'],
+  [
+    /^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RunBackups)$/,
+    'looks through all tenants',
+  ],
   [/^tenantry\.(DeliverWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],
   [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: whose it is turns out when it is processed'],
@@ -110,8 +113,10 @@ async function unownedKeys(database: Database): Promise<string[]> {
 }
 
 async function unownedJobs(database: Database, known: ReadonlySet<string>): Promise<string[]> {
+  // The schedule counts as well as its jobs: whether one of them exists depends on the time of day.
   const { rows } = await database.sql(
-    `select distinct name, source_name, group_id, data ->> 'tenantId' as named from multitenancy_jobs.job`,
+    `select name, source_name, group_id, data ->> 'tenantId' as named from multitenancy_jobs.job
+     union select name, null, null, null from multitenancy_jobs.schedule`,
   )
   return rows.flatMap(({ name, source_name: source, group_id: group, named }) => {
     const queue: string = source ?? name

@@ -1,0 +1,93 @@
+/** Circuits while their store is unavailable. */
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { startProxy, type Proxy as Way } from '../testing/proxy.ts'
+import { eventually } from '../testing/tenancy.ts'
+import { type CircuitProcess, type CircuitStage, circuitStage, codesOf } from './circuits.fixture.ts'
+
+const acme = { tenantId: 'acme', placement: 'main', isolation: 'own' }
+const globex = { tenantId: 'globex', placement: 'main', isolation: 'own' }
+
+let stage: CircuitStage
+let wayToStore: Way
+let one: CircuitProcess
+let work: CircuitStage['work']
+beforeEach(async () => {
+  stage = await circuitStage(inject('postgresUrl'), async (url) => {
+    wayToStore = await startProxy(url)
+    return wayToStore.url
+  })
+  one = await stage.open()
+  work = stage.work
+})
+afterEach(async () => {
+  await stage.end()
+  await wayToStore.close()
+})
+
+const stateIn = ({ circuits }: CircuitProcess, tenantId: string) =>
+  circuits.snapshot().tenants.find((tenant) => tenant.tenantId === tenantId)?.state
+const untilStateIn = (process: CircuitProcess, tenantId: string, state: string) =>
+  eventually(() => expect(stateIn(process, tenantId)).toBe(state))
+const kept = async () => {
+  const { rows } = await stage.database.sql(
+    `select owner, key, value::json ->> 'placement' as placement from multitenancy.store
+     where key like 'circuit%' and key not like 'circuit-probe%' order by owner, key`,
+  )
+  return rows
+}
+const untilKept = (records: unknown[]) => eventually(async () => expect(await kept()).toEqual(records))
+
+const OF_ACME = { owner: 'acme', key: 'circuit', placement: 'main' }
+
+describe('while the store is unavailable', () => {
+  test('a process has its own circuits, says so once, and what is open is kept again after the next probe', async () => {
+    await wayToStore.close()
+    expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
+      ...Array(10).fill('3D000'),
+      'E_CIRCUIT_OPEN',
+    ])
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
+    await codesOf(one.circuits, globex, work.databaseMissing, 10)
+    await eventually(() => expect(one.degraded).toHaveLength(1))
+    expect(one.degraded).toMatchObject([
+      {
+        dependency: 'redis',
+        operation: 'circuit.persist',
+        tenantId: null,
+        policy: 'fail-open',
+        errorCode: 'E_DEPENDENCY_UNAVAILABLE',
+      },
+    ])
+    expect(await kept()).toEqual([])
+    await wayToStore.open()
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
+    await untilKept([OF_ACME])
+    await one.circuits.stop()
+    expect(one.degraded).toHaveLength(1)
+  })
+
+  test('others still hear of it', async () => {
+    const other = await stage.open()
+    await wayToStore.close()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    await wayToStore.open()
+  })
+
+  test('it starts, and takes over what was open once the store is back', async () => {
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilKept([OF_ACME])
+    await one.circuits.stop() // its notification has been sent: the next process does not receive it
+    await wayToStore.close()
+    const late = await stage.open()
+    expect(late.circuits.snapshot().tenants).toEqual([])
+    await wayToStore.open()
+    await codesOf(late.circuits, globex, work.healthy)
+    expect(stateIn(late, 'acme')).toBeUndefined()
+    stage.clock.advance(5_000)
+    await codesOf(late.circuits, globex, work.healthy)
+    await untilStateIn(late, 'acme', 'OPEN')
+  })
+})

@@ -1,0 +1,35 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { createTestDatabase } from '../testing/database.ts'
+import { startProxy } from '../testing/proxy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { createGuard } from './guard.ts'
+import { fromHeader } from './resolution.ts'
+
+let opened: TestTenancy<[]>
+beforeAll(async () => {
+  opened = await testTenancy(inject('postgresUrl'))
+})
+afterAll(() => opened.end())
+
+test('while only the backoffice is away, tenants that are known are let through to their rows', async () => {
+  const proxy = await startProxy(opened.url)
+  const database = await createTestDatabase(inject('postgresUrl'))
+  const tenancy = await opened.open({ database: { url: proxy.url }, placements: { apart: { url: database.url } } })
+  const { id } = await installed(tenancy, { name: 'Apart', placement: 'apart' })
+  const guard = createGuard(tenancy.tenants, { resolve: fromHeader() })
+  const admit = async (asked: { id: string }) =>
+    guard.admit({ method: 'GET', path: '/orders', host: undefined, header: () => asked.id, raw: undefined })
+  await admit({ id })
+  await proxy.close()
+  await eventually(() => expect(tenancy.kernel.database.isListening).toBe(false))
+  const { tenant } = await admit({ id })
+  const answered = await tenant?.transaction((db) => sql`select 7 as answer`.execute(db))
+  expect(answered?.rows).toEqual([{ answer: 7 }])
+  await expect(admit({ id: 'unknown' })).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 })
+  await proxy.open()
+  await eventually(() => expect(admit({ id: 'unknown' })).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' }))
+  await tenancy.stop()
+  await proxy.close()
+  await database.drop()
+})

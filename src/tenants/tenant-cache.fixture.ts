@@ -1,0 +1,70 @@
+/** Two tenancies on one database: one changes tenants, the other answers from its cache. */
+import { randomUUID } from 'node:crypto'
+import { expect } from 'vitest'
+import type { EventOf } from '../kernel/events.ts'
+import { DependencyDegraded } from '../kernel/resilience.ts'
+import type { Tenancy } from '../tenancy.ts'
+import { eventually, testTenancy } from '../testing/tenancy.ts'
+import type { Registry } from './registry.ts'
+
+export const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 5 }
+
+export interface CacheStage {
+  readonly here: Tenancy
+  /** As in another process. */
+  readonly there: Tenancy
+  /** Of the other process, like everything below that reads. */
+  readonly registry: Registry
+  readonly degraded: EventOf<typeof DependencyDegraded>[]
+  sql(text: string, values?: readonly unknown[]): Promise<{ rows: any[] }>
+  /** Changes without a notification: a process that answers from its cache does not see them. */
+  renameInSecret(id: string, name: string): Promise<unknown>
+  createInSecret(id: string, of: string): Promise<unknown>
+  /** Waits until the other process has received all notifications: PostgreSQL delivers in the order of commits. */
+  allIsHeard(): Promise<void>
+  nameOf(id: string): Promise<string | undefined>
+  ownerOf(domain: string): Promise<string | undefined>
+  end(): Promise<void>
+}
+
+/** @param wayTo gives the URL by which the other process reaches the database. */
+export async function cacheStage(
+  serverUrl: string,
+  wayTo: (url: string) => string | Promise<string> = (url) => url,
+): Promise<CacheStage> {
+  const opened = await testTenancy(serverUrl)
+  const here: Tenancy = opened.tenancy
+  const there: Tenancy = await opened.open({ database: { url: await wayTo(opened.url) }, role: 'api' })
+  const { registry } = there.tenants
+  const degraded: EventOf<typeof DependencyDegraded>[] = []
+  const heard = new Set<string>()
+  there.on(DependencyDegraded, (event) => void degraded.push(event))
+  await there.kernel.database.listen(
+    'the end',
+    (word) => heard.add(word),
+    () => undefined,
+  )
+  const sql = (text: string, values: readonly unknown[] = []) => here.kernel.database.sql(text, values)
+  return {
+    here,
+    there,
+    registry,
+    degraded,
+    sql,
+    renameInSecret: (id, name) => sql('update multitenancy.tenants set name = $2 where id = $1', [id, name]),
+    createInSecret: (id, of) =>
+      sql(
+        `insert into multitenancy.tenants select (jsonb_populate_record(t, jsonb_build_object('id', $1::text, 'locator', $1::text))).*
+         from multitenancy.tenants t where id = $2`,
+        [id, of],
+      ),
+    async allIsHeard() {
+      const word = randomUUID()
+      await here.kernel.database.notify('the end', word)
+      await eventually(() => expect(heard.has(word)).toBe(true))
+    },
+    nameOf: async (id) => (await registry.find(id))?.tenant.name,
+    ownerOf: async (domain) => (await registry.findByDomain(domain))?.tenant.id,
+    end: () => opened.end(),
+  }
+}
