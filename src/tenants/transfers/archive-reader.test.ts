@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createSecrets } from '../../kernel/crypto.ts'
@@ -17,6 +16,7 @@ import {
   sumsOf,
   table,
   totalsOf,
+  unpacked,
 } from './archive.fixture.ts'
 import { readArchive } from './archive-reader.ts'
 import { archived } from './archive-writer.ts'
@@ -451,14 +451,7 @@ const replaced = (entries: readonly ForgedEntry[], contents: Record<string, stri
 
 /** What is in the small archive, to make another of. */
 async function opened() {
-  const tar = gunzipSync(await archiveOf(SMALL))
-  const entries: ForgedEntry[] = []
-  for (let at = 0; tar[at] !== 0; ) {
-    const name = tar.toString('latin1', at, tar.indexOf(0, at))
-    const size = Number.parseInt(tar.toString('latin1', at + 124, at + 135), 8)
-    entries.push({ name, content: tar.subarray(at + 512, at + 512 + size) })
-    at += 512 + Math.ceil(size / 512) * 512
-  }
+  const entries = unpacked(await archiveOf(SMALL))
   const json = (entry: ForgedEntry | undefined) => JSON.parse(String(entry?.content))
   return { entries, heading: json(entries[0]), manifest: json(entries.at(-1)) }
 }

@@ -1,6 +1,7 @@
 /** Copies that are made up, archives of them, and what is read out of these again. */
 import { createHash } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
 import type { CopyDescription, TableTotals, TenantCopy } from '../copy.ts'
 import type { Sum } from './archive-format.ts'
@@ -103,6 +104,19 @@ export interface ForgedEntry {
   readonly content?: string | Buffer
   readonly type?: 'symlink' | 'link' | 'directory' | 'fifo'
   readonly linkname?: string
+}
+
+/** The entries of an archive whose names are short. */
+export function unpacked(archive: Uint8Array): { name: string; content: Buffer }[] {
+  const tar = gunzipSync(archive)
+  const entries: { name: string; content: Buffer }[] = []
+  for (let at = 0; tar[at] !== 0; ) {
+    const name = tar.toString('latin1', at, tar.indexOf(0, at))
+    const size = Number.parseInt(tar.toString('latin1', at + 124, at + 135), 8)
+    entries.push({ name, content: tar.subarray(at + 512, at + 512 + size) })
+    at += 512 + Math.ceil(size / 512) * 512
+  }
+  return entries
 }
 
 /** A tar file as somebody else would make it, compressed. */

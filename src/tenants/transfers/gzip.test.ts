@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -27,7 +26,6 @@ test('members are one text, wherever they are cut', async () => {
       },
     ),
   )
-  expect(execFileSync('gzip', ['-dc'], { input: two, encoding: 'utf8' })).toBe('first second')
 })
 
 describe('what is long', () => {
@@ -38,7 +36,7 @@ describe('what is long', () => {
     const bytes = Buffer.concat(await Array.fromAsync(members(inPieces(long, size))))
     expect(bytes.length).toBeLessThan(long.length / 2)
     expect((await read(inPieces(bytes, 50_000))).equals(long)).toBe(true)
-    expect(execFileSync('gzip', ['-dc'], { input: bytes, maxBuffer: 20 * MIB }).equals(long)).toBe(true)
+    expect(gunzipSync(bytes).equals(long)).toBe(true)
   })
 
   test('fails as what it is made from', async () => {

@@ -10,7 +10,7 @@ import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { type Child, startChild } from '../../testing/child.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
+import { type ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
 import type { IsolationDriver, Place } from '../isolation.ts'
 import { toPlace } from '../registry.ts'
 import { migrationsOf } from './grown.fixture.ts'
@@ -93,76 +93,86 @@ async function backedUp(id: string): Promise<string> {
   return backup.id
 }
 
-const FILLING = ['making', 'loading', 'indexing', 'migrating', 'verifying', 'switching']
-const PHASES: Readonly<Record<Kind, readonly string[]>> = {
-  backup: ['writing', 'switching'],
-  restore: FILLING,
-  rehearsal: FILLING.filter((phase) => phase !== 'switching'),
-  clone: FILLING,
-  move: ['closing', ...FILLING],
-  undo: ['closing', 'migrating', 'switching'],
-}
+type Isolation = (typeof ISOLATIONS)[number]
 
-/** Where the drivers differ is in what `making` and `loading` do. */
-const DIFFERS: Readonly<Partial<Record<Kind, readonly string[]>>> = {
-  restore: ['making', 'loading', 'switching'],
-  clone: ['loading'],
-  move: ['closing', 'loading', 'switching'],
-}
-const CASES = ISOLATIONS.flatMap((isolation) =>
-  Object.entries(isolation === 'schema-pg' ? PHASES : DIFFERS).flatMap(([kind, phases]) =>
-    phases.map((phase) => ({ isolation, kind: kind as Kind, phase })),
-  ),
-)
+/**
+ * Each kind on each isolation, and each phase where it differs: `switching` and `closing` by kind, `making` and `loading` by
+ * isolation. All other phases of filling a place are the same code for each kind.
+ */
+const CASES: readonly { kind: Kind; isolation: Isolation; phase: string }[] = [
+  { kind: 'backup', isolation: 'schema-pg', phase: 'switching' },
+  { kind: 'backup', isolation: 'rowscope-pg', phase: 'writing' },
+  { kind: 'backup', isolation: 'database-pg', phase: 'writing' },
+  { kind: 'restore', isolation: 'schema-pg', phase: 'making' },
+  { kind: 'restore', isolation: 'rowscope-pg', phase: 'loading' },
+  { kind: 'restore', isolation: 'database-pg', phase: 'switching' },
+  { kind: 'rehearsal', isolation: 'schema-pg', phase: 'verifying' },
+  { kind: 'rehearsal', isolation: 'rowscope-pg', phase: 'making' },
+  { kind: 'rehearsal', isolation: 'database-pg', phase: 'loading' },
+  { kind: 'clone', isolation: 'schema-pg', phase: 'indexing' },
+  { kind: 'clone', isolation: 'rowscope-pg', phase: 'switching' },
+  { kind: 'clone', isolation: 'database-pg', phase: 'making' },
+  { kind: 'move', isolation: 'schema-pg', phase: 'migrating' },
+  { kind: 'move', isolation: 'schema-pg', phase: 'loading' },
+  { kind: 'move', isolation: 'rowscope-pg', phase: 'closing' },
+  { kind: 'move', isolation: 'database-pg', phase: 'switching' },
+  { kind: 'undo', isolation: 'schema-pg', phase: 'migrating' },
+  { kind: 'undo', isolation: 'rowscope-pg', phase: 'switching' },
+  { kind: 'undo', isolation: 'database-pg', phase: 'closing' },
+]
 
-describe('killed', () => {
-  test.each(CASES)('a $kind on $isolation while $phase', async ({ isolation, kind, phase }) => {
-    const id = `${kind}-${phase}-${isolation.slice(0, 3)}`
-    await install(id, isolation)
-    const begun = await BEGIN[kind](id)
-    await killedAt(phase, begun.id)
+describe('a killed process', () => {
+  test.each(CASES)(
+    'leaves a $kind on $isolation, interrupted while $phase, to the next process',
+    async ({ isolation, kind, phase }) => {
+      const id = `${kind}-${phase}-${isolation.slice(0, 3)}`
+      await install(id, isolation)
+      const begun = await BEGIN[kind](id)
+      await killedAt(phase, begun.id)
 
-    // Everything is as before: what was there is there, and nothing that is half done is told as done.
-    const before = (await world.transfers.get(begun.tenantId, begun.id)).state
-    expect(before).toBe('running')
-    const backups = await world.transfers.backups.list(id, { limit: 50 })
-    for (const one of backups.data) expect(one.state === 'completed').toBe(one.sizeBytes !== null)
-    if (kind === 'move' || kind === 'undo') {
-      // Kept out until the next attempt, with everything where it was.
-      const source = toPlace(await api().registry.row(id))
-      const driver = api().storage.driver(source.isolation)
-      expect(await textsIn(driver, source)).toEqual(NOTES)
-      if (phase !== 'closing') {
-        expect((await api().get(id)).maintenance).not.toBeNull()
-        expect(await driver.isFenced(source)).toBe(true)
+      // Everything is as before: what was there is there, and nothing that is half done is told as done.
+      const before = (await world.transfers.get(begun.tenantId, begun.id)).state
+      expect(before).toBe('running')
+      const backups = await world.transfers.backups.list(id, { limit: 50 })
+      for (const one of backups.data) expect(one.state === 'completed').toBe(one.sizeBytes !== null)
+      if (kind === 'move' || kind === 'undo') {
+        // Kept out until the next attempt, with everything where it was.
+        const source = toPlace(await api().registry.row(id))
+        const driver = api().storage.driver(source.isolation)
+        expect(await textsIn(driver, source)).toEqual(NOTES)
+        if (phase !== 'closing') {
+          expect((await api().get(id)).maintenance).not.toBeNull()
+          expect(await driver.isFenced(source)).toBe(true)
+        }
+      } else {
+        expect(await world.notes(id)).toEqual(NOTES)
       }
-    } else {
+
+      // Its lease runs out, and another process does it from the beginning.
+      await database.sql(`update multitenancy.transfers set lease_until = now() - interval '1 hour' where id = $1`, [
+        begun.id,
+      ])
+      await world.transfers.work(begun.id, idle)
+      expect(await world.transfers.get(begun.tenantId, begun.id)).toMatchObject({
+        state: 'completed',
+        failure: null,
+        attempts: 2,
+      })
       expect(await world.notes(id)).toEqual(NOTES)
-    }
+      if (kind === 'clone') expect(await world.notes(`${id}-copy`)).toEqual(NOTES)
+      expect(await api().get(id)).toMatchObject({ status: 'active', maintenance: null })
 
-    // Its lease runs out, and another process does it from the beginning.
-    await database.sql(`update multitenancy.transfers set lease_until = now() - interval '1 hour' where id = $1`, [
-      begun.id,
-    ])
-    await world.transfers.work(begun.id, idle)
-    expect(await world.transfers.get(begun.tenantId, begun.id)).toMatchObject({
-      state: 'completed',
-      failure: null,
-      attempts: 2,
-    })
-    expect(await world.notes(id)).toEqual(NOTES)
-    if (kind === 'clone') expect(await world.notes(`${id}-copy`)).toEqual(NOTES)
-    expect(await api().get(id)).toMatchObject({ status: 'active', maintenance: null })
-
-    await world.transfers.recover()
-    const { rows: left } = await database.sql(`select from multitenancy.places where state <> 'former'`)
-    expect(left).toEqual([])
-    for (const driver of api().storage.drivers) {
-      for (const placement of ['main', 'other']) expect(await api().inventory.mismatches(driver, placement)).toEqual([])
-    }
-    const kept = await database.sql(`select archive from multitenancy.backups where archive is not null`)
-    expect((await world.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())
-  })
+      await world.transfers.recover()
+      const { rows: left } = await database.sql(`select from multitenancy.places where state <> 'former'`)
+      expect(left).toEqual([])
+      for (const driver of api().storage.drivers) {
+        for (const placement of ['main', 'other'])
+          expect(await api().inventory.mismatches(driver, placement)).toEqual([])
+      }
+      const kept = await database.sql(`select archive from multitenancy.backups where archive is not null`)
+      expect((await world.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())
+    },
+  )
 })
 
 /** Lets a process carry out the transfer, and kills it where it says that it begins with this phase. */
