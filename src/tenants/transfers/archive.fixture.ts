@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
-import type { CopyDescription, TableTotals, TenantCopy } from '../copy.ts'
+import { expect } from 'vitest'
+import { BackupIncompatible, type CopyDescription, type TableTotals, type TenantCopy } from '../copy.ts'
 import type { Sum } from './archive-format.ts'
 import { readArchive } from './archive-reader.ts'
 import { archived } from './archive-writer.ts'
@@ -97,6 +98,26 @@ export async function readAll(
   const totals = await copy.totals()
   if (`${names}` !== `${copy.description.tables.map(({ name }) => name)}`) throw new Error(`the tables were ${names}`)
   return { description: copy.description, contents, totals }
+}
+
+/** Bits to change in one byte: the lowest, the highest, all, and those that are set. */
+export const changesOf = (archive: Buffer, at: number): number[] => [0x01, 0x80, 0xff, archive[at] || 0x10]
+
+/** Reads the archive with one byte changed at a time, which is refused or changes nothing. Returns the number of refusals. */
+export async function changeEachByte(archive: Buffer, changes: (at: number) => readonly number[]): Promise<number> {
+  const whole = await readAll(inPieces(archive))
+  let refusals = 0
+  for (let at = 0; at < archive.length; at++) {
+    for (const change of changes(at)) {
+      const changed = Buffer.from(archive)
+      changed[at] = (changed[at] ?? 0) ^ change
+      const outcome = await readAll(inPieces(changed)).catch((error) => error)
+      if (BackupIncompatible.matches(outcome)) refusals++
+      // What gzip's header says of time and system; one more way to say the same zeros.
+      else expect(outcome, `byte ${at}`).toEqual(whole)
+    }
+  }
+  return refusals
 }
 
 export interface ForgedEntry {
