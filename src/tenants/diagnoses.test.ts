@@ -8,7 +8,7 @@ import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy, TenancyConfig } from '../tenancy.ts'
 import { fakeClock } from '../testing/clock.ts'
 import { createTestDatabase } from '../testing/database.ts'
-import { installed, testTenancy } from '../testing/tenancy.ts'
+import { testTenancy } from '../testing/tenancy.ts'
 
 const NOTES = { name: '0001_notes', checksum: '1', up: 'create table notes (owner text)', down: 'drop table notes' }
 const STARS = { name: '0002_stars', checksum: '2', up: 'alter table notes add stars int' }
@@ -23,13 +23,16 @@ afterEach(async () => {
 })
 
 async function opened(options: Partial<TenancyConfig> = {}) {
-  const made = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], ...options })
+  const made = await testTenancy(inject('postgresUrl'), { role: 'api', migrations: [NOTES], ...options })
   ends.push(made.end)
   const { database } = made.tenancy.kernel
   return { ...made, sql: async (text: string, values: unknown[] = []) => void (await database.sql(text, values)) }
 }
 const checks = async ({ doctor }: Pick<Tenancy, 'doctor'>) => (await doctor.examine()).checks
-const make = (tenancy: Tenancy, id: string, more: object = {}) => installed(tenancy, { id, name: id, ...more })
+const make = async ({ tenants }: Tenancy, id: string, more: object = {}) => {
+  await tenants.create({ id, name: id, ...more })
+  await tenants.installation.install(id, { isLast: true })
+}
 const SHARED = `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`
 
 test('nothing is found where nothing is wrong, whatever the tenants are', async () => {
@@ -70,7 +73,7 @@ describe('installations', () => {
 
   test('and purges that do not come to an end', async () => {
     const clock = fakeClock()
-    const { tenancy, sql } = await opened({ role: 'api', clock })
+    const { tenancy, sql } = await opened({ clock })
     await tenancy.tenants.create({ id: 'waiting', name: 'Waiting' })
     await tenancy.tenants.create({ id: 'going', name: 'Going' })
     await tenancy.tenants.installation.install('going', { isLast: true })

@@ -1,4 +1,4 @@
-/** Runs of migrations over several tenants, one process at a time; what several processes do is in migration-processes.test.ts. */
+/** Runs of migrations over several tenants, one process at a time; what several processes do is in migration-processes.slow.test.ts. */
 import type { Kysely } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { ChangeRecorded } from '../kernel/changes.ts'

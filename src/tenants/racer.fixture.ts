@@ -1,4 +1,4 @@
-/** Who takes part in the races of races.test.ts: carries out one action on a tenant and says what came of it. */
+/** Who takes part in the races of races.fixture.ts: carries out one action on a tenant and says what came of it. */
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../kernel/logger.ts'
 import { createTenancy, type Tenancy } from '../tenancy.ts'

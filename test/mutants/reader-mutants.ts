@@ -9,7 +9,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
     file: 'tenants/fences.ts',
     replace: '{ tenantId: row.id, key: row.id })',
     by: `{ tenantId: row.id, key: 'closed' })`,
-    tests: ['src/tenants/fences.test.ts'],
+    tests: ['src/tenants/fences.slow.test.ts'],
   },
   {
     name: 'used on after a commit that failed',
@@ -34,7 +34,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
     replace: '  if (!StorageFenced.matches(error)) throw told(error) // it may have run\n',
     by: '',
     on: ['database-pg, batch'],
-    tests: ['src/tenants/tenant-source.lost.test.ts'],
+    tests: ['src/tenants/tenant-source.lost.slow.test.ts'],
   },
   {
     name: 'a handle with the schema that its tenant has left',

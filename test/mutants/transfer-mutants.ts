@@ -3,7 +3,7 @@ import type { SourceMutant } from './mutant.ts'
 
 const MOVE = 'tenants/transfers/move.ts'
 const SWITCH = 'tenants/transfers/switch.ts'
-const WRITERS = { tests: ['src/tenants/transfers/writers.test.ts'] }
+const WRITERS = { tests: ['src/tenants/transfers/writers.slow.test.ts'] }
 const TRANSFERS = { tests: ['src/tenants/transfers/transfers.test.ts'] }
 
 export const TRANSFER_MUTANTS: readonly SourceMutant[] = [

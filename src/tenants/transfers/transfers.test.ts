@@ -1,6 +1,7 @@
 /** Backups, restores, clones and moves, as a host sees them. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { installed } from '../../testing/tenancy.ts'
+import { holdingImport } from '../../testing/holding.ts'
+import { eventually } from '../../testing/tenancy.ts'
 import { ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
 import { type TransferChecks, transferChecks } from './transfers.fixture.ts'
 
@@ -125,14 +126,17 @@ describe('of one tenant', () => {
   })
 
   test('a transfer is cancelled when the tenant is deleted, and leaves nothing', async () => {
-    const api = await world.open({ role: 'api' })
-    const { id } = await installed(world.tenancy, { name: 'Brief' })
-    const begun = await api.tenants.transfers.move(id, { placement: 'other' })
-    await api.tenants.delete(id)
-    expect(await world.ended(begun)).toMatchObject({ state: expect.stringMatching(/cancelled|failed|completed/) })
-    await world.transfers.recover()
-    const places = await checks.placesOf(id)
-    expect(places.filter(({ state }) => state !== 'former')).toEqual([])
+    const { id } = await world.tenant('brief')
+    const release = await holdingImport(world.otherUrl, 't2_brief')
+    const begun = await world.transfers.move(id, { placement: 'other' })
+    await eventually(async () => expect((await world.transfers.get(id, begun.transfer.id)).phase).toBe('making'))
+    await world.tenancy.tenants.delete(id)
+    await release()
+    expect(await world.ended(begun)).toMatchObject({ state: 'cancelled' })
+    await eventually(async () => {
+      await world.transfers.recover()
+      expect(await checks.placesOf(id)).toEqual([])
+    })
     const row = await checks.rowOf(id)
     expect([row.held_by, row.maintenance]).toEqual([null, null])
   })
