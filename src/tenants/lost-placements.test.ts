@@ -14,14 +14,14 @@ afterAll(() => world.end())
 
 const sql = (text: string, values?: unknown[]) => world.tenancy.kernel.database.sql(text, values)
 const tenants = () => world.tenancy.tenants
-const lose = (server: string) =>
-  sql(`update multitenancy.tenants set placement = $1 where placement = 'other'`, [server])
+const lose = (id: string, server: string) =>
+  sql(`update multitenancy.tenants set placement = $2 where id = $1`, [id, server])
 const placesOf = async (id: string) =>
   (await sql('select placement, state from multitenancy.places where tenant_id = $1', [id])).rows
 
 test('a tenant that was there is purged when it is said to be lost, not before', async () => {
   await installed(world.tenancy, { id: 'drowned', name: 'Drowned', placement: 'other' })
-  await lose('flooded')
+  await lose('drowned', 'flooded')
   await tenants().delete('drowned')
   clock.advance(31 * 86_400_000)
   await expect(tenants().installation.purge('drowned')).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })

@@ -1,6 +1,6 @@
 /** Runs of migrations over several tenants, one process at a time; what several processes do is in migration-processes.slow.test.ts. */
 import type { Kysely } from 'kysely'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterEach, describe, expect, inject, test } from 'vitest'
 import { ChangeRecorded } from '../kernel/changes.ts'
 import type { Tenancy } from '../tenancy.ts'
 import { type Recorded, recorded } from '../testing/recorded.ts'
@@ -26,15 +26,17 @@ const DAYS: TenantMigration = {
   up: 'alter table notes add day date',
   down: 'alter table notes drop day',
 }
+const RELEASED = [NOTES, TAGS, DAYS]
 const IDS = ['t-0', 't-1', 't-2', 't-3', 't-4', 't-5', 't-6', 't-7', 't-8', 't-9']
 
 let opened: TestTenancy<[]>
 
-beforeAll(async () => {
-  opened = await testTenancy(inject('postgresUrl'), { role: 'api', migrations: [NOTES] })
-  for (const id of IDS) await install(opened.tenancy, id)
-})
-afterAll(() => opened.end())
+/** Ten tenants that have these migrations. */
+async function start(migrations: readonly TenantMigration[]): Promise<void> {
+  opened = await testTenancy(inject('postgresUrl'), { role: 'api', migrations })
+  await Promise.all(IDS.map((id) => install(opened.tenancy, id)))
+}
+afterEach(() => opened.end())
 
 async function install({ tenants }: Tenancy, id: string): Promise<void> {
   await tenants.create({ id, name: id })
@@ -62,6 +64,7 @@ const pendingOf = async ({ tenants }: Tenancy) =>
 
 describe('a run', () => {
   test('with nothing to do is none', async () => {
+    await start([NOTES])
     const report = await opened.tenancy.tenants.migrations.run()
     expect(report).toEqual({
       runId: null,
@@ -79,6 +82,7 @@ describe('a run', () => {
   })
 
   test('that fails for one tenant is done for the others; mended, the next does only that one', async () => {
+    await start([NOTES])
     const broken = {
       ...TAGS,
       up: `create table tags (); do $$ begin if current_schema() = 't1_t-4' then perform 1/0; end if; end $$`,
@@ -125,6 +129,7 @@ describe('a run', () => {
   })
 
   test('is for the tenants that are named, active or suspended, and refuses others', async () => {
+    await start([NOTES])
     await release([NOTES, TAGS, DAYS], async ({ tenants }) => {
       await tenants.suspend('t-1')
       const { items } = await tenants.migrations.run({ ids: ['t-1', 't-0', 't-1'] })
@@ -142,6 +147,7 @@ describe('a run', () => {
   })
 
   test('leaves out who is deleted before its turn, whatever came of it', async () => {
+    await start([NOTES])
     await release([NOTES, TAGS, DAYS], async (tenancy) => {
       const { tenants } = tenancy
       const unlucky = {
@@ -161,6 +167,7 @@ describe('a run', () => {
   })
 
   test('ends after so many failures', async () => {
+    await start(RELEASED)
     const wrong = { name: '0004_wrong', checksum: 'w', up: 'select 1/0' }
     await release([NOTES, TAGS, DAYS, wrong], async ({ tenants }) => {
       const report = await tenants.migrations.run({ stopAfterFailures: 2, concurrency: 1 })
@@ -169,6 +176,7 @@ describe('a run', () => {
   })
 
   test('tries again where a table is locked, and says so when it stays locked', async () => {
+    await start(RELEASED)
     const wide = {
       name: '0004_wide',
       checksum: '4',
@@ -216,6 +224,7 @@ describe('a run', () => {
   })
 
   test('that is interrupted gives back what it has not begun; the same again goes on with it, or it is cancelled', async () => {
+    await start(RELEASED)
     const slow = { name: '0004_slow', checksum: '4', up: 'create table slow ()', down: 'drop table slow' }
     const all = [NOTES, TAGS, DAYS, slow]
     /** Interrupted while it migrates the first tenant. */
@@ -252,6 +261,7 @@ describe('a run', () => {
   })
 
   test('is one at a time', async () => {
+    await start(RELEASED)
     await release(
       [NOTES, TAGS, DAYS, { name: '0004_more', checksum: '4', up: 'create table more ()', down: 'drop table more' }],
       async ({ tenants }, said) => {
@@ -272,6 +282,7 @@ describe('a run', () => {
 
 describe('what is known of a tenant', () => {
   test('is mended by the next run when a process died before it could write it down, and it is told of once', async () => {
+    await start(RELEASED)
     const more = { name: '0004_more', checksum: '4', up: 'create table more ()', down: 'drop table more' }
     await release([NOTES, TAGS, DAYS, more], async (tenancy, said) => {
       const { tenants } = tenancy
@@ -291,6 +302,7 @@ describe('what is known of a tenant', () => {
   })
 
   test('is not known while it is rolled back, and what failed is as it was', async () => {
+    await start(RELEASED)
     const forward = { name: '0004_forward', checksum: '4', up: 'create table kept ()' }
     await release([NOTES, TAGS, DAYS, forward], async ({ tenants }, said) => {
       await tenants.migrations.run({ ids: ['t-8'] })
@@ -323,6 +335,10 @@ describe('what is known of a tenant', () => {
   })
 
   test('is counted by version, with what is pending, unknown and edited', async () => {
+    await start(RELEASED)
+    const { migrations } = opened.tenancy.tenants
+    await migrations.rollback({ ids: ['t-0'], steps: 1 })
+    await migrations.run()
     const edited = { ...NOTES, checksum: 'edited' }
     const next = { name: '0004_next', checksum: '4', up: 'create table next ()' }
     await release([edited, TAGS, next], async ({ tenants }) => {
@@ -360,6 +376,7 @@ describe('what is known of a tenant', () => {
   })
 
   test('is written by an installation, also in the middle of a run', async () => {
+    await start(RELEASED)
     const count = { name: '0004_count', checksum: '4', up: 'create table count ()', down: 'drop table count' }
     await release([NOTES, TAGS, DAYS, count], async (tenancy) => {
       const running = tenancy.tenants.migrations.run({ concurrency: 1 })
@@ -376,6 +393,7 @@ describe('what is known of a tenant', () => {
 })
 
 test('a change that cannot be recorded fails for its tenant alone, and is made up for', async () => {
+  await start(RELEASED)
   const noted = { name: '0004_noted', checksum: '4', up: 'create table noted ()', down: 'drop table noted' }
   await release([NOTES, TAGS, DAYS, noted], async (tenancy, said) => {
     const { tenants, kernel } = tenancy
@@ -383,7 +401,7 @@ test('a change that cannot be recorded fails for its tenant alone, and is made u
       if (tenantId === 't-3') throw new Error('no entry for t-3')
     })
     const report = await tenants.migrations.run()
-    expect(report).toMatchObject({ state: 'failed', failed: 1, done: 11 })
+    expect(report).toMatchObject({ state: 'failed', failed: 1, done: 9 })
     expect(report.items.find(({ tenantId }) => tenantId === 't-3')?.error?.code).toBe('E_INTERNAL')
     end()
     expect(said.of('t-3')).toEqual([])

@@ -1,5 +1,5 @@
 /** A handle asks anew for each statement: what a process knows of a tenant may be old, and nothing is done by it. */
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
@@ -13,7 +13,6 @@ const NOTES = {
 }
 
 let world: TestTenancy<[]>
-let acme: TenantHandle
 
 beforeAll(async () => {
   world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [schemaPg(), rowscopePg()] })
@@ -59,26 +58,27 @@ describe.each([
   ['schema-pg', 'schema-pg'],
   ['rowscope-pg', 'rowscope-pg'],
 ])('a process that has not heard that its tenant moved from %s to %s', (from, to) => {
-  const id = `from-${from}-to-${to}`
-  beforeEach(async () => {
-    if (await world.tenancy.tenants.registry.find(id)) return
+  const moved = async (what: string) => {
+    const id = `${what}-from-${from}-to-${to}`
     await installed(world.tenancy, { id, name: id, isolation: from })
-    acme = await world.tenancy.tenant(id)
-    await write(acme, 1)
+    const handle = await world.tenancy.tenant(id)
+    await write(handle, 1)
     await move(id, to)
-  })
+    return { id, handle }
+  }
 
   test('begins its transaction at the new place, and never to the one it left', async () => {
-    await acme.transaction((db) => write({ db }, 2))
-    await write(acme, 3)
-    expect(await ids(acme)).toEqual([2, 3])
+    const { id, handle } = await moved('begin')
+    await handle.transaction((db) => write({ db }, 2))
+    await write(handle, 3)
+    expect(await ids(handle)).toEqual([2, 3])
     expect(await at(id, 1, from)).toEqual([1])
   })
 
   test('writes to the new place, when a statement is the first to meet the fence', async () => {
-    await move(id, to)
-    await write(acme, 4)
-    expect(await ids(acme)).toEqual([4])
+    const { handle } = await moved('write')
+    await write(handle, 4)
+    expect(await ids(handle)).toEqual([4])
   })
 })
 
@@ -101,9 +101,9 @@ describe('a handle that is kept', () => {
   })
 
   test('is not used in work for another tenant', async () => {
-    await installed(world.tenancy, { id: 'other', name: 'Other' })
-    const [kept, other] = await Promise.all(['kept', 'other'].map((id) => world.tenancy.tenant(id)))
-    const crossing = world.tenancy.run('other', () => ids(kept as TenantHandle))
+    for (const id of ['one', 'other']) await installed(world.tenancy, { id, name: id })
+    const [one, other] = await Promise.all(['one', 'other'].map((id) => world.tenancy.tenant(id)))
+    const crossing = world.tenancy.run('other', () => ids(one as TenantHandle))
     await expect(crossing).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
     expect(await world.tenancy.run('other', async () => ids(await world.tenancy.current()))).toEqual([])
     expect(await ids(other as TenantHandle)).toEqual([])
