@@ -5,9 +5,11 @@ import { type CacheStage, cacheStage, UNAVAILABLE } from './tenant-cache.fixture
 import { TenantCache } from './tenant-cache.ts'
 
 let stage: CacheStage
+/** Time stands still: what is known does not grow old by itself. */
+const stopTime = () => vi.useFakeTimers({ toFake: ['performance'] })
 beforeAll(async () => {
   stage = await cacheStage(inject('postgresUrl'))
-  vi.useFakeTimers({ toFake: ['performance'] }) // time stands still: what is known does not grow old by itself
+  stopTime()
 })
 afterAll(async () => {
   vi.useRealTimers()
@@ -262,4 +264,5 @@ test('a database that has gone silent counts as away', async () => {
     expect(second).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
   })
   await eventually(async () => expect(await stage.nameOf(id)).toBe('Acme'))
+  stopTime()
 })

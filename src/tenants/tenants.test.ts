@@ -19,6 +19,7 @@ afterAll(() => opened.end())
 
 describe('a new tenant', () => {
   test('is provisioning until its storage is made, then active, and each step is said once', async () => {
+    const now = clock.now().toISOString()
     const created = await tenants.create({ id: 'acme', name: '  Acme  ', metadata: { seats: 3 } })
     expect(created).toEqual({
       id: 'acme',
@@ -29,8 +30,8 @@ describe('a new tenant', () => {
       isolation: 'schema-pg',
       placement: 'main',
       maintenance: null,
-      createdAt: '2026-01-01T00:00:00.000Z',
-      updatedAt: '2026-01-01T00:00:00.000Z',
+      createdAt: now,
+      updatedAt: now,
       activatedAt: null,
       suspendedAt: null,
       deletedAt: null,
@@ -38,7 +39,7 @@ describe('a new tenant', () => {
       failure: null,
     })
     const settled = await tenants.settled('acme', AbortSignal.timeout(10_000))
-    expect(settled).toEqual({ ...created, status: 'active', activatedAt: '2026-01-01T00:00:00.000Z' })
+    expect(settled).toEqual({ ...created, status: 'active', activatedAt: now })
     expect(await tenants.get('acme')).toEqual(settled)
     expect(await said.until('acme', 'TenantProvisioned')).toEqual([
       'tenants.create',
