@@ -1,6 +1,6 @@
 /** Runs of migrations over several tenants, one process at a time; what several processes do is in migration-processes.slow.test.ts. */
 import type { Kysely } from 'kysely'
-import { afterEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { ChangeRecorded } from '../kernel/changes.ts'
 import type { Tenancy } from '../tenancy.ts'
 import { type Recorded, recorded } from '../testing/recorded.ts'
@@ -31,12 +31,24 @@ const IDS = ['t-0', 't-1', 't-2', 't-3', 't-4', 't-5', 't-6', 't-7', 't-8', 't-9
 
 let opened: TestTenancy<[]>
 
+/** Of tests that leave each tenant with the released migrations. */
+let shared: TestTenancy<[]> | undefined
+afterAll(() => shared?.end())
+
 /** Ten tenants that have these migrations. */
-async function start(migrations: readonly TenantMigration[]): Promise<void> {
-  opened = await testTenancy(inject('postgresUrl'), { role: 'api', migrations })
-  await Promise.all(IDS.map((id) => install(opened.tenancy, id)))
+async function make(migrations: readonly TenantMigration[]): Promise<TestTenancy<[]>> {
+  const made = await testTenancy(inject('postgresUrl'), { role: 'api', migrations })
+  await Promise.all(IDS.map((id) => install(made.tenancy, id)))
+  return made
 }
-afterEach(() => opened.end())
+async function start(migrations: readonly TenantMigration[]): Promise<void> {
+  opened = await make(migrations)
+  onTestFinished(opened.end)
+}
+async function startShared(): Promise<void> {
+  shared ??= await make(RELEASED)
+  opened = shared
+}
 
 async function install({ tenants }: Tenancy, id: string): Promise<void> {
   await tenants.create({ id, name: id })
@@ -167,7 +179,7 @@ describe('a run', () => {
   })
 
   test('ends after so many failures', async () => {
-    await start(RELEASED)
+    await startShared()
     const wrong = { name: '0004_wrong', checksum: 'w', up: 'select 1/0' }
     await release([NOTES, TAGS, DAYS, wrong], async ({ tenants }) => {
       const report = await tenants.migrations.run({ stopAfterFailures: 2, concurrency: 1 })
@@ -176,7 +188,7 @@ describe('a run', () => {
   })
 
   test('tries again where a table is locked, and says so when it stays locked', async () => {
-    await start(RELEASED)
+    await startShared()
     const wide = {
       name: '0004_wide',
       checksum: '4',
@@ -224,7 +236,7 @@ describe('a run', () => {
   })
 
   test('that is interrupted gives back what it has not begun; the same again goes on with it, or it is cancelled', async () => {
-    await start(RELEASED)
+    await startShared()
     const slow = { name: '0004_slow', checksum: '4', up: 'create table slow ()', down: 'drop table slow' }
     const all = [NOTES, TAGS, DAYS, slow]
     /** Interrupted while it migrates the first tenant. */
@@ -261,7 +273,7 @@ describe('a run', () => {
   })
 
   test('is one at a time', async () => {
-    await start(RELEASED)
+    await startShared()
     await release(
       [NOTES, TAGS, DAYS, { name: '0004_more', checksum: '4', up: 'create table more ()', down: 'drop table more' }],
       async ({ tenants }, said) => {
@@ -282,7 +294,7 @@ describe('a run', () => {
 
 describe('what is known of a tenant', () => {
   test('is mended by the next run when a process died before it could write it down, and it is told of once', async () => {
-    await start(RELEASED)
+    await startShared()
     const more = { name: '0004_more', checksum: '4', up: 'create table more ()', down: 'drop table more' }
     await release([NOTES, TAGS, DAYS, more], async (tenancy, said) => {
       const { tenants } = tenancy
@@ -302,7 +314,7 @@ describe('what is known of a tenant', () => {
   })
 
   test('is not known while it is rolled back, and what failed is as it was', async () => {
-    await start(RELEASED)
+    await startShared()
     const forward = { name: '0004_forward', checksum: '4', up: 'create table kept ()' }
     await release([NOTES, TAGS, DAYS, forward], async ({ tenants }, said) => {
       await tenants.migrations.run({ ids: ['t-8'] })
