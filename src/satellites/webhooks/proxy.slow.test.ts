@@ -2,7 +2,8 @@
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { type Conduct, startProxy } from '../../kernel/egress-proxies.fixture.ts'
 import { startReceiver } from '../../testing/receiver.ts'
-import { anyTenant, DEVELOPMENT, openWebhooks } from './webhooks.fixture.ts'
+import { DEVELOPMENT, openWebhooks } from './webhooks.fixture.ts'
+import { activeTenant } from './webhooks-api.fixture.ts'
 
 async function delivered(conduct?: Conduct) {
   const proxy = await startProxy(conduct)
@@ -13,7 +14,7 @@ async function delivered(conduct?: Conduct) {
     await end()
     await receiver.close()
   })
-  const id = await anyTenant(tenancy)
+  const id = await activeTenant(tenancy)
   const { webhookId } = await tenancy.webhooks.create(id, { url: receiver.url, events: ['order.paid'] })
   const [deliveryId = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', {})
   await tenancy.webhooks.retry()
