@@ -16,7 +16,21 @@ export interface CourierOptions {
   readonly maxAttempts: number
   /** Only for this subscription, and to this address: somebody listens. */
   readonly listener?: { readonly webhookId: string; readonly url: string }
+  /** Default: `DEFAULT_TIMING`. */
+  readonly timing?: Partial<CourierTiming>
 }
+
+/** Intervals of a worker; tests shorten them. */
+export interface CourierTiming {
+  /** How often a worker looks for deliveries that nothing has woken it for. */
+  readonly idleLookMs: number
+  /** A receiver that takes longer is slow. */
+  readonly slowMs: number
+  /** How long requests may take to end when the worker stops. */
+  readonly stopMs: number
+}
+
+export const DEFAULT_TIMING: CourierTiming = { idleLookMs: 5_000, slowMs: 2_000, stopMs: 4_000 }
 
 /** What the courier asks and tells whoever has it. */
 export interface CourierPart {

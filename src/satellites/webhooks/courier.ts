@@ -14,7 +14,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { asSystem } from '../../kernel/context.ts'
 import type { Listening } from '../../kernel/notifications.ts'
-import type { CourierOptions, CourierPart } from './courier-part.ts'
+import { type CourierOptions, type CourierPart, type CourierTiming, DEFAULT_TIMING } from './courier-part.ts'
 import { verdictOn } from './delivery.ts'
 import { CHANNEL } from './functions.ts'
 import { type Held, Hold } from './hold.ts'
@@ -28,21 +28,21 @@ import { Sluggish } from './sluggish.ts'
 /** For what happens between the end of a request and the end of its lease. */
 const MARGIN_MS = 3_000
 const LEASE_IN_TIMEOUTS = 3
-const IDLE_LOOK_MS = 5_000
 const AFTER_FAILURE_MS = 1_000
-/** How long what is on its way may take to end when the worker stops. */
-const STOP_MS = 4_000
+/** For the database, after the last request has ended. */
+const STOP_MARGIN_MS = 2_000
 const LOCKED_MS = 250
 
 export class Courier {
   readonly #part: CourierPart
   readonly #options: CourierOptions
   readonly #queue: DeliveryQueue
+  readonly #timing: CourierTiming
   readonly #settler: Settler
   readonly #leaseMs: number
   readonly #hold: Hold
   readonly #outdated = new Outdated()
-  readonly #sluggish = new Sluggish()
+  readonly #sluggish: Sluggish
   readonly #loader: Loader
   readonly #giveUp = new AbortController()
   #ear: Listening | undefined
@@ -64,6 +64,8 @@ export class Courier {
     this.#part = part
     this.#options = options
     this.#queue = part.queue
+    this.#timing = { ...DEFAULT_TIMING, ...options.timing }
+    this.#sluggish = new Sluggish(this.#timing.slowMs)
     this.#hold = new Hold(options)
     const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
     this.#leaseMs = withinMs + MARGIN_MS
@@ -81,7 +83,7 @@ export class Courier {
 
   async start(): Promise<void> {
     this.#reasons += 1
-    this.#look = setInterval(() => this.wake(), IDLE_LOOK_MS).unref()
+    this.#look = setInterval(() => this.wake(), this.#timing.idleLookMs).unref()
     const hear = (changed?: string) => asSystem(() => this.#hear(changed))
     this.#ear = await this.#part.kernel.database.listen(CHANNEL, hear, hear)
     this.wake()
@@ -128,7 +130,7 @@ export class Courier {
     clearInterval(this.#look)
     clearTimeout(this.#nextDue)
     await this.#ear?.close()
-    const timer = setTimeout(() => this.#giveUp.abort(), STOP_MS)
+    const timer = setTimeout(() => this.#giveUp.abort(), this.#timing.stopMs)
     const ended = async () => {
       await this.#claiming
       await this.#loader.idle()
@@ -136,7 +138,7 @@ export class Courier {
       await this.#quietOnce()
     }
     // What a silent database does not answer is left behind: its leases lapse.
-    await Promise.race([ended(), sleep(STOP_MS * 1.5, undefined, { ref: false })])
+    await Promise.race([ended(), sleep(this.#timing.stopMs + STOP_MARGIN_MS, undefined, { ref: false })])
     clearTimeout(timer)
   }
 
@@ -202,7 +204,7 @@ export class Courier {
   /** What is past due and could not be claimed is locked by somebody: it is not asked for without a pause. */
   #wakeIn(ms: number | null): void {
     clearTimeout(this.#nextDue)
-    if (ms === null || !this.#isRunning || ms > IDLE_LOOK_MS) return
+    if (ms === null || !this.#isRunning || ms > this.#timing.idleLookMs) return
     this.#nextDue = setTimeout(() => this.wake(), ms > 0 ? Math.ceil(ms) : LOCKED_MS).unref()
   }
 

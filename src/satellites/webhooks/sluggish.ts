@@ -6,15 +6,19 @@ import { LRUCache } from 'lru-cache'
 
 /** The last that were. */
 const MOST_KNOWN = 1_000
-/** An answer that takes longer keeps others waiting. */
-const SLOW_MS = 2_000
 
 export class Sluggish {
   readonly #known = new LRUCache<string, true>({ max: MOST_KNOWN })
+  readonly #slowMs: number
+
+  /** @param slowMs an answer that takes longer keeps others waiting */
+  constructor(slowMs: number) {
+    this.#slowMs = slowMs
+  }
 
   /** True when it is one now. */
   note(webhookId: string, exchange: { readonly error: string | null; readonly durationMs: number }): boolean {
-    const isSluggish = exchange.error !== null || exchange.durationMs > SLOW_MS
+    const isSluggish = exchange.error !== null || exchange.durationMs > this.#slowMs
     if (isSluggish) this.#known.set(webhookId, true)
     else this.#known.delete(webhookId)
     return isSluggish

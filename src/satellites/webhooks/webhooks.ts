@@ -14,7 +14,7 @@ import { parsed } from '../../kernel/parsed.ts'
 import { Catalogue } from './catalogue.ts'
 import { countsOf } from './counts.ts'
 import { Courier } from './courier.ts'
-import type { CourierOptions } from './courier-part.ts'
+import type { CourierOptions, CourierTiming } from './courier-part.ts'
 import { Deliveries } from './deliveries.ts'
 import type { Delivery, DeliveryDetail } from './delivery.ts'
 import { Dispatch, type Sender } from './dispatch.ts'
@@ -228,10 +228,16 @@ export class Webhooks {
     return forgetTenant(this.#kernel.database, tenantId)
   }
 
-  /** A worker of its own. @param listener it sends for nobody else, and there; what becomes of it concerns nobody else either */
+  /**
+   * A worker of its own.
+   *
+   * @param listener it sends for nobody else, and there; what becomes of it concerns nobody else either
+   * @param timing other intervals, for tests
+   */
   courier(
     egress: Kernel['egress'],
     listener?: CourierOptions['listener'] & { readonly heard: (settlement: Settlement) => void },
+    timing: Partial<CourierTiming> = {},
   ): Courier {
     return new Courier(
       {
@@ -249,7 +255,7 @@ export class Webhooks {
           if ((await together()).isOurs) listener.heard(settlement)
         },
       },
-      { ...this.#options, ...(listener ? { listener } : {}) },
+      { ...this.#options, timing, ...(listener ? { listener } : {}) },
     )
   }
 
