@@ -6,10 +6,8 @@ import { createHmac, randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Webhook } from 'standardwebhooks'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { systemClock } from '../../kernel/clock.ts'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { Egress } from '../../kernel/egress.ts'
-import { startProxy } from '../../testing/proxy.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import type { DeliveryDetail } from './delivery.ts'
@@ -28,7 +26,9 @@ const DAY_MS = 24 * HOUR_MS
 /** The clock stands, but what the statements take passes in the database. */
 const SOON_MS = 5 * SECOND_MS
 const KIBIBYTE = 1_024
-const TIMEOUT_MS = 1_000
+/** Writes after which the other side has read some of them, a turn of the event loop each. */
+const SEEN_AFTER = 20
+const DEADLINE_MS = 1_000
 
 const clock = clockOfToday()
 let opened: TestTenancy<WebhooksSatellites>
@@ -40,7 +40,7 @@ let id: string
 let path: string
 
 beforeAll(async () => {
-  opened = await openWebhooks(inject('postgresUrl'), { timeoutMs: TIMEOUT_MS }, { role: 'api', clock })
+  opened = await openWebhooks(inject('postgresUrl'), {}, { role: 'api', clock })
   tenancy = opened.tenancy
   idle = await opened.open()
   receiver = await startReceiver()
@@ -74,11 +74,11 @@ const states = async () => {
 }
 
 /** Dispatches to one that answers so, sends it, and says what is kept of it. */
-async function tried(url: string): Promise<DeliveryDetail> {
+async function tried(url: string, by = tenancy): Promise<DeliveryDetail> {
   const event = `order.of_${randomUUID().replaceAll('-', '')}`
   const { webhookId } = await subscribe(url, event)
   const deliveryId = await dispatch(event)
-  await send()
+  await by.webhooks.retry()
   return read(webhookId, deliveryId)
 }
 
@@ -117,14 +117,14 @@ function pour(socket: Socket | ServerResponse, piece: Buffer): void {
   more()
 }
 
-/** Byte after byte, each long after the one before, for ever. */
-function drip(socket: Socket | ServerResponse, bytes: string): void {
+/** Piece after piece, for ever. @param seen called when the other side has had the time to read some */
+function drip(socket: Socket, pieces: string | readonly string[], seen: () => void): void {
   let sent = 0
   const timer = setInterval(() => {
-    if (socket.destroyed) clearInterval(timer)
-    else socket.write(bytes[sent++ % bytes.length] ?? '')
-  }, 20)
-  timer.unref()
+    socket.write(pieces[sent++ % pieces.length] ?? '')
+    if (sent === SEEN_AFTER) seen()
+  }, 5)
+  socket.on('close', () => clearInterval(timer))
 }
 
 describe('an answer', () => {
@@ -154,37 +154,45 @@ describe('an answer', () => {
     expect(attempts[0]?.responseBody).toBe('x'.repeat(16 * KIBIBYTE))
   })
 
-  test.each<[string, (socket: Socket) => void]>([
-    ['nothing', () => undefined],
-    [
-      'headers that never end, byte by byte',
-      (socket) => {
-        socket.write('HTTP/1.1 200 OK\r\n')
-        drip(socket, 'x: y\r\n')
-      },
-    ],
-    [
-      'headers, and a body that comes byte by byte',
-      (socket) => {
-        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
-        drip(socket, '1\r\na\r\n')
-      },
-    ],
-    [
-      'one hint after the other, and no answer',
-      (socket) => {
-        const timer = setInterval(() => socket.write('HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'), 20)
-        socket.on('close', () => clearInterval(timer))
-      },
-    ],
-  ])('of %s ends with the deadline', async (what, answer) => {
-    const raw = await rawReceiver(answer)
-    const { state, attempts } = await tried(raw.url)
-    expect(state).toBe('retry_scheduled')
-    const came = what.startsWith('headers, and') ? { status: 200, responseBody: expect.stringMatching(/^a+$/) } : {}
-    expect(attempts).toMatchObject([{ number: 1, status: null, error: 'timeout', address: '127.0.0.1', ...came }])
-    await eventually(() => expect(raw.connections).toBe(0))
-    await raw.close()
+  describe('that never ends', () => {
+    let hasty: WebhooksTenancy
+    beforeAll(async () => {
+      hasty = await opened.open({ satellites: [webhooks({ timeoutMs: DEADLINE_MS })] })
+    })
+    afterEach(() => vi.useRealTimers())
+    const passDeadline = () => void vi.advanceTimersByTime(DEADLINE_MS)
+
+    test.each<[string, (socket: Socket) => void]>([
+      ['nothing', passDeadline],
+      [
+        'headers that never end, byte by byte',
+        (socket) => {
+          socket.write('HTTP/1.1 200 OK\r\n')
+          drip(socket, 'x: y\r\n', passDeadline)
+        },
+      ],
+      [
+        'headers, and a body that comes byte by byte',
+        (socket) => {
+          socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
+          drip(socket, '1\r\na\r\n', passDeadline)
+        },
+      ],
+      [
+        'one hint after the other, and no answer',
+        (socket) => drip(socket, ['HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'], passDeadline),
+      ],
+    ])('of %s ends with the deadline', async (what, answer) => {
+      await tried(receiver.url + path, hasty) // the timers that undici keeps are those of the machine
+      const raw = await rawReceiver(answer)
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
+      const { state, attempts } = await tried(raw.url, hasty)
+      expect(state).toBe('retry_scheduled')
+      const came = what.startsWith('headers, and') ? { status: 200, responseBody: expect.stringMatching(/^a+$/) } : {}
+      expect(attempts).toMatchObject([{ number: 1, status: null, error: 'timeout', address: '127.0.0.1', ...came }])
+      await eventually(() => expect(raw.connections).toBe(0))
+      await raw.close()
+    })
   })
 
   const head = 'HTTP/1.1 200 OK\r\n'
@@ -311,41 +319,47 @@ describe('an address that is not allowed any more', () => {
 })
 
 describe('what waits behind others', () => {
-  test('is sent only while its lease outlives the request; what is late is given back, and sent under another', async () => {
-    const count = 26
-    const options = {
-      timeoutMs: 1_000,
-      concurrency: 1,
-      claim: count,
-      perSubscription: 100,
-      perTenant: 100,
-      bridge: false,
-    }
-    const answersAfterMs = 250 // 24 of these are as long as a lease
-    const slow = await opened.open({ satellites: [webhooks(options)], clock: systemClock })
-    const leases: Promise<number>[] = []
+  afterEach(() => vi.useRealTimers())
+
+  test('is given back when its lease would not outlive the request, and is sent under another', async () => {
+    const [count, timeoutMs] = [3, 10_000]
+    const options = { timeoutMs, concurrency: 1, claim: count, perSubscription: count, perTenant: count }
+    const single = await opened.open({ satellites: [webhooks(options)] })
+    const claims: unknown[] = []
+    let first: ServerResponse | undefined
     receiver.answers(({ headers }, response) => {
-      leases.push(leaseOf(String(headers['x-delivery-id'])))
-      setTimeout(() => response.end(), answersAfterMs)
+      if (first) {
+        void claimsOf(String(headers['x-delivery-id'])).then((claim) => {
+          claims.push(...claim)
+          response.end()
+        })
+      } else {
+        first = response
+      }
       return undefined
     })
-    await slow.webhooks.create(id, { url: receiver.url + path, events: ['order.*'] })
-    for (let n = 0; n < count; n++) await slow.webhooks.dispatch(id, 'order.paid', { n })
-    const sending = slow.webhooks.retry()
+    await subscribe()
+    for (let n = 0; n < count; n++) await dispatch()
+    vi.useFakeTimers({ toFake: ['performance'] })
+    const sending = single.webhooks.retry()
+    await eventually(() => expect(first).toBeDefined())
     await eventually(async () => expect(await states()).toEqual({ delivering: count }))
+    const before = await claimsOf()
+    expect(before).toHaveLength(count)
+    vi.advanceTimersByTime(2 * timeoutMs + 1) // the lease lasts for three, and a margin
+    first?.end()
     await sending
     expect(await states()).toEqual({ delivered: count })
-    const ids = received().map(({ headers }) => headers['x-delivery-id'])
-    expect(ids).toHaveLength(count)
-    expect(new Set(ids).size).toBe(count)
-    expect((await Promise.all(leases)).filter((leftMs) => leftMs < options.timeoutMs)).toEqual([])
+    expect(new Set(received().map(({ headers }) => headers['x-delivery-id'])).size).toBe(count)
+    expect(claims).toHaveLength(count - 1)
+    for (const claim of claims) expect(before).not.toContain(claim)
   })
-  const leaseOf = async (deliveryId: string) => {
-    const [row] = await sql(
-      'select extract(epoch from due_at - clock_timestamp()) * 1000 as ms from multitenancy.webhook_deliveries where id = $1',
+  const claimsOf = async (deliveryId: string | null = null) => {
+    const rows = await sql(
+      'select claim from multitenancy.webhook_deliveries where claim is not null and id = coalesce($1, id)',
       [deliveryId],
     )
-    return Number(row.ms)
+    return rows.map(({ claim }) => claim)
   }
 })
 
@@ -533,7 +547,7 @@ describe('a subscription that knows nothing but failures', () => {
   /** Gives a delivery up when it has failed once. */
   let hasty: WebhooksTenancy
   beforeAll(async () => {
-    hasty = await opened.open({ satellites: [webhooks({ timeoutMs: TIMEOUT_MS, maxAttempts: 1 })] })
+    hasty = await opened.open({ satellites: [webhooks({ maxAttempts: 1 })] })
     hasty.on(WebhookSubscriptionDisabled, (event) => void disabled.push(event))
   })
   beforeEach(async () => {
@@ -630,30 +644,8 @@ describe('a subscription that knows nothing but failures', () => {
 })
 
 describe('workers of their own', () => {
-  const withWorker = (options: WebhooksOptions, url = opened.url) =>
-    opened.open({ role: 'worker', database: { url }, satellites: [webhooks({ bridge: false, ...options })] })
-
-  test('while the database is away, settle later what was answered; nobody sends it again within its lease', async () => {
-    const proxy = await startProxy(opened.url)
-    await subscribe()
-    const held = holding()
-    const cut = await withWorker({ timeoutMs: 5_000 }, proxy.url)
-    const deliveryId = await dispatch()
-    await held.count(1)
-    await proxy.close()
-    held.release()
-    const other = await withWorker({ timeoutMs: 5_000 })
-    for (let n = 0; n < 5; n++) await other.webhooks.retry()
-    expect(await states()).toEqual({ delivering: 1 })
-    await proxy.open()
-    await eventually(async () => expect(await states()).toEqual({ delivered: 1 }))
-    expect(
-      await sql('select number, status from multitenancy.webhook_attempts where delivery_id = $1', [deliveryId]),
-    ).toEqual([{ number: 1, status: 200 }])
-    expect(received()).toHaveLength(1)
-    await Promise.all([cut.stop(), other.stop()])
-    await proxy.close()
-  }, 60_000)
+  const withWorker = (options: WebhooksOptions) =>
+    opened.open({ role: 'worker', satellites: [webhooks({ bridge: false, ...options })] })
 
   test('that stop give back what they have not begun, and what they could not end; others send it', async () => {
     const count = 20
@@ -661,13 +653,12 @@ describe('workers of their own', () => {
     const held = holding()
     const ids: string[] = []
     for (let n = 0; n < count; n++) ids.push(await dispatch())
-    const stopping = await withWorker({
-      timeoutMs: 60_000,
-      concurrency: 2,
-      claim: count,
-      perSubscription: count,
-      perTenant: count,
+    const bounds = { concurrency: 2, claim: count, perSubscription: count, perTenant: count }
+    const { webhooks: sender, kernel } = await opened.open({
+      satellites: [webhooks({ timeoutMs: 60_000, bridge: false, ...bounds })],
     })
+    const stopping = sender.courier(kernel.egress, undefined, { stopMs: 0 })
+    await stopping.start()
     await held.count(2)
     await eventually(async () => expect(await states()).toEqual({ delivering: count }))
     const begun = received().map(({ headers }) => String(headers['x-delivery-id']))
