@@ -1,9 +1,7 @@
 /**
- * Sending again: one delivery, or all that failed. What is on its way is left alone, the numbering goes on, and however a replay
- * meets the retries, one claim is one request. The tenancy has no worker: `send` is one run of `tenant:webhooks:retry`.
+ * Sending again: one delivery, or all that failed. What is on its way is left alone, and the numbering goes on. The tenancy has no worker: `send` is one run of `tenant:webhooks:retry`.
  */
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import type { TestTenancy } from '../../testing/tenancy.ts'
@@ -446,53 +444,4 @@ describe('deliveries that are listed', () => {
     succeeds()
     await send()
   })
-})
-
-describe('replays, retries and workers at once', () => {
-  const PROCESSES = 3
-  const DELIVERIES = 12
-  const ROUNDS = 25
-
-  test('never send two requests for one claim, lose nothing, and number each attempt once', async () => {
-    const others = await Promise.all(Array.from({ length: PROCESSES }, () => opened.open()))
-    const worker = await opened.open({ role: 'all' })
-    const onTheirWay = new Map<string, number>()
-    const overlaps: string[] = []
-    receiver.answers(({ headers }, response) => {
-      const deliveryId = String(headers['x-delivery-id'])
-      const before = onTheirWay.get(deliveryId) ?? 0
-      onTheirWay.set(deliveryId, before + 1)
-      if (before > 0) overlaps.push(deliveryId)
-      void sleep(Math.random() * 5).then(() => {
-        onTheirWay.set(deliveryId, (onTheirWay.get(deliveryId) ?? 0) - 1)
-        response.writeHead(Math.random() < 0.5 ? 200 : 500).end()
-      })
-      return undefined
-    })
-    const ids = await Promise.all(Array.from({ length: DELIVERIES }, () => dispatched()))
-    for (let round = 0; round < ROUNDS; round++) {
-      // The clock stands still: what it passes over would be taken from whoever is sending it.
-      await Promise.all([
-        ...others.map(({ webhooks }) => webhooks.retry()),
-        ...ids.map((deliveryId) => others[round % PROCESSES]?.webhooks.replay(id, webhookId, deliveryId)),
-        ...ids.map(replay),
-        others[0]?.webhooks.replayFailed(id, webhookId),
-      ])
-    }
-    await worker.stop()
-    succeeds()
-    for (let attempt = 0; attempt < 5; attempt++) {
-      await send()
-      clock.advance(HOUR_MS * 3)
-    }
-    expect(overlaps).toEqual([])
-    const requests = Map.groupBy(received(), ({ headers }) => headers['x-delivery-id'])
-    for (const deliveryId of ids) {
-      const { attemptCount, attempts, state } = await read(deliveryId)
-      expect(['delivered', 'failed']).toContain(state)
-      expect(attempts.map(({ number }) => number)).toEqual(Array.from({ length: attemptCount }, (_, n) => n + 1))
-      expect(requests.get(deliveryId)).toHaveLength(attemptCount)
-      expect(attemptCount).toBeGreaterThan(1)
-    }
-  }, 120_000)
 })
