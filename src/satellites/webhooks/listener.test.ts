@@ -1,5 +1,5 @@
 /** Somebody who listens: how long, and what it means for others. */
-import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
@@ -23,12 +23,15 @@ let id: string
 let heard: Settlement[]
 let listeners: Listener[]
 
-beforeEach(async () => {
+beforeAll(async () => {
   // A minute apart from the clock of the machine: what counts is the clock of the database.
   clock = fakeClock(new Date(Date.now() - MINUTE_MS))
   opened = await openWebhooks(inject('postgresUrl'), {}, { clock, role: 'api' })
   developer = opened.tenancy
   service = await opened.open()
+})
+afterAll(() => opened.end())
+beforeEach(async () => {
   receiver = await startReceiver()
   id = await activeTenant(service)
   heard = []
@@ -38,7 +41,6 @@ afterEach(async () => {
   vi.useRealTimers()
   for (const listener of listeners) await listener.close()
   await receiver.close()
-  await opened.end()
 })
 
 async function listen(events?: string[]): Promise<Listener> {
@@ -52,7 +54,8 @@ const dispatch = (event = 'order.paid') => service.webhooks.dispatch(id, event, 
 
 const subscriptions = async () => {
   const { rows } = await service.kernel.database.sql(
-    'select id, enabled, deleted_at is null as "isThere" from multitenancy.webhook_subscriptions order by id',
+    `select enabled, deleted_at is null as "isThere" from multitenancy.webhook_subscriptions where tenant_id = $1`,
+    [id],
   )
   return rows
 }
@@ -88,14 +91,17 @@ describe('while somebody listens', () => {
   })
 
   const lease = async (): Promise<Date> => {
-    const { rows } = await service.kernel.database.sql('select listening_until from multitenancy.webhook_subscriptions')
+    const { rows } = await service.kernel.database.sql(
+      'select listening_until from multitenancy.webhook_subscriptions where tenant_id = $1',
+      [id],
+    )
     return rows[0].listening_until
   }
 
   test('what its receiver answers is tried again, and switches nothing off', async () => {
     const told: unknown[] = []
     for (const type of [WebhookSubscriptionDisabled, WebhookDeliveryFailed]) {
-      developer.on(type as typeof WebhookDeliveryFailed, (event) => void told.push(event))
+      onTestFinished(developer.on(type as typeof WebhookDeliveryFailed, (event) => void told.push(event)))
     }
     await listen()
     receiver.answers(() => ({ status: 500 }))

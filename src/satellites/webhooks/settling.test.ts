@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { DeliveryQueue, type Settlement } from './queue.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { activeTenant } from './webhooks-api.fixture.ts'
 
 let opened: TestTenancy<WebhooksSatellites>
 let tenancy: WebhooksTenancy
@@ -53,9 +54,9 @@ describe('somebody has a subscription locked', () => {
 
 describe('a settlement whose answer was lost', () => {
   test('is told the same when it is asked again, and is there once', async () => {
-    const id = await anyTenant(tenancy)
-    const worker = await opened.open({ role: 'api' })
-    await tenancy.webhooks.stop()
+    const { tenancy: worker, end } = await openWebhooks(inject('postgresUrl'), {}, { role: 'api' })
+    onTestFinished(end)
+    const id = await activeTenant(worker)
     const { webhookId } = await worker.webhooks.create(id, { url: `${receiver.url}/lost`, events: ['*'] })
     const [deliveryId = ''] = await worker.webhooks.dispatch(id, 'order.paid', {})
     const queue = new DeliveryQueue(worker.kernel.database, worker.kernel.clock)
