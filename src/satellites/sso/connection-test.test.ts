@@ -1,8 +1,8 @@
 /** What an admin is told of a connection before people log in by it. */
-import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
-import { type OpenSso, openSso } from './sso.fixture.ts'
+import { type OpenSso, openSso, TIMEOUT_MS } from './sso.fixture.ts'
 
 const DISCOVERY = '/.well-known/openid-configuration'
 const OTHER_APP_KEY = Buffer.alloc(32, 8).toString('base64')
@@ -19,7 +19,10 @@ beforeEach(async () => {
   provider = await startProvider()
   id = await opened.tenantAt(provider, { enabled: false })
 })
-afterEach(() => provider.close())
+afterEach(async () => {
+  vi.useRealTimers()
+  await provider.close()
+})
 
 const report = async () => (await opened.call('POST', `/tenants/${id}/sso/test`)).json
 const faults = async () => {
@@ -116,7 +119,7 @@ test('the issuer differs in its slash', async () => {
 })
 
 test.each([
-  ['is silent', () => undefined, 'discovery: the provider cannot be reached: timeout'],
+  ['is silent', () => void vi.advanceTimersByTime(TIMEOUT_MS), 'discovery: the provider cannot be reached: timeout'],
   ['is broken', (response: any) => response.writeHead(500).end(), 'discovery: the provider answered 500'],
   [
     'leads elsewhere',
@@ -124,6 +127,8 @@ test.each([
     'discovery: there is no discovery document at /.well-known/openid-configuration',
   ],
 ])('the provider %s', async (_what, takeover, expected) => {
+  expect(await faults()).toEqual([]) // the timers that undici keeps are those of the machine from now on
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
   provider.takesOver(DISCOVERY, (_, response) => takeover(response))
   expect(await faults()).toEqual([expected])
 })

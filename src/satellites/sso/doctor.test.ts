@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { reseal } from '../../kernel/resealing.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
-import { diagnoses, turnOf } from './doctor.ts'
+import { diagnoses } from './doctor.ts'
 import { sso } from './index.ts'
 import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
 import { type OpenSso, openSso, type SsoTenancy } from './sso.fixture.ts'
@@ -73,17 +73,6 @@ test('an issuer at which everybody has an account, where no domains are named', 
   expect(await found()).toMatchObject([{ severity: 'warn', code: 'sso.everybody', tenantId: id }])
   await sso.update(id, { ...settings, allowedDomains: ['acme.example'] })
   expect(await found()).toEqual([])
-})
-
-test('issuers that are too many have their turn one after the other', () => {
-  const items = [0, 1, 2, 3, 4, 5, 6]
-  expect([0, 1, 2].map((turn) => turnOf(items, 3, turn))).toEqual([
-    [0, 1, 2],
-    [3, 4, 5],
-    [6, 0, 1],
-  ])
-  expect(turnOf([0, 1], 3, 5)).toEqual([0, 1])
-  expect(turnOf([], 3, 5)).toEqual([])
 })
 
 test('a provider whose document is another’s; not that of a tenant that is deleted', async () => {

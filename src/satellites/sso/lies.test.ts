@@ -1,7 +1,7 @@
 /** Providers that lie, are silent, or change their keys; and people in the middle. */
 import { createHmac } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { CLIENT, newKey, startProvider, type TestProvider } from './provider.fixture.ts'
 import {
   type CameBack,
@@ -11,6 +11,7 @@ import {
   openSso,
   refusedFor,
   type SsoTenancy,
+  TIMEOUT_MS,
 } from './sso.fixture.ts'
 
 const HOUR_SECONDS = 3_600
@@ -25,6 +26,10 @@ let id: string
 beforeAll(async () => {
   opened = await openSso(inject('postgresUrl'))
   tenancy = opened.tenancy
+  // The timers that undici keeps are those of the machine from now on, also where a test has its own.
+  const first = await startProvider()
+  await opened.logIn(await opened.tenantAt(first), first)
+  await first.close()
 })
 afterAll(() => opened?.end())
 beforeEach(async () => {
@@ -32,7 +37,10 @@ beforeEach(async () => {
   provider = await startProvider()
   id = await opened.tenantAt(provider)
 })
-afterEach(() => provider.close())
+afterEach(async () => {
+  vi.useRealTimers()
+  await provider.close()
+})
 
 const comeBack = (): Promise<CameBack> => opened.comeBack(id, provider)
 const finishing = async () => tenancy.sso.finish(await comeBack())
@@ -231,7 +239,7 @@ describe('keys', () => {
   })
 
   test('are those of each issuer alone', async () => {
-    const other = await startProvider()
+    const other = await startProvider({}, undefined, newKey())
     try {
       await finishing()
       const there = await opened.tenantAt(other)
@@ -301,7 +309,7 @@ describe('a discovery document', () => {
 
 describe('a provider that', () => {
   const takeovers = {
-    'is silent': () => undefined,
+    'is silent': () => void vi.advanceTimersByTime(TIMEOUT_MS),
     'goes on for ever': (response: any) => {
       response.writeHead(200, json)
       const more = () => response.destroyed || response.write(' '.repeat(65_536), () => setImmediate(more))
@@ -321,6 +329,7 @@ describe('a provider that', () => {
   const PASSING = ['is silent', 'is broken', 'is overloaded', 'hangs up']
 
   test.each(Object.entries(takeovers))('%s ends no more than the login', async (what, takeover) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
     provider.takesOver(DISCOVERY, (_, response) => takeover(response))
     await expect(tenancy.sso.start(id)).rejects.toMatchObject(UNAVAILABLE)
     provider.takesOver(DISCOVERY, undefined)

@@ -4,7 +4,7 @@
  * must not be sent to the provider of whoever lured.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
+import { CLIENT, newKey, startProvider, type TestProvider } from './provider.fixture.ts'
 import { type CameBack, inCode, type OpenSso, openSso, refusedFor, type SsoTenancy } from './sso.fixture.ts'
 
 const DISCOVERY = '/.well-known/openid-configuration'
@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => opened?.end())
 beforeEach(async () => {
-  ;[honest, evil] = [await startProvider(), await startProvider()]
+  ;[honest, evil] = [await startProvider(), await startProvider({}, undefined, newKey())]
   for (const provider of [honest, evil]) {
     provider.lies(DISCOVERY, (answer) => ({ ...answer, authorization_response_iss_parameter_supported: false }))
   }

@@ -49,14 +49,17 @@ export function newKey(): JWK {
 }
 
 let started = 0
+let sharedKey: JWK | undefined
 
 /**
  * @param options of oidc-provider beside those that are needed here
  * @param redirectUri that its clients have registered
+ * @param firstKey that it signs with; by default one for all providers, as a new one takes long to make
  */
 export async function startProvider(
   options: Json = {},
   redirectUri = `https://app.example/sso/callback/${++started}`,
+  firstKey?: JWK,
 ): Promise<TestProvider> {
   const requests: string[] = []
   const lies = new Map<string, Lie>()
@@ -67,7 +70,8 @@ export async function startProvider(
     email_verified: true,
     name: 'Alice Doe',
   }
-  let key = newKey()
+  sharedKey ??= newKey()
+  let key = firstKey ?? sharedKey
   let provider: Provider
   const server = createServer((request, response) => {
     const path = (request.url ?? '').split('?')[0] ?? ''
