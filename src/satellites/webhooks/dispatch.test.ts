@@ -9,10 +9,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { ChangeRecorded } from '../../kernel/changes.ts'
 import type { EventType } from '../../kernel/events.ts'
 import { DependencyDegraded } from '../../kernel/resilience.ts'
-import { satellitesOn } from '../../service/main.ts'
 import { type Received, type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { dottedName } from './event-names.ts'
 import { WebhookDeliveryFailed, WebhookSubscriptionDisabled, webhooks } from './index.ts'
 import { clockOfToday, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant, apiOf, type Call, changesOf, deliveriesOf } from './webhooks-api.fixture.ts'
@@ -666,36 +664,6 @@ describe('a subscription that changes while a delivery is on its way', () => {
 
 describe("Tenantry's own events", () => {
   const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
-
-  test('are in the catalogue, but for those that are internal, with schemas that a validator takes', async () => {
-    const whole = await opened.open({ satellites: satellitesOn({ satellites: {} }) as never })
-    const { status, json } = await apiOf(whole)('GET', '/webhook-events')
-    expect(status).toBe(200)
-    const types = whole.kernel.events.types
-    const internal = types.filter(({ isInternal }) => isInternal).map(({ name }) => name)
-    expect(internal.sort()).toEqual([
-      'BackofficeRestored',
-      'DependencyDegraded',
-      'QuotaTracked',
-      'TenantSuspensionRepeated',
-      'WebhookDeliveryFailed',
-    ])
-    const expected = types
-      .filter(({ isInternal }) => !isInternal)
-      .map(({ name }) => ({ name: dottedName(name), type: name }))
-    expect(json.nextCursor).toBeNull()
-    expect(json.data).toMatchObject(expected.toSorted((a, b) => (a.name < b.name ? -1 : 1)))
-    for (const { schema, summary } of json.data) {
-      expect(summary).not.toBe('')
-      expect(ajv.validateSchema(schema)).toBe(true)
-      expect(schema).toMatchObject({
-        type: 'object',
-        required: expect.arrayContaining(['id', 'occurredAt', 'requestId']),
-      })
-      expect(() => ajv.compile(schema)).not.toThrow()
-    }
-    await whole.stop()
-  })
 
   test('are dispatched as the catalogue says, in the transaction of what they tell of', async () => {
     const hosts = await subscribe(null, ['tenant.*', 'webhook.*'], `${path}/host`)
