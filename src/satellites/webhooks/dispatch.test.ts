@@ -78,6 +78,7 @@ describe('within a transaction of the host', () => {
   beforeEach(() => subscribe(id, ['of_a_test.*']))
 
   test('what is dispatched is sent when it commits, and not before', async () => {
+    const event = anyEvent()
     const ids = await inTransaction(async () => {
       const ids = await dispatch(event, { n: 1 })
       await tenancy.kernel.database.outside(async () => {
