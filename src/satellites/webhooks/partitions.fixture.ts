@@ -1,0 +1,69 @@
+/** A tenancy at midday with a clock that tests move, and the partitions that it has. */
+import { inject } from 'vitest'
+import type { TenancyConfig } from '../../tenancy.ts'
+import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { startReceiver } from '../../testing/receiver.ts'
+import type { WebhooksOptions } from './index.ts'
+import { webhooks } from './index.ts'
+import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+
+export const DAY_MS = 86_400_000
+export const KINDS = ['messages', 'deliveries', 'attempts'] as const
+
+/** What is to be ended after a test, the last first. */
+export const ends: (() => Promise<unknown>)[] = []
+export async function endAll(): Promise<void> {
+  for (const end of ends.splice(0).reverse()) await end()
+}
+
+export interface Opened {
+  readonly tenancy: WebhooksTenancy
+  readonly clock: FakeClock
+  /** Midnight of the day it was made. */
+  readonly first: number
+  readonly another: (options?: WebhooksOptions, config?: Config) => Promise<WebhooksTenancy>
+}
+type Config = Partial<TenancyConfig<WebhooksSatellites>>
+
+/** A tenancy that sends only when it is asked to, in the middle of today. */
+export async function opened(options: WebhooksOptions = {}): Promise<Opened> {
+  const first = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const clock = fakeClock(new Date(first + DAY_MS / 2))
+  const made = await openWebhooks(inject('postgresUrl'), options, { clock, role: 'api' })
+  ends.push(made.end)
+  const another: Opened['another'] = (options = {}, config = {}) =>
+    made.open({ satellites: [webhooks(options)], egress: DEVELOPMENT, clock, role: 'api', ...config })
+  return { tenancy: made.tenancy, clock, first, another }
+}
+
+export const receiver = async () => {
+  const started = await startReceiver()
+  ends.push(started.close)
+  return started
+}
+
+/** Of each table the days, counted from `first`, at which partitions begin and end. */
+export async function bounds({ kernel }: WebhooksTenancy, first: number): Promise<Record<string, [number, number][]>> {
+  const { rows } = await kernel.database.sql(
+    `select split_part(inhparent::regclass::text, '_', 2) as kind, pg_get_expr(relpartbound, c.oid) as bounds
+     from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent in ('multitenancy.webhook_messages'::regclass, 'multitenancy.webhook_deliveries'::regclass,
+       'multitenancy.webhook_attempts'::regclass) and pg_get_expr(relpartbound, c.oid) <> 'DEFAULT'
+     order by relname`,
+  )
+  const dayOf = (id = '') => (Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16) - first) / DAY_MS
+  const found: Record<string, [number, number][]> = { messages: [], deliveries: [], attempts: [] }
+  for (const { kind, bounds } of rows) {
+    const [, from, to] = /FROM \('(.*)'\) TO \('(.*)'\)/.exec(bounds) ?? []
+    found[kind]?.push([dayOf(from), dayOf(to)])
+  }
+  return found
+}
+
+export const inStep = (...of: [number, number][]) => ({ messages: of, deliveries: of, attempts: of })
+
+export async function countsOf({ kernel }: WebhooksTenancy, suffix = ''): Promise<number[]> {
+  const counts = KINDS.map((kind) => `(select count(*) from multitenancy.webhook_${kind}${suffix}) as ${kind}`)
+  const { rows } = await kernel.database.sql(`select ${counts.join(', ')}`)
+  return KINDS.map((kind) => rows[0][kind])
+}
