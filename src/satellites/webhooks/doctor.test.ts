@@ -233,21 +233,4 @@ describe('partitions', () => {
     ])
     expect(await fix()).toMatchObject({ checks: [], fixes: [{ isDone: true }] })
   })
-
-  test('that somebody has locked are told as not put right', async () => {
-    clock.set(new Date(first + 31 * DAY_MS))
-    const [isReading, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const reading = tenancy.kernel.database.session(async (client) => {
-      await client.query('begin; select from multitenancy.webhook_attempts')
-      isReading.resolve()
-      await isOver.promise
-    })
-    await isReading.promise
-    const { checks, fixes } = await fix()
-    isOver.resolve()
-    await reading
-    expect(checks).toMatchObject([{ code: 'webhooks.partition-missing' }])
-    expect(fixes).toMatchObject([{ isDone: false, outcome: expect.stringMatching('somebody holds a lock') }])
-    expect(await fix()).toMatchObject({ checks: [], fixes: [{ isDone: true }] })
-  })
 })

@@ -1,0 +1,28 @@
+/** What the doctor cannot fix while another session has a lock. */
+import { expect, inject, onTestFinished, test } from 'vitest'
+import { fakeClock } from '../../testing/clock.ts'
+import { openWebhooks } from './webhooks.fixture.ts'
+
+const DAY_MS = 86_400_000
+
+test('the doctor reports partitions as not fixed while another session locks them', async () => {
+  const first = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const clock = fakeClock(new Date(first + DAY_MS / 2))
+  const { tenancy, end } = await openWebhooks(inject('postgresUrl'), {}, { clock, role: 'api' })
+  onTestFinished(end)
+  const fix = () => tenancy.doctor.fix({ approve: async () => true })
+  clock.set(new Date(first + 31 * DAY_MS))
+  const [isReading, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const reading = tenancy.kernel.database.session(async (client) => {
+    await client.query('begin; select from multitenancy.webhook_attempts')
+    isReading.resolve()
+    await isOver.promise
+  })
+  await isReading.promise
+  const { checks, fixes } = await fix() // it tries for seconds
+  isOver.resolve()
+  await reading
+  expect(checks).toMatchObject([{ code: 'webhooks.partition-missing' }])
+  expect(fixes).toMatchObject([{ isDone: false, outcome: expect.stringMatching('somebody holds a lock') }])
+  expect(await fix()).toMatchObject({ checks: [], fixes: [{ isDone: true }] })
+})
