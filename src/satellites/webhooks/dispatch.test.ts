@@ -175,7 +175,6 @@ describe('who hears of it', () => {
     await send()
     const heard = receiver.received.filter((one) => one.path.startsWith(path)).map((one) => one.path)
     expect(heard.sort()).toEqual(expected.map((name) => `${path}/${name}`).sort())
-    expect(await rowsOf(event)).toMatchObject({ messages: expect.any(Number) })
   })
 
   test('a tenant hears of itself alone, the host of all', async () => {
@@ -701,6 +700,7 @@ describe("Tenantry's own events", () => {
     )
     expect(ofHost).toHaveLength(8)
     const catalogue = new Map(tenancy.webhooks.catalogue.list().map(({ name, schema }) => [name, schema]))
+    expect(received(`${path}/host`)).toHaveLength(8)
     for (const { headers, body } of received(`${path}/host`)) {
       const validate = ajv.compile(catalogue.get(String(headers['x-webhook-event'])) ?? false)
       expect(validate(JSON.parse(body)), ajv.errorsText(validate.errors)).toBe(true)
