@@ -117,14 +117,14 @@ afterEach(() =>
 )
 afterAll(() => opened.end())
 
-describe.each(['ready', 'retry'] as const)('beside a loud tenant with 100,000 due deliveries (%s)', (as) => {
-  test.each(['a-quiet', 'z-quiet'])(
-    "another's next one is within the next two claims (%s)",
-    async (quiet) => {
-      const loud = await subscriptions('m-loud', 3)
+test.each(['ready', 'retry'] as const)(
+  'the next delivery of a quiet tenant is within two claims beside 100,000 due deliveries of a loud one (%s)',
+  async (as) => {
+    const loud = await subscriptions('m-loud', 3)
+    await wait({ of: 'm-loud', webhooks: loud, count: LOUD, as })
+    await wait({ of: 'm-loud', webhooks: loud, count: 1, as, dueSecondsAgo: -3_600 })
+    for (const quiet of ['a-quiet', 'z-quiet']) {
       const [webhookId = ''] = await subscriptions(quiet, 1)
-      await wait({ of: 'm-loud', webhooks: loud, count: LOUD, as })
-      await wait({ of: 'm-loud', webhooks: loud, count: 1, as, dueSecondsAgo: -3_600 })
       for (let round = 0; round < 5; round++) {
         // It has fallen due after all of the other's.
         const ids = await wait({ of: quiet, webhooks: [webhookId], count: 1, as, dueSecondsAgo: 0 })
@@ -132,10 +132,10 @@ describe.each(['ready', 'retry'] as const)('beside a loud tenant with 100,000 du
         expect(claims.flatMap(idsOf)).toEqual(expect.arrayContaining(ids))
         await settle(claims.flatMap(({ deliveries }) => deliveries))
       }
-    },
-    180_000,
-  )
-})
+    }
+  },
+  180_000,
+)
 
 describe('more tenants with something due than a claim has room for', () => {
   test('have their turns, one after the other', async () => {
@@ -193,7 +193,7 @@ describe('a tenant with many subscriptions', () => {
 
   test('serves each of 500', async () => {
     const webhooks = await subscriptions('500-hooks', 500)
-    await wait({ of: '500-hooks', webhooks, count: 50_000, as: 'ready' })
+    await wait({ of: '500-hooks', webhooks, count: 20_000, as: 'ready' })
     const served = new Set<string>()
     // A round is eight claims if each takes others; they are drawn, so that it takes a few more.
     for (let n = 0; n < 160 && served.size < webhooks.length; n++) {
