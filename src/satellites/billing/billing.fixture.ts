@@ -1,11 +1,13 @@
 /** A tenancy with billing at a provider of its own, whose clock is the tenancy's, and what a test has to look at. */
+import { postgresStore } from '../../drivers/store/postgres.ts'
 import { createHttp } from '../../http/app.ts'
 import { createReceivers } from '../../http/receivers.ts'
 import type { EventOf, EventType } from '../../kernel/events.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
+import { InstallTenant } from '../../tenants/jobs.ts'
 import { type Provider, type ProviderOptions, startProvider } from '../../testing/provider/provider.ts'
-import { installed, type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
 import { events as typedEvents } from './events.ts'
 import { type BillingOptions, billing } from './index.ts'
 
@@ -19,6 +21,8 @@ export const PLANS = {
   },
 }
 const TOKEN = 'token-of-an-admin-0123456789'
+/** In the middle of a month and of a day. */
+const START = new Date('2026-03-10T12:00:00Z')
 
 /** What a test has to say of its own. */
 export type SomeOptions = Omit<Partial<BillingOptions>, 'stripe'> & {
@@ -36,6 +40,7 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
   readonly heard: [string, Record<string, any>][]
   /** What was logged, as text. */
   readonly log: string[]
+  /** A tenant that is active, installed without a worker. */
   tenant(): Promise<string>
   /** A tenant that has gone through a checkout. */
   subscriber(price?: 'pro' | 'scale', trialDays?: number): Promise<Subscriber>
@@ -44,7 +49,7 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
     headers?: Record<string, string>,
     ip?: string,
   ): Promise<{ status: number; json: any; headers: Headers }>
-  /** Gives the receiver events of the provider; by default those that it was not given yet. Answers the statuses. */
+  /** Gives the receiver events of the provider, all at once; by default those that it was not given yet. Answers the statuses. */
   deliver(events?: Provider['events']): Promise<number[]>
   /** Processes whatever waits, the oldest first. */
   process(tenancy?: BillingTenancy): Promise<void>
@@ -60,8 +65,6 @@ export interface Subscriber {
   readonly subscriptionId: string
 }
 
-let made = 0
-
 export async function openBilling(
   postgresUrl: string,
   {
@@ -74,7 +77,7 @@ export async function openBilling(
     provider?: ProviderOptions
   } = {},
 ): Promise<OpenBilling> {
-  const provider = await startProvider(providerOptions)
+  const provider = await startProvider({ start: START, ...providerOptions })
   const priceOf = (name: string, amount: number) =>
     provider.price({ product: provider.product({ name }).id, amount, interval: 'month' })
   const [pro, scale, unmapped] = [priceOf('Pro', 2_900), priceOf('Scale', 29_900), priceOf('Other', 100)]
@@ -95,6 +98,7 @@ export async function openBilling(
     plans: PLANS,
     role: 'api',
     clock: { now: () => provider.now() },
+    store: postgresStore({ clockOffsetMs: () => provider.now().getTime() - Date.now() }),
     logger: createLogger({ level: 'info', write: (line: string) => log.push(line) } as never),
     ...config,
   })
@@ -115,10 +119,9 @@ export async function openBilling(
     heard,
     log,
     async tenant() {
-      made += 1
-      const worker = await opened.open({ role: 'worker' })
-      const { id } = await installed(worker, { id: `payer-${made}`, name: 'Payer' })
-      await worker.stop()
+      const { id } = await tenancy.tenants.create({ name: 'Payer' })
+      await tenancy.tenants.installation.install(id, { isLast: true })
+      await tenancy.kernel.jobs.cancel(InstallTenant, id)
       return id
     },
     async subscriber(price = 'pro', trialDays) {
@@ -143,18 +146,19 @@ export async function openBilling(
     async deliver(events) {
       const those = events ?? provider.events.slice(given)
       if (!events) given = provider.events.length
-      const statuses: number[] = []
-      for (const event of those) {
+      const post = async (event: (typeof those)[number]) => {
         const { body, headers } = provider.signed(event, { secret: SECRET, at: new Date() })
-        statuses.push((await open.post(body, { ...headers })).status)
+        return (await open.post(body, { ...headers })).status
       }
-      return statuses
+      return Promise.all(those.map(post))
     },
     async process(by = tenancy) {
       for (;;) {
-        const waiting = (await open.inbox()).filter(({ status }) => status === 'waiting')
-        if (waiting.length === 0) return
-        for (const { eventId } of waiting) await by.billing.processing.process(eventId, true)
+        const { rows } = await tenancy.kernel.database.sql(
+          `select event_id as "eventId" from multitenancy.billing_inbox where status = 'waiting' order by created_at, event_id`,
+        )
+        if (rows.length === 0) return
+        for (const { eventId } of rows) await by.billing.processing.process(eventId, true)
       }
     },
     async settle() {

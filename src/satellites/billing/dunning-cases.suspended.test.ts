@@ -14,7 +14,7 @@ beforeAll(async () => {
     options: { dunning: { maxAttempts: 1, graceDays: GRACE.days, action: 'suspend' } },
     provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [60] },
   })
-  open = Object.assign(opened, await debtorsOf(opened))
+  open = Object.assign(opened, debtorsOf(opened))
 })
 afterEach(async () => {
   await open.clear()

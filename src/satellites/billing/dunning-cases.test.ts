@@ -14,7 +14,7 @@ async function openWith(action: Action): Promise<OpenBilling & Debtors> {
     provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [DAYS.retry, 60] },
   })
   opened.push(open)
-  return Object.assign(open, await debtorsOf(open))
+  return Object.assign(open, debtorsOf(open))
 }
 afterAll(async () => {
   for (const open of opened) await open.end()

@@ -1,7 +1,6 @@
 /** A tenant whose payments fail, and what has become of it. */
 import type Stripe from 'stripe'
 import { TenantActivated, TenantSuspended } from '../../tenants/events.ts'
-import { installed } from '../../testing/tenancy.ts'
 import type { OpenBilling, Subscriber } from './billing.fixture.ts'
 
 export interface Debtors {
@@ -25,16 +24,14 @@ export interface Debtors {
   clear(): Promise<void>
 }
 
-export async function debtorsOf(open: OpenBilling): Promise<Debtors> {
+export function debtorsOf(open: OpenBilling): Debtors {
   const { provider, tenancy } = open
   const all: Subscriber[] = []
-  // Installs tenants, and knows nothing of billing.
-  const installer = await open.open({ role: 'worker', satellites: [] as never })
   for (const type of [TenantSuspended, TenantActivated]) {
     tenancy.on(type, ({ tenantId }) => void open.heard.push([type.name, { tenantId }]))
   }
   const payer: Debtors['payer'] = async (price = 'pro') => {
-    const { id: tenantId } = await installed(installer, { name: 'Payer' })
+    const tenantId = await open.tenant()
     const { id } = await tenancy.billing.checkout(tenantId, {
       priceId: open.prices[price],
       successUrl: 'https://app.example/paid',

@@ -1,5 +1,6 @@
 /** What hosts call, at a provider that answers: customers, checkouts, the portal, other plans and ends; in code and over HTTP. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { eventually } from '../../testing/tenancy.ts'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'
 
 const [PRO_MONTHLY, PRO_YEARLY, SCALE] = ['price_pro_monthly', 'price_pro_yearly', 'price_scale']
@@ -50,12 +51,17 @@ describe('a customer', () => {
   test('is made once, however many ask for it at the same time, in however many processes', async () => {
     const tenantId = await tenant()
     const others = await Promise.all([open.open(), open.open()])
-    open.provider.faults.slow(100, { path: '/v1/customers' })
-    const ids = await Promise.all(
+    const posts = asked('/v1/customers').length
+    const held = open.provider.faults.hold({ path: '/v1/customers', times: 1 })
+    const all = Promise.all(
       Array.from({ length: 12 }, (_, n) =>
         ([open.tenancy, ...others][n % 3] ?? open.tenancy).billing.ensureCustomer(tenantId),
       ),
     )
+    // Each process has sent one, and only the first is carried out before any answer.
+    await eventually(() => expect(asked('/v1/customers').length).toBeGreaterThanOrEqual(posts + 3))
+    held.release()
+    const ids = await all
     expect(new Set(ids).size).toBe(1)
     expect(madeFor(tenantId)).toHaveLength(1)
     expect(await billing().ensureCustomer(tenantId)).toBe(ids[0])
@@ -71,7 +77,7 @@ describe('a customer', () => {
 
   test('whose answer was lost is found again', async () => {
     const tenantId = await tenant()
-    open.provider.faults.cut({ path: '/v1/customers', times: 4 })
+    open.provider.faults.lose({ path: '/v1/customers' })
     await expect(billing().ensureCustomer(tenantId)).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
     const customerId = await billing().ensureCustomer(tenantId)
     expect(madeFor(tenantId).map(({ data }) => data.object)).toMatchObject([{ id: customerId }])
@@ -171,6 +177,12 @@ describe('a checkout', () => {
 })
 
 describe('another plan', () => {
+  let payer: string
+
+  beforeAll(async () => {
+    payer = (await subscriber()).tenantId
+  })
+
   test('by its price, or by its name where one price stands for it', async () => {
     const { tenantId, subscriptionId } = await subscriber()
     expect(await billing().changePlan(tenantId, { priceId: PRO_YEARLY })).toMatchObject({
@@ -199,9 +211,8 @@ describe('another plan', () => {
     [{ plan: 'pro', priceId: PRO_MONTHLY }, 'E_INVALID_REQUEST', 'either priceId or plan'],
     [{ priceId: 'price_unheard_of' }, 'E_PRICE_NOT_MAPPED', 'price_unheard_of'],
   ])('%j is refused with %s', async (wish, code, words) => {
-    const { tenantId } = await subscriber()
-    await expect(billing().changePlan(tenantId, wish)).rejects.toMatchObject(refusedWith(code, words))
-    expect(await planOf(tenantId)).toBe('pro')
+    await expect(billing().changePlan(payer, wish)).rejects.toMatchObject(refusedWith(code, words))
+    expect(await planOf(payer)).toBe('pro')
   })
 })
 

@@ -8,7 +8,7 @@ test('the grace begins when that is known', async () => {
     options: { dunning: { maxAttempts: 5, graceDays: 7, action: 'suspend' } },
     provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [3] },
   })
-  const open = Object.assign(opened, await debtorsOf(opened))
+  const open = Object.assign(opened, debtorsOf(opened))
   const failures = () => open.provider.events.filter(({ type }) => type === 'invoice.payment_failed')
   const { tenantId, customerId } = await open.payer()
   open.provider.setPaymentMethod(customerId, 'declines')

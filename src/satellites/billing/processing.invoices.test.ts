@@ -12,7 +12,7 @@ beforeAll(async () => {
     options: { dunning: { maxAttempts: 2, graceDays: 7, action: 'suspend' } },
     provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [RETRY_DAYS, 60] },
   })
-  open = Object.assign(opened, await debtorsOf(opened))
+  open = Object.assign(opened, debtorsOf(opened))
 })
 afterEach(() => open.clear())
 afterAll(() => open.end())

@@ -7,7 +7,7 @@ import { type Debtors, debtorsOf } from './dunning.fixture.ts'
 let open: OpenBilling & Debtors
 beforeAll(async () => {
   const opened = await openBilling(inject('postgresUrl'))
-  open = Object.assign(opened, await debtorsOf(opened))
+  open = Object.assign(opened, debtorsOf(opened))
 })
 afterEach(async () => {
   await open.clear()

@@ -13,7 +13,7 @@ beforeAll(async () => {
     options: { dunning: { maxAttempts: 1, graceDays: 7, action: 'suspend' } },
     provider: { afterRetries: 'past_due', retryDays: [60] },
   })
-  open = Object.assign(opened, await debtorsOf(opened))
+  open = Object.assign(opened, debtorsOf(opened))
 })
 afterEach(async () => {
   open.provider.faults.clear()

@@ -1,4 +1,4 @@
-/** Events on their way to a receiver: signed as the provider signs them, and also twice, or in another order. */
+/** Events on their way to a receiver: signed as the provider signs them, and also in another order. */
 import Stripe from 'stripe'
 import { seededRandom } from '../seeded-random.ts'
 
@@ -23,11 +23,6 @@ export async function deliver(url: string, events: readonly SignedEvent[]): Prom
     statuses.push(response.status)
   }
   return statuses
-}
-
-/** Each twice in a row. */
-export function duplicated<T>(events: readonly T[]): T[] {
-  return events.flatMap((event) => [event, event])
 }
 
 /** Another order, the same for the same seed. */

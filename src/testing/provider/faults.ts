@@ -1,5 +1,4 @@
-/** What can go wrong on the way to the provider and back. Each can be switched at any time, and says how often it happened. */
-import { setTimeout as delay } from 'node:timers/promises'
+/** What can go wrong on the way to the provider and back. Each can be switched at any time. */
 import type { Answer, ProviderRequest } from './answer.ts'
 import { bodyOf } from './errors.ts'
 
@@ -15,30 +14,32 @@ export interface Limited extends Where {
 }
 
 export interface Held {
-  /** The request was carried out, and its answer is kept back. */
+  /** A request was carried out, and its answer is kept back. */
   readonly arrived: Promise<void>
-  /** The answer goes out; if none has come, none is kept back any more. */
+  /** The answers go out; no other is kept back any more. */
   release(): void
 }
 
 export interface Faults {
-  /** Every answer comes so much later; what was asked is carried out at once. 0: no later. */
-  slow(ms: number, where?: Where): void
   /** This instead of carrying it out. */
   answer(status: number, how?: Limited & { readonly headers?: Readonly<Record<string, string>> }): void
   /** Carried out, but the connection is reset before the answer. Once, if not said otherwise. */
   cut(how?: Limited): void
-  /** The next one is carried out, but its answer is kept back until it is released. */
-  hold(where?: Where): Held
+  /** Carried out, but answered with 500, which the client does not send again. Once, if not said otherwise. */
+  lose(how?: Limited): void
+  /** The next requests are carried out, but their answers are kept back until they are released. One, if not said otherwise. */
+  hold(how?: Limited): Held
   clear(): void
-  readonly counts: { readonly slowed: number; readonly answered: number; readonly cut: number; readonly held: number }
+  readonly counts: { readonly cut: number }
 }
 
 export interface FaultsInside extends Faults {
   /** The answer that replaces carrying it out. */
   instead(request: ProviderRequest): Answer | undefined
   /** Whether the answer may go out, when it may. */
-  before(request: ProviderRequest): Promise<'send' | 'cut'>
+  before(request: ProviderRequest): Promise<'send' | 'cut' | 'lose'>
+  /** The answer that goes out for one that is lost. */
+  readonly lost: Answer
 }
 
 interface Active extends Limited {
@@ -46,27 +47,33 @@ interface Active extends Limited {
 }
 
 export function createFaults(): FaultsInside {
-  const counts = { slowed: 0, answered: 0, cut: 0, held: 0 }
-  let slowed: { ms: number; where: Where } | undefined
+  const counts = { cut: 0 }
   let answers: (Active & { status: number; headers: Readonly<Record<string, string>> })[] = []
   let cuts: Active[] = []
+  let losses: Active[] = []
   const holds: (Active & { arrive: () => void; released: Promise<void>; release: () => void })[] = []
 
   return {
     counts,
-    slow(ms, where = {}) {
-      slowed = ms > 0 ? { ms, where } : undefined
-    },
     answer(status, { headers = {}, times = Infinity, ...where } = {}) {
       answers.push({ ...where, left: times, status, headers })
     },
     cut({ times = 1, ...where } = {}) {
       cuts.push({ ...where, left: times })
     },
-    hold(where = {}) {
+    lose({ times = 1, ...where } = {}) {
+      losses.push({ ...where, left: times })
+    },
+    hold({ times = 1, ...where } = {}) {
       const arrived = Promise.withResolvers<void>()
       const released = Promise.withResolvers<void>()
-      const hold = { ...where, left: 1, arrive: arrived.resolve, released: released.promise, release: released.resolve }
+      const hold = {
+        ...where,
+        left: times,
+        arrive: arrived.resolve,
+        released: released.promise,
+        release: released.resolve,
+      }
       holds.push(hold)
       return {
         arrived: arrived.promise,
@@ -77,28 +84,24 @@ export function createFaults(): FaultsInside {
       }
     },
     clear() {
-      slowed = undefined
       answers = []
       cuts = []
+      losses = []
       for (const { release } of holds.splice(0)) release()
     },
     instead(request) {
       const fault = taken(answers, request)
       if (!fault) return undefined
-      counts.answered += 1
       return { status: fault.status, headers: fault.headers, body: { error: bodyOf(fault.status) } }
     },
+    lost: { status: 500, headers: { 'stripe-should-retry': 'false' }, body: { error: bodyOf(500) } },
     async before(request) {
       const hold = taken(holds, request)
       if (hold) {
-        counts.held += 1
         hold.arrive()
         await hold.released
       }
-      if (slowed && isAt(slowed.where, request)) {
-        counts.slowed += 1
-        await delay(slowed.ms, undefined, { ref: false })
-      }
+      if (taken(losses, request)) return 'lose'
       if (!taken(cuts, request)) return 'send'
       counts.cut += 1
       return 'cut'

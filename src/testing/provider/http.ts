@@ -63,7 +63,7 @@ async function serve(serving: Serving, incoming: IncomingMessage, response: Serv
   const fate = await faults.before(request)
   landed()
   if (fate === 'cut') incoming.socket.resetAndDestroy()
-  else if (!response.destroyed) send(response, answer, request)
+  else if (!response.destroyed) send(response, fate === 'lose' ? faults.lost : answer, request)
 }
 
 async function read(incoming: IncomingMessage, id: string): Promise<ProviderRequest> {

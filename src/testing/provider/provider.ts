@@ -20,7 +20,7 @@ import { createLevers, type Levers } from './levers.ts'
 import { usage } from './meters.ts'
 import { createState, DAY_SECONDS, HOUR_SECONDS, type Settings } from './state.ts'
 
-export { duplicated, shuffled } from './delivery.ts'
+export { shuffled } from './delivery.ts'
 
 export interface ProviderOptions extends Partial<Settings> {
   /** What its clock says first; the real time by default. */
