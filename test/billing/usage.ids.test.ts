@@ -32,7 +32,7 @@ test('a UUID in capitals is the same as in small letters, and to the provider, t
   expect(await report(tenantId, id.toUpperCase())).toBe(true)
   expect(await report(tenantId, id)).toBe(false)
   expect(await jobs(tenantId)).toEqual([id])
-  open.provider.faults.cut({ path: METER_EVENTS, times: 2 }) // it is taken, and its answer lost
+  open.provider.faults.lose({ path: METER_EVENTS })
   await open.tenancy.billing.usage.send(id.toUpperCase())
   expect(await open.batches(tenantId)).toMatchObject([{ id, sentAt: null }])
   await open.send()

@@ -11,9 +11,10 @@ vi.setConfig({ testTimeout: 60_000 })
 const CALLS = 20
 const METER_EVENTS = '/v1/billing/meter_events'
 
+/** What becomes of a batch does not depend on the store: with Redis only what counts in it is tried. */
 describe.each([
-  ['postgres', 10],
-  ['redis', 6],
+  ['postgres', 8],
+  ['redis', 3],
 ] as const)('with the store %s, %i processes', (store, processes) => {
   let open: Metered
   let children: Child[] = []
@@ -83,6 +84,8 @@ describe.each([
     await sendAll(next, tenantId)
     expect(open.counted(customerId)).toBe(30)
   })
+
+  if (store === 'redis') return
 
   test('one that is killed while it closes a window has not closed it', async () => {
     const { tenantId, customerId } = await open.payer()

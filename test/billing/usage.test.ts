@@ -83,8 +83,7 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
       const { tenantId, customerId } = await open.payer()
       await track(tenantId, 6)
       await open.tenancy.billing.windows.close()
-      // The client tries once more by itself when its connection is reset.
-      open.provider.faults.cut({ path: METER_EVENTS, times: 2 })
+      open.provider.faults.lose({ path: METER_EVENTS })
       await open.send()
       expect(await open.batches(tenantId)).toMatchObject([
         { sentAt: null, errorCode: 'provider_unavailable', attempts: 1 },
@@ -286,4 +285,18 @@ describe('usage that a host reports', () => {
     await open.send()
     expect(open.counted(customerId)).toBe(5)
   })
+})
+
+test('the start warns where the store ends with the process and a quota is paid for', async () => {
+  const warned = ({ log }: Metered) => log.some((line) => line.includes('the store ends with the process'))
+  const memory = await openMetered('memory')
+  expect(warned(memory)).toBe(true)
+  await memory.end()
+  const unpaid = await openMetered('memory', { options: { usage: {} } })
+  expect(warned(unpaid)).toBe(false)
+  expect(await unpaid.tenancy.billing.windows.close()).toBe(0)
+  await unpaid.end()
+  const postgres = await openMetered('postgres')
+  expect(warned(postgres)).toBe(false)
+  await postgres.end()
 })

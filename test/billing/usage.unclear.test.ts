@@ -29,9 +29,9 @@ const used = async (amount = 5) => {
 }
 const row = async (tenantId: string) => (await open.batches(tenantId))[0]
 const send = async (tenantId: string) => open.tenancy.billing.usage.send((await row(tenantId))?.id ?? '')
-/** Its answer is lost, although it was taken; and that of the client's own repetition. */
+/** It is taken, and its answer lost. */
 const sentUnanswered = async (tenantId: string) => {
-  open.provider.faults.cut({ path: METER_EVENTS, times: 2 })
+  open.provider.faults.lose({ path: METER_EVENTS })
   await send(tenantId)
 }
 const asked = () => open.provider.requests.filter(({ path }) => path === METER_EVENTS).length
@@ -175,7 +175,7 @@ describe('a report that certainly has not counted', () => {
     open.provider.faults.answer(429, { times: 1 })
     await send(tenantId)
     expect(await row(tenantId)).toMatchObject({ unanswered: 1, firstSentAt: expect.any(Date) })
-    open.provider.faults.cut({ path: METER_EVENTS, times: 2 })
+    open.provider.faults.lose({ path: METER_EVENTS, times: 2 })
     first.release()
     second.release()
     await sending
