@@ -33,7 +33,10 @@ describe.each([
     await Promise.all(children.map((child) => child.kill('SIGKILL')))
     await open.end()
   })
-  afterEach(() => open.provider.faults.clear())
+  afterEach(() => {
+    open.provider.faults.clear()
+    Object.assign(open.provider.settings, { repeatedMeterEvents: 'refuse' })
+  })
 
   /** One that is killed, and one that goes on. */
   const two = () => {

@@ -12,7 +12,10 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     open = await openMetered(store)
   })
   afterAll(() => open.end())
-  afterEach(() => open.provider.faults.clear())
+  afterEach(() => {
+    open.provider.faults.clear()
+    Object.assign(open.provider.settings, { repeatedMeterEvents: 'refuse' })
+  })
 
   const track = (tenantId: string, amount: number) => open.tenancy.quotas.track(tenantId, 'calls', amount)
 
@@ -76,35 +79,38 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     expect(new Set(minutes.slice(-2)).size).toBe(1)
   })
 
-  test.each(['refuse', 'accept'] as const)(
-    'counts once when it is sent twice: repetitions are met with %s',
-    async (repeatedMeterEvents) => {
-      Object.assign(open.provider.settings, { repeatedMeterEvents })
+  // What is sent does not depend on the store that it was counted in.
+  if (store === 'postgres') {
+    test.each(['refuse', 'accept'] as const)(
+      'counts once when it is sent twice: repetitions are met with %s',
+      async (repeatedMeterEvents) => {
+        Object.assign(open.provider.settings, { repeatedMeterEvents })
+        const { tenantId, customerId } = await open.payer()
+        await track(tenantId, 6)
+        await open.tenancy.billing.windows.close()
+        open.provider.faults.lose({ path: METER_EVENTS })
+        await open.send()
+        expect(await open.batches(tenantId)).toMatchObject([
+          { sentAt: null, errorCode: 'provider_unavailable', attempts: 1 },
+        ])
+        await open.send()
+        const [batch] = await open.batches(tenantId)
+        expect(batch).toMatchObject({ sentAt: expect.any(Date), errorCode: null })
+        await open.tenancy.billing.usage.send(batch?.id ?? '')
+        expect(open.counted(customerId)).toBe(6)
+      },
+    )
+
+    test('counts once when the same job runs several times at once', async () => {
       const { tenantId, customerId } = await open.payer()
       await track(tenantId, 6)
       await open.tenancy.billing.windows.close()
-      open.provider.faults.lose({ path: METER_EVENTS })
-      await open.send()
-      expect(await open.batches(tenantId)).toMatchObject([
-        { sentAt: null, errorCode: 'provider_unavailable', attempts: 1 },
-      ])
-      await open.send()
       const [batch] = await open.batches(tenantId)
-      expect(batch).toMatchObject({ sentAt: expect.any(Date), errorCode: null })
-      await open.tenancy.billing.usage.send(batch?.id ?? '')
+      await Promise.all(Array.from({ length: 5 }, () => open.tenancy.billing.usage.send(batch?.id ?? '')))
       expect(open.counted(customerId)).toBe(6)
-    },
-  )
-
-  test('counts once when the same job runs several times at once', async () => {
-    const { tenantId, customerId } = await open.payer()
-    await track(tenantId, 6)
-    await open.tenancy.billing.windows.close()
-    const [batch] = await open.batches(tenantId)
-    await Promise.all(Array.from({ length: 5 }, () => open.tenancy.billing.usage.send(batch?.id ?? '')))
-    expect(open.counted(customerId)).toBe(6)
-    expect(await open.batches(tenantId)).toMatchObject([{ sentAt: expect.any(Date), errorCode: null }])
-  })
+      expect(await open.batches(tenantId)).toMatchObject([{ sentAt: expect.any(Date), errorCode: null }])
+    })
+  }
 
   test('of a day that is over is reported as used on that day', async () => {
     const { tenantId, customerId } = await open.payer()

@@ -15,7 +15,15 @@ const CARD = {
 const MEMO = 'please charge 4000 0566 5566 8317, valid 09/31, not my old one'
 
 /** Parts of what was planted, none of which is in an id or a time by chance. */
-const PLANTED = [/quixote/i, /7946/, /babbage/i, /analyticsville/i, /ZX9/, /please charge/, /(?<![\w-])8317(?![\w-])/]
+const PLANTED = [
+  /quixote/i,
+  /7946 0958/,
+  /babbage/i,
+  /analyticsville/i,
+  /ZX9/,
+  /please charge/,
+  /(?<![\w.-])8317(?![\w-])/,
+]
 
 let open: OpenBilling
 let stripe: Stripe
@@ -123,7 +131,7 @@ test('nothing of a person is kept', async () => {
   await eventually(async () => {
     const counts = await worker.kernel.jobs.counts()
     expect(counts.filter(({ waiting, active }) => waiting + active > 0)).toEqual([])
-  })
+  }, 60_000)
   await worker.stop()
 
   const sent = JSON.stringify(provider.events)

@@ -1,18 +1,16 @@
-/** `billing:test-webhook`: whether an event that is sent to an endpoint arrives, and that nothing else is taken for it. */
+/** Whether an event that is sent to an endpoint arrives in the inbox, and that another response does not count as its arrival. */
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { nodeHandler } from '../../http/hosts/node.ts'
 import { createReceivers } from '../../http/receivers.ts'
 import { freePort } from '../../testing/free-port.ts'
-import { openBilling } from './billing.fixture.ts'
-import { type OpenProgram, openProgram } from './commands.fixture.ts'
-import { probeHere } from './probe.ts'
+import { type OpenBilling, openBilling } from './billing.fixture.ts'
+import { billing } from './index.ts'
+import { probe, probeHere } from './probe.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
-
-let program: OpenProgram
-const arrived = async (eventId: string) => (await program.open.inbox()).filter((event) => event.eventId === eventId)
+let open: OpenBilling
+const arrived = async (eventId: string) => (await open.inbox()).filter((event) => event.eventId === eventId)
 const servers: Server[] = []
 const listening = async (answer: RequestListener) => {
   const server = createServer(answer)
@@ -24,8 +22,8 @@ let served: string
 let other: string
 
 beforeAll(async () => {
-  program = await openProgram()
-  const receive = nodeHandler(createReceivers(program.open.tenancy))
+  open = await openBilling(inject('postgresUrl'))
+  const receive = nodeHandler(createReceivers(open.tenancy))
   served = await listening((request, response) => {
     if (request.url === '/webhooks/stripe') receive(request, response)
     else response.writeHead(404).end()
@@ -33,58 +31,59 @@ beforeAll(async () => {
   other = await listening((_, response) => response.writeHead(200).end('{"received":true}'))
 })
 afterAll(async () => {
-  await program.end()
+  await open.end()
   for (const server of servers) {
     server.close()
     server.closeAllConnections()
   }
 })
 
-test('gives an event to the receiver', async () => {
-  const { code, answer } = await program.json('billing:test-webhook')
-  expect({ code, answer }).toMatchObject({ code: 0, answer: { received: true, status: null } })
-  expect(await arrived(answer.eventId)).toMatchObject([{ type: 'tenantry.test', status: 'waiting' }])
-  await program.open.process()
-  expect(await arrived(answer.eventId)).toMatchObject([{ status: 'completed' }])
-})
+describe('a probe without HTTP', () => {
+  test('is received, and processed', async () => {
+    const { eventId, received, status } = await probeHere(open.tenancy.billing)
+    expect({ received, status }).toEqual({ received: true, status: null })
+    expect(await arrived(eventId)).toMatchObject([{ type: 'tenantry.test', status: 'waiting' }])
+    await open.process()
+    expect(await arrived(eventId)).toMatchObject([{ status: 'completed' }])
+  })
 
-test('gives it one from an address that may send', async () => {
-  const webhook = { allowedIps: ['10.1.0.0/16'], trustProxy: 2 }
-  const behind = await openBilling(inject('postgresUrl'), { options: { webhook } })
-  expect(await probeHere(behind.tenancy.billing)).toMatchObject({ received: true })
-  await behind.end()
-})
-
-test('sends one over the network, to where it is served', async () => {
-  const { code, answer } = await program.json('billing:test-webhook', '--url', `${served}/webhooks/stripe`)
-  expect({ code, answer }).toMatchObject({ code: 0, answer: { received: true, status: 200 } })
-  expect(await arrived(answer.eventId)).toHaveLength(1)
-})
-
-test.each([
-  ['another path', () => `${served}/webhooks`, 404],
-  ['another server that answers the same', () => `${other}/webhooks/stripe`, 200],
-])('fails at %s', async (_, url, status) => {
-  const { code, answer, stderr } = await program.json('billing:test-webhook', '--url', url())
-  expect({ code, answer }).toMatchObject({ code: 6, answer: { received: false, status } })
-  expect(stderr).toContain(`was answered with ${status}`)
-  expect(await arrived(answer.eventId)).toEqual([])
-})
-
-test('fails where the secret is another one', async () => {
-  const env = { STRIPE_WEBHOOK_SECRET: 'whsec_of_another_endpoint' }
-  const line = ['billing:test-webhook', '--url', `${served}/webhooks/stripe`]
-  expect(await program.tenantry.start(line, { env, stdin: '' }).ended).toMatchObject({
-    code: 6,
-    stdout: expect.stringMatching(/status +401/),
+  test('comes from an allowed address', async () => {
+    const webhook = { allowedIps: ['10.1.0.0/16'], trustProxy: 2 }
+    const behind = await open.open({ satellites: [billing({ ...open.options, webhook })] })
+    expect(await probeHere(behind.billing)).toMatchObject({ received: true })
+    await behind.stop()
   })
 })
 
-test('fails where nobody listens, and at what is no URL', async () => {
-  const nobody = `http://127.0.0.1:${await freePort()}/webhooks/stripe`
-  expect(await program.tenantry.run('billing:test-webhook', '--url', nobody)).toMatchObject({
-    code: 7,
-    stderr: expect.stringContaining('Nothing answers at'),
+describe('a probe over the network', () => {
+  test('is received where the receiver is served', async () => {
+    const { eventId, ...probed } = await probe(open.tenancy.billing, `${served}/webhooks/stripe`)
+    expect(probed).toMatchObject({ received: true, status: 200 })
+    expect(await arrived(eventId)).toHaveLength(1)
   })
-  expect((await program.tenantry.run('billing:test-webhook', '--url', 'ftp://somewhere')).code).toBe(2)
+
+  test.each([
+    ['another path', () => `${served}/webhooks`, 404],
+    ['another server that answers the same', () => `${other}/webhooks/stripe`, 200],
+  ])('is not received at %s', async (_, url, status) => {
+    const { eventId, ...probed } = await probe(open.tenancy.billing, url())
+    expect(probed).toMatchObject({ received: false, status })
+    expect(await arrived(eventId)).toEqual([])
+  })
+
+  test('is not received by an endpoint with another secret', async () => {
+    const stripe = { ...open.options.stripe, webhookSecret: 'whsec_of_another_endpoint' }
+    const stranger = await open.open({ satellites: [billing({ ...open.options, stripe })] })
+    expect(await probe(stranger.billing, `${served}/webhooks/stripe`)).toMatchObject({ received: false, status: 401 })
+    await stranger.stop()
+  })
+
+  test('fails where no server listens, and for a URL of another protocol', async () => {
+    const nowhere = `http://127.0.0.1:${await freePort()}/webhooks/stripe`
+    await expect(probe(open.tenancy.billing, nowhere)).rejects.toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+      message: expect.stringContaining('Nothing answers at'),
+    })
+    await expect(probe(open.tenancy.billing, 'ftp://somewhere')).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+  })
 })

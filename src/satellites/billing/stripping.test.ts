@@ -25,7 +25,7 @@ const tracesIn = (value: unknown): string[] => {
   return Object.values(PERSON).filter((planted) =>
     // In ids and times there are such digits by chance.
     planted === PERSON.digits
-      ? /(?<![\w-])4111(?![\w-])/.test(text)
+      ? /(?<![\w.-])4111(?![\w-])/.test(text)
       : text.includes(JSON.stringify(planted).slice(1, -1)),
   )
 }
