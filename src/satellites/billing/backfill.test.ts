@@ -1,8 +1,6 @@
-/** Events that were lost are fetched as the provider lists them, the newest first, a page at a time; they come to the same as in order. */
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+/** Events that were lost are fetched as the provider lists them, the newest first, a page at a time. What they come to is in stream.model.test.ts. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'
-import { compare } from './telling.fixture.ts'
-import { openWorlds, type World, type Worlds } from './world.fixture.ts'
 
 const PAGE = 100
 const LONG_AGO = new Date(0)
@@ -13,7 +11,6 @@ describe('what is held', () => {
     open = await openBilling(inject('postgresUrl'))
   })
   afterAll(() => open.end())
-  afterEach(() => open.provider.faults.clear())
 
   const happened = (count: number) => {
     for (let n = 0; n < count; n++) open.provider.emit('product.updated', { id: `prod_${n}`, object: 'product' })
@@ -65,45 +62,4 @@ describe('what is held', () => {
     }
     expect(ids).toEqual(there.toReversed())
   })
-})
-
-describe('what it comes to', () => {
-  const LIVES = 3
-  const ROUNDS = 6
-  const TIMEOUT_MS = 120_000
-
-  let worlds: Worlds
-  beforeAll(async () => {
-    worlds = await openWorlds(inject('postgresUrl'))
-  })
-  afterAll(() => worlds.end())
-
-  /** All since then, each processed as soon as it is taken; then those that waited for another. */
-  async function backfill({ other }: World, since: Date): Promise<void> {
-    const { inbox, part, processing } = other.tenancy.billing
-    for await (const event of part.payments.events(since)) {
-      if (await inbox.take(event)) await processing.process(event.id, true)
-    }
-    for (let waiting = await other.waiting(); waiting.length > 0; waiting = await other.waiting()) {
-      for (const id of waiting.toReversed()) await processing.process(id, true)
-    }
-  }
-
-  test.each([3, 5, 8])(
-    'is the same where nothing else arrives, the newest first: seed %i',
-    async (seed) => {
-      const world = await worlds.open(seed, LIVES)
-      for (const life of world.lives) await life.begin()
-      for (let round = 0; round < ROUNDS; round++) {
-        const since = world.provider.now()
-        await world.goOn()
-        await backfill(world, round === 0 ? LONG_AGO : since)
-        await world.other.tenancy.billing.dunning.sweep()
-      }
-      expect(await world.other.failed()).toEqual([])
-      await compare(world)
-      await world.end()
-    },
-    TIMEOUT_MS,
-  )
 })

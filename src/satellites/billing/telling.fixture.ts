@@ -1,9 +1,56 @@
-/** How a story is told in disorder, and whether it was understood all the same. */
+/** Stories of a world that are told to its other side in disorder, and whether they were understood all the same. */
 import { expect } from 'vitest'
 import type { Random } from '../../testing/seeded-random.ts'
-import type { ProviderEvents, World } from './world.fixture.ts'
+import type { ProviderEvents, World, Worlds } from './world.fixture.ts'
 
 export type Event = ProviderEvents[number]
+
+export interface Story {
+  readonly seed: number
+  readonly lives: number
+  readonly rounds: number
+}
+
+const LONG_AGO = new Date(0)
+
+/**
+ * Late, twice, in any order, several events in one second, by several at once, while the provider refuses now and then, and until it
+ * has forgotten what it told of. Then all of it is replayed.
+ */
+export async function tellInDisorder(worlds: Worlds, story: Story): Promise<void> {
+  const world = await worlds.open(story.seed, story.lives)
+  const { random, provider, lives, other } = world
+  const untold: Event[] = []
+  for (const life of lives) await life.begin()
+  for (let round = 0; round < story.rounds; round++) {
+    untold.push(...(await world.goOn()))
+    if (random.below(3) === 0) await tell(world, some(random, untold))
+  }
+  for (const life of lives) if (random.below(2) === 0) life.forgotten()
+  while (untold.length > 0) await tell(world, some(random, untold))
+  await finish(world)
+  await compare(world)
+
+  for (const { id } of provider.events) await other.tenancy.billing.inbox.replay(id)
+  await finish(world)
+  await compare(world)
+  await world.end()
+}
+
+/** Nothing arrives: after each round events are fetched as the provider lists them, the newest first. */
+export async function fetchNewestFirst(worlds: Worlds, story: Story): Promise<void> {
+  const world = await worlds.open(story.seed, story.lives)
+  for (const life of world.lives) await life.begin()
+  for (let round = 0; round < story.rounds; round++) {
+    const since = world.provider.now()
+    await world.goOn()
+    await backfill(world, round === 0 ? LONG_AGO : since)
+    await world.other.tenancy.billing.dunning.sweep()
+  }
+  expect(await world.other.failed()).toEqual([])
+  await compare(world)
+  await world.end()
+}
 
 /** Takes some of them, some twice, in whatever order. */
 export function some(random: Random, untold: Event[]): Event[] {
@@ -15,15 +62,60 @@ export function some(random: Random, untold: Event[]): Event[] {
   )
 }
 
-export function shuffled<T>(random: Random, all: readonly T[]): T[] {
-  const left = [...all]
-  return all.flatMap(() => left.splice(random.below(left.length), 1))
-}
-
 /** On failure it tells all that has happened. */
 export async function compare({ seed, lives, options, reference, other }: World): Promise<void> {
   const told = lives.map((life) => `${life.tenantId}\n  ${life.told.join('\n  ')}`)
   const story = [`seed ${seed}, ${JSON.stringify(options.dunning)}`, ...told].join('\n')
   expect(await other.known(), story).toEqual(await reference.known())
   expect(await other.said(), story).toEqual(await reference.said())
+}
+
+function shuffled<T>(random: Random, all: readonly T[]): T[] {
+  const left = [...all]
+  return all.flatMap(() => left.splice(random.below(left.length), 1))
+}
+
+/** All since then, each processed as soon as it is taken; then those that waited for another. */
+async function backfill({ other }: World, since: Date): Promise<void> {
+  const { inbox, part, processing } = other.tenancy.billing
+  for await (const event of part.payments.events(since)) {
+    if (await inbox.take(event)) await processing.process(event.id, true)
+  }
+  for (let waiting = await other.waiting(); waiting.length > 0; waiting = await other.waiting()) {
+    for (const id of waiting.toReversed()) await processing.process(id, true)
+  }
+}
+
+async function tell(world: World, events: readonly Event[]): Promise<void> {
+  const { random, provider, other } = world
+  await other.receive(events)
+  if (random.below(3) === 0) provider.faults.answer(random.pick([429, 500]), { times: random.below(4) })
+  const waiting = shuffled(random, await other.waiting())
+  await work(
+    world,
+    waiting.filter(() => random.below(4) > 0),
+  )
+  provider.faults.clear()
+  if (random.below(3) === 0) await other.tenancy.billing.dunning.sweep()
+}
+
+/** Several at once, as workers would. What fails is found among those that wait, or have failed. */
+async function work({ random, other }: World, eventIds: readonly string[]): Promise<void> {
+  const left = [...eventIds]
+  while (left.length > 0) {
+    const together = left.splice(0, 1 + random.below(6))
+    const isLast = random.below(2) === 0
+    await Promise.allSettled(together.map((id) => other.tenancy.billing.processing.process(id, isLast)))
+  }
+}
+
+async function finish(world: World): Promise<void> {
+  const { random, other } = world
+  for (;;) {
+    for (const id of await other.failed()) await other.tenancy.billing.inbox.replay(id)
+    const waiting = await other.waiting()
+    if (waiting.length === 0) break
+    await work(world, shuffled(random, waiting))
+  }
+  await other.tenancy.billing.dunning.sweep()
 }

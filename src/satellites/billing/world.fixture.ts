@@ -6,9 +6,10 @@
  */
 import Stripe from 'stripe'
 import { createReceivers } from '../../http/receivers.ts'
+import { InstallTenant } from '../../tenants/jobs.ts'
 import { type Provider, type ProviderOptions, startProvider } from '../../testing/provider/provider.ts'
 import { type Random, seededRandom } from '../../testing/seeded-random.ts'
-import { installed, type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
 import { type BillingTenancy, PLANS, SECRET } from './billing.fixture.ts'
 import { type BillingOptions, billing } from './index.ts'
 import { Life } from './life.fixture.ts'
@@ -55,7 +56,7 @@ export interface Worlds {
 
 export async function openWorlds(postgresUrl: string): Promise<Worlds> {
   // They install tenants, and know nothing of billing.
-  const bases = await Promise.all([1, 2].map(() => testTenancy(postgresUrl, { role: 'worker' })))
+  const bases = await Promise.all([1, 2].map(() => testTenancy(postgresUrl, { role: 'api' })))
   return {
     open: (seed, lives) => openWorld(bases, seed, lives),
     async end() {
@@ -157,7 +158,11 @@ async function openSide(
     role: 'api',
     clock: { now: () => provider.now() },
   })) as unknown as BillingTenancy
-  await Promise.all(tenantIds.map((id) => installed(base.tenancy, { id, name: 'Payer' })))
+  for (const id of tenantIds) {
+    await base.tenancy.tenants.create({ id, name: 'Payer' })
+    await base.tenancy.tenants.installation.install(id, { isLast: true })
+    await base.tenancy.kernel.jobs.cancel(InstallTenant, id)
+  }
   const { database } = tenancy.kernel
   for (const table of [
     'billing_inbox',
@@ -182,7 +187,7 @@ async function openSide(
     url: base.url,
     tenancy,
     async receive(events) {
-      for (const event of events) {
+      const post = async (event: ProviderEvents[number]) => {
         const { body, headers } = provider.signed(event, { secret: SECRET, at: new Date() })
         const request = new Request('http://localhost/webhooks/stripe', {
           method: 'POST',
@@ -192,6 +197,7 @@ async function openSide(
         const { status } = await receivers.fetch(request)
         if (status !== 200) throw new Error(`the receiver answers ${status}`)
       }
+      await Promise.all(events.map(post))
     },
     waiting: () => idsOf('waiting'),
     failed: () => idsOf('failed'),
