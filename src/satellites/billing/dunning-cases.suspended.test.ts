@@ -58,7 +58,7 @@ describe('somebody else has a say', () => {
     expect(activations(tenantId)).toEqual([])
   })
 
-  test.each([1, 2, 3, 4, 5])('whose suspension is repeated while the payment is told stays so, %i', async () => {
+  test.each([1, 2])('whose suspension is repeated while the payment is told stays so, %i', async () => {
     const { tenantId, subscriptionId } = await suspended()
     pay(subscriptionId)
     await open.deliver()
@@ -303,7 +303,7 @@ describe('many at once', () => {
     await Promise.all(others.map((tenancy) => tenancy.stop()))
   })
 
-  test.each([1, 2, 3, 4, 5])('a payment that is told while it is swept, %i', async () => {
+  test.each([1, 2])('a payment that is told while it is swept, %i', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     open.provider.advance(GRACE)
     pay(subscriptionId)

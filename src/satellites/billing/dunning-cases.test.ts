@@ -6,19 +6,42 @@ import { type Debtors, debtorsOf } from './dunning.fixture.ts'
 const DAYS = { retry: 3, grace: 7 }
 type Action = 'none' | 'downgrade' | 'suspend'
 
-const opened: OpenBilling[] = []
+const opened = new Map<Action, OpenBilling & Debtors>()
 
+/** One for all tests with the same action. */
 async function openWith(action: Action): Promise<OpenBilling & Debtors> {
+  const present = opened.get(action)
+  if (present) return present
   const open = await openBilling(inject('postgresUrl'), {
     options: { dunning: { maxAttempts: 2, graceDays: DAYS.grace, action } },
     provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [DAYS.retry, 60] },
   })
-  opened.push(open)
-  return Object.assign(open, debtorsOf(open))
+  const all = Object.assign(open, debtorsOf(open))
+  opened.set(action, all)
+  return all
 }
 afterAll(async () => {
-  for (const open of opened) await open.end()
+  for (const open of opened.values()) await open.end()
 })
+
+const standingAndCases = async (open: OpenBilling & Debtors, tenantId: string) => [
+  await open.standing(tenantId),
+  await open.cases(tenantId),
+]
+
+/** The grace of a debtor ends, and the next period is paid, while the invoice of the one before stays open. */
+async function paysNextPeriod(open: OpenBilling & Debtors, state: string) {
+  const one = await open.debtor()
+  await open.pass({ days: DAYS.retry })
+  await open.pass({ days: DAYS.grace })
+  expect(await open.cases(one.tenantId)).toEqual([state])
+  open.provider.setPaymentMethod(one.customerId, 'good')
+  open.heard.splice(0)
+  open.provider.advance({ days: 30 })
+  const [latest, owed] = open.invoices(one.subscriptionId)
+  expect([latest?.status, owed?.status]).toEqual(['paid', 'open'])
+  return one
+}
 
 describe.each<[Action, { state: string; standing: string; last: string[] }]>([
   ['none', { state: 'grace', standing: 'active pro', last: [] }],
@@ -29,6 +52,7 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
   beforeAll(async () => {
     open = await openWith(action)
   })
+
   afterEach(() => open.clear())
 
   test('a payment that fails is tried, a grace begins and ends, and a payment takes all of it back', async () => {
@@ -75,6 +99,97 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     expect(open.heardOf(tenantId).sort()).toEqual(['PaymentSucceeded', 'SubscriptionUpdated', ...last])
   })
 
+  test('the plan stays while it is tried and in grace, also where the provider calls it unpaid', async () => {
+    open.provider.settings.retryDays = [DAYS.retry]
+    open.provider.settings.afterRetries = 'unpaid'
+    const { tenantId, subscriptionId } = await open.debtor()
+    await open.pass({ days: DAYS.retry })
+    open.provider.settings.retryDays = [DAYS.retry, 60]
+    open.provider.settings.afterRetries = 'past_due'
+    const { subscription, dunning } = await open.tenancy.billing.of(tenantId)
+    expect([subscription?.id, subscription?.status, dunning?.state]).toEqual([subscriptionId, 'unpaid', 'grace'])
+    expect(await open.standing(tenantId)).toBe('active pro')
+    await open.pass({ days: DAYS.grace })
+    const plan = action === 'none' ? 'pro' : 'free'
+    expect(await open.standing(tenantId)).toBe(`${action === 'suspend' ? 'suspended' : 'active'} ${plan}`)
+    open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
+    await open.settle()
+    expect(await open.standing(tenantId)).toBe('active pro')
+  })
+
+  test('a second period that is not paid has a case of its own, and its invoice has to be paid as well', async () => {
+    const { tenantId, subscriptionId } = await open.debtor()
+    await open.pass({ days: DAYS.retry })
+    await open.pass({ days: 40 })
+    await open.pass({ days: DAYS.grace })
+    expect(await open.cases(tenantId)).toEqual([state, state])
+    const [second, first] = open.invoices(subscriptionId)
+    open.heard.splice(0)
+    open.provider.payInvoice(first?.id as string)
+    await open.settle()
+    expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual([standing, ['recovered', state]])
+    open.provider.payInvoice(second?.id as string)
+    await open.settle()
+    expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual([
+      'active pro',
+      ['recovered', 'recovered'],
+    ])
+    expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
+  })
+
+  test('a later period that is paid takes all of it back, once', async () => {
+    const { tenantId } = await paysNextPeriod(open, state)
+    await open.pass({})
+    expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
+    expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
+    const [failure] = open.provider.events.filter(({ type }) => type === 'invoice.payment_failed').slice(-1)
+    await open.tenancy.billing.inbox.replay(failure?.id as string)
+    await open.process()
+    expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
+  })
+
+  test('a grace that is over takes nothing away where the provider has a later payment', async () => {
+    const { tenantId, customerId } = await open.debtor()
+    await open.pass({ days: DAYS.retry })
+    open.provider.setPaymentMethod(customerId, 'good')
+    open.provider.advance({ days: 30 })
+    await open.tenancy.billing.dunning.sweep()
+    expect(await open.standing(tenantId)).toBe('active pro')
+    expect(await open.cases(tenantId)).toEqual([action === 'none' ? 'grace' : 'recovered'])
+    await open.settle()
+    expect(await open.cases(tenantId)).toEqual(['recovered'])
+  })
+
+  test('it is recovered once, however often a payment is told', async () => {
+    const { tenantId, subscriptionId } = await open.debtor()
+    await open.pass({ days: DAYS.retry })
+    await open.pass({ days: DAYS.grace })
+    open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
+    await open.settle()
+    if (action === 'suspend') await open.tenancy.tenants.suspend(tenantId) // by somebody who has reasons of their own
+    const before = [await open.standing(tenantId), await open.cases(tenantId)]
+    open.heard.splice(0)
+    const paid = open.provider.events.filter(({ type }) => type === 'invoice.payment_succeeded')
+    expect(new Set(await open.deliver(paid))).toEqual(new Set([200]))
+    for (const { id } of paid) await open.tenancy.billing.inbox.replay(id)
+    await open.process()
+    const again = open.provider.emit('invoice.payment_succeeded', paid.at(-1)?.data.object as object)
+    await open.settle()
+    expect(again.id).not.toBe(paid.at(-1)?.id)
+    expect(open.heardOf(tenantId)).toEqual(['PaymentSucceeded'])
+    expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(before)
+  })
+})
+
+/** What does not depend on the action. */
+describe('a case', () => {
+  const [state, standing] = ['suspended', 'suspended pro']
+  let open: OpenBilling & Debtors
+  beforeAll(async () => {
+    open = await openWith('suspend')
+  })
+  afterEach(() => open.clear())
+
   test('failures are told with what is to be known of them', async () => {
     open.heard.splice(0)
     const { tenantId, subscriptionId } = await open.debtor('scale')
@@ -99,24 +214,6 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     expect(await open.cases(tenantId)).toEqual(['grace'])
     await open.pass({ days: DAYS.grace })
     expect(await open.standing(tenantId)).toBe(standing)
-  })
-
-  test('the plan stays while it is tried and in grace, also where the provider calls it unpaid', async () => {
-    open.provider.settings.retryDays = [DAYS.retry]
-    open.provider.settings.afterRetries = 'unpaid'
-    const { tenantId, subscriptionId } = await open.debtor()
-    await open.pass({ days: DAYS.retry })
-    open.provider.settings.retryDays = [DAYS.retry, 60]
-    open.provider.settings.afterRetries = 'past_due'
-    const { subscription, dunning } = await open.tenancy.billing.of(tenantId)
-    expect([subscription?.id, subscription?.status, dunning?.state]).toEqual([subscriptionId, 'unpaid', 'grace'])
-    expect(await open.standing(tenantId)).toBe('active pro')
-    await open.pass({ days: DAYS.grace })
-    const plan = action === 'none' ? 'pro' : 'free'
-    expect(await open.standing(tenantId)).toBe(`${action === 'suspend' ? 'suspended' : 'active'} ${plan}`)
-    open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
-    await open.settle()
-    expect(await open.standing(tenantId)).toBe('active pro')
   })
 
   test.each([
@@ -153,87 +250,27 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active free', []])
   })
 
-  test('a second period that is not paid has a case of its own, and its invoice has to be paid as well', async () => {
-    const { tenantId, subscriptionId } = await open.debtor()
-    await open.pass({ days: DAYS.retry })
-    await open.pass({ days: 40 })
-    await open.pass({ days: DAYS.grace })
-    expect(await open.cases(tenantId)).toEqual([state, state])
-    const [second, first] = open.invoices(subscriptionId)
-    open.heard.splice(0)
-    open.provider.payInvoice(first?.id as string)
+  test('a later period that is paid takes all of it back when only a sync finds it', async () => {
+    const { tenantId } = await paysNextPeriod(open, state)
+    await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
+    expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
     await open.settle()
-    expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual([standing, ['recovered', state]])
-    open.provider.payInvoice(second?.id as string)
-    await open.settle()
-    expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual([
-      'active pro',
-      ['recovered', 'recovered'],
-    ])
-    expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
   })
 
-  describe('a later period is paid, while the invoice of the one before stays open', () => {
-    /** Its grace is over, and the card is good again when the next period begins. */
-    const goesOn = async () => {
-      const one = await open.debtor()
-      await open.pass({ days: DAYS.retry })
-      await open.pass({ days: DAYS.grace })
-      expect(await open.cases(one.tenantId)).toEqual([state])
-      open.provider.setPaymentMethod(one.customerId, 'good')
-      open.heard.splice(0)
-      open.provider.advance({ days: 30 })
-      const [latest, owed] = open.invoices(one.subscriptionId)
-      expect([latest?.status, owed?.status]).toEqual(['paid', 'open'])
-      return one
-    }
-    const now = async (tenantId: string) => [await open.standing(tenantId), await open.cases(tenantId)]
-
-    test('all of it is taken back, once', async () => {
-      const { tenantId } = await goesOn()
-      await open.pass({})
-      expect(await now(tenantId)).toEqual(['active pro', ['recovered']])
-      expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
-      const [failure] = open.provider.events.filter(({ type }) => type === 'invoice.payment_failed').slice(-1)
-      await open.tenancy.billing.inbox.replay(failure?.id as string)
-      await open.process()
-      expect(await now(tenantId)).toEqual(['active pro', ['recovered']])
-    })
-
-    test('so it is when only the provider knows', async () => {
-      const { tenantId } = await goesOn()
-      await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
-      expect(await now(tenantId)).toEqual(['active pro', ['recovered']])
-      await open.settle()
-    })
-
-    test('the failure is heard after the payment: nothing is taken away', async () => {
-      const { tenantId, customerId } = await open.payer()
-      const before = open.provider.events.length
-      open.provider.setPaymentMethod(customerId, 'declines')
-      open.provider.advance({ days: 32 })
-      open.provider.setPaymentMethod(customerId, 'good')
-      open.provider.advance({ days: 30 })
-      await open.deliver(open.provider.events.slice(before).toReversed())
-      for (const { id } of open.provider.events.slice(before).toReversed()) {
-        await open.tenancy.billing.processing.process(id, true)
-      }
-      await open.pass({ days: DAYS.grace })
-      expect(await now(tenantId)).toEqual(['active pro', ['recovered']])
-      expect(open.heardOf(tenantId)).not.toContain('TenantSuspended')
-    })
-  })
-
-  test('a grace that is over takes nothing away where the provider has a later payment', async () => {
-    const { tenantId, customerId } = await open.debtor()
-    await open.pass({ days: DAYS.retry })
+  test('a failure that is heard after the payment of a later period takes nothing away', async () => {
+    const { tenantId, customerId } = await open.payer()
+    const before = open.provider.events.length
+    open.provider.setPaymentMethod(customerId, 'declines')
+    open.provider.advance({ days: 32 })
     open.provider.setPaymentMethod(customerId, 'good')
     open.provider.advance({ days: 30 })
-    await open.tenancy.billing.dunning.sweep()
-    expect(await open.standing(tenantId)).toBe('active pro')
-    expect(await open.cases(tenantId)).toEqual([action === 'none' ? 'grace' : 'recovered'])
-    await open.settle()
-    expect(await open.cases(tenantId)).toEqual(['recovered'])
+    await open.deliver(open.provider.events.slice(before).toReversed())
+    for (const { id } of open.provider.events.slice(before).toReversed()) {
+      await open.tenancy.billing.processing.process(id, true)
+    }
+    await open.pass({ days: DAYS.grace })
+    expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
+    expect(open.heardOf(tenantId)).not.toContain('TenantSuspended')
   })
 
   test('what is billed in the middle of a period that is not paid joins its case', async () => {
@@ -264,26 +301,6 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     await open.settle()
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
     expect(open.heardOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1) // its first invoice
-  })
-
-  test('it is recovered once, however often a payment is told', async () => {
-    const { tenantId, subscriptionId } = await open.debtor()
-    await open.pass({ days: DAYS.retry })
-    await open.pass({ days: DAYS.grace })
-    open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
-    await open.settle()
-    if (action === 'suspend') await open.tenancy.tenants.suspend(tenantId) // by somebody who has reasons of their own
-    const before = [await open.standing(tenantId), await open.cases(tenantId)]
-    open.heard.splice(0)
-    const paid = open.provider.events.filter(({ type }) => type === 'invoice.payment_succeeded')
-    expect(new Set(await open.deliver(paid))).toEqual(new Set([200]))
-    for (const { id } of paid) await open.tenancy.billing.inbox.replay(id)
-    await open.process()
-    const again = open.provider.emit('invoice.payment_succeeded', paid.at(-1)?.data.object as object)
-    await open.settle()
-    expect(again.id).not.toBe(paid.at(-1)?.id)
-    expect(open.heardOf(tenantId)).toEqual(['PaymentSucceeded'])
-    expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(before)
   })
 
   test.each(['that the provider still has', 'that the provider has forgotten, and all it was about'])(
