@@ -114,9 +114,9 @@ describe('somebody else has a say', () => {
   })
 
   test('who was activated by hand is not suspended again for the same', async () => {
-    const { tenantId, subscriptionId } = await suspended()
+    const { tenantId, customerId, subscriptionId } = await suspended()
     await open.tenancy.tenants.activate(tenantId)
-    for (const { id } of open.provider.events) await open.tenancy.billing.inbox.replay(id)
+    for (const { id } of open.eventsOf(customerId)) await open.tenancy.billing.inbox.replay(id)
     await open.process()
     await open.pass({ days: 10 })
     expect(await now(tenantId)).toEqual(['active pro', 'suspended'])
@@ -170,7 +170,7 @@ describe('the subscription has ended', () => {
     await open.pass({ days: 1 })
     open.provider.cancel(subscriptionId)
     await open.settle()
-    for (const { id, type } of open.provider.events) {
+    for (const { id, type } of open.eventsOf(customerId)) {
       if (type === 'invoice.payment_succeeded') await open.tenancy.billing.inbox.replay(id)
     }
     await open.process()
@@ -288,15 +288,17 @@ test('one that cannot be suspended holds up nobody', async () => {
 })
 
 describe('many at once', () => {
-  test('ten who sweep act once', async () => {
+  test('ten sweeps of four processes act once', async () => {
     const debtors = await open.debtors(3)
     open.provider.advance(GRACE)
-    const others = await Promise.all(Array.from({ length: 9 }, () => open.open({ role: 'api' })))
+    const others = await Promise.all(Array.from({ length: 3 }, () => open.open({ role: 'api' })))
     const heard: string[] = []
-    for (const { kernel } of [open.tenancy, ...others]) {
+    const processes = [open.tenancy, ...others]
+    for (const { kernel } of processes) {
       kernel.events.subscribe(TenantSuspended, 'within', ({ tenantId }) => void heard.push(tenantId))
     }
-    const done = await Promise.all([open.tenancy, ...others].map(({ billing }) => billing.dunning.sweep()))
+    const sweeps = Array.from({ length: 10 }, (_, n) => processes[n % processes.length] ?? open.tenancy)
+    const done = await Promise.all(sweeps.map(({ billing }) => billing.dunning.sweep()))
     expect(done.reduce((sum, count) => sum + count, 0)).toBe(debtors.length)
     expect(heard.sort()).toEqual(debtors.map(({ tenantId }) => tenantId).sort())
     for (const { tenantId } of debtors) expect((await now(tenantId))[0]).toBe('suspended pro')

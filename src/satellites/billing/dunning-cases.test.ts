@@ -161,7 +161,7 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
   })
 
   test('it is recovered once, however often a payment is told', async () => {
-    const { tenantId, subscriptionId } = await open.debtor()
+    const { tenantId, customerId, subscriptionId } = await open.debtor()
     await open.pass({ days: DAYS.retry })
     await open.pass({ days: DAYS.grace })
     open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
@@ -169,7 +169,7 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     if (action === 'suspend') await open.tenancy.tenants.suspend(tenantId) // by somebody who has reasons of their own
     const before = [await open.standing(tenantId), await open.cases(tenantId)]
     open.heard.splice(0)
-    const paid = open.provider.events.filter(({ type }) => type === 'invoice.payment_succeeded')
+    const paid = open.eventsOf(customerId).filter(({ type }) => type === 'invoice.payment_succeeded')
     expect(new Set(await open.deliver(paid))).toEqual(new Set([200]))
     for (const { id } of paid) await open.tenancy.billing.inbox.replay(id)
     await open.process()

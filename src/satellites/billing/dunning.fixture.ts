@@ -14,6 +14,8 @@ export interface Debtors {
   pass(by: Parameters<OpenBilling['provider']['advance']>[0]): Promise<void>
   /** Of a subscription, the latest first, as they were last told of. */
   invoices(subscriptionId: string): Stripe.Invoice[]
+  /** Events about a customer and what it has, the oldest first. */
+  eventsOf(customerId: string): Stripe.Event[]
   /** The state of the tenant's cases, by period. */
   cases(tenantId: string): Promise<string[]>
   /** `active pro` */
@@ -74,6 +76,8 @@ export function debtorsOf(open: OpenBilling): Debtors {
       }
       return [...found.values()].reverse()
     },
+    eventsOf: (customerId) =>
+      provider.events.filter(({ data }) => (data.object as { customer?: unknown }).customer === customerId),
     async cases(tenantId) {
       const { rows } = await tenancy.kernel.database.sql(
         'select state from multitenancy.billing_dunning where tenant_id = $1 order by period_end',

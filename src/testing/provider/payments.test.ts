@@ -1,4 +1,12 @@
-/** What a subscription does when a payment fails: the first one, and any later one with its retries. */
+/**
+ * The fake against Stripe's documents: a subscription whose payment fails, the first one, and any later one with its retries.
+ *
+ * - Statuses, and the 23 hours of the first payment: https://docs.stripe.com/billing/subscriptions/overview
+ * - `payment_behavior`: https://docs.stripe.com/api/subscriptions/create
+ * - Declined cards: https://docs.stripe.com/declines
+ * - Retries, and what follows the last one: https://docs.stripe.com/billing/revenue-recovery/smart-retries
+ * - Drafts of an unpaid subscription: https://docs.stripe.com/billing/subscriptions/overview
+ */
 import Stripe from 'stripe'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { FAILED, type Life, PAID, startLife } from './life.fixture.ts'
@@ -79,17 +87,6 @@ describe('retries', () => {
       return said()
     })
     expect(days).toEqual([FAILED, FAILED, [...FAILED, ...(end ? [end] : [])], []])
-  })
-
-  test('come earlier where the test says so', async () => {
-    const { provider, stripe, customer, basic, latest } = life
-    const { id } = provider.subscribe(customer, basic)
-    provider.advance({ days: 28 })
-    const { id: invoice } = await latest(id)
-    const attempts = [1, 2, 3, 4].map(() => provider.failInvoice(invoice).attempt_count)
-    expect(attempts).toEqual([1, 2, 3, 4])
-    expect((await stripe.subscriptions.retrieve(id)).status).toBe('canceled')
-    expect(await latest(id)).toMatchObject({ status: 'open', next_payment_attempt: null, auto_advance: false })
   })
 
   test('end with what is unpaid: later invoices stay drafts until the latest one is paid', async () => {

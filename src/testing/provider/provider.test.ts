@@ -1,4 +1,17 @@
-/** The provider as the real client meets it: who may ask, what is answered, how lists are paged, what is done once. */
+/**
+ * The fake against Stripe's documents, through the real client: keys, objects, errors, lists, idempotency and events.
+ *
+ * - Keys: https://docs.stripe.com/api/authentication, the request that checks one: https://docs.stripe.com/api/balance
+ * - Expansion: https://docs.stripe.com/api/expanding_objects, metadata: https://docs.stripe.com/api/metadata
+ * - Search, and its delay: https://docs.stripe.com/search
+ * - Errors: https://docs.stripe.com/api/errors, their codes: https://docs.stripe.com/error-codes
+ * - Deleted customers: https://docs.stripe.com/api/customers/delete
+ * - Pages: https://docs.stripe.com/api/pagination
+ * - Events, and the 30 days for which they are listed: https://docs.stripe.com/api/events/list
+ * - Subscriptions that a list leaves out: https://docs.stripe.com/api/subscriptions/list
+ * - Idempotency keys, and their 24 hours: https://docs.stripe.com/api/idempotent_requests
+ * - Signatures, and their 5 minutes: https://docs.stripe.com/webhooks
+ */
 import Stripe from 'stripe'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Provider, startProvider } from './provider.ts'
@@ -7,7 +20,7 @@ let provider: Provider
 let stripe: Stripe
 
 beforeEach(async () => {
-  provider = await startProvider()
+  provider = await startProvider({ start: new Date('2026-03-10T12:00:00Z') })
   stripe = new Stripe(provider.apiKey, { ...provider.clientOptions, maxNetworkRetries: 0 })
 })
 afterEach(() => provider.close())
@@ -22,25 +35,18 @@ const failure = (promise: Promise<unknown>) =>
     (error: Stripe.errors.StripeError) => error,
   )
 
-describe('who may ask', () => {
-  test('the ping is answered with the right key', async () => {
+describe('a key', () => {
+  test('is accepted by the request that checks it', async () => {
     expect(await stripe.balance.retrieve()).toMatchObject({ object: 'balance', livemode: false })
     expect(await stripe.accounts.retrieveCurrent()).toMatchObject({ object: 'account' })
   })
 
-  test('another key is not known', async () => {
+  test('of another account is refused with 401', async () => {
     const stranger = new Stripe('sk_test_of_somebody_else', provider.clientOptions)
     const error = await failure(stranger.balance.retrieve())
     expect(error).toBeInstanceOf(Stripe.errors.StripeAuthenticationError)
     expect(error).toMatchObject({ statusCode: 401, rawType: 'invalid_request_error' })
     expect(error?.message).not.toContain('sk_test_of_somebody_else')
-  })
-
-  test('a version must be named, and it must be the one that is spoken', async () => {
-    const headers = { authorization: `Bearer ${provider.apiKey}` }
-    expect((await fetch(`${provider.url}/v1/balance`, { headers })).status).toBe(400)
-    const error = await failure(stripe.balance.retrieve({}, { apiVersion: '2020-08-27' }))
-    expect(error?.message).toContain('Invalid Stripe API version')
   })
 })
 
@@ -99,7 +105,7 @@ describe('objects', () => {
     })
   })
 
-  test('what is not there, missing or unknown is said so', async () => {
+  test('an unknown object, a missing and an unknown parameter are refused with their codes', async () => {
     expect(await failure(stripe.subscriptions.retrieve('sub_none'))).toMatchObject({
       type: 'StripeInvalidRequestError',
       statusCode: 404,
@@ -113,26 +119,6 @@ describe('objects', () => {
     })
     const unknown = stripe.customers.create({ balance: 5 })
     expect(await failure(unknown)).toMatchObject({ code: 'parameter_unknown', param: 'balance' })
-    expect(await failure(stripe.coupons.list().then())).toMatchObject({ statusCode: 404 })
-  })
-
-  test('a change that is refused half way leaves nothing behind', async () => {
-    const { id } = provider.subscribe(provider.customer().id, monthly().id)
-    const before = await stripe.subscriptions.retrieve(id)
-    const said = provider.events.length
-    expect(await failure(stripe.subscriptions.update(id, { metadata: { a: 'b' }, cancel_at: 5 }))).toBeDefined()
-    expect(await stripe.subscriptions.retrieve(id)).toEqual(before)
-    expect(provider.events).toHaveLength(said)
-  })
-
-  test('what is forgotten is not there any more, events with it', async () => {
-    const { id } = provider.subscribe(provider.customer().id, monthly().id)
-    const event = provider.events.find(({ type }) => type === 'customer.subscription.created')
-    provider.forget(id)
-    provider.forget(event?.id ?? '')
-    expect(await failure(stripe.subscriptions.retrieve(id))).toMatchObject({ statusCode: 404 })
-    expect(await failure(stripe.events.retrieve(event?.id ?? ''))).toMatchObject({ statusCode: 404 })
-    expect((await stripe.events.list({ type: 'customer.subscription.*' })).data).toEqual([])
   })
 })
 
@@ -220,5 +206,31 @@ describe('an idempotency key', () => {
     held.release()
     const { id } = await first
     expect((await stripe.customers.create({ name: 'one' }, { idempotencyKey: 'key' })).id).toBe(id)
+  })
+})
+
+describe('an event', () => {
+  const secret = 'whsec_of_a_test'
+
+  test('is a snapshot with what was different before, its API version, and no request where none has caused it', () => {
+    const { id } = provider.customer({ name: 'Ada' })
+    provider.deleteCustomer(id)
+    const [created, , updated, deleted] = provider.events
+    expect(created).toMatchObject({ type: 'customer.created', api_version: Stripe.API_VERSION, livemode: false })
+    expect(created?.data.object).toMatchObject({ invoice_settings: { default_payment_method: null } })
+    expect(updated?.data.previous_attributes).toEqual({ invoice_settings: { default_payment_method: null } })
+    expect(deleted).toMatchObject({ type: 'customer.deleted', request: { id: null, idempotency_key: null } })
+    expect(new Set(provider.events.map((event) => event.id)).size).toBe(provider.events.length)
+  })
+
+  test('is signed, and its signature is good for 5 minutes', () => {
+    const event = provider.emit('payout.paid', { id: 'po_1', object: 'payout' })
+    const signedAgo = (seconds: number) =>
+      provider.signed(event, { secret, at: new Date(Date.now() - seconds * 1_000) })
+    const verified = ({ body, headers }: ReturnType<typeof signedAgo>, by = secret) =>
+      stripe.webhooks.constructEvent(body, headers['stripe-signature'], by)
+    expect(verified(signedAgo(0))).toEqual(event)
+    expect(() => verified(signedAgo(0), 'whsec_other')).toThrow('signature')
+    expect(() => verified(signedAgo(301))).toThrow('Timestamp')
   })
 })

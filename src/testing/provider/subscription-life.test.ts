@@ -1,4 +1,17 @@
-/** A subscription from its trial to its end, with every event that is said of it, in order. */
+/**
+ * The fake against Stripe's documents: a subscription from its trial to its end, with every event that is said of it, in order.
+ *
+ * - Events, the end of a trial three days before it, and the hour before an invoice is final:
+ *   https://docs.stripe.com/billing/subscriptions/webhooks
+ * - Statuses: https://docs.stripe.com/billing/subscriptions/overview
+ * - Trials without a card: https://docs.stripe.com/billing/subscriptions/trials
+ * - Prorations: https://docs.stripe.com/billing/subscriptions/prorations
+ * - Paused subscriptions: https://docs.stripe.com/api/subscriptions/pause, and https://docs.stripe.com/api/subscriptions/resume
+ * - Paused collection: https://docs.stripe.com/billing/subscriptions/pause-payment
+ * - Cancellation: https://docs.stripe.com/billing/subscriptions/cancel
+ * - Deleted customers: https://docs.stripe.com/api/customers/delete
+ * - Periods that begin on the last day of a month: https://docs.stripe.com/billing/subscriptions/billing-cycle
+ */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { FAILED, type Life, PAID, startLife } from './life.fixture.ts'
 
