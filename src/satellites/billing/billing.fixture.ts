@@ -23,6 +23,21 @@ export const PLANS = {
 const TOKEN = 'token-of-an-admin-0123456789'
 /** In the middle of a month and of a day. */
 const START = new Date('2026-03-10T12:00:00Z')
+/** As docs/billing.md lists them for an endpoint. */
+const CHOSEN_EVENTS: ReadonlySet<string> = new Set([
+  'checkout.session.completed',
+  'customer.subscription.created',
+  'customer.subscription.updated',
+  'customer.subscription.paused',
+  'customer.subscription.resumed',
+  'customer.subscription.deleted',
+  'customer.subscription.trial_will_end',
+  'invoice.payment_succeeded',
+  'invoice.paid',
+  'invoice.payment_failed',
+  'invoice.voided',
+  'customer.deleted',
+])
 
 /** What a test has to say of its own. */
 export type SomeOptions = Omit<Partial<BillingOptions>, 'stripe'> & {
@@ -49,7 +64,10 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
     headers?: Record<string, string>,
     ip?: string,
   ): Promise<{ status: number; json: any; headers: Headers }>
-  /** Gives the receiver events of the provider, all at once; by default those that it was not given yet. Answers the statuses. */
+  /**
+   * Gives the receiver events of the provider, all at once; by default those that the endpoint has chosen, and that it was not given
+   * yet. Answers the statuses.
+   */
   deliver(events?: Provider['events']): Promise<number[]>
   /** Processes whatever waits, the oldest first. */
   process(tenancy?: BillingTenancy): Promise<void>
@@ -71,10 +89,13 @@ export async function openBilling(
     options = {},
     config = {},
     provider: providerOptions = {},
+    events = 'chosen',
   }: {
     options?: SomeOptions
     config?: Partial<TenancyConfig<BillingSatellites>>
     provider?: ProviderOptions
+    /** What the endpoint has chosen: the events that billing processes, or all. */
+    events?: 'chosen' | 'all'
   } = {},
 ): Promise<OpenBilling> {
   const provider = await startProvider({ start: START, ...providerOptions })
@@ -143,9 +164,10 @@ export async function openBilling(
       )
       return { status: response.status, json: await response.json(), headers: response.headers }
     },
-    async deliver(events) {
-      const those = events ?? provider.events.slice(given)
-      if (!events) given = provider.events.length
+    async deliver(chosen) {
+      const those =
+        chosen ?? provider.events.slice(given).filter(({ type }) => events === 'all' || CHOSEN_EVENTS.has(type))
+      if (!chosen) given = provider.events.length
       const post = async (event: (typeof those)[number]) => {
         const { body, headers } = provider.signed(event, { secret: SECRET, at: new Date() })
         return (await open.post(body, { ...headers })).status

@@ -31,6 +31,7 @@ let stripe: Stripe
 beforeAll(async () => {
   open = await openBilling(inject('postgresUrl'), {
     options: { dunning: { maxAttempts: 1, graceDays: 2, action: 'suspend' } },
+    events: 'all',
   })
   stripe = new Stripe(open.provider.apiKey, open.provider.clientOptions)
   open.provider.meter({ eventName: 'api_calls' })

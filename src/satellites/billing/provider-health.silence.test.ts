@@ -7,7 +7,7 @@ vi.setConfig({ testTimeout: 60_000 })
 let open: OpenBilling
 
 beforeEach(async () => {
-  open = await openBilling(inject('postgresUrl'), { options: { onTenantDelete: 'detach' } })
+  open = await openBilling(inject('postgresUrl'), { options: { onTenantDelete: 'detach' }, events: 'all' })
   await open.tenancy.billing.health.measure()
 })
 afterEach(() => open.end())

@@ -11,7 +11,7 @@ let tenancies: readonly BillingTenancy[]
 let made = 0
 
 beforeAll(async () => {
-  open = await openBilling(inject('postgresUrl'))
+  open = await openBilling(inject('postgresUrl'), { events: 'all' })
   tenancies = [open.tenancy, ...(await Promise.all([1, 2, 3].map(() => open.open())))]
 })
 afterAll(() => open.end())
