@@ -161,6 +161,7 @@ describe('of each event', () => {
         if (tracesIn(stripped(changed)).length > 0) places.add(path.join('.'))
       }
     }
+    expect(places.size).toBeGreaterThan(0)
     for (const place of places) {
       expect(place).toMatch(/\.(id|customer|subscription|product|client_reference_id|metadata\.tenantId)$/)
     }
