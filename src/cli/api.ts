@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { text as allOf } from 'node:stream/consumers'
+import type { Input } from '../kernel/commands.ts'
 import { InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import type { ServiceConfig } from '../service/config.ts'
 import type { OwnInput } from './commands.ts'
@@ -16,7 +17,8 @@ export async function api({ args, options, terminal, signal, loadConfig }: OwnIn
   const method = (args.method ?? '').toUpperCase()
   if (!METHODS.includes(method)) throw InvalidRequest(`"${args.method}" is not one of ${METHODS.join(', ')}`)
   const headers = headersOf(options.header ?? [])
-  const body = options.data === undefined ? undefined : await interruptible(bodyOf(options.data), signal, 0)
+  const body =
+    options.data === undefined ? undefined : await interruptible(bodyOf(options.data, terminal.input), signal, 0)
   const config = await loadConfig()
   const url = serviceUrl(config, options.url)
   const token = adminToken(config)
@@ -46,8 +48,8 @@ function headersOf(given: readonly string[]): Headers {
   return headers
 }
 
-async function bodyOf(data: string): Promise<string> {
-  const body = data === '-' ? await allOf(process.stdin) : data.startsWith('@') ? await fileOf(data.slice(1)) : data
+async function bodyOf(data: string, input: Input): Promise<string> {
+  const body = data === '-' ? await allOf(input) : data.startsWith('@') ? await fileOf(data.slice(1)) : data
   try {
     JSON.parse(body)
   } catch {

@@ -1,3 +1,5 @@
 /** Whether a stream takes colours: https://no-color.org */
-export const usesColor = ({ isTTY = false }: { readonly isTTY?: boolean }): boolean =>
-  isTTY && !process.env.NO_COLOR && process.env.TERM !== 'dumb'
+export const usesColor = (
+  { isTTY = false }: { readonly isTTY?: boolean },
+  { env }: { readonly env: NodeJS.ProcessEnv },
+): boolean => isTTY && !env.NO_COLOR && env.TERM !== 'dumb'

@@ -1,118 +1,210 @@
-/** Every command as a person would run it: the real program, on a database of its own. */
+/** Every command by its arguments, standard output, standard error and exit code. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { dropWithRoles } from '../testing/roles.ts'
 import { TEST_APP_KEY } from '../testing/tenancy.ts'
-import { type Ended, type Program, programWith } from './program.fixture.ts'
+import { createProgramDatabase, type Ended, type InProcess, inProcess } from './in-process.fixture.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
+interface Program {
+  readonly tenantry: InProcess
+  /** Its configuration is here. */
+  readonly directory: string
+  /** The one JSON value of a command that succeeds and says nothing else. */
+  json(...argv: string[]): Promise<any>
+  writeMigration(name: string, up: string, down: string): Promise<void>
+}
 
-let directory: string
-let database: TestDatabase
-let tenantry: Program
+const opened: (() => Promise<void>)[] = []
+afterAll(() => Promise.all(opened.map((end) => end())))
 
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
-  database = await createTestDatabase(inject('postgresUrl'))
+/** The program on its own database, with one migration. */
+async function openProgram(database: Promise<TestDatabase> = createProgramDatabase(inject('postgresUrl'))) {
+  const { url } = await database
+  const directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
   const config = join(directory, 'tenantry.config.json')
   await writeFile(config, JSON.stringify({ migrations: 'migrations', tenants: { retentionDays: 0, autoPurge: false } }))
   await mkdir(join(directory, 'migrations'))
-  await writeMigration('0001_notes', 'create table notes (body text)', 'drop table notes')
-  tenantry = programWith({
-    DATABASE_URL: database.url,
+  const tenantry = inProcess({
+    DATABASE_URL: url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
     TENANTRY_DATA_DIR: join(directory, 'data'),
     TENANTRY_CONFIG: config,
   })
-})
-
-afterAll(async () => {
-  await tenantry?.killAll()
-  await database?.drop()
-  await rm(directory, { recursive: true, force: true })
-})
-
-const writeMigration = (name: string, up: string, down: string) =>
-  writeFile(join(directory, 'migrations', `${name}.sql`), `-- up\n${up};\n-- down\n${down};\n`)
-
-/** The one JSON value of a command that succeeds and says nothing else. */
-async function json(...argv: string[]): Promise<any> {
-  const { code, stdout, stderr } = await tenantry.run(...argv, '--json')
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  return JSON.parse(stdout)
+  opened.push(async () => {
+    await tenantry.close()
+    await dropWithRoles(inject('postgresUrl'), await database)
+    await rm(directory, { recursive: true, force: true })
+  })
+  const program: Program = {
+    tenantry,
+    directory,
+    async json(...argv) {
+      const { code, stdout, stderr } = await tenantry.run(...argv, '--json')
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+      return JSON.parse(stdout)
+    },
+    async writeMigration(name, up, down) {
+      await writeFile(join(directory, 'migrations', `${name}.sql`), `-- up\n${up};\n-- down\n${down};\n`)
+      await tenantry.close() // a tenancy reads them when it opens
+    },
+  }
+  await program.writeMigration('0001_notes', 'create table notes (body text)', 'drop table notes')
+  return program
 }
 
-describe('a tenant, from the first command to the last', () => {
-  test('backoffice:setup makes what is missing, and nothing the second time', async () => {
-    const first = await tenantry.run('backoffice:setup')
-    expect(first).toMatchObject({ code: 0, stderr: '' })
-    expect(first.stdout).toMatch(/^migrated +.*tenants\/0001_tenants/m)
-    expect(first.stdout).toMatch(/^logins\.main +tenantry_tenant/m)
-    expect(first.stdout).toMatch(/^queues +tenantry\.InstallTenant, /m)
-    const second = await tenantry.run('backoffice:setup', '--json')
-    expect(second).toMatchObject({ code: 0, stderr: 'nothing was missing\n' })
-    expect(JSON.parse(second.stdout)).toMatchObject({ migrated: [], logins: { main: expect.any(String) } })
-  })
+let tenantry: InProcess
+let directory: string
+let json: Program['json']
+beforeAll(async () => {
+  ;({ tenantry, directory, json } = await openProgram())
+  await json('tenant:create', 'Globex', '--id', 'globex')
+})
 
+/** Active. */
+async function tenant(id: string, name = id): Promise<string> {
+  await json('tenant:create', name, '--id', id)
+  return id
+}
+
+test('backoffice:setup makes what is missing, and nothing the second time', async () => {
+  const { tenantry } = await openProgram(createTestDatabase(inject('postgresUrl')))
+  const first = await tenantry.run('backoffice:setup')
+  expect(first).toMatchObject({ code: 0, stderr: '' })
+  expect(first.stdout).toMatch(/^migrated +.*tenants\/0001_tenants/m)
+  expect(first.stdout).toMatch(/^logins\.main +tenantry_tenant/m)
+  expect(first.stdout).toMatch(/^queues +tenantry\.InstallTenant, /m)
+  const second = await tenantry.start(['backoffice:setup', '--json'], { isAlone: true }).ended
+  expect(second).toMatchObject({ code: 0, stderr: 'nothing was missing\n' })
+  expect(JSON.parse(second.stdout)).toMatchObject({ migrated: [], logins: { main: expect.any(String) } })
+})
+
+describe('a tenant', () => {
   test('an empty list is said in words, and is an empty value', async () => {
-    expect(await tenantry.run('tenant:list')).toEqual({ code: 0, stdout: '', stderr: 'none\n' })
-    expect(await json('tenant:list')).toEqual({ data: [], nextCursor: null })
+    const none = ['tenant:list', '--q', 'nothing is named like this']
+    expect(await tenantry.run(...none)).toEqual({ code: 0, stdout: '', stderr: 'none\n' })
+    expect(await json(...none)).toEqual({ data: [], nextCursor: null })
   })
 
   test('tenant:create waits until it is active', async () => {
     const metadata = JSON.stringify({ seats: 5 })
-    const given = [
-      '--id',
-      'acme',
-      '--metadata',
-      metadata,
-      '--plan',
-      'pro',
-      '--domain',
-      'a.example',
-      '--domain',
-      'b.example',
-    ]
+    const domains = ['--domain', 'a.example', '--domain', 'b.example']
+    const given = ['--id', 'created', '--metadata', metadata, '--plan', 'pro', ...domains]
     expect(await json('tenant:create', ...given, 'Acme 日本')).toMatchObject({
-      id: 'acme',
+      id: 'created',
       name: 'Acme 日本',
       status: 'active',
       metadata: { seats: 5, plan: 'pro' },
       domains: ['a.example', 'b.example'],
     })
-    await json('tenant:create', 'Globex', '--id', 'globex')
   })
 
   test('tenant:list and tenant:show', async () => {
-    const { stdout, stderr } = await tenantry.run('tenant:list', '--limit', '1')
+    await json('tenant:create', 'Listed first', '--id', 'listed-1', '--plan', 'pro')
+    await tenant('listed-2', 'Listed last')
+    const { stdout, stderr } = await tenantry.run('tenant:list', '--q', 'Listed', '--limit', '1')
     expect(stdout.split('\n')[0]).toMatch(/^id +name +status +isolation +placement +createdAt$/)
-    expect(stdout.split('\n')[1]).toMatch(/^globex +Globex +active +schema-pg +main +\d{4}-/)
+    expect(stdout.split('\n')[1]).toMatch(/^listed-2 +Listed last +active +schema-pg +main +\d{4}-/)
     const [, cursor = ''] = stderr.match(/^more: --cursor (\S+)$/m) ?? []
-    expect((await json('tenant:list', '--cursor', cursor)).data).toMatchObject([{ id: 'acme' }])
+    const rest = await json('tenant:list', '--q', 'Listed', '--cursor', cursor)
+    expect(rest.data).toMatchObject([{ id: 'listed-1' }])
     expect((await json('tenant:list', '--q', 'glob', '--status', 'active')).data).toMatchObject([{ id: 'globex' }])
-    expect((await tenantry.run('tenant:show', 'acme')).stdout).toMatch(/^metadata\.plan +pro$/m)
+    expect((await tenantry.run('tenant:show', 'listed-1')).stdout).toMatch(/^metadata\.plan +pro$/m)
   })
 
   test('tenant:exec, from the command line and from a file', async () => {
-    await tenantry.run('tenant:exec', 'acme', '--sql', "insert into notes values ('one'), (null)")
-    const { stdout } = await tenantry.run('tenant:exec', 'acme', '--sql', 'select body, 7 as seven from notes')
+    const [one, other] = [await tenant('exec-1'), await tenant('exec-2')]
+    await tenantry.run('tenant:exec', one, '--sql', "insert into notes values ('one'), (null)")
+    const { stdout } = await tenantry.run('tenant:exec', one, '--sql', 'select body, 7 as seven from notes')
     expect(stdout).toBe('body  seven\none       7\n-         7\n')
     const file = join(directory, 'question.sql')
     await writeFile(file, 'select count(*)::int as notes from notes')
-    expect(await json('tenant:exec', 'globex', '--file', file)).toEqual([{ notes: 0 }])
+    expect(await json('tenant:exec', other, '--file', file)).toEqual([{ notes: 0 }])
     await writeFile(
       file,
       `insert into notes values ('a;b'); -- two\nselect body from notes; insert into nowhere values (1)`,
     )
-    expect((await tenantry.run('tenant:exec', 'globex', '--file', file)).code).toBe(1)
+    expect((await tenantry.run('tenant:exec', other, '--file', file)).code).toBe(1)
     await writeFile(file, `insert into notes values ('a;b'); -- two\nselect body from notes;`)
-    expect(await json('tenant:exec', 'globex', '--file', file)).toEqual([{ body: 'a;b' }])
+    expect(await json('tenant:exec', other, '--file', file)).toEqual([{ body: 'a;b' }])
   })
 
+  test('tenant:seed, from SQL and from a program, all or nothing for each tenant', async () => {
+    const [one, failing] = [await tenant('seed-1'), await tenant('seed-failing')]
+    const file = join(directory, 'seed.sql')
+    await writeFile(file, `insert into notes (body) values ('one; two');\ninsert into notes (body) values ('three');`)
+    expect(await json('tenant:seed', one, '--file', file)).toEqual([{ id: one, isSeeded: true }])
+    const program = join(directory, 'seed.ts')
+    await writeFile(
+      program,
+      `export async function seed(db: any, { id }: { id: string }) {
+        await db.insertInto('notes').values({ body: id }).execute()
+        if (id === 'seed-failing') throw new Error('not this one')
+      }`,
+    )
+    const { code, stdout } = await tenantry.run('tenant:seed', '--all', '--file', program, '--json')
+    expect({ code, results: JSON.parse(stdout) }).toEqual({
+      code: 1,
+      results: expect.arrayContaining([
+        { id: one, isSeeded: true },
+        { id: failing, isSeeded: false, error: 'not this one' },
+      ]),
+    })
+    const bodies = async (id: string) =>
+      (await json('tenant:exec', id, '--sql', 'select body from notes')).map(({ body }: any) => body)
+    expect(await bodies(one)).toEqual(['one; two', 'three', one])
+    expect(await bodies(failing)).not.toContain(failing)
+  })
+
+  test('tenant:suspend, tenant:activate and tenant:maintenance', async () => {
+    const id = await tenant('suspended')
+    expect(await json('tenant:suspend', id)).toMatchObject({ status: 'suspended' })
+    expect(await json('tenant:activate', id)).toMatchObject({ status: 'active' })
+    const words = ['--message', 'moving house', '--retry-after', '60']
+    expect(await json('tenant:maintenance', id, ...words)).toMatchObject({
+      maintenance: { message: 'moving house', retryAfterSeconds: 60 },
+    })
+    expect(await json('tenant:maintenance', id, '--off')).toMatchObject({ maintenance: null })
+  })
+
+  test('tenant:queue:stats and tenant:audit:export', async () => {
+    const id = await tenant('audited')
+    await json('tenant:suspend', id)
+    expect(await json('tenant:queue:stats', id)).toMatchObject([{ queue: 'tenantry.InstallTenant', completed: 1 }])
+    const { code, stdout } = await tenantry.run('tenant:audit:export', id)
+    expect(code).toBe(0)
+    const entries = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(entries.map(({ action }) => action)).toContain('tenants.suspend')
+    expect(entries.find(({ action }) => action === 'tenants.suspend').actor.type).toBe('cli')
+  })
+
+  test('tenant:delete, tenant:restore and tenant:purge', async () => {
+    const id = await tenant('deleted')
+    expect(await json('tenant:delete', id, '--yes')).toMatchObject({ status: 'deleted' })
+    expect(await json('tenant:restore', id)).toMatchObject({ status: 'active' })
+    await json('tenant:delete', id, '--yes')
+    expect(await json('tenant:purge', '--dry-run')).toEqual([{ id, purged: false }])
+    expect(await json('tenant:purge', id, '--yes')).toEqual([{ id, purged: true }])
+    expect(await json('tenant:purge', '--yes')).toEqual([])
+  })
+})
+
+describe('migrations', () => {
+  /** Two tenants, with the first migration. */
+  async function openMigrated(): Promise<Program> {
+    const program = await openProgram()
+    for (const id of ['acme', 'globex']) await program.json('tenant:create', id, '--id', id)
+    return program
+  }
+
   test('tenant:migrate and tenant:migrate:rollback', async () => {
+    const { tenantry, json, writeMigration } = await openMigrated()
     await writeMigration('0002_dates', 'alter table notes add day date', 'alter table notes drop day')
     expect(await json('tenant:migrate', '--dry-run')).toEqual([
       { tenantId: 'acme', migrations: ['0002_dates'], error: null },
@@ -136,6 +228,7 @@ describe('a tenant, from the first command to the last', () => {
   })
 
   test('tenant:migrate that fails says for whom and why, and goes on once it is mended', async () => {
+    const { tenantry, json, writeMigration } = await openMigrated()
     await writeMigration('0003_wrong', 'select 1 / 0', 'select 1')
     const { code, stdout, stderr } = await tenantry.run('tenant:migrate', 'acme', 'globex', '--json')
     expect(code).toBe(1)
@@ -151,63 +244,6 @@ describe('a tenant, from the first command to the last', () => {
     ])
     expect((await tenantry.run('tenant:migrate', '--cancel')).stderr).toBe('there is no unfinished run\n')
     expect(await json('tenant:migrate', '--cancel')).toBeNull()
-  })
-
-  test('tenant:seed, from SQL and from a program, all or nothing for each tenant', async () => {
-    const file = join(directory, 'seed.sql')
-    await writeFile(file, `insert into notes (body) values ('one; two');\ninsert into notes (body) values ('three');`)
-    expect(await json('tenant:seed', 'acme', '--file', file)).toEqual([{ id: 'acme', isSeeded: true }])
-    const program = join(directory, 'seed.ts')
-    await writeFile(
-      program,
-      `export async function seed(db: any, { id }: { id: string }) {
-        await db.insertInto('notes').values({ body: id }).execute()
-        if (id === 'globex') throw new Error('not globex')
-      }`,
-    )
-    const { code, stdout } = await tenantry.run('tenant:seed', '--all', '--file', program, '--json')
-    expect({ code, results: JSON.parse(stdout) }).toEqual({
-      code: 1,
-      results: expect.arrayContaining([
-        { id: 'acme', isSeeded: true },
-        { id: 'globex', isSeeded: false, error: 'not globex' },
-      ]),
-    })
-    const bodies = async (id: string) =>
-      (await json('tenant:exec', id, '--sql', 'select body from notes')).map(({ body }: any) => body)
-    expect(await bodies('acme')).toEqual(['one; two', 'three', 'acme'])
-    expect(await bodies('globex')).not.toContain('globex')
-  })
-
-  test('tenant:suspend, tenant:activate and tenant:maintenance', async () => {
-    expect(await json('tenant:suspend', 'acme')).toMatchObject({ status: 'suspended' })
-    expect(await json('tenant:activate', 'acme')).toMatchObject({ status: 'active' })
-    const words = ['--message', 'moving house', '--retry-after', '60']
-    expect(await json('tenant:maintenance', 'acme', ...words)).toMatchObject({
-      maintenance: { message: 'moving house', retryAfterSeconds: 60 },
-    })
-    expect(await json('tenant:maintenance', 'acme', '--off')).toMatchObject({ maintenance: null })
-  })
-
-  test('tenant:queue:stats and tenant:audit:export', async () => {
-    expect(await json('tenant:queue:stats', 'acme')).toMatchObject([{ queue: 'tenantry.InstallTenant', completed: 1 }])
-    const { code, stdout } = await tenantry.run('tenant:audit:export', 'acme')
-    expect(code).toBe(0)
-    const entries = stdout
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line))
-    expect(entries.map(({ action }) => action)).toContain('tenants.suspend')
-    expect(entries.find(({ action }) => action === 'tenants.suspend').actor.type).toBe('cli')
-  })
-
-  test('tenant:delete, tenant:restore and tenant:purge', async () => {
-    expect(await json('tenant:delete', 'acme', '--yes')).toMatchObject({ status: 'deleted' })
-    expect(await json('tenant:restore', 'acme')).toMatchObject({ status: 'active' })
-    await json('tenant:delete', 'acme', '--yes')
-    expect(await json('tenant:purge', '--dry-run')).toEqual([{ id: 'acme', purged: false }])
-    expect(await json('tenant:purge', 'acme', '--yes')).toEqual([{ id: 'acme', purged: true }])
-    expect(await json('tenant:purge', '--yes')).toEqual([])
   })
 })
 

@@ -1,13 +1,16 @@
 /** The program's own commands: those that speak of the service itself. Each is loaded when it is asked for. */
 import type { CommandInput, Option } from '../kernel/commands.ts'
 import type { ServiceConfig } from '../service/config.ts'
+import type { openTenancy } from '../service/main.ts'
 import type { Described } from './parser.ts'
-import type { ProgramTerminal } from './terminal.ts'
+import type { ProcessContext, ProgramTerminal } from './terminal.ts'
 
 export interface OwnInput extends CommandInput {
   readonly terminal: ProgramTerminal
+  readonly context: ProcessContext
   /** The service's own configuration; throws ConfigurationError with every fault. */
   readonly loadConfig: () => Promise<ServiceConfig>
+  readonly openTenancy: typeof openTenancy
 }
 
 export interface OwnCommand extends Described {
@@ -28,7 +31,7 @@ export const ownCommands: readonly OwnCommand[] = [
     name: 'dev',
     summary: 'Run the service for development, with readable logs',
     run: async (input) => {
-      process.env.NODE_ENV = 'development'
+      input.context.env.NODE_ENV = 'development'
       await (await import('./serve.ts')).serve(input, { hasReadableLogs: true })
     },
   },

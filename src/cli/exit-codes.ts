@@ -7,6 +7,7 @@ import { AlreadyRunning } from '../service/main.ts'
 import { usesColor } from './color.ts'
 import { Interrupted, OutputClosed } from './stop-signal.ts'
 import { visible } from './table.ts'
+import type { ProcessContext } from './terminal.ts'
 
 /** What each means. */
 export const EXIT_CODES: Readonly<Record<number, string>> = {
@@ -51,11 +52,12 @@ export const Stopped = defineError('E_INTERRUPTED', 499, 'Interrupted')
 export const Failed = defineError('E_INTERNAL', 500, 'Failed')
 
 /** Says what went wrong, with `json` as a problem (RFC 9457), and answers the exit code. */
-export function reportFailure(error: unknown, { json }: { json: boolean }): number {
+export function reportFailure(error: unknown, { json }: { json: boolean }, context: ProcessContext): number {
   if (error instanceof OutputClosed) return OK
   const failure = asTenancyError(error)
-  process.stderr.write(json ? `${JSON.stringify(problemOf(failure), null, 2)}\n` : wordsOf(failure))
-  if (showsStacks() && error instanceof Error) process.stderr.write(`${error.stack}\n`)
+  const { env, stderr } = context
+  stderr.write(json ? `${JSON.stringify(problemOf(failure), null, 2)}\n` : wordsOf(failure, context))
+  if (showsStacks(env) && error instanceof Error) stderr.write(`${error.stack}\n`)
   return exitCodeOf(failure)
 }
 
@@ -76,9 +78,9 @@ function textOf(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error)
 }
 
-function wordsOf({ message, code }: TenancyError): string {
+function wordsOf({ message, code }: TenancyError, context: ProcessContext): string {
   if (code === Stopped.code) return `${message}\n`
-  const { red, dim } = colors.createColors(usesColor(process.stderr))
+  const { red, dim } = colors.createColors(usesColor(context.stderr, context))
   const text = message.split('\n').map(visible).join('\n')
   return `${red('error:')} ${text}\n${code === Failed.code ? '' : dim(`code:  ${code}\n`)}`
 }
@@ -93,4 +95,4 @@ const problemOf = ({ code, title, status, message, extras }: TenancyError) => ({
   ...extras,
 })
 
-const showsStacks = (): boolean => ['debug', 'trace'].includes(process.env.LOG_LEVEL ?? '')
+const showsStacks = ({ LOG_LEVEL = '' }: NodeJS.ProcessEnv): boolean => ['debug', 'trace'].includes(LOG_LEVEL)

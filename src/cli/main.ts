@@ -3,5 +3,10 @@
 import { enableCompileCache } from 'node:module'
 
 enableCompileCache()
-const { run } = await import('./run.ts')
-await run(process.argv.slice(2))
+const [{ run }, { stopSignal }] = await Promise.all([import('./run.ts'), import('./stop-signal.ts')])
+const signal = stopSignal()
+const code = await run(process.argv.slice(2), process, signal)
+// A script of `tenant:repl` may have set another.
+if (code !== 0) process.exitCode = code
+// What did not end in the time it was given must not keep the process alive.
+if (signal.aborted) process.exit()

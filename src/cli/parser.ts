@@ -6,6 +6,7 @@ import { CommanderError, InvalidArgumentError, Command as Parser, Option as Pars
 import type { Command, Option } from '../kernel/commands.ts'
 import { InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import { VERSION } from '../version.ts'
+import type { Output } from './terminal.ts'
 
 /** What the program must know of a command to describe it and to read its arguments. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
@@ -40,6 +41,8 @@ export const COMMON_OPTIONS: readonly Option[] = [
   { flags: '--config <file>', summary: 'read this configuration file' },
 ]
 
+/** Where standard output is not a terminal. */
+const HELP_WIDTH = 80
 const COMMON_HEADING = 'Options of every command:'
 
 /** Does what `argv` asks for: prints help, or calls `run`. Throws E_INVALID_REQUEST when it cannot be understood. */
@@ -47,8 +50,9 @@ export async function runProgram<One extends Described>(
   groups: readonly CommandGroup<One>[],
   argv: readonly string[],
   run: (invocation: Invocation<One>) => Promise<void>,
+  stdout: Output = process.stdout,
 ): Promise<void> {
-  const program = createProgram(groups, run)
+  const program = createProgram(groups, run, stdout)
   try {
     await program.parseAsync(argv.length === 0 ? ['help'] : argv, { from: 'user' })
   } catch (error) {
@@ -61,6 +65,7 @@ export async function runProgram<One extends Described>(
 function createProgram<One extends Described>(
   groups: readonly CommandGroup<One>[],
   run: (invocation: Invocation<One>) => Promise<void>,
+  stdout: Output,
 ): Parser {
   const program = new Parser('tenantry')
     .description('The control plane of a multi-tenant SaaS.')
@@ -71,7 +76,12 @@ function createProgram<One extends Described>(
     .addHelpText('after', '\nThe options of a command: tenantry help <command>')
     // Commander would print its errors itself; here one place does (exit-codes.ts).
     .exitOverride()
-    .configureOutput({ writeErr: () => undefined, outputError: () => undefined })
+    .configureOutput({
+      writeOut: (text) => void stdout.write(text),
+      getOutHelpWidth: () => (stdout.isTTY && stdout.columns) || HELP_WIDTH,
+      writeErr: () => undefined,
+      outputError: () => undefined,
+    })
   for (const { heading, commands } of groups) {
     for (const command of commands) add(program, command, heading, run)
   }

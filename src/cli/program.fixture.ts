@@ -3,24 +3,17 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { eventually } from '../testing/tenancy.ts'
+import { type Ended, reading, type Says } from './output.fixture.ts'
+
+export type { Ended } from './output.fixture.ts'
 
 export const PROGRAM = fileURLToPath(import.meta.resolve('./main.ts'))
 const ROOT = join(import.meta.dirname, '../..')
-const PATIENCE_MS = 30_000
-
-export interface Ended {
-  /** Its exit code, or the signal that ended it. */
-  readonly code: number | NodeJS.Signals
-  readonly stdout: string
-  readonly stderr: string
-}
 
 export interface Child {
   readonly process: ChildProcessWithoutNullStreams
   readonly ended: Promise<Ended>
-  /** Resolves once it has said `words`, on standard output or error; throws when it ends before. */
-  says(words: RegExp): Promise<RegExpMatchArray>
+  readonly says: Says
 }
 
 export interface StartOptions {
@@ -70,19 +63,6 @@ function observed(process: ChildProcessWithoutNullStreams): Child {
     })
   }
   process.stdin.on('error', () => undefined) // it may end before it has read everything
-  let end: Ended | undefined
-  const ended = once(process, 'close').then(([code, signal]): Ended => {
-    end = { code: code ?? signal, ...output }
-    return end
-  })
-  const says = async (words: RegExp): Promise<RegExpMatchArray> => {
-    const found = await eventually(() => {
-      const match = (output.stdout + output.stderr).match(words)
-      if (!match && !end) throw new Error(`it does not say ${words}: ${output.stdout}${output.stderr}`)
-      return match
-    }, PATIENCE_MS)
-    if (!found) throw new Error(`it ended (${end?.code}) without saying ${words}: ${output.stdout}${output.stderr}`)
-    return found
-  }
-  return { process, ended, says }
+  const ended = once(process, 'close').then(([code, signal]): Ended => ({ code: code ?? signal, ...output }))
+  return { process, ended, says: reading(output, ended) }
 }

@@ -1,5 +1,5 @@
 /** The example that a service prints when it is ready can be typed as it is, or says what is missing. */
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { loadConfig } from '../service/config.ts'
 import { readyText } from './ready.ts'
 
@@ -10,11 +10,11 @@ test.each<[string, { inEnvironment?: string; inFile?: string; madeToken?: string
   ['of the environment', { inEnvironment: TOKEN }, '$TENANTRY_ADMIN_TOKEN'],
   ['of the file', { inFile: TOKEN }, '<a token of yours>'],
 ])('with a token %s', async (_, { inEnvironment, inFile, madeToken }, shown) => {
-  vi.stubEnv('TENANTRY_ADMIN_TOKEN', inEnvironment)
+  const env = { TENANTRY_ADMIN_TOKEN: inEnvironment }
   const config = {
-    ...(await loadConfig({ directory: import.meta.dirname, env: { TENANTRY_ADMIN_TOKEN: inEnvironment } })),
+    ...(await loadConfig({ directory: import.meta.dirname, env })),
     ...(inFile ? { adminTokens: [{ name: 'ops', token: inFile }] } : {}),
   }
-  const text = readyText({ config, url: 'http://127.0.0.1:1', signInLink: '/sign-in', madeToken })
+  const text = readyText({ config, env, url: 'http://127.0.0.1:1', signInLink: '/sign-in', madeToken })
   expect(text).toContain(`Try: curl -H "x-admin-token: ${shown}" http://127.0.0.1:1/admin/multitenancy/tenants\n`)
 })

@@ -10,6 +10,7 @@ export interface Ready {
   readonly signInLink?: string | undefined
   /** The token, when it was made here; absent when it was given. */
   readonly madeToken?: string | undefined
+  readonly env: NodeJS.ProcessEnv
 }
 
 /** As data, for `--json`. */
@@ -28,7 +29,7 @@ export function readyRecord({ config, url, signInLink, madeToken }: Ready): Reco
 }
 
 export function readyText(ready: Ready): string {
-  const { config, madeToken } = ready
+  const { config, madeToken, env } = ready
   const { adminApi, signIn, probes, metrics } = readyRecord(ready)
   const lines = [
     ['Admin API', adminApi],
@@ -48,7 +49,7 @@ export function readyText(ready: Ready): string {
   ]
     .filter(([, value]) => value)
     .map(([name = '', value]) => `  ${String(name).padEnd(11)} ${value}\n`)
-  const token = madeToken ?? tokenToType(config)
+  const token = madeToken ?? tokenToType(config, env)
   const example = adminApi ? `Try: curl -H "x-admin-token: ${token}" ${adminApi}/tenants\n` : ''
   return `\nTenantry ${VERSION} is ready\n\n${lines.join('')}\n${example}Stop with Ctrl-C.\n\n`
 }
@@ -60,8 +61,8 @@ function dataOf({ databaseUrl, dataDirectory }: ServiceConfig): string {
 }
 
 /** Never itself: it was given, so it is not shown. */
-function tokenToType({ adminTokens }: ServiceConfig): string {
-  const isInEnvironment = adminTokens.some(({ token }) => token === process.env.TENANTRY_ADMIN_TOKEN)
+function tokenToType({ adminTokens }: ServiceConfig, env: NodeJS.ProcessEnv): string {
+  const isInEnvironment = adminTokens.some(({ token }) => token === env.TENANTRY_ADMIN_TOKEN)
   return isInEnvironment ? '$TENANTRY_ADMIN_TOKEN' : '<a token of yours>'
 }
 

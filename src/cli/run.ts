@@ -3,51 +3,69 @@
  * commands, it does not load the others.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
+import { OWN_HEADING, type OwnCommand, type OwnInput, ownCommands } from './commands.ts'
 import { type Invocation, runProgram } from './parser.ts'
-import { Interrupted, stopSignal } from './stop-signal.ts'
-import { createTerminal } from './terminal.ts'
+import { Interrupted } from './stop-signal.ts'
+import { createTerminal, type ProcessContext } from './terminal.ts'
 
-export async function run(argv: readonly string[]): Promise<void> {
-  const signal = stopSignal()
+/**
+ * Returns the exit code.
+ *
+ * @param signal ends the run; a reason other than Interrupted is its failure.
+ */
+export async function run(
+  argv: readonly string[],
+  context: ProcessContext,
+  signal: AbortSignal,
+  openTenancy: OwnInput['openTenancy'] = openOwn,
+): Promise<number> {
   try {
-    if (argv[0] === 'complete' && argv[1] === '--') return await complete(argv.slice(2))
+    if (argv[0] === 'complete' && argv[1] === '--') {
+      await complete(argv.slice(2), context)
+      return 0
+    }
     const isOwn = ownCommands.some(({ name }) => name === argv.find((word) => !word.startsWith('-')))
     const groups = isOwn ? [{ heading: OWN_HEADING, commands: ownCommands }] : (await import('./program.ts')).groups
-    await runProgram(groups, argv, (asked) => runOne(asked, signal))
+    await runProgram(groups, argv, (asked) => runOne(asked, { context, signal, openTenancy }), context.stdout)
     await nextTurn() // when a write that failed has said so
     if (signal.aborted && !(signal.reason instanceof Interrupted)) throw signal.reason
+    return 0
   } catch (error) {
     const { reportFailure } = await import('./exit-codes.ts')
-    process.exitCode = reportFailure(error, { json: argv.includes('--json') })
+    return reportFailure(error, { json: argv.includes('--json') }, context)
   }
-  // What did not end in the time it was given must not keep the process alive.
-  if (signal.aborted) process.exit()
 }
 
 /** Asked by a shell, at each key. */
-async function complete(words: readonly string[]): Promise<void> {
+async function complete(words: readonly string[], { env, stdout }: ProcessContext): Promise<void> {
   const [{ completed, tenantIdsOf }, { allCommands }] = await Promise.all([
     import('./completion.ts'),
     import('./program.ts'),
   ])
-  process.stdout.write(
+  stdout.write(
     await completed(allCommands(), words, (prefix) =>
-      tenantIdsOf(configLoader(words[words.indexOf('--config') + 1 || words.length]), prefix),
+      tenantIdsOf(configLoader(words[words.indexOf('--config') + 1 || words.length], env), prefix),
     ),
   )
 }
 
-async function runOne({ command, args, options, common }: Invocation<OwnCommand>, signal: AbortSignal): Promise<void> {
-  const terminal = createTerminal({ ...common, signal })
+async function runOne(
+  { command, args, options, common }: Invocation<OwnCommand>,
+  given: Pick<OwnInput, 'context' | 'signal' | 'openTenancy'>,
+): Promise<void> {
+  const { context, signal } = given
+  const terminal = createTerminal({ ...common, signal, context })
   try {
-    await command.run({ args, options, terminal, signal, loadConfig: configLoader(common.config) })
+    await command.run({ ...given, args, options, terminal, loadConfig: configLoader(common.config, context.env) })
   } finally {
     terminal.close()
   }
 }
 
-const configLoader = (file: string | undefined) => async () => {
+const configLoader = (file: string | undefined, env: NodeJS.ProcessEnv) => async () => {
   const [config, { satellites }] = await Promise.all([import('../service/config.ts'), import('../service/main.ts')])
-  return config.loadConfig({ file, satellites })
+  return config.loadConfig({ env, file, satellites })
 }
+
+/** Loaded only by the commands that need it. */
+const openOwn: OwnInput['openTenancy'] = async (...given) => (await import('../service/main.ts')).openTenancy(...given)

@@ -8,37 +8,44 @@ import type { ServiceConfig } from '../service/config.ts'
 import type { Service } from '../service/main.ts'
 import { VERSION } from '../version.ts'
 import type { OwnInput } from './commands.ts'
-import { readableLogger } from './readable-logs.ts'
+import { jsonLogger, readableLogger } from './logs.ts'
 import { type Ready, readyRecord, readyText } from './ready.ts'
 
 export async function serve(
-  { terminal, signal, loadConfig }: OwnInput,
+  { terminal, signal, loadConfig, context }: OwnInput,
   { hasReadableLogs = false }: { hasReadableLogs?: boolean } = {},
 ): Promise<void> {
   const config = await loadConfig()
   const { startService } = await import('../service/main.ts')
   const service = await startService(config, {
     signal,
-    logger: hasReadableLogs ? readableLogger(config.logLevel) : undefined,
+    logger: (hasReadableLogs ? readableLogger : jsonLogger)(config.logLevel, context),
   })
+  const faults = observeFaults(service)
   try {
-    if (process.env.NODE_ENV === 'production') {
+    if (context.env.NODE_ENV === 'production') {
       service.tenancy.kernel.log.info(`Tenantry ${VERSION} is ready at ${service.url}`)
     } else {
-      const ready = await readiness(config, service)
+      const ready = await readiness(config, service, context.env)
       terminal.print(readyText(ready), readyRecord(ready))
     }
     // Kept now: a service is often ended in a way that leaves no time for it.
     flushCompileCache()
-    await ended(service, signal)
+    await Promise.race([stopRequested(signal), faults.uncaught])
   } finally {
     await service.stop()
+    faults.dismiss()
   }
 }
 
-async function readiness(config: ServiceConfig, { url, http, adminTokens }: Service): Promise<Ready> {
+async function readiness(
+  config: ServiceConfig,
+  { url, http, adminTokens }: Service,
+  env: NodeJS.ProcessEnv,
+): Promise<Ready> {
   return {
     config,
+    env,
     url,
     signInLink: config.role === 'worker' ? undefined : await http.signInLink().catch(orWithoutCode(config)),
     madeToken: config.adminTokens.length === 0 ? adminTokens[0]?.token : undefined,
@@ -51,16 +58,26 @@ const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
   return `${config.prefix}/sign-in`
 }
 
-/** Resolves when somebody ends the service, rejects with the fault it cannot go on with. */
-function ended({ tenancy }: Service, signal: AbortSignal): Promise<void> {
+/** Logs faults that no code handles, until `dismiss`. `uncaught` rejects with the first exception: the service cannot continue. */
+function observeFaults({ tenancy }: Service): { uncaught: Promise<never>; dismiss(): void } {
   const { log } = tenancy.kernel
-  return new Promise((resolve, reject) => {
+  const { promise: uncaught, reject } = Promise.withResolvers<never>()
+  uncaught.catch(() => undefined)
+  const onRejection = (error: unknown) => log.error({ err: error }, 'a failure that nothing handles')
+  const onException = (error: Error) => {
+    log.fatal({ err: error }, 'a fault that nothing caught; the service stops')
+    reject(error)
+  }
+  process.on('unhandledRejection', onRejection).on('uncaughtException', onException)
+  return {
+    uncaught,
+    dismiss: () => void process.off('unhandledRejection', onRejection).off('uncaughtException', onException),
+  }
+}
+
+function stopRequested(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
     if (signal.aborted) resolve()
     signal.addEventListener('abort', () => resolve(), { once: true })
-    process.on('unhandledRejection', (error) => log.error({ err: error }, 'a failure that nothing handles'))
-    process.on('uncaughtException', (error) => {
-      log.fatal({ err: error }, 'a fault that nothing caught; the service stops')
-      reject(error)
-    })
   })
 }

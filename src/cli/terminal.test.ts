@@ -1,7 +1,7 @@
 /** What is said where: by the streams that a terminal is made of. */
-import { Writable } from 'node:stream'
+import { Readable, Writable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { createTerminal, type TerminalOptions } from './terminal.ts'
+import { createTerminal, type ProcessContext, type TerminalOptions } from './terminal.ts'
 
 const CLEARED = '\r\u001b[2K'
 
@@ -24,9 +24,15 @@ class Sink extends Writable {
 function opened({ isTTY = false, ...options }: Partial<TerminalOptions> & { isTTY?: boolean } = {}) {
   const [stdout, stderr] = [new Sink(isTTY), new Sink(isTTY)]
   const { signal } = new AbortController()
-  const streams = { stdin: { isTTY }, stdout, stderr }
-  return { terminal: createTerminal({ json: false, yes: false, signal, streams, ...options }), stdout, stderr }
+  const context = contextOf({ stdout, stderr }, isTTY)
+  return { terminal: createTerminal({ json: false, yes: false, signal, context, ...options }), stdout, stderr }
 }
+
+const contextOf = (streams: Pick<ProcessContext, 'stdout' | 'stderr'>, isTTY: boolean): ProcessContext => ({
+  env: {},
+  stdin: Object.assign(Readable.from([]), { isTTY }),
+  ...streams,
+})
 
 describe('progress', () => {
   test('is one line that is written anew, cut to the width, and gone before anything else is said', () => {
@@ -44,8 +50,8 @@ describe('progress', () => {
     here.terminal.progress('1 of 2')
     expect(here.stderr.text).toBe('')
     const [stdout, stderr] = [new Sink(false), new Sink(true)]
-    const streams = { stdin: { isTTY: true }, stdout, stderr }
-    const piped = createTerminal({ json: false, yes: false, signal: new AbortController().signal, streams })
+    const context = contextOf({ stdout, stderr }, true)
+    const piped = createTerminal({ json: false, yes: false, signal: new AbortController().signal, context })
     await piped.write('a line')
     piped.progress('1 of 2')
     expect(stderr.text).toBe(`${CLEARED}1 of 2`)

@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
 import colors from 'picocolors'
-import type { Terminal } from '../kernel/commands.ts'
+import type { Input, Terminal } from '../kernel/commands.ts'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { usesColor } from './color.ts'
 import { Interrupted } from './stop-signal.ts'
@@ -20,15 +20,18 @@ export interface TerminalOptions {
   readonly json: boolean
   readonly yes: boolean
   readonly signal: AbortSignal
-  /** Default: those of the process. */
-  readonly streams?: Streams
+  readonly context: ProcessContext
 }
 
-export interface Streams {
-  readonly stdin: Pick<Screen, 'isTTY'>
-  readonly stdout: Writable & Screen
-  readonly stderr: Writable & Screen
+/** What one run of the program uses of its process; `process` is one. */
+export interface ProcessContext {
+  readonly env: NodeJS.ProcessEnv
+  readonly stdin: Input
+  readonly stdout: Output
+  readonly stderr: Output
 }
+
+export type Output = Writable & Screen
 
 type Screen = Partial<Pick<NodeJS.WriteStream, 'isTTY' | 'columns'>>
 
@@ -39,10 +42,10 @@ export interface ProgramTerminal extends Terminal {
   close(): void
 }
 
-export function createTerminal({ json, yes, signal, streams = process }: TerminalOptions): ProgramTerminal {
-  const { stdin, stdout, stderr } = streams
+export function createTerminal({ json, yes, signal, context }: TerminalOptions): ProgramTerminal {
+  const { stdin, stdout, stderr } = context
   const showsProgress = stderr.isTTY && !json
-  const { dim } = colors.createColors(usesColor(stdout))
+  const { dim } = colors.createColors(usesColor(stdout, context))
   let hasProgress = false
   /** Where pieces of the result appear on the same screen, a line that is taken back would take the end of one with it. */
   let isTaken = false
@@ -67,6 +70,7 @@ export function createTerminal({ json, yes, signal, streams = process }: Termina
   }
 
   return {
+    input: stdin,
     close,
     say,
     print,
@@ -87,7 +91,7 @@ export function createTerminal({ json, yes, signal, streams = process }: Termina
     async prompt(label, names) {
       close()
       const { runPrompt } = await import('./prompt.ts')
-      await runPrompt(label, names, signal)
+      await runPrompt(label, names, signal, context)
     },
     async confirm(question) {
       close()
@@ -96,7 +100,13 @@ export function createTerminal({ json, yes, signal, streams = process }: Termina
         throw InvalidRequest(`${question} There is no terminal to ask on: give --yes to go ahead.`)
       }
       const { confirm, isCancel } = await import('@clack/prompts')
-      const answer = await confirm({ message: visible(question), initialValue: false, output: stderr, signal })
+      const answer = await confirm({
+        message: visible(question),
+        initialValue: false,
+        input: stdin,
+        output: stderr,
+        signal,
+      })
       if (isCancel(answer)) throw new Interrupted('interrupted')
       if (!answer) say('nothing was changed')
       return answer

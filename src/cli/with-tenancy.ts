@@ -14,19 +14,17 @@ const STOP_INTERRUPTED_MS = 2_000
 
 /** @param needsWorker whether jobs must be worked on meanwhile. */
 export async function withTenancy<T>(
-  { loadConfig, signal }: Pick<OwnInput, 'loadConfig' | 'signal'>,
+  { loadConfig, signal, context, openTenancy }: Pick<OwnInput, 'loadConfig' | 'signal' | 'context' | 'openTenancy'>,
   { needsWorker = false }: { needsWorker?: boolean | undefined },
   work: (tenancy: Tenancy) => Promise<T>,
 ): Promise<T> {
-  const [{ openTenancy }, { runInContext }] = await Promise.all([
-    import('../service/main.ts'),
-    import('../kernel/context.ts'),
-  ])
+  const [{ runInContext }, { jsonLogger }] = await Promise.all([import('../kernel/context.ts'), import('./logs.ts')])
   const config = await loadConfig()
   // A command speaks for itself; the service's usual lines would only stand between its words.
-  const logLevel = process.env.LOG_LEVEL ? config.logLevel : 'warn'
+  const level = context.env.LOG_LEVEL ? config.logLevel : 'warn'
+  const logger = jsonLogger(level, context)
   const role = needsWorker ? 'command' : 'api'
-  const opened = await openTenancy({ ...config, logLevel }, { role, signal })
+  const opened = await openTenancy(config, { role, signal, logger })
   try {
     signal.throwIfAborted()
     const context = { requestId: randomUUID(), actor: { type: 'cli' as const, ...operator() }, ip: null }

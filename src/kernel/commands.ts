@@ -2,6 +2,7 @@
  * A command is one thing the terminal can do, as plain data: its name, arguments and options, and a function of the service.
  * `cli/` turns them into a program with help, `--json`, exit codes and questions before anything is destroyed.
  */
+import type { Readable } from 'node:stream'
 
 export interface Argument {
   readonly name: string
@@ -21,8 +22,12 @@ export interface Option {
   readonly default?: unknown
 }
 
+export type Input = Readable & { readonly isTTY?: boolean }
+
 /** What a command is given to speak with: data goes to standard output, everything else to standard error. */
 export interface Terminal {
+  /** Standard input. */
+  readonly input: Input
   /** Whether the result is to be JSON: what would be in a format of its own is refused. */
   readonly isJson: boolean
   /** Result rows: a table, or with `--json` the value itself. Of no rows it says `words`, by default `none`. */

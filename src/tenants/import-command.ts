@@ -1,7 +1,7 @@
 /** `tenant:import`: an SQL file of any size in a tenant's scope, from a path or standard input, all or nothing. */
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
-import { command } from '../kernel/commands.ts'
+import { command, type Input } from '../kernel/commands.ts'
 import { invalid } from '../kernel/errors.ts'
 import { meter, type Pace, paceText } from '../kernel/pace.ts'
 import { number, size } from '../kernel/quantities.ts'
@@ -22,7 +22,7 @@ export const importCommand = command<Tenants>({
     const handle = await tenants.handle(args.id ?? '')
     const { isolation } = await tenants.get(handle.id)
     const { engine } = tenants.storage.driver(isolation).capabilities
-    const { stream, sizeBytes } = await opened(options.file)
+    const { stream, sizeBytes } = await opened(options.file, terminal.input)
     const look = meter()
     const stop = () => stream.destroy()
     signal.addEventListener('abort', stop, { once: true })
@@ -46,15 +46,15 @@ export const importCommand = command<Tenants>({
   },
 })
 
-interface Input {
+interface Opened {
   readonly stream: Readable
   /** Undefined for what has no size before it is read. */
   readonly sizeBytes: number | undefined
 }
 
-async function opened(path: string | undefined): Promise<Input> {
-  if (path === undefined && process.stdin.isTTY) throw refused('name a file with --file, or pipe one in')
-  if (path === undefined || path === '-') return { stream: process.stdin, sizeBytes: undefined }
+async function opened(path: string | undefined, input: Input): Promise<Opened> {
+  if (path === undefined && input.isTTY) throw refused('name a file with --file, or pipe one in')
+  if (path === undefined || path === '-') return { stream: input, sizeBytes: undefined }
   const file = await open(path).catch((error: NodeJS.ErrnoException) => {
     throw error.code === 'ENOENT' ? refused(`${path}: there is no such file`) : error
   })

@@ -2,6 +2,7 @@
  * A command as its line says, on a tenancy that is open; what it prints is kept, and every question is answered yes. One that
  * goes on until it is interrupted is so when it has said something.
  */
+import { Readable } from 'node:stream'
 import { runProgram } from '../../src/cli/parser.ts'
 import type { Terminal } from '../../src/kernel/commands.ts'
 import type { Tenancy } from '../../src/tenancy.ts'
@@ -21,6 +22,7 @@ export async function runCommand(
   const printed: unknown[] = []
   const interruption = new AbortController()
   const terminal: Terminal = {
+    input: Readable.from([]),
     isJson: false,
     table: (rows, value = rows) => void printed.push(value),
     record: (value) => void printed.push(value),

@@ -1,5 +1,5 @@
 /** What a command prints with `--json`, by the terminal that the program has, on a tenancy that is open. */
-import { Writable } from 'node:stream'
+import { Readable, Writable } from 'node:stream'
 import { runProgram } from '../../src/cli/parser.ts'
 import { createTerminal } from '../../src/cli/terminal.ts'
 import type { Tenancy } from '../../src/tenancy.ts'
@@ -35,7 +35,8 @@ export async function printedBy(
   const group = { heading: 'Commands:', commands: commands.map(({ what }) => what) }
   await runProgram([group], [...line, '--json', '--yes'], async ({ command, args, options, common }) => {
     const { signal } = interruption
-    const terminal = createTerminal({ ...common, signal, streams: { stdin: {}, stdout, stderr } })
+    const context = { env: {}, stdin: Readable.from([]), stdout, stderr }
+    const terminal = createTerminal({ ...common, signal, context })
     const service = commands.find(({ what }) => what === command)?.service
     await command.run(service, { args, options, terminal, signal })
     terminal.close()

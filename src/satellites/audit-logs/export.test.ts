@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { recordChange } from '../../kernel/changes.ts'
 import type { Terminal } from '../../kernel/commands.ts'
@@ -140,6 +141,7 @@ describe('tenant:audit:export', () => {
   ) {
     const written: string[] = []
     const terminal: Terminal = {
+      input: Readable.from([]),
       isJson,
       table: unused,
       record: unused,

@@ -1,8 +1,12 @@
-/** Log lines for people: `08:31:43.120 warn  a job failed  job=InstallTenant` and the error's stack below. */
+/**
+ * Log lines on standard error: JSON, or for people: `08:31:43.120 warn  a job failed  job=InstallTenant` and the error's stack
+ * below.
+ */
 import colors from 'picocolors'
 import { createLogger, type Logger } from '../kernel/logger.ts'
 import { usesColor } from './color.ts'
 import { cellText } from './table.ts'
+import type { ProcessContext } from './terminal.ts'
 
 const LEVELS: Readonly<Record<number, string>> = {
   10: 'trace',
@@ -13,8 +17,11 @@ const LEVELS: Readonly<Record<number, string>> = {
   60: 'fatal',
 }
 
-export const readableLogger = (level: string): Logger =>
-  createLogger({ level, write: (line) => process.stderr.write(readable(line, usesColor(process.stderr))) })
+export const jsonLogger = (level: string, { stderr }: ProcessContext): Logger =>
+  createLogger({ level, write: (line) => stderr.write(line) })
+
+export const readableLogger = (level: string, context: ProcessContext): Logger =>
+  createLogger({ level, write: (line) => context.stderr.write(readable(line, usesColor(context.stderr, context))) })
 
 /** @param line one of pino's: JSON, with `level`, `time` and `msg`. */
 export function readable(line: string, hasColor: boolean): string {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readable } from './readable-logs.ts'
+import { readable } from './logs.ts'
 
 const at = { time: '2026-11-21T08:31:43.120Z' }
 

@@ -1,0 +1,107 @@
+/**
+ * The program inside the process of the test: `argv` goes through its parser, with its environment, standard streams and signal
+ * given. Nothing of this process changes.
+ */
+import { PassThrough, Writable } from 'node:stream'
+import { partsOf } from '../composition.ts'
+import { postgresStore } from '../drivers/store/postgres.ts'
+import { createLogger } from '../kernel/logger.ts'
+import { type Opened, openTenancy, satellitesOn } from '../service/main.ts'
+import type { TestDatabase } from '../testing/database.ts'
+import { createMigratedDatabase } from '../testing/template.ts'
+import { type Ended, reading, type Says } from './output.fixture.ts'
+import { run } from './run.ts'
+import { Interrupted } from './stop-signal.ts'
+import type { ProcessContext } from './terminal.ts'
+
+export type { Ended } from './output.fixture.ts'
+
+export interface Run {
+  readonly stdin: PassThrough
+  readonly ended: Promise<Ended>
+  readonly says: Says
+  /** Ctrl-C. */
+  interrupt(): Promise<Ended>
+}
+
+interface RunOptions {
+  readonly env?: NodeJS.ProcessEnv
+  /** All of standard input; absent: it stays open. */
+  readonly stdin?: string
+  /** Whether it opens its own tenancy and stops it; else runs with the same configuration share one until `close`. */
+  readonly isAlone?: boolean
+}
+
+export interface InProcess {
+  start(argv: readonly string[], options?: RunOptions): Run
+  /** Runs it to its end. */
+  run(...argv: string[]): Promise<Ended>
+  /** Interrupts every run that has not ended, and stops the tenancies: the next run opens another. */
+  close(): Promise<void>
+}
+
+/** @param env all there is. */
+export function inProcess(env: NodeJS.ProcessEnv): InProcess {
+  const running = new Map<Run, ProcessContext>()
+  const tenancies = new Map<string, Promise<Opened>>()
+  const logger = createLogger({
+    level: 'warn',
+    write: (line) => {
+      for (const { stderr } of running.values()) stderr.write(line)
+    },
+  })
+  const openShared: typeof openTenancy = async (config, options) => {
+    const key = JSON.stringify([config, options.role])
+    const opened = tenancies.get(key) ?? openTenancy(config, { ...options, logger, signal: undefined })
+    tenancies.set(key, opened)
+    return { ...(await opened), stop: async () => undefined }
+  }
+  const start: InProcess['start'] = (argv, { env: more = {}, stdin: text, isAlone = false } = {}) => {
+    const stop = new AbortController()
+    const output = { stdout: '', stderr: '' }
+    const streamTo = (name: 'stdout' | 'stderr') =>
+      new Writable({
+        write(chunk, _encoding, done) {
+          output[name] += chunk
+          done()
+        },
+      })
+    const stdin = new PassThrough()
+    if (text !== undefined) stdin.end(text)
+    const context: ProcessContext = {
+      env: { ...env, ...more },
+      stdin,
+      stdout: streamTo('stdout'),
+      stderr: streamTo('stderr'),
+    }
+    const ended = run(argv, context, stop.signal, isAlone ? undefined : openShared).then(
+      (code): Ended => ({ code, ...output }),
+    )
+    const one: Run = {
+      stdin,
+      ended,
+      says: reading(output, ended),
+      interrupt: () => {
+        stop.abort(new Interrupted('interrupted'))
+        return ended
+      },
+    }
+    running.set(one, context)
+    ended.finally(() => running.delete(one))
+    return one
+  }
+  return {
+    start,
+    run: (...argv) => start(argv, { stdin: '' }).ended,
+    async close() {
+      await Promise.all([...running.keys()].map((one) => one.interrupt()))
+      const opened = await Promise.allSettled(tenancies.values())
+      tenancies.clear()
+      await Promise.all(opened.map((one) => one.status === 'fulfilled' && one.value.stop()))
+    },
+  }
+}
+
+/** A database with the tables that the program has without a configuration. */
+export const createProgramDatabase = (serverUrl: string): Promise<TestDatabase> =>
+  createMigratedDatabase(serverUrl, partsOf(postgresStore(), satellitesOn({ satellites: {} })))
