@@ -1,17 +1,17 @@
 /**
  * What every command prints with `--json` is one JSON value, or one a line where results come one after the other, and has the
  * shape that a golden file holds; a few are held as people read them. A command without a golden file fails, and so does a file without a
- * command. The cases of tenants and satellites are those of coverage.test.ts; the program's own are run as the program.
+ * command. The cases of tenants and satellites are those of coverage.test.ts; the program's own are run by its command line.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import { type Child, type Program, programWith } from '../src/cli/program.fixture.ts'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { createProgramDatabase, type InProcess, inProcess, type Run } from '../src/cli/in-process.fixture.ts'
 import { allCommands } from '../src/cli/program.ts'
 import { satellites } from '../src/service/main.ts'
 import { commands as tenantCommands } from '../src/tenants/commands.ts'
-import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
+import type { TestDatabase } from '../src/testing/database.ts'
 import { dropWithRoles } from '../src/testing/roles.ts'
 import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
 import type { Api } from './contract/calls.ts'
@@ -24,8 +24,6 @@ import { filled, type OpenStage, openStage } from './contract/stage.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
-vi.setConfig({ testTimeout: 60_000 })
-
 interface ProgramCase {
   readonly line?: readonly string[]
   readonly stdin?: string
@@ -34,8 +32,8 @@ interface ProgramCase {
   readonly only?: { readonly name: string }
 }
 
-/** Run as the program, on a database where there is an `acme`; `{url}` is of a service, `{directory}` a folder. */
-const AS_PROGRAM: Readonly<Record<string, ProgramCase>> = {
+/** On a database with the tenant `acme`; `{url}` is that of a service, `{directory}` a folder. */
+const BY_COMMAND_LINE: Readonly<Record<string, ProgramCase>> = {
   status: { line: ['--url', '{url}'] },
   doctor: { line: ['--config', '{directory}/other-plans.json'], code: 6, only: { name: 'plans' } },
   api: { line: ['GET', '/tenants/acme', '--url', '{url}'] },
@@ -66,21 +64,21 @@ const PAGES: Readonly<Record<string, readonly string[]>> = {
 let stage: OpenStage
 let directory: string
 let database: TestDatabase
-let tenantry: Program
-let service: Child
+let tenantry: InProcess
+let service: Run
 let url = ''
 
 beforeAll(async () => {
   stage = await openStage(inject('postgresUrl'))
   directory = await mkdtemp(join(tmpdir(), 'tenantry-golden-'))
-  database = await createTestDatabase(inject('postgresUrl'))
+  database = await createProgramDatabase(inject('postgresUrl'))
   const config = join(directory, 'tenantry.config.json')
   await writeFile(config, '{}')
   const backups = { directory: 'backups', everyHours: 24 }
   await writeFile(join(directory, 'daily-backups.json'), JSON.stringify({ backups }))
   const plans = { defaultPlan: 'small', definitions: { small: { limits: {} } } }
   await writeFile(join(directory, 'other-plans.json'), JSON.stringify({ plans }))
-  tenantry = programWith({
+  tenantry = inProcess({
     DATABASE_URL: database.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
@@ -95,7 +93,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  await tenantry?.killAll()
+  await tenantry?.close()
   await stage?.end()
   if (database) await dropWithRoles(inject('postgresUrl'), database)
   await rm(directory, { recursive: true, force: true })
@@ -114,25 +112,28 @@ function hold(name: string, line: readonly string[], stdout: string): void {
 }
 
 test('every command has a case, and every golden file a command', () => {
-  const cases = [...new Set([...Object.keys(merged('commands')), ...Object.keys(AS_PROGRAM), ...SERVING])]
+  const cases = [...new Set([...Object.keys(merged('commands')), ...Object.keys(BY_COMMAND_LINE), ...SERVING])]
   const names = allCommands().map(({ name }) => name)
   expect(cases.sort()).toEqual(names.sort())
   expect(strayGoldens(Object.keys(PAGES))).toEqual([])
 })
 
-const inProcess = Object.entries(merged('commands')).filter(([name]) => !(name in AS_PROGRAM))
+const onOpenTenancy = Object.entries(merged('commands')).filter(([name]) => !(name in BY_COMMAND_LINE))
 const declared = [...tenantCommands, ...satellites.flatMap(({ commands = [] }) => commands)]
-const needsWorker = ([name, { isEndless }]: (typeof inProcess)[number]) =>
+const needsWorker = ([name, { isEndless }]: (typeof onOpenTenancy)[number]) =>
   isEndless === true || declared.some((one) => one.name === name && one.needsWorker)
 
-test.each(inProcess.filter((one) => !needsWorker(one)))('%s, with --json', (name, one) => held(stage.api, name, one))
+test.each(onOpenTenancy.filter((one) => !needsWorker(one)))('%s, with --json', (name, one) =>
+  held(stage.api, name, one),
+)
 
 describe('beside a worker', () => {
   let worker: Api
   beforeAll(async () => {
     worker = await stage.open({ role: 'all' })
   })
-  test.each(inProcess.filter(needsWorker))('%s, with --json', (name, one) => held(worker, name, one))
+  afterAll(() => worker?.tenancy.stop())
+  test.each(onOpenTenancy.filter(needsWorker))('%s, with --json', (name, one) => held(worker, name, one))
 })
 
 async function held({ tenancy }: Api, name: string, { isEndless, json = {}, ...given }: CommandCase): Promise<void> {
@@ -151,7 +152,7 @@ async function held({ tenancy }: Api, name: string, { isEndless, json = {}, ...g
   hold(name, one.line, stdout)
 }
 
-test.each(Object.entries(AS_PROGRAM))('%s, with --json, as the program', async (name, one) => {
+test.each(Object.entries(BY_COMMAND_LINE))('%s, with --json, by the command line', async (name, one) => {
   const { line = [], stdin = '', code = 0 } = one
   const ended = await tenantry.start([name, ...words(line), '--json'], { stdin }).ended
   expect(ended, ended.stderr).toMatchObject({ code })
@@ -159,10 +160,9 @@ test.each(Object.entries(AS_PROGRAM))('%s, with --json, as the program', async (
 })
 
 test.each(SERVING)('%s, with --json, prints one value and nothing after it', async (name) => {
-  const child = tenantry.start([name, '--json'])
-  await child.says(/\n}\n/)
-  child.process.kill('SIGTERM')
-  const { code, stdout } = await child.ended
+  const running = tenantry.start([name, '--json'])
+  await running.says(/\n}\n/)
+  const { code, stdout } = await running.interrupt()
   expect(code).toBe(0)
   hold(name, [], stdout)
 })

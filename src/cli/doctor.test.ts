@@ -1,31 +1,37 @@
-/** `tenantry doctor` as a person would run it. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import { installed, TEST_APP_KEY, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import { type Program, programWith } from './program.fixture.ts'
+/** `tenantry doctor` by its output and exit code. */
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { type InProcess, inProcess } from './in-process.fixture.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
+interface Program {
+  readonly made: TestTenancy<[]>
+  readonly tenantry: InProcess
+}
 
-let directory: string
-let made: TestTenancy<[]>
-let tenantry: Program
+const opened: Program[] = []
+afterAll(async () => {
+  for (const { made, tenantry } of opened) {
+    await tenantry.close()
+    await made.end()
+  }
+})
 
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-doctor-'))
-  made = await testTenancy(inject('postgresUrl'))
-  tenantry = programWith({
+/** The program beside a tenancy on its own database. No scheduled job changes what a test prepares. */
+async function openProgram(): Promise<Program> {
+  const made = await testTenancy(inject('postgresUrl'), { role: 'api' })
+  const tenantry = inProcess({
     DATABASE_URL: made.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
   })
-})
-afterAll(async () => {
-  await tenantry?.killAll()
-  await made?.end()
-  await rm(directory, { recursive: true, force: true })
+  opened.push({ made, tenantry })
+  return { made, tenantry }
+}
+
+let made: TestTenancy<[]>
+let tenantry: InProcess
+beforeAll(async () => {
+  ;({ made, tenantry } = await openProgram())
 })
 
 test('nothing wrong', async () => {
@@ -78,6 +84,9 @@ test('findings are a table, and exit code 6', async () => {
 })
 
 describe('--fix', () => {
+  let made: TestTenancy<[]>
+  let tenantry: InProcess
+  let scopeRole: string
   const isOpen = async (id: string) => {
     const { rows } = await made.tenancy.kernel.database.sql(
       `select has_schema_privilege(scope_role, 't1_' || $1, 'usage') as open from multitenancy.placement_logins`,
@@ -85,14 +94,25 @@ describe('--fix', () => {
     )
     return rows[0].open
   }
-  /** Two suspended tenants whose storage is open. */
+  const make = async (id: string) => {
+    await made.tenancy.tenants.create({ id, name: id })
+    await made.tenancy.tenants.installation.install(id, { isLast: true })
+  }
+  const sql = (text: string) => made.tenancy.kernel.database.sql(text)
+  /** Two suspended tenants. */
   beforeAll(async () => {
-    const { tenants, kernel } = made.tenancy
-    const { rows } = await kernel.database.sql('select scope_role from multitenancy.placement_logins')
+    ;({ made, tenantry } = await openProgram())
+    const { rows } = await sql('select scope_role from multitenancy.placement_logins')
+    scopeRole = rows[0].scope_role
     for (const id of ['acme', 'globex']) {
-      await installed(made.tenancy, { id, name: id })
-      await tenants.suspend(id)
-      await kernel.database.sql(`grant usage on schema t1_${id} to ${rows[0].scope_role}`)
+      await make(id)
+      await made.tenancy.tenants.suspend(id)
+    }
+  })
+  /** Their storage is open. */
+  beforeEach(async () => {
+    for (const id of ['acme', 'globex']) {
+      await sql(`grant usage on schema t1_${id} to ${scopeRole}`)
     }
   })
 
@@ -133,24 +153,25 @@ describe('--fix', () => {
   })
 
   test('what stands is a failure, beside what was put right', async () => {
-    const { database } = made.tenancy.kernel
-    const { rows } = await database.sql('select scope_role from multitenancy.placement_logins')
-    await database.sql(`grant usage on schema t1_acme to ${rows[0].scope_role}; drop schema t1_globex cascade`)
+    const { tenants } = made.tenancy
+    await make('initech')
+    await sql('drop schema t1_initech')
     const { code, stdout } = await tenantry.run('doctor', '--fix', '--yes', '--json')
+    await tenants.delete('initech')
+    await sql(`update multitenancy.tenants set purge_at = now() - interval '1 day' where id = 'initech'`)
+    await tenants.installation.purge('initech')
     expect(code).toBe(6)
     expect(JSON.parse(stdout)).toEqual({
       status: 'error',
-      checks: [expect.objectContaining({ code: 'storage.missing', tenantId: 'globex', fixable: false })],
-      fixes: [
-        {
-          name: 'storage',
-          code: 'storage.open',
-          message: expect.stringContaining('"t1_acme"'),
-          tenantId: 'acme',
-          isDone: true,
-          outcome: expect.stringMatching(/^it is closed/),
-        },
-      ],
+      checks: [expect.objectContaining({ code: 'storage.missing', tenantId: 'initech', fixable: false })],
+      fixes: ['acme', 'globex'].map((tenantId) => ({
+        name: 'storage',
+        code: 'storage.open',
+        message: expect.stringContaining(`"t1_${tenantId}"`),
+        tenantId,
+        isDone: true,
+        outcome: expect.stringMatching(/^it is closed/),
+      })),
     })
     expect(await isOpen('acme')).toBe(false)
   })

@@ -4,26 +4,26 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { satellites } from '../service/main.ts'
-import { type Program, programWith } from './program.fixture.ts'
+import { type InProcess, inProcess } from './in-process.fixture.ts'
 import { allCommands } from './program.ts'
 
 let directory: string
-let tenantry: Program
+let tenantry: InProcess
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
-  tenantry = programWith({ TENANTRY_DATA_DIR: join(directory, 'data') })
+  tenantry = inProcess({ TENANTRY_DATA_DIR: join(directory, 'data') })
 })
 
 afterAll(async () => {
-  await tenantry?.killAll()
+  await tenantry?.close()
   expect(await readdir(directory)).not.toContain('data')
   await rm(directory, { recursive: true, force: true })
 })
 
 describe('help', () => {
   test('names every command there is, and needs no configuration', async () => {
-    const { code, stdout, stderr } = await programWith({ PORT: 'nonsense' }).run('--help')
+    const { code, stdout, stderr } = await inProcess({ PORT: 'nonsense' }).run('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const { name, summary } of allCommands()) {
       expect(stdout).toMatch(new RegExp(`^  ${name} .*  ${summary.replaceAll(/[()[\]?.]/g, '\\$&')}$`, 'm'))

@@ -2,23 +2,21 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { installed, TEST_APP_KEY, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import { type Program, programWith } from './program.fixture.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
+import { type InProcess, inProcess } from './in-process.fixture.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key, body text)' }
 
 let world: TestTenancy<[]>
 let directory: string
-let tenantry: Program
+let tenantry: InProcess
 
 beforeAll(async () => {
   world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES] })
   for (const id of ['acme', 'globex']) await installed(world.tenancy, { id, name: id })
   directory = await mkdtemp(join(tmpdir(), 'tenantry-repl-'))
-  tenantry = programWith({
+  tenantry = inProcess({
     DATABASE_URL: world.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
@@ -26,7 +24,7 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  await tenantry?.killAll()
+  await tenantry?.close()
   await world?.end()
   await rm(directory, { recursive: true, force: true })
 })

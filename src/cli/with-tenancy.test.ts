@@ -2,14 +2,12 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { handles, jobType } from '../kernel/jobs.ts'
 import type { Satellite } from '../satellite.ts'
 import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import { type Program, programWith } from './program.fixture.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
+import { type InProcess, inProcess } from './in-process.fixture.ts'
 
 const CountParcels = jobType({ name: 'CountParcels', summary: '', data: z.object({}) })
 /** A host's own. */
@@ -23,12 +21,12 @@ const parcels: Satellite = {
 
 let directory: string
 let made: TestTenancy<[Satellite]>
-let tenantry: Program
+let tenantry: InProcess
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-command-'))
   made = await testTenancy(inject('postgresUrl'), { satellites: [parcels] })
-  tenantry = programWith({
+  tenantry = inProcess({
     DATABASE_URL: made.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
@@ -36,7 +34,7 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  await tenantry?.killAll()
+  await tenantry?.close()
   await made?.end()
   await rm(directory, { recursive: true, force: true })
 })
@@ -55,7 +53,8 @@ test('a command works on jobs, and neither schedules nor takes away, whatever it
     `update multitenancy.job_names set seen_at = now() - interval '8 days' where name = 'tenantry.CountParcels'`,
   )
 
-  expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme')).toMatchObject({ code: 0 })
+  const created = tenantry.start(['tenant:create', 'Acme', '--id', 'acme'], { isAlone: true })
+  expect(await created.ended).toMatchObject({ code: 0 })
   expect(await schedule()).toEqual(before)
   const { rows } = await database.sql(`select name, state from multitenancy_jobs.job where data = '{}'`)
   expect(rows).toEqual([{ name: 'tenantry.CountParcels', state: 'created' }])

@@ -39,14 +39,20 @@ const MEMBERS: Readonly<Record<string, string>> = {
   trimmed: '<count>',
 }
 
+/** The same for numbers of them: what is counted is not of one case alone. */
+const COUNTS = ['events', 'taken']
+
 export function shapeOf(value: unknown): unknown {
   if (typeof value === 'string') return textShape(value)
   if (Array.isArray(value)) return distinct(value.map(shapeOf))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).map(([name, one]) => [textShape(name), MEMBERS[name] ?? shapeOf(one)]),
+    Object.entries(value).map(([name, one]) => [textShape(name), maskOf(name, one) ?? shapeOf(one)]),
   )
 }
+
+const maskOf = (name: string, value: unknown): string | undefined =>
+  COUNTS.includes(name) && typeof value === 'number' ? '<count>' : MEMBERS[name]
 
 /** Of text for people: columns are two blanks apart, as how wide they are depends on what is in them. */
 export const pageShape = (text: string): string =>

@@ -77,7 +77,7 @@ export const tenants: Part = {
     'doctor.get': { success: {}, wrong: wrongQuery },
   },
   commands: {
-    'tenant:list': { line: ['--limit', '5', '--status', 'active'] },
+    'tenant:list': { line: ['--limit', '1', '--status', 'active'] },
     'tenant:show': { line: ['{id}'] },
     'tenant:create': { tenant: 'none', line: ['Acme', '--id', '{id}', '--plan', 'pro'] },
     'tenant:activate': { ...suspended, line: ['{id}'] },
