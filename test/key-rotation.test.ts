@@ -2,8 +2,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, inject, test, vi } from 'vitest'
-import { programWith } from '../src/cli/program.fixture.ts'
+import { expect, inject, test } from 'vitest'
+import { inProcess } from '../src/cli/in-process.fixture.ts'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { createSecrets } from '../src/kernel/crypto.ts'
 import { createLogger } from '../src/kernel/logger.ts'
@@ -13,8 +13,6 @@ import { sso } from '../src/satellites/sso/index.ts'
 import { webhooks } from '../src/satellites/webhooks/index.ts'
 import { createTenancy } from '../src/tenancy.ts'
 import { createTestDatabase } from '../src/testing/database.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 
@@ -88,7 +86,7 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
       logger: createLogger({ level: 'silent' }),
     })
   const config = join(directory, 'tenantry.config.json')
-  const tenantry = programWith({
+  const tenantry = inProcess({
     DATABASE_URL: url,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
     TENANTRY_CONFIG: config,
@@ -142,7 +140,7 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
     expect(row && second.sso.records.openSecret(row)).toBe('a secret of the client')
     await second.stop()
   } finally {
-    await tenantry.killAll()
+    await tenantry.close()
     await drop()
     await rm(directory, { recursive: true })
   }

@@ -1,26 +1,25 @@
-/** `serve`, and the commands that speak with a service that is running: the real one, on a database that is given. */
+/** `serve`, and the commands that call a running service. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { TestDatabase } from '../testing/database.ts'
+import { dropWithRoles } from '../testing/roles.ts'
 import { TEST_APP_KEY } from '../testing/tenancy.ts'
-import { type Child, type Ended, type Program, programWith } from './program.fixture.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
+import { createProgramDatabase, type Ended, type InProcess, inProcess, type Run } from './in-process.fixture.ts'
 
 const TOKEN = 'a-token-for-the-tests'
 
 let directory: string
 let database: TestDatabase
-let tenantry: Program
-let service: Child
+let tenantry: InProcess
+let service: Run
 let url: string
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
-  database = await createTestDatabase(inject('postgresUrl'))
-  tenantry = programWith({
+  database = await createProgramDatabase(inject('postgresUrl'))
+  tenantry = inProcess({
     DATABASE_URL: database.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: TOKEN,
@@ -31,11 +30,12 @@ beforeAll(async () => {
   service = tenantry.start(['serve'])
   await service.says(/Stop with Ctrl-C\./)
   url = (await service.says(/Admin API +(http:\/\/127\.0\.0\.1:\d+)/))[1] ?? ''
+  expect(await api('POST', '/tenants', '--data', '{ "id": "taken", "name": "Taken" }')).toMatchObject({ code: 0 })
 })
 
 afterAll(async () => {
-  await tenantry?.killAll()
-  await database?.drop()
+  await tenantry?.close()
+  if (database) await dropWithRoles(inject('postgresUrl'), database)
   await rm(directory, { recursive: true, force: true })
 })
 
@@ -144,7 +144,7 @@ describe('api', () => {
     [3, ['GET', '/tenants/nobody'], /E_TENANT_NOT_FOUND/],
     [3, ['GET', '/nowhere'], /E_NOT_FOUND/],
     [4, ['GET', '/tenants', '--header', 'x-admin-token: wrong'], /E_UNAUTHORIZED/],
-    [5, ['POST', '/tenants', '--data', '{ "id": "acme", "name": "Acme" }'], /E_TENANT_EXISTS/],
+    [5, ['POST', '/tenants', '--data', '{ "id": "taken", "name": "Taken" }'], /E_TENANT_EXISTS/],
   ])('exit code %i: %j', async (code, argv, words) => {
     const ended = await api(...argv)
     expect(ended).toMatchObject({ code, stdout: '' })
@@ -165,23 +165,6 @@ describe('api', () => {
   })
 })
 
-test('a failure that nothing handles is logged; a fault that nothing caught ends it, with 1', async () => {
-  const faults = `
-    process.on('SIGCONT', () => { Promise.reject(new Error('left alone')) })
-    process.on('SIGUSR2', () => { throw new Error('thrown') })`
-  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(faults)}` }
-  const faulty = tenantry.start(['serve'], { env })
-  const [, address] = await faulty.says(/Probes +(\S+)[\s\S]*Stop with Ctrl-C/)
-  faulty.process.kill('SIGCONT')
-  await faulty.says(/left alone.*a failure that nothing handles/)
-  expect((await fetch(address ?? '')).status).toBe(200)
-  faulty.process.kill('SIGUSR2')
-  const { code, stderr } = await faulty.ended
-  expect(code).toBe(1)
-  expect(stderr).toMatch(/"level":60.*thrown.*the service stops/)
-  await expect(fetch(address ?? '')).rejects.toThrow()
-})
-
 describe('another service', () => {
   test('on the same port is refused in plain words', async () => {
     const { code, stdout, stderr } = await tenantry.start(['serve'], { env: { PORT: new URL(url).port } }).ended
@@ -189,25 +172,10 @@ describe('another service', () => {
     expect(stderr).toMatch(/^error: port \d+ of 127\.0\.0\.1 is in use: .*\n$/)
   })
 
-  test('in production says one line, in its log, and ends with 0 on SIGTERM', async () => {
-    const env = { NODE_ENV: 'production', LOG_LEVEL: 'info' }
-    const production = tenantry.start(['serve'], { env })
-    await production.says(/is ready at http/)
-    production.process.kill('SIGTERM')
-    const { code, stdout, stderr } = await production.ended
-    expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
-    const lines = stderr
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line).msg)
-    expect(lines).toEqual([expect.stringMatching(/^Tenantry \S+ is ready at http:\/\/127\.0\.0\.1:\d+$/)])
-  })
-
   test('that only works has no API to tell of; with --json it is one value', async () => {
     const worker = tenantry.start(['dev', '--json'], { env: { TENANTRY_ROLE: 'worker' } })
     await worker.says(/\n}\n/)
-    worker.process.kill('SIGINT')
-    const { code, stdout } = await worker.ended
+    const { code, stdout } = await worker.interrupt()
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({
       adminApi: null,

@@ -13,8 +13,8 @@ const OPTIONAL = [
   { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.test.ts'] },
   { name: 'promtool', program: 'promtool', files: ['test/promtool.slow.test.ts'] },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
-  { name: 'zsh', program: 'zsh', files: ['test/shells.test.ts'] },
-  { name: 'fish', program: 'fish', files: ['test/shells.test.ts'] },
+  { name: 'zsh', program: 'zsh', files: ['test/shells.slow.test.ts'] },
+  { name: 'fish', program: 'fish', files: ['test/shells.slow.test.ts'] },
 ]
 
 /** Where Debian keeps programs that a user's PATH leaves out. */

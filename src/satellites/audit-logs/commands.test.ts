@@ -3,18 +3,19 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type Program, programWith } from '../../cli/program.fixture.ts'
-import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { createProgramDatabase, type InProcess, inProcess } from '../../cli/in-process.fixture.ts'
+import type { TestDatabase } from '../../testing/database.ts'
+import { dropWithRoles } from '../../testing/roles.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 
 let directory: string
 let database: TestDatabase
-let tenantry: Program
+let tenantry: InProcess
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-audit-'))
-  database = await createTestDatabase(inject('postgresUrl'))
-  tenantry = programWith({
+  database = await createProgramDatabase(inject('postgresUrl'))
+  tenantry = inProcess({
     DATABASE_URL: database.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_DATA_DIR: join(directory, 'data'),
@@ -22,8 +23,8 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  await tenantry?.killAll()
-  await database?.drop()
+  await tenantry?.close()
+  if (database) await dropWithRoles(inject('postgresUrl'), database)
   await rm(directory, { recursive: true, force: true })
 })
 
@@ -36,7 +37,7 @@ test('writes who did what at the terminal', async () => {
     .split('\n')
     .map((line) => JSON.parse(line))
   expect(entries).toMatchObject([{ action: 'tenants.install' }, { action: 'tenants.create', actor: { type: 'cli' } }])
-}, 60_000)
+})
 
 test('is not there where the satellite is switched off, and says so', async () => {
   const config = join(directory, 'without-audit.json')
@@ -44,4 +45,4 @@ test('is not there where the satellite is switched off, and says so', async () =
   const { code, stderr } = await tenantry.run('tenant:audit:export', '--config', config)
   expect(code).toBe(3)
   expect(stderr).toContain('The satellite "auditLogs" is switched off.')
-}, 60_000)
+})

@@ -3,13 +3,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inject } from 'vitest'
-import { type Program, programWith } from '../../cli/program.fixture.ts'
+import { type InProcess, inProcess } from '../../cli/in-process.fixture.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 import { type OpenBilling, openBilling, PLANS, SECRET } from './billing.fixture.ts'
 
 export interface OpenProgram {
   readonly open: OpenBilling
-  readonly tenantry: Program
+  readonly tenantry: InProcess
   json(...line: string[]): Promise<{ code: number | string; answer: any; stderr: string }>
   end(): Promise<void>
 }
@@ -23,7 +23,7 @@ export async function openProgram(): Promise<OpenProgram> {
     file,
     JSON.stringify({ plans: PLANS, billing: { stripe: { ...stripe, apiKey: undefined }, products } }),
   )
-  const tenantry = programWith({
+  const tenantry = inProcess({
     DATABASE_URL: open.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_DATA_DIR: join(directory, 'data'),
@@ -39,7 +39,7 @@ export async function openProgram(): Promise<OpenProgram> {
       return { code, answer: stdout === '' ? undefined : JSON.parse(stdout), stderr }
     },
     async end() {
-      await tenantry.killAll()
+      await tenantry.close()
       await open.end()
       await rm(directory, { recursive: true, force: true })
     },

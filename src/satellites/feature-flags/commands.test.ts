@@ -3,28 +3,29 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type Program, programWith } from '../../cli/program.fixture.ts'
-import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { createProgramDatabase, type InProcess, inProcess } from '../../cli/in-process.fixture.ts'
+import type { TestDatabase } from '../../testing/database.ts'
+import { dropWithRoles } from '../../testing/roles.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 
 let directory: string
 let database: TestDatabase
-let tenantry: Program
+let tenantry: InProcess
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-flags-'))
-  database = await createTestDatabase(inject('postgresUrl'))
-  tenantry = programWith({
+  database = await createProgramDatabase(inject('postgresUrl'))
+  tenantry = inProcess({
     DATABASE_URL: database.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_DATA_DIR: join(directory, 'data'),
   })
   await tenantry.run('tenant:create', 'Acme', '--id', 'acme')
-}, 60_000)
+})
 
 afterAll(async () => {
-  await tenantry?.killAll()
-  await database?.drop()
+  await tenantry?.close()
+  if (database) await dropWithRoles(inject('postgresUrl'), database)
   await rm(directory, { recursive: true, force: true })
 })
 
@@ -61,7 +62,7 @@ test('a flag is set part by part, explained, listed and deleted', async () => {
   expect(refused.code).not.toBe(0)
   expect(await json('tenant:flags:delete', 'acme', 'new-checkout', '--yes')).toMatchObject({ deleted: true })
   expect(await json(...explain)).toMatchObject({ enabled: false, reason: 'FLAG_NOT_FOUND' })
-}, 120_000)
+})
 
 test.each([
   [['tenant:flags:set', 'acme', 'one', '--rollout', '101'], 2],
@@ -72,10 +73,6 @@ test.each([
   [['tenant:flags:set', 'nobody', 'one', '--enabled'], 3],
   [['tenant:flags:list', 'nobody'], 3],
   [['tenant:flags:delete', 'acme', 'none', '--yes'], 3],
-])(
-  '%j ends with %i',
-  async (line, code) => {
-    expect((await tenantry.run(...line)).code).toBe(code)
-  },
-  60_000,
-)
+])('%j ends with %i', async (line, code) => {
+  expect((await tenantry.run(...line)).code).toBe(code)
+})

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import { type Program, programWith } from '../../cli/program.fixture.ts'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type InProcess, inProcess } from '../../cli/in-process.fixture.ts'
 import { TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
 import {
   anyTenant,
@@ -13,26 +13,24 @@ import {
   openImpersonation,
 } from './impersonation.fixture.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
-
 let directory: string
 let opened: TestTenancy<ImpersonationSatellites>
 let tenancy: ImpersonationTenancy
-let tenantry: Program
+let tenantry: InProcess
 let id: string
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-impersonation-'))
   ;({ opened, tenancy } = await openImpersonation(inject('postgresUrl'), {}, { clock: { now: () => new Date() } }))
   id = await anyTenant(tenancy)
-  tenantry = programWith({
+  tenantry = inProcess({
     DATABASE_URL: opened.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_DATA_DIR: join(directory, 'data'),
   })
-}, 60_000)
+})
 afterAll(async () => {
-  await tenantry.killAll()
+  await tenantry?.close()
   await opened?.end()
   await rm(directory, { recursive: true, force: true })
 })

@@ -2,22 +2,19 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import { type Child, type Program, programWith } from '../../cli/program.fixture.ts'
-import { fakeClock } from '../../testing/clock.ts'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { type InProcess, inProcess, type Run } from '../../cli/in-process.fixture.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
 import { verifyWebhook } from './verify.ts'
 import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant, deliveriesOf } from './webhooks-api.fixture.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
-
 let directory: string
 let opened: TestTenancy<WebhooksSatellites>
 /** Sends nothing by itself. */
 let tenancy: WebhooksTenancy
-let tenantry: Program
+let tenantry: InProcess
 let receiver: Receiver
 let id: string
 const workers: WebhooksTenancy[] = []
@@ -29,25 +26,25 @@ beforeAll(async () => {
   await writeFile(config, JSON.stringify({ egress: DEVELOPMENT }))
   opened = await openWebhooks(inject('postgresUrl'), {}, { role: 'api' })
   tenancy = opened.tenancy
-  tenantry = programWith({
+  tenantry = inProcess({
     DATABASE_URL: opened.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_DATA_DIR: join(directory, 'data'),
     TENANTRY_CONFIG: config,
   })
-}, 60_000)
+})
 beforeEach(async () => {
   receiver = await startReceiver()
   id = await activeTenant(tenancy)
 })
 afterEach(async () => {
-  await tenantry.killAll()
   await Promise.all(workers.splice(0).map((worker) => worker.stop()))
   // What is left of theirs is not sent any more: `retry` is for all tenants.
   for (const webhookId of subscriptions.splice(0)) await tenancy.webhooks.delete(id, webhookId)
   await receiver.close()
 })
 afterAll(async () => {
+  await tenantry?.close()
   await opened?.end()
   await rm(directory, { recursive: true, force: true })
 })
@@ -69,11 +66,6 @@ async function subscribe() {
 }
 
 const ids = (): unknown[] => receiver.received.map(({ headers }) => headers['x-delivery-id'])
-
-async function interrupt(child: Child) {
-  child.process.kill('SIGINT')
-  return child.ended
-}
 
 describe('tenant:webhooks:listen', () => {
   async function listening(...options: string[]) {
@@ -99,7 +91,7 @@ describe('tenant:webhooks:listen', () => {
       expect((await webhooks.list(id, { limit: 50 })).data).toEqual([])
     }
 
-    const { code, stdout, stderr } = await interrupt(child)
+    const { code, stdout, stderr } = await child.interrupt()
     expect(code).toBe(130)
     expect(stdout).toMatch(/^\S+Z {2}order\.paid .*\n$/)
     expect(stderr).toMatch(/^events of .*\nend with Ctrl-C\nnobody listens any more; .*\ninterrupted\n$/)
@@ -117,7 +109,7 @@ describe('tenant:webhooks:listen', () => {
     await dispatch('order.placed')
     await eventually(() => expect(receiver.received).toHaveLength(2))
     for (const { body, headers } of receiver.received) expect(verifyWebhook(body, headers, given).id).not.toBe('')
-    expect((await interrupt(child)).code).toBe(130)
+    expect((await child.interrupt()).code).toBe(130)
   })
 
   test('leaves at once, whatever is on its way to a receiver that does not answer', async () => {
@@ -125,30 +117,10 @@ describe('tenant:webhooks:listen', () => {
     const { child } = await listening()
     await dispatch()
     await eventually(() => expect(receiver.received).toHaveLength(1))
-    const { code, stdout, stderr } = await interrupt(child)
+    const { code, stdout, stderr } = await child.interrupt()
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
     expect(stderr).toContain('nobody listens any more')
     expect(await dispatch()).toEqual([])
-  })
-
-  test('killed, it is gone a minute later', async () => {
-    const clock = fakeClock(new Date())
-    const later = await opened.open({ clock })
-    const { child } = await listening()
-    child.process.kill('SIGKILL')
-    await child.ended
-    clock.set(new Date())
-    const [deliveryId = ''] = await later.webhooks.dispatch(id, 'order.paid', {})
-    const { rows } = await tenancy.kernel.database.sql(
-      'select webhook_id as "webhookId" from multitenancy.webhook_deliveries where id = $1',
-      [deliveryId],
-    )
-    clock.set(new Date(Date.now() + 61_000))
-    expect(await later.webhooks.dispatch(id, 'order.paid', {})).toEqual([])
-    await later.webhooks.retry()
-    const left = await deliveriesOf(tenancy, id, rows[0].webhookId)
-    expect(left).toMatchObject([{ id: deliveryId, state: 'failed', attemptCount: 0 }])
-    expect(receiver.received).toEqual([])
   })
 
   test('of a deleted tenant there is nothing to listen to', async () => {
@@ -167,7 +139,7 @@ describe('tenant:webhooks:tail', () => {
     const dispatched: (string | undefined)[] = []
     for (let n = 0; n < 20; n++) dispatched.push((await dispatch('order.paid', { n }))[0])
     await child.says(new RegExp(`(?:.*"deliveryId".*\\n){${dispatched.length}}`))
-    const { code, stdout } = await interrupt(child)
+    const { code, stdout } = await child.interrupt()
     expect(code).toBe(130)
     const shown = stdout
       .trim()
@@ -198,24 +170,12 @@ describe('tenant:webhooks:tail', () => {
     expect((await tenantry.run('tenant:webhooks:tail', id, '--once')).stdout).toBe('')
     expect((await tenantry.run('tenant:webhooks:tail', id, '--once', '--since', '121')).stdout).toMatch(line)
   })
-
-  test('ends quietly when nobody reads any more', async () => {
-    await subscribe()
-    await dispatch()
-    await tenancy.webhooks.retry()
-    const child = tenantry.start(['tenant:webhooks:tail', id, '--since', '5'])
-    await child.says(/attempt 1/)
-    child.process.stdout.destroy()
-    await dispatch()
-    await tenancy.webhooks.retry()
-    expect(await child.ended).toMatchObject({ code: 0, stderr: '' })
-  })
 })
 
 describe('tenant:webhooks:retry', () => {
   const MANY = 200
 
-  async function sent(child: Child): Promise<number> {
+  async function sent(child: Run): Promise<number> {
     const { code, stdout, stderr } = await child.ended
     expect({ code, stderr }, stderr).toEqual({ code: 0, stderr: '' })
     return JSON.parse(stdout).sent
@@ -250,17 +210,6 @@ describe('tenant:webhooks:retry', () => {
       const all = await deliveriesOf(tenancy, id, webhookId)
       expect(all.filter(({ state, attemptCount }) => state === 'delivered' && attemptCount === 1)).toHaveLength(MANY)
     })
-  })
-
-  test('interrupted, it gives back what it has not sent', async () => {
-    receiver.answers(() => undefined)
-    const { webhookId } = await subscribe()
-    for (let n = 0; n < 20; n++) await dispatch()
-    const child = tenantry.start(['tenant:webhooks:retry'])
-    await eventually(() => expect(receiver.received.length).toBe(16), 30_000)
-    expect((await interrupt(child)).code).toBe(130)
-    const states = (await deliveriesOf(tenancy, id, webhookId)).map(({ state }) => state)
-    expect(states.filter((state) => state === 'pending').length).toBeGreaterThanOrEqual(4)
   })
 
   test('what is broken off when it stops does not count as sent', async () => {

@@ -1,0 +1,68 @@
+/** `serve` as a process: faults, signals, and other services beside it. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import type { TestDatabase } from '../testing/database.ts'
+import { dropWithRoles } from '../testing/roles.ts'
+import { TEST_APP_KEY } from '../testing/tenancy.ts'
+import { createProgramDatabase } from './in-process.fixture.ts'
+import { type Program, programWith } from './program.fixture.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+let directory: string
+let database: TestDatabase
+let tenantry: Program
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
+  database = await createProgramDatabase(inject('postgresUrl'))
+  tenantry = programWith({
+    DATABASE_URL: database.url,
+    TENANTRY_APP_KEY: TEST_APP_KEY,
+    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+    TENANTRY_DATA_DIR: join(directory, 'data'),
+    LOG_LEVEL: 'warn',
+    PORT: '0',
+  })
+})
+
+afterAll(async () => {
+  await tenantry?.killAll()
+  if (database) await dropWithRoles(inject('postgresUrl'), database)
+  await rm(directory, { recursive: true, force: true })
+})
+
+test('a failure that nothing handles is logged; a fault that nothing caught ends it, with 1', async () => {
+  const faults = `
+    process.on('SIGCONT', () => { Promise.reject(new Error('left alone')) })
+    process.on('SIGUSR2', () => { throw new Error('thrown') })`
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(faults)}` }
+  const faulty = tenantry.start(['serve'], { env })
+  const [, address] = await faulty.says(/Probes +(\S+)[\s\S]*Stop with Ctrl-C/)
+  faulty.process.kill('SIGCONT')
+  await faulty.says(/left alone.*a failure that nothing handles/)
+  expect((await fetch(address ?? '')).status).toBe(200)
+  faulty.process.kill('SIGUSR2')
+  const { code, stderr } = await faulty.ended
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/"level":60.*thrown.*the service stops/)
+  await expect(fetch(address ?? '')).rejects.toThrow()
+})
+
+describe('another service', () => {
+  test('in production says one line, in its log, and ends with 0 on SIGTERM', async () => {
+    const env = { NODE_ENV: 'production', LOG_LEVEL: 'info' }
+    const production = tenantry.start(['serve'], { env })
+    await production.says(/is ready at http/)
+    production.process.kill('SIGTERM')
+    const { code, stdout, stderr } = await production.ended
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
+    const lines = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line).msg)
+    expect(lines).toEqual([expect.stringMatching(/^Tenantry \S+ is ready at http:\/\/127\.0\.0\.1:\d+$/)])
+  })
+})
