@@ -1,25 +1,15 @@
 /** The examples of a deployment, as far as they can be checked without containers. */
-import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { parseEnv, promisify } from 'node:util'
-import { expect, inject, test, vi } from 'vitest'
-import { type Child, programWith } from '../src/cli/program.fixture.ts'
+import { expect, test } from 'vitest'
 import { loadConfig } from '../src/service/config.ts'
 import { satellites } from '../src/service/main.ts'
 import { Environment } from '../src/service/settings.ts'
-import { createTestDatabase } from '../src/testing/database.ts'
-import { freePort } from '../src/testing/free-port.ts'
 import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
-import { programPath } from './setup/not-run.ts'
+import { EXAMPLES, environmentOf, read } from './deployment.fixture.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
-
-const EXAMPLES = join(import.meta.dirname, '../examples/deployment')
 const ROOT = join(import.meta.dirname, '..')
-const read = (file: string) => readFile(join(EXAMPLES, file), 'utf8')
 const PROCESSES = ['api-1', 'api-2', 'worker-1', 'worker-2']
 const files = ['Dockerfile', 'compose.yaml', 'tenantry@.service', 'environment/environment']
 
@@ -70,35 +60,6 @@ test('the compose file mounts a configuration that can be loaded, where the serv
   expect(health.critical).toEqual(['backoffice'])
 })
 
-test('the unit is one for systemd, where there is one to ask', async () => {
-  const verify = programPath('systemd-analyze')
-  const text = await read('tenantry@.service')
-  expect(text).toMatch(/^ExecStart=\/usr\/bin\/node node_modules\/tenantry\//m)
-  if (!verify) return
-  const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))
-  try {
-    // Node and its user need not be where the unit will run.
-    const here = text.replace('/usr/bin/node', process.execPath).replace(/^(User|Group)=.*$/gm, '')
-    await writeFile(join(directory, 'tenantry@.service'), here)
-    const { stdout, stderr } = await promisify(execFile)(verify, ['verify', join(directory, 'tenantry@api-1.service')])
-    expect(`${stdout}${stderr}`.split('\n').filter((line) => line.includes('tenantry@'))).toEqual([])
-  } finally {
-    await rm(directory, { recursive: true })
-  }
-})
-
-/** What systemd would set for one process of the unit, one after the other as the unit names them. */
-async function environmentOf(instance: string): Promise<NodeJS.Dict<string>> {
-  const unit = await read('tenantry@.service')
-  const own = [...unit.matchAll(/^Environment=(.*)$/gm)].map(([, pairs = '']) => pairs.replaceAll(' ', '\n')).join('\n')
-  const named = [...unit.matchAll(/^EnvironmentFile=\/etc\/tenantry\/(.*)$/gm)].map(([, file = '']) => file)
-  const texts = [
-    own,
-    ...(await Promise.all(named.map((file) => read(`environment/${file.replaceAll('%i', instance)}`)))),
-  ]
-  return Object.assign({}, ...texts.map((text) => parseEnv(text.replaceAll('%i', instance))))
-}
-
 test('the environment has a file for each process, and no other', async () => {
   const named = ['environment', ...PROCESSES.map((instance) => `${instance}.environment`)]
   expect(readdirSync(join(EXAMPLES, 'environment')).toSorted()).toEqual(named.toSorted())
@@ -108,43 +69,4 @@ test('the environment has a file for each process, and no other', async () => {
   const guide = await readFile(join(ROOT, 'docs/running.md'), 'utf8')
   const [, started = ''] = guide.match(/^systemctl enable --now (.*)$/m) ?? []
   expect(started.split(' ')).toEqual(PROCESSES.map((instance) => `tenantry@${instance}`))
-})
-
-test('one that serves and one that works run side by side on one machine, from the files of the unit', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))
-  const database = await createTestDatabase(inject('postgresUrl'))
-  const tenantry = programWith({})
-  // Whoever is meant to have one port has one here, too; which it is must be free.
-  const ports = new Map<string | undefined, string>()
-  const start = async (instance: string): Promise<[string, Child]> => {
-    const said = await environmentOf(instance)
-    if (!ports.has(said.PORT)) ports.set(said.PORT, String(await freePort()))
-    const config = join(EXAMPLES, 'tenantry.config.json')
-    const here = {
-      DATABASE_URL: database.url,
-      TENANTRY_APP_KEY: TEST_APP_KEY,
-      TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-      TENANTRY_CONFIG: config,
-      TENANTRY_DATA_DIR: join(directory, 'data'),
-    }
-    expect(Object.keys(said)).toEqual(expect.arrayContaining(Object.keys(here)))
-    return [instance, tenantry.start(['serve'], { env: { ...said, ...here, PORT: ports.get(said.PORT) }, stdin: '' })]
-  }
-  try {
-    const started: [string, Child][] = []
-    for (const instance of ['api-1', 'worker-1']) started.push(await start(instance))
-    const answers = started.map(async ([instance, child]) => {
-      const [, url] = await child.says(/(http:\/\/127\.0\.0\.1:\d+)/)
-      const status = async (path: string) => (await fetch(`${url}${path}`)).status
-      return [instance, await status('/livez'), await status('/admin/multitenancy/tenants')]
-    })
-    expect(await Promise.all(answers)).toEqual([
-      ['api-1', 200, 401],
-      ['worker-1', 200, 404],
-    ])
-  } finally {
-    await tenantry.killAll()
-    await database.drop()
-    await rm(directory, { recursive: true })
-  }
 })

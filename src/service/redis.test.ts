@@ -1,12 +1,11 @@
-/** `REDIS_URL` is all it takes: the service keeps its store there, and starts without it when it is away. */
+/** The service keeps its store in the Redis that `REDIS_URL` names. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { programWith } from '../cli/program.fixture.ts'
-import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
-import { startProxy } from '../testing/proxy.ts'
+import { createProgramDatabase } from '../cli/in-process.fixture.ts'
+import type { TestDatabase } from '../testing/database.ts'
 import { dropWithRoles } from '../testing/roles.ts'
 import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
 import { loadConfig } from './config.ts'
@@ -20,7 +19,7 @@ let redis: Redis
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-redis-service-'))
-  database = await createTestDatabase(inject('postgresUrl'))
+  database = await createProgramDatabase(inject('postgresUrl'))
   redis = new Redis(inject('redisUrl'))
 })
 afterAll(async () => {
@@ -73,38 +72,3 @@ test('quotas are counted and flags cached in Redis, under the keys that are docu
   expect(await redis.keys(`*${id}*`)).toEqual([])
   await service.stop()
 })
-
-test('it starts while Redis is away, says so, and uses it when it is there', async () => {
-  const way = await startProxy(inject('redisUrl'))
-  await way.close()
-  const service = await serviceWith(way.url)
-  const { id } = await call(service, 'POST', API, { name: 'Acme' })
-  const consume = () => call(service, 'POST', `${API}/${id}/quotas/exports/consume`, {})
-  expect(await consume()).toMatchObject({ allowed: true, usage: 0, degraded: true })
-  expect(await call(service, 'GET', '/readyz')).toMatchObject({
-    status: 'degraded',
-    checks: { store: { status: 'fail' }, backoffice: { status: 'pass' } },
-  })
-  await way.open()
-  await eventually(async () => expect(await consume()).toMatchObject({ usage: 1, degraded: false }))
-  await service.stop()
-  await way.close()
-})
-
-test('started at a terminal while Redis is away, it says that the sign-in page asks for the token', async () => {
-  const way = await startProxy(inject('redisUrl'))
-  await way.close()
-  const tenantry = programWith({
-    DATABASE_URL: database.url,
-    REDIS_URL: way.url,
-    TENANTRY_ADMIN_TOKEN: TOKEN,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    PORT: '0',
-    LOG_LEVEL: 'error',
-  })
-  const child = tenantry.start(['serve'], { cwd: directory, env: {}, stdin: '' })
-  const [block] = await child.says(/Tenantry[\s\S]*Stop with Ctrl-C\./)
-  expect(block).toMatch(/API page +http:\S+\/sign-in {3}\(asks for the token\)\n/)
-  await tenantry.killAll()
-}, 60_000)

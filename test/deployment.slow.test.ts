@@ -1,0 +1,71 @@
+/** The examples of a deployment, by systemd and as processes. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, inject, test, vi } from 'vitest'
+import { type Child, programWith } from '../src/cli/program.fixture.ts'
+import { createTestDatabase } from '../src/testing/database.ts'
+import { freePort } from '../src/testing/free-port.ts'
+import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { EXAMPLES, environmentOf, read } from './deployment.fixture.ts'
+import { programPath } from './setup/not-run.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+test('the unit is one for systemd, where there is one to ask', async () => {
+  const verify = programPath('systemd-analyze')
+  const text = await read('tenantry@.service')
+  expect(text).toMatch(/^ExecStart=\/usr\/bin\/node node_modules\/tenantry\//m)
+  if (!verify) return
+  const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))
+  try {
+    // Node and its user need not be where the unit will run.
+    const here = text.replace('/usr/bin/node', process.execPath).replace(/^(User|Group)=.*$/gm, '')
+    await writeFile(join(directory, 'tenantry@.service'), here)
+    const { stdout, stderr } = await promisify(execFile)(verify, ['verify', join(directory, 'tenantry@api-1.service')])
+    expect(`${stdout}${stderr}`.split('\n').filter((line) => line.includes('tenantry@'))).toEqual([])
+  } finally {
+    await rm(directory, { recursive: true })
+  }
+})
+
+test('one that serves and one that works run side by side on one machine, from the files of the unit', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))
+  const database = await createTestDatabase(inject('postgresUrl'))
+  const tenantry = programWith({})
+  // Whoever is meant to have one port has one here, too; which it is must be free.
+  const ports = new Map<string | undefined, string>()
+  const start = async (instance: string): Promise<[string, Child]> => {
+    const said = await environmentOf(instance)
+    if (!ports.has(said.PORT)) ports.set(said.PORT, String(await freePort()))
+    const config = join(EXAMPLES, 'tenantry.config.json')
+    const here = {
+      DATABASE_URL: database.url,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+      TENANTRY_CONFIG: config,
+      TENANTRY_DATA_DIR: join(directory, 'data'),
+    }
+    expect(Object.keys(said)).toEqual(expect.arrayContaining(Object.keys(here)))
+    return [instance, tenantry.start(['serve'], { env: { ...said, ...here, PORT: ports.get(said.PORT) }, stdin: '' })]
+  }
+  try {
+    const started: [string, Child][] = []
+    for (const instance of ['api-1', 'worker-1']) started.push(await start(instance))
+    const answers = started.map(async ([instance, child]) => {
+      const [, url] = await child.says(/(http:\/\/127\.0\.0\.1:\d+)/)
+      const status = async (path: string) => (await fetch(`${url}${path}`)).status
+      return [instance, await status('/livez'), await status('/admin/multitenancy/tenants')]
+    })
+    expect(await Promise.all(answers)).toEqual([
+      ['api-1', 200, 401],
+      ['worker-1', 200, 404],
+    ])
+  } finally {
+    await tenantry.killAll()
+    await database.drop()
+    await rm(directory, { recursive: true })
+  }
+})
