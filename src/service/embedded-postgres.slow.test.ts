@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pg from 'pg'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { type EmbeddedPostgres, type EmbeddedPostgresOptions, startEmbeddedPostgres } from './embedded-postgres.ts'
 import { isPostmasterOf, readPidFile, stopPostmaster } from './postmaster.ts'
 
@@ -14,11 +14,22 @@ const PASSWORD = 'a password/with @signs'
 
 vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 })
 
+let home: string
+/** A stopped cluster, made once. */
+let prepared: string
 let parent: string
 let directory: string
 const owners: ChildProcess[] = []
 const bystanders: ChildProcess[] = []
 const started: EmbeddedPostgres[] = []
+
+beforeAll(async () => {
+  home = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'tenantry-prepared-')))
+  prepared = join(home, 'postgres')
+  const server = await startEmbeddedPostgres({ directory: prepared, password: PASSWORD })
+  await server.stop()
+})
+afterAll(() => fs.rmSync(home, { recursive: true, force: true, maxRetries: 10 }))
 
 beforeEach(() => {
   // Made with mode 0700: as root, PostgreSQL's user could not enter it without the capability it is given.
@@ -34,6 +45,9 @@ afterEach(async () => {
   if (running) await stopPostmaster(directory, running.pid, () => {})
   fs.rmSync(parent, { recursive: true, force: true, maxRetries: 10 })
 })
+
+/** The cluster of this test, without `initdb`. */
+const copyPrepared = () => fs.cpSync(prepared, directory, { recursive: true })
 
 async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<EmbeddedPostgres> {
   const server = await startEmbeddedPostgres({ directory, password: PASSWORD, ...options })
@@ -142,6 +156,7 @@ test('the server is not root, sees no secrets of ours, and finds its extensions'
 })
 
 test('stop leaves nothing running, may be asked twice, and the next start finds the data', async () => {
+  copyPrepared()
   const first = await start()
   await query(first.url, 'create table kept as select 42 as answer')
   // An open transaction of someone else does not hold it up.
@@ -159,6 +174,7 @@ test('stop leaves nothing running, may be asked twice, and the next start finds 
 })
 
 test('after kill -9 of its owner the server is adopted, and then stopped like any other', async () => {
+  copyPrepared()
   const orphan = await killedOwner(`
     const client = new pg.Client({ connectionString: server.url })
     await client.connect()
@@ -173,6 +189,7 @@ test('after kill -9 of its owner the server is adopted, and then stopped like an
 })
 
 test('an orphan with other settings is not adopted but replaced', async () => {
+  copyPrepared()
   const orphan = await killedOwner()
   const server = await start({ settings: { max_connections: '50' } })
   expect(server.isAdopted).toBe(false)
@@ -181,7 +198,7 @@ test('an orphan with other settings is not adopted but replaced', async () => {
 })
 
 test('an orphan that is still starting, or still stopping, is waited for', async () => {
-  await (await start()).stop()
+  copyPrepared()
   const starting = owner('await start()')
   await vi.waitFor(() => expect(readPidFile(directory)).toBeDefined(), { timeout: 10_000, interval: 1 })
   await kill(starting)
@@ -195,6 +212,7 @@ test('an orphan that is still starting, or still stopping, is waited for', async
 })
 
 test('after kill -9 of PostgreSQL the next start recovers what was committed', async () => {
+  copyPrepared()
   const first = await start()
   await query(first.url, 'create table kept as select generate_series(1, 1000) as n')
   process.kill(first.pid, 'SIGKILL')
@@ -208,6 +226,7 @@ test('after kill -9 of PostgreSQL the next start recovers what was committed', a
 test.for(['another process', 'no process', 'nothing'])(
   'a stale pid file that names %s does not block',
   async (whose) => {
+    copyPrepared()
     const first = await start()
     const content = fs.readFileSync(join(directory, 'postmaster.pid'), 'utf8')
     await first.stop()
@@ -227,8 +246,8 @@ test.for(['another process', 'no process', 'nothing'])(
 
 test('a copy of the files, pid file and all, runs beside the original', async () => {
   const copied = join(parent, 'data', 'copy')
-  await (await start()).stop()
-  fs.cpSync(directory, copied, { recursive: true })
+  copyPrepared()
+  fs.cpSync(prepared, copied, { recursive: true })
   const original = await start()
   fs.cpSync(join(directory, 'postmaster.pid'), join(copied, 'postmaster.pid'))
 
@@ -254,7 +273,7 @@ test.for(['with', 'without'])('a first start that is killed %s its initdb leaves
 })
 
 test('another password than the cluster was made with is said, and starts nothing', async () => {
-  await (await start()).stop()
+  copyPrepared()
   await expect(start({ password: 'other' })).rejects.toThrow(/made with another password/)
   expect(readPidFile(directory)).toBeUndefined()
 
@@ -271,6 +290,7 @@ test('a directory with files of someone else is refused', async () => {
 })
 
 test('what PostgreSQL says against its settings is in the error', async () => {
+  copyPrepared()
   await expect(start({ settings: { shared_buffers: 'plenty' } })).rejects.toThrow(
     /does not start: .*invalid value for parameter "shared_buffers"/s,
   )

@@ -33,16 +33,6 @@ beforeAll(async () => {
     TENANTRY_CONFIG: config,
   })
 })
-beforeEach(async () => {
-  receiver = await startReceiver()
-  id = await activeTenant(tenancy)
-})
-afterEach(async () => {
-  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
-  // What is left of theirs is not sent any more: `retry` is for all tenants.
-  for (const webhookId of subscriptions.splice(0)) await tenancy.webhooks.delete(id, webhookId)
-  await receiver.close()
-})
 afterAll(async () => {
   await tenantry?.close()
   await opened?.end()
@@ -67,161 +57,179 @@ async function subscribe() {
 
 const ids = (): unknown[] => receiver.received.map(({ headers }) => headers['x-delivery-id'])
 
-describe('tenant:webhooks:listen', () => {
-  async function listening(options: readonly string[] = [], isAlone = false) {
-    const line = ['tenant:webhooks:listen', id, '--forward', `${receiver.url}/hooks`, ...options]
-    const child = tenantry.start(line, { isAlone })
-    const [, secret = ''] = await child.says(/signed with (\S+)\n/)
-    return { child, secret }
-  }
-
-  test('sends what is dispatched to this machine, signed with the secret that it tells, until Ctrl-C', async () => {
-    const worker = await working()
-    const { child, secret } = await listening()
-    expect(secret).toMatch(/^whsec_/)
-    const [deliveryId = ''] = await dispatch('order.paid', { amount: 12.5, name: 'Ünï' })
-    await child.says(new RegExp(`order\\.paid  ${deliveryId}  attempt 1: 200 in \\d+ ms, delivered`))
-    const [{ path, headers, body } = { path: '', headers: {}, body: '' }] = receiver.received
-    expect(path).toBe('/hooks')
-    expect(verifyWebhook(body, headers, secret)).toMatchObject({
-      id: deliveryId,
-      event: 'order.paid',
-      payload: { amount: 12.5, name: 'Ünï' },
-    })
-    for (const { webhooks } of [worker, tenancy]) {
-      expect((await webhooks.list(id, { limit: 50 })).data).toEqual([])
+describe('with a receiver', () => {
+  beforeEach(async () => {
+    receiver = await startReceiver()
+    id = await activeTenant(tenancy)
+  })
+  afterEach(async () => {
+    await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+    // What is left of theirs is not sent any more: `retry` is for all tenants.
+    for (const webhookId of subscriptions.splice(0)) await tenancy.webhooks.delete(id, webhookId)
+    await receiver.close()
+  })
+  describe('tenant:webhooks:listen', () => {
+    async function listening(options: readonly string[] = [], isAlone = false) {
+      const line = ['tenant:webhooks:listen', id, '--forward', `${receiver.url}/hooks`, ...options]
+      const child = tenantry.start(line, { isAlone })
+      const [, secret = ''] = await child.says(/signed with (\S+)\n/)
+      return { child, secret }
     }
 
-    const { code, stdout, stderr } = await child.interrupt()
-    expect(code).toBe(130)
-    expect(stdout).toMatch(/^\S+Z {2}order\.paid .*\n$/)
-    expect(stderr).toMatch(/^events of .*\nend with Ctrl-C\nnobody listens any more; .*\ninterrupted\n$/)
-    expect(await dispatch()).toEqual([])
-    expect(ids()).toEqual([deliveryId])
-  })
+    test('sends what is dispatched to this machine, signed with the secret that it tells, until Ctrl-C', async () => {
+      const worker = await working()
+      const { child, secret } = await listening()
+      expect(secret).toMatch(/^whsec_/)
+      const [deliveryId = ''] = await dispatch('order.paid', { amount: 12.5, name: 'Ünï' })
+      await child.says(new RegExp(`order\\.paid  ${deliveryId}  attempt 1: 200 in \\d+ ms, delivered`))
+      const [{ path, headers, body } = { path: '', headers: {}, body: '' }] = receiver.received
+      expect(path).toBe('/hooks')
+      expect(verifyWebhook(body, headers, secret)).toMatchObject({
+        id: deliveryId,
+        event: 'order.paid',
+        payload: { amount: 12.5, name: 'Ünï' },
+      })
+      for (const { webhooks } of [worker, tenancy]) {
+        expect((await webhooks.list(id, { limit: 50 })).data).toEqual([])
+      }
 
-  test('of the events that were named, signed with the secret that was given', async () => {
-    const given = 'a-secret-of-a-developer'
-    const { child, secret } = await listening(['--events', 'order.*,invoice.paid', '--secret', given])
-    expect(secret).toBe(given)
-    expect(await dispatch('orders.paid')).toEqual([])
-    expect(await dispatch('invoice.sent')).toEqual([])
-    await dispatch('invoice.paid')
-    await dispatch('order.placed')
-    await eventually(() => expect(receiver.received).toHaveLength(2))
-    for (const { body, headers } of receiver.received) expect(verifyWebhook(body, headers, given).id).not.toBe('')
-    expect((await child.interrupt()).code).toBe(130)
-  })
-
-  test('leaves at once, whatever is on its way to a receiver that does not answer', async () => {
-    receiver.answers(() => undefined)
-    const { child } = await listening([], true)
-    await dispatch()
-    await eventually(() => expect(receiver.received).toHaveLength(1))
-    const { code, stdout, stderr } = await child.interrupt()
-    expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
-    expect(stderr).toContain('nobody listens any more')
-    expect(await dispatch()).toEqual([])
-  })
-
-  test('of a deleted tenant there is nothing to listen to', async () => {
-    await tenancy.tenants.delete(id)
-    const { code } = await tenantry.run('tenant:webhooks:listen', id, '--forward', receiver.url)
-    expect(code).toBe(5)
-  })
-})
-
-describe('tenant:webhooks:tail', () => {
-  test('shows what other processes attempt, each once, until Ctrl-C', async () => {
-    await working()
-    await subscribe()
-    receiver.answers(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
-    const child = tenantry.start(['tenant:webhooks:tail', id, '--json', '--since', '5m'])
-    const dispatched: (string | undefined)[] = []
-    for (let n = 0; n < 20; n++) dispatched.push((await dispatch('order.paid', { n }))[0])
-    await child.says(new RegExp(`(?:.*"deliveryId".*\\n){${dispatched.length}}`))
-    const { code, stdout } = await child.interrupt()
-    expect(code).toBe(130)
-    const shown = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line))
-    expect(shown.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(dispatched.toSorted())
-    const outcomes = Map.groupBy(shown, ({ status, state }) => `${status} ${state}`)
-    expect([...outcomes].map(([outcome, { length }]) => [outcome, length]).toSorted()).toEqual([
-      ['200 delivered', 19],
-      ['404 retry_scheduled', 1],
-    ])
-  })
-
-  test('with --once shows what there was in the last hour, or since, and ends', async () => {
-    await subscribe()
-    receiver.answers(() => ({ status: 500 }))
-    const [deliveryId = ''] = await dispatch()
-    await tenancy.webhooks.retry()
-    const line = new RegExp(`^\\S+Z  order\\.paid  ${deliveryId}  attempt 1: 500 in \\d+ ms, retry_scheduled\\n$`)
-    expect(await tenantry.run('tenant:webhooks:tail', id, '--once')).toEqual({
-      code: 0,
-      stdout: expect.stringMatching(line),
-      stderr: '',
+      const { code, stdout, stderr } = await child.interrupt()
+      expect(code).toBe(130)
+      expect(stdout).toMatch(/^\S+Z {2}order\.paid .*\n$/)
+      expect(stderr).toMatch(/^events of .*\nend with Ctrl-C\nnobody listens any more; .*\ninterrupted\n$/)
+      expect(await dispatch()).toEqual([])
+      expect(ids()).toEqual([deliveryId])
     })
-    await tenancy.kernel.database.sql(
-      `update multitenancy.webhook_attempts set started_at = started_at - interval '2 hours'`,
-    )
-    expect((await tenantry.run('tenant:webhooks:tail', id, '--once')).stdout).toBe('')
-    expect((await tenantry.run('tenant:webhooks:tail', id, '--once', '--since', '121')).stdout).toMatch(line)
+
+    test('of the events that were named, signed with the secret that was given', async () => {
+      const given = 'a-secret-of-a-developer'
+      const { child, secret } = await listening(['--events', 'order.*,invoice.paid', '--secret', given])
+      expect(secret).toBe(given)
+      expect(await dispatch('orders.paid')).toEqual([])
+      expect(await dispatch('invoice.sent')).toEqual([])
+      await dispatch('invoice.paid')
+      await dispatch('order.placed')
+      await eventually(() => expect(receiver.received).toHaveLength(2))
+      for (const { body, headers } of receiver.received) expect(verifyWebhook(body, headers, given).id).not.toBe('')
+      expect((await child.interrupt()).code).toBe(130)
+    })
+
+    test('leaves at once, whatever is on its way to a receiver that does not answer', async () => {
+      receiver.answers(() => undefined)
+      const { child } = await listening([], true)
+      await dispatch()
+      await eventually(() => expect(receiver.received).toHaveLength(1))
+      const { code, stdout, stderr } = await child.interrupt()
+      expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
+      expect(stderr).toContain('nobody listens any more')
+      expect(await dispatch()).toEqual([])
+    })
+
+    test('of a deleted tenant there is nothing to listen to', async () => {
+      await tenancy.tenants.delete(id)
+      const { code } = await tenantry.run('tenant:webhooks:listen', id, '--forward', receiver.url)
+      expect(code).toBe(5)
+    })
+  })
+
+  describe('tenant:webhooks:tail', () => {
+    test('shows what other processes attempt, each once, until Ctrl-C', async () => {
+      await working()
+      await subscribe()
+      receiver.answers(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
+      const child = tenantry.start(['tenant:webhooks:tail', id, '--json', '--since', '5m'])
+      const dispatched: (string | undefined)[] = []
+      for (let n = 0; n < 20; n++) dispatched.push((await dispatch('order.paid', { n }))[0])
+      await child.says(new RegExp(`(?:.*"deliveryId".*\\n){${dispatched.length}}`))
+      const { code, stdout } = await child.interrupt()
+      expect(code).toBe(130)
+      const shown = stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+      expect(shown.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(dispatched.toSorted())
+      const outcomes = Map.groupBy(shown, ({ status, state }) => `${status} ${state}`)
+      expect([...outcomes].map(([outcome, { length }]) => [outcome, length]).toSorted()).toEqual([
+        ['200 delivered', 19],
+        ['404 retry_scheduled', 1],
+      ])
+    })
+
+    test('with --once shows what there was in the last hour, or since, and ends', async () => {
+      await subscribe()
+      receiver.answers(() => ({ status: 500 }))
+      const [deliveryId = ''] = await dispatch()
+      await tenancy.webhooks.retry()
+      const line = new RegExp(`^\\S+Z  order\\.paid  ${deliveryId}  attempt 1: 500 in \\d+ ms, retry_scheduled\\n$`)
+      expect(await tenantry.run('tenant:webhooks:tail', id, '--once')).toEqual({
+        code: 0,
+        stdout: expect.stringMatching(line),
+        stderr: '',
+      })
+      await tenancy.kernel.database.sql(
+        `update multitenancy.webhook_attempts set started_at = started_at - interval '2 hours'`,
+      )
+      expect((await tenantry.run('tenant:webhooks:tail', id, '--once')).stdout).toBe('')
+      expect((await tenantry.run('tenant:webhooks:tail', id, '--once', '--since', '121')).stdout).toMatch(line)
+    })
+  })
+
+  describe('tenant:webhooks:retry', () => {
+    async function sent(child: Run): Promise<number> {
+      const { code, stdout, stderr } = await child.ended
+      expect({ code, stderr }, stderr).toEqual({ code: 0, stderr: '' })
+      return JSON.parse(stdout).sent
+    }
+
+    test('sends what is due, and nothing that is not', async () => {
+      const { webhookId } = await subscribe()
+      receiver.answers(() => ({ status: 503, headers: { 'retry-after': '20' } }))
+      await dispatch()
+      await tenancy.webhooks.retry()
+      receiver.answers(() => ({}))
+      await dispatch()
+      expect(await sent(tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(1)
+      expect(await sent(tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(0)
+      expect(await deliveriesOf(tenancy, id, webhookId)).toMatchObject([
+        { state: 'retry_scheduled', attemptCount: 1 },
+        { state: 'delivered', attemptCount: 1 },
+      ])
+    })
+
+    test('what is broken off when it stops does not count as sent', async () => {
+      await subscribe()
+      receiver.answers(() => (receiver.received.length === 1 ? {} : undefined))
+      await dispatch()
+      await dispatch()
+      const { webhooks } = await opened.open({ role: 'api' })
+      const retrying = webhooks.retry()
+      await eventually(() => expect(receiver.received).toHaveLength(2))
+      await webhooks.stop()
+      expect(await retrying).toBe(1)
+    })
   })
 })
 
-describe('tenant:webhooks:retry', () => {
-  async function sent(child: Run): Promise<number> {
-    const { code, stdout, stderr } = await child.ended
-    expect({ code, stderr }, stderr).toEqual({ code: 0, stderr: '' })
-    return JSON.parse(stdout).sent
-  }
-
-  test('sends what is due, and nothing that is not', async () => {
-    const { webhookId } = await subscribe()
-    receiver.answers(() => ({ status: 503, headers: { 'retry-after': '20' } }))
-    await dispatch()
-    await tenancy.webhooks.retry()
-    receiver.answers(() => ({}))
-    await dispatch()
-    expect(await sent(tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(1)
-    expect(await sent(tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(0)
-    expect(await deliveriesOf(tenancy, id, webhookId)).toMatchObject([
-      { state: 'retry_scheduled', attemptCount: 1 },
-      { state: 'delivered', attemptCount: 1 },
-    ])
+describe('refuses', () => {
+  beforeAll(async () => {
+    id = await activeTenant(tenancy)
   })
 
-  test('what is broken off when it stops does not count as sent', async () => {
-    await subscribe()
-    receiver.answers(() => (receiver.received.length === 1 ? {} : undefined))
-    await dispatch()
-    await dispatch()
-    const { webhooks } = await opened.open({ role: 'api' })
-    const retrying = webhooks.retry()
-    await eventually(() => expect(receiver.received).toHaveLength(2))
-    await webhooks.stop()
-    expect(await retrying).toBe(1)
+  test.each([
+    [['listen', 'nobody', '--forward', 'http://localhost:1'], 3],
+    [['listen', 'acme'], 2],
+    [['listen', 'acme', '--forward', 'not a url'], 2],
+    [['listen', 'acme', '--forward', 'ftp://localhost/'], 2],
+    [['listen', 'acme', '--forward', 'http://localhost:1', '--events', 'Order Paid'], 2],
+    [['listen', 'acme', '--forward', 'http://localhost:1', '--events', ''], 2],
+    [['listen', 'acme', '--forward', 'http://localhost:1', '--secret', 'short'], 2],
+    [['tail', 'nobody', '--once'], 3],
+    [['tail', 'acme', '--since', '-1'], 2],
+    [['tail', 'acme', '--since', '1.5'], 2],
+    [['tail', 'acme', '--since', '100001'], 2],
+    [['tail', 'acme', '--since', '3w'], 2],
+  ])('tenant:webhooks:%j ends with %i', async ([name = '', ...rest], code) => {
+    const line = rest.map((word) => (word === 'acme' ? id : word))
+    expect((await tenantry.run(`tenant:webhooks:${name}`, ...line)).code).toBe(code)
   })
-})
-
-test.each([
-  [['listen', 'nobody', '--forward', 'http://localhost:1'], 3],
-  [['listen', 'acme'], 2],
-  [['listen', 'acme', '--forward', 'not a url'], 2],
-  [['listen', 'acme', '--forward', 'ftp://localhost/'], 2],
-  [['listen', 'acme', '--forward', 'http://localhost:1', '--events', 'Order Paid'], 2],
-  [['listen', 'acme', '--forward', 'http://localhost:1', '--events', ''], 2],
-  [['listen', 'acme', '--forward', 'http://localhost:1', '--secret', 'short'], 2],
-  [['tail', 'nobody', '--once'], 3],
-  [['tail', 'acme', '--since', '-1'], 2],
-  [['tail', 'acme', '--since', '1.5'], 2],
-  [['tail', 'acme', '--since', '100001'], 2],
-  [['tail', 'acme', '--since', '3w'], 2],
-])('tenant:webhooks:%j ends with %i', async ([name = '', ...rest], code) => {
-  const line = rest.map((word) => (word === 'acme' ? id : word))
-  expect((await tenantry.run(`tenant:webhooks:${name}`, ...line)).code).toBe(code)
 })
