@@ -1,15 +1,14 @@
 /**
- * The ready-made service with nothing given to it: a directory, and the real program. What it makes, keeps, tells and refuses;
+ * The ready-made service with nothing given to it: a directory, and the real program. What it makes, keeps and prints;
  * and that its PostgreSQL ends with it, or is found again.
  */
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, realpath, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Child, type Program, programWith } from '../cli/program.fixture.ts'
-import { createTestDatabase } from '../testing/database.ts'
-import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
+import { eventually } from '../testing/tenancy.ts'
 import { isPostmasterOf, readPidFile, stopPostmaster } from './postmaster.ts'
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 })
@@ -187,41 +186,5 @@ describe('an installation, from its first start', () => {
     expect(code).toBe(0)
     expect(JSON.parse(stdout).data).toMatchObject([{ id: 'acme' }])
     expect(postmaster()).toBeUndefined()
-  })
-})
-
-describe('what it refuses to start with', () => {
-  test('every fault of the configuration is told at once, before anything is opened', async () => {
-    const env = { PORT: 'many', DATABASE_URL: 'mysql://x', TENANTRY_APP_KEY: 'short', TENANTRY_DATA_DIR: 'never' }
-    const { code, stdout, stderr } = await start(['serve'], env).ended
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toMatch(/^error: the configuration is not valid:\n/)
-    for (const name of ['PORT', 'DATABASE_URL', 'TENANTRY_APP_KEY']) expect(stderr).toContain(`\n  ${name}: `)
-    expect(existsSync(join(parent, 'never'))).toBe(false)
-  })
-
-  test('production makes nothing up', async () => {
-    const env = { NODE_ENV: 'production', TENANTRY_DATA_DIR: 'never' }
-    const { code, stdout, stderr } = await start(['serve'], env).ended
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    for (const name of ['DATABASE_URL', 'TENANTRY_APP_KEY', 'TENANTRY_ADMIN_TOKEN']) expect(stderr).toContain(name)
-    expect(existsSync(join(parent, 'never'))).toBe(false)
-  })
-
-  test('an application key that is not the one of the database', async () => {
-    const database = await createTestDatabase(inject('postgresUrl'))
-    try {
-      const env = {
-        DATABASE_URL: database.url,
-        TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-        TENANTRY_DATA_DIR: 'never',
-      }
-      expect((await start(['backoffice:setup'], { ...env, TENANTRY_APP_KEY: TEST_APP_KEY }).ended).code).toBe(0)
-      const other = Buffer.alloc(32, 8).toString('base64')
-      const { code, stdout } = await start(['serve'], { ...env, TENANTRY_APP_KEY: other }).ended
-      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-    } finally {
-      await database.drop()
-    }
   })
 })

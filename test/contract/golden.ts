@@ -1,13 +1,16 @@
 /**
  * Golden files: what a command prints, committed, so that a change of it is seen in a review. Those of a satellite's commands are
- * in its folder and come and go with it. `UPDATE_GOLDEN=1 npx vitest run test/golden.test.ts` writes them anew.
+ * in its folder and come and go with it. `UPDATE_GOLDEN=1 npx vitest run test/golden` writes them anew.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect } from 'vitest'
 import { allCommands } from '../../src/cli/program.ts'
 import { satellites } from '../../src/service/main.ts'
+import { jsonOf } from './printed.ts'
+import { shapeOf } from './shape.ts'
 
+const ROOT = join(import.meta.dirname, '../..')
 const OWN = join(import.meta.dirname, '../golden')
 const SATELLITES = join(import.meta.dirname, '../../src/satellites')
 const isUpdating = Boolean(process.env.UPDATE_GOLDEN)
@@ -47,4 +50,14 @@ export function strayGoldens(pages: readonly string[]): string[] {
   if (!isUpdating) return stray
   for (const path of stray) rmSync(path)
   return []
+}
+
+/** The line that was typed, and what came of it. */
+export function expectPrinted(name: string, line: readonly string[], stdout: string): void {
+  expect(stdout).not.toBe('')
+  const printed = jsonOf(stdout).map(shapeOf)
+  const distinct = [...new Set(printed.map((value) => JSON.stringify(value, null, 2)))]
+  const typed = line.map((word) => word.replace(ROOT, '.')).map((word) => (/[\s"]/.test(word) ? `'${word}'` : word))
+  const command = ['$ tenantry', name, ...typed, '--json'].join(' ')
+  expectGolden(name, 'json.txt', `${[command, ...distinct].join('\n')}\n`)
 }

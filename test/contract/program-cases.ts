@@ -1,0 +1,38 @@
+/** The program's own commands and the pages for people: the cases of golden.test.ts and golden.program.test.ts. */
+
+export interface ProgramCase {
+  readonly line?: readonly string[]
+  readonly stdin?: string
+  readonly code?: number
+  /** Of its checks, those that are held: what else is found of an installation is another test's. */
+  readonly only?: { readonly name: string }
+}
+
+/** On a database with the tenant `acme`; `{url}` is that of a service, `{directory}` a folder. */
+export const BY_COMMAND_LINE: Readonly<Record<string, ProgramCase>> = {
+  status: { line: ['--url', '{url}'] },
+  doctor: { line: ['--config', '{directory}/other-plans.json'], code: 6, only: { name: 'plans' } },
+  api: { line: ['GET', '/tenants/acme', '--url', '{url}'] },
+  openapi: { line: ['--out', '{directory}/openapi.json'] },
+  completion: { line: ['bash'] },
+  'backoffice:setup': {},
+  'tenant:secrets:reencrypt': {},
+  'tenant:repl': {
+    line: ['acme'],
+    stdin: 'console.log(JSON.stringify(await sql`select 1 as one`))',
+  },
+  'tenant:backup:run': { line: ['--config', '{directory}/daily-backups.json'] },
+}
+
+/** They run until they are told to end. */
+export const SERVING = ['serve', 'dev']
+
+/** As people read them: without a terminal, and again with colours wished for. */
+export const PAGES: Readonly<Record<string, readonly string[]>> = {
+  'tenant:list': [],
+  'tenant:show': ['acme'],
+  'tenant:exec': ['acme', '--sql', "select 1 as one, 'two' as two, null as three"],
+  'tenant:migrate:status': [],
+  'tenant:delete': ['nobody', '--yes'],
+  'tenant:suspend': [],
+}
