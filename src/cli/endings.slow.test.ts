@@ -134,7 +134,7 @@ describe('standard output', () => {
     const child = tenantry.start(['tenant:audit:export'])
     const { stdout } = child.process
     stdout.removeAllListeners('data').pause()
-    await eventually(() => expect(stdout.readableLength).toBeGreaterThan(0))
+    await eventually(() => expect(stdout.readableLength).toBeGreaterThan(0), 30_000)
     let lines = 0
     for await (const _ of createInterface({ input: stdout })) lines++
     expect((await child.ended).code).toBe(0)
