@@ -24,8 +24,16 @@ beforeAll(async () => {
 })
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
+const scripts = new Map<string, Promise<string>>()
+
 /** Where the script is that the program prints for a shell. */
-async function scriptFor(shell: string): Promise<string> {
+function scriptFor(shell: string): Promise<string> {
+  const script = scripts.get(shell) ?? writeScript(shell)
+  scripts.set(shell, script)
+  return script
+}
+
+async function writeScript(shell: string): Promise<string> {
   const { stdout } = await run(join(directory, 'tenantry'), ['completion', shell], { env })
   const path = join(directory, `completion.${shell}`)
   await writeFile(path, stdout)

@@ -12,7 +12,7 @@ import type { TestDatabase } from '../testing/database.ts'
 import { dropWithRoles } from '../testing/roles.ts'
 import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
+vi.setConfig({ testTimeout: 120_000 })
 
 const LOCK = 77_001
 
@@ -67,7 +67,7 @@ describe('ended before its end', () => {
     eventually(async () => {
       const { rows } = await database.sql('select from pg_stat_activity where pid = $1', [pid])
       expect(rows).toEqual([])
-    }, 20_000)
+    }, 60_000)
 
   test.each(['SIGKILL', 'SIGTERM', 'SIGINT'] as const)('by %s in the middle of a statement', async (signal) => {
     const file = await fileWith(`${ROWS}select pg_advisory_xact_lock(${LOCK});\ninsert into notes values (4);\n`)
@@ -78,7 +78,7 @@ describe('ended before its end', () => {
         const [pid, ...others] = await waiting()
         expect([pid, others]).toEqual([expect.any(Number), []])
         return pid
-      }, 30_000)
+      }, 60_000)
       child.process.kill(signal)
       expect((await child.ended).code).toBe(signal === 'SIGKILL' ? signal : 130)
       await client.query(`select pg_advisory_unlock(${LOCK})`)
@@ -97,7 +97,7 @@ describe('ended before its end', () => {
       )
       expect(rows).toHaveLength(1)
       return rows[0].pid
-    }, 30_000)
+    }, 60_000)
     child.process.kill('SIGINT')
     expect(await child.ended).toMatchObject({
       code: 130,
