@@ -1,26 +1,26 @@
-/** What was seen while the cases ran: answers by operation, and events. */
+/** Records the responses of each operation and the published events of one stage. */
 import type { EventType } from '../../src/kernel/events.ts'
 import type { Tenancy } from '../../src/tenancy.ts'
 import type { Answer } from './calls.ts'
-import { type Described, described } from './document.ts'
+import type { Described } from './document.ts'
 
-const answers = new Map<string, Set<string>>(described.map(({ name }) => [name, new Set()]))
-const events = new Set<string>()
+export class Ledger {
+  readonly events = new Set<string>()
+  readonly #seen = new Map<string, Set<string>>()
 
-export const ledger = {
-  events,
-  note({ name }: Described, ...seen: readonly string[]): void {
-    for (const one of seen) answers.get(name)?.add(one)
-  },
-  noteAnswer(operation: Described, { status, json }: Answer): void {
-    ledger.note(operation, String(status), ...(typeof json?.code === 'string' ? [json.code] : []))
-  },
+  noteAnswer({ name }: Described, { status, json }: Answer): void {
+    const seen = this.#seen.get(name) ?? new Set()
+    this.#seen.set(name, seen.add(String(status)))
+    if (typeof json?.code === 'string') seen.add(json.code)
+  }
+
   listen({ on }: Tenancy, types: readonly EventType[]): void {
-    for (const type of types) on(type, () => void events.add(type.name))
-  },
-  /** What the document promises of an operation and nobody saw. */
-  unseen(operation: Described): string[] {
-    const promised = [...operation.answers].flatMap(([status, codes]) => [String(status), ...codes])
-    return promised.filter((one) => !answers.get(operation.name)?.has(one))
-  },
+    for (const type of types) on(type, () => void this.events.add(type.name))
+  }
+
+  /** Statuses and codes that the document promises for an operation, and that were not seen. */
+  unseen({ name, answers }: Described): string[] {
+    const promised = [...answers].flatMap(([status, codes]) => [String(status), ...codes])
+    return promised.filter((one) => !this.#seen.get(name)?.has(one))
+  }
 }

@@ -1,4 +1,5 @@
-/** Every part there are cases of: the tenants, and each satellite that is there. */
+/** The parts that have cases: the tenants, their transfers, and each installed satellite. */
+import { satellites } from '../../src/service/main.ts'
 import type { Part } from './row.ts'
 import { tenants } from './tenants.ts'
 import { transfers } from './transfers.ts'
@@ -10,9 +11,22 @@ declare global {
   }
 }
 
-const satellites = import.meta.glob<{ part: Part }>('../../src/satellites/*/coverage.fixture.ts', { eager: true })
+const fixtures = import.meta.glob<{ part: Part }>('../../src/satellites/*/coverage.fixture.ts', { eager: true })
 
-export const parts: readonly Part[] = [tenants, transfers, ...Object.values(satellites).map(({ part }) => part)]
+/** By folder: `audit-logs` has the satellite `auditLogs`. */
+const ofSatellites = new Map(
+  Object.entries(fixtures).map(([path, { part }]) => [path.split('/').at(-2) ?? '', part] as const),
+)
+
+export const parts: readonly Part[] = [tenants, transfers, ...ofSatellites.values()]
+
+/** Names of the events that the cases of a part publish. */
+export function eventsOf(part: Part): readonly string[] {
+  if (part.events) return part.events
+  const [folder = ''] = [...ofSatellites].find(([, one]) => one === part) ?? []
+  const name = folder.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
+  return satellites.find((one) => one.name === name)?.events?.map((event) => event.name) ?? []
+}
 
 /** All of one kind, by name. */
 export const merged = <Kind extends keyof Part>(kind: Kind): NonNullable<Part[Kind]> =>

@@ -1,5 +1,5 @@
 /**
- * What coverage.test.ts is told of a part, as data: for each operation a request that succeeds, one that is wrong, and one for
+ * The cases of a part for contract/coverage.ts, as data: for each operation a request that succeeds, one that is wrong, and one for
  * every other answer that the document promises; for each command and job, how it is asked for.
  *
  * `{id}` stands for the tenant of the case, made for it alone, and `{webhookId}`, say, for a member of that name in the answer
@@ -10,7 +10,15 @@
 import type { Satellite } from '../../src/satellite.ts'
 import type { Api } from './calls.ts'
 
-export interface Case {
+/** A request, whose path has the names of its case where `params` has none. */
+interface CaseRequest {
+  readonly params?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface Case extends CaseRequest {
   /** Default `active`. */
   readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
   /** Of the tenant: where its storage is said to be. */
@@ -19,11 +27,6 @@ export interface Case {
   readonly given?: readonly string[]
   /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, that failed, or of which only the file is known. */
   readonly backup?: 'completed' | 'failed' | 'forgotten'
-  /** Those that are not given are the names of the case. */
-  readonly params?: Readonly<Record<string, string>>
-  readonly query?: Readonly<Record<string, string>>
-  readonly body?: unknown
-  readonly headers?: Readonly<Record<string, string>>
   /** Where the plans are decided by the host, whose `getPlan` fails, and where there is no place for backups. */
   readonly plansOfHost?: boolean
 }
@@ -31,10 +34,12 @@ export interface Case {
 export interface Row {
   /** Answered with the first success that the document names. */
   readonly success: Case
-  /** Answered with E_INVALID_REQUEST. */
-  readonly wrong: Case
+  /** Answered with E_INVALID_REQUEST, with the names of `success`. */
+  readonly wrong: CaseRequest
   /** By status or code: what else the document promises of this operation in particular. */
   readonly also?: Readonly<Record<string, Case>>
+  /** Whether the operation succeeds while the database is unavailable. */
+  readonly needsNoDatabase?: boolean
 }
 
 export interface CommandCase extends Case {
@@ -55,7 +60,7 @@ export type Names = Readonly<Record<string, string>>
 export interface Stage {
   readonly api: Api
   /** The same tenants, but the plans are decided by a host whose `getPlan` fails, and there is no place for backups. */
-  readonly plansOfHost: Api
+  plansOfHost(): Promise<Api>
   prepare(one: Case): Promise<Names>
 }
 
@@ -76,7 +81,14 @@ export interface Part {
   readonly happenings?: Readonly<Record<string, (stage: Stage, names: Names) => Promise<Names>>>
   /** What publishes the events that no request and no command does. */
   readonly scenes?: Readonly<Record<string, (stage: Stage) => Promise<unknown>>>
-  /** Comes before everything else, and after it. */
+  /** Names of the events that the cases publish; of a satellite, by default those that it declares. */
+  readonly events?: readonly string[]
+  /** Runs on the stage of every part, before its cases. */
   readonly beginning?: (stage: Stage) => Promise<unknown>
-  readonly ending?: (stage: Stage) => Promise<unknown>
+  /**
+   * Runs on the stage of every part, after its cases.
+   *
+   * @param isCovered whether the cases of this stage have published the event of that name
+   */
+  readonly ending?: (stage: Stage, isCovered: (event: string) => boolean) => Promise<unknown>
 }

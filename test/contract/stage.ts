@@ -9,7 +9,7 @@ import { startReceiver } from '../../src/testing/receiver.ts'
 import { FAILING, openApi } from './api.ts'
 import type { Answer, Api, Sent } from './calls.ts'
 import { breaches, type Described } from './document.ts'
-import { ledger } from './ledger.ts'
+import { Ledger } from './ledger.ts'
 import { merged } from './parts.ts'
 import type { Case, Names, Stage } from './row.ts'
 
@@ -18,6 +18,7 @@ const happenings = merged('happenings')
 
 export interface OpenStage extends Stage {
   readonly url: string
+  readonly ledger: Ledger
   open(options: Partial<TenancyConfig>): Promise<Api>
   end(): Promise<void>
 }
@@ -26,21 +27,24 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
   const options = { role: 'api', tenants: { retentionDays: 0 } } as const
   const receiver = await startReceiver(({ path }) => ({ status: Number(path.slice(1)) || 200 }))
   const first = await openApi(postgresUrl, options)
+  const ledger = new Ledger()
   const open = async (more: Partial<TenancyConfig>) => {
     const api = await first.open(more)
     ledger.listen(api.tenancy, catalogue.events)
     return api
   }
   const getPlan = () => Promise.reject(new Error('the billing system is down'))
-  const plansOfHost = await open({
-    plans: { defaultPlan: 'free', definitions: { free: { limits: {} }, pro: { limits: {} } }, getPlan },
-    backups: undefined,
-  })
+  let plansOfHost: Promise<Api> | undefined
   ledger.listen(first.tenancy, catalogue.events)
   const stage: OpenStage = {
     api: first,
-    plansOfHost,
+    plansOfHost() {
+      const definitions = { free: { limits: {} }, pro: { limits: {} } }
+      plansOfHost ??= open({ plans: { defaultPlan: 'free', definitions, getPlan }, backups: undefined })
+      return plansOfHost
+    },
     url: first.url,
+    ledger,
     open,
     async end() {
       await first.end()
@@ -119,7 +123,6 @@ export async function play(api: Api, operation: Described, one: Case, names: Nam
   const headers = { ...one.headers, ...sent.headers }
   const answer = await api.call(operation.method, pathOf(operation, one, names), { ...own, ...sent, headers })
   expect(breaches(operation, answer), `${operation.name}: ${answer.status} ${answer.text}`).toEqual([])
-  ledger.noteAnswer(operation, answer)
   return answer
 }
 

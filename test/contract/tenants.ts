@@ -1,12 +1,13 @@
 /** The cases of the tenants themselves, and of what the service says of itself. */
 import { join } from 'node:path'
-import type { Case, Part } from './row.ts'
+import { runCommand } from './command-line.ts'
+import type { Part } from './row.ts'
 
 const absent = { tenant: 'none' } as const
 const deleted = { given: ['DELETE /tenants/{id}'] } as const
 const suspended = { given: ['PUT /tenants/{id}/suspend'] } as const
-const wrongId: Case = { params: { id: 'No Id' } }
-const wrongQuery: Case = { query: { colour: 'red' } }
+const wrongId = { params: { id: 'No Id' } }
+const wrongQuery = { query: { colour: 'red' } }
 
 export const tenants: Part = {
   operations: {
@@ -14,7 +15,7 @@ export const tenants: Part = {
     'tenants.get': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
     'tenants.create': {
       success: { tenant: 'none', body: { id: '{id}', name: 'Acme' } },
-      wrong: { tenant: 'none', body: { id: '{id}' } },
+      wrong: { body: { id: '{id}' } },
       also: {
         E_TENANT_EXISTS: { body: { id: '{id}', name: 'Acme' } },
         E_DOMAIN_TAKEN: {
@@ -37,7 +38,7 @@ export const tenants: Part = {
     },
     'tenants.activate': {
       success: suspended,
-      wrong: { ...suspended, body: { now: true } },
+      wrong: { body: { now: true } },
       also: { 202: { tenant: 'failed' }, E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: deleted },
     },
     'tenants.suspend': {
@@ -48,7 +49,7 @@ export const tenants: Part = {
     'tenants.delete': { success: {}, wrong: wrongQuery, also: { E_TENANT_NOT_FOUND: absent } },
     'tenants.restore': {
       success: deleted,
-      wrong: { ...deleted, body: { now: true } },
+      wrong: { body: { now: true } },
       also: { 202: { tenant: 'provisioning', ...deleted }, E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: {} },
     },
     'tenants.enterMaintenance': {
@@ -72,7 +73,7 @@ export const tenants: Part = {
       },
     },
     'tenants.queue': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
-    'plans.list': { success: {}, wrong: wrongQuery },
+    'plans.list': { success: {}, wrong: wrongQuery, needsNoDatabase: true },
     'health.get': { success: {}, wrong: wrongQuery },
     'doctor.get': { success: {}, wrong: wrongQuery },
   },
@@ -105,12 +106,32 @@ export const tenants: Part = {
     RecoverInstallations: { data: {} },
     RecoverFences: { data: {} },
   },
+  events: [
+    'TenantCreated',
+    'TenantProvisioned',
+    'TenantProvisioningFailed',
+    'TenantActivated',
+    'TenantSuspended',
+    'TenantSuspensionRepeated',
+    'TenantUpdated',
+    'TenantMigrated',
+    'TenantDeleted',
+    'TenantRestored',
+    'TenantEnteredMaintenance',
+    'TenantExitedMaintenance',
+    'TenantPurged',
+    'BackofficeRestored',
+    'DependencyDegraded',
+  ],
   scenes: {
+    'a backoffice that was restored from a dump': ({ api: { tenancy } }) =>
+      runCommand(tenancy, ['backoffice:restored']),
     'a suspension that somebody repeats': async ({ api: { tenancy }, prepare }) => {
       const { id = '' } = await prepare(suspended)
       await tenancy.tenants.suspend(id)
     },
-    'a plan that cannot be resolved': async ({ plansOfHost: { tenancy }, prepare }) => {
+    'a plan that cannot be resolved': async ({ plansOfHost, prepare }) => {
+      const { tenancy } = await plansOfHost()
       const { id = '' } = await prepare({})
       await tenancy.tenants.plans.resolve(await tenancy.tenants.get(id))
     },

@@ -10,7 +10,7 @@ const backedUp = { backup: 'completed' } as const
 const moving = { given: ['POST /tenants/{id}/move {"isolation":"database-pg"}'] } as const
 const backingUp = { given: ['POST /tenants/{id}/backup'] } as const
 const ofUnknown: Case = { params: { backupId: UNKNOWN } }
-const wrongQuery: Case = { query: { colour: 'red' } }
+const wrongQuery = { query: { colour: 'red' } }
 const restoring = { body: { backupId: '{backupId}' } } as const
 
 export const transfers: Part = {
@@ -102,6 +102,7 @@ export const transfers: Part = {
     'tenant:transfer:list': { ...backedUp, line: ['{id}'] },
     'tenant:transfer:cancel': { ...backingUp, line: ['{id}', '{given}'] },
   },
+  events: ['TenantBackedUp', 'TenantCloned', 'TenantMoved'],
   jobs: {
     BackupTenant: { ...backingUp, data: { transferId: '{given}' } },
     RestoreTenant: { data: { transferId: UNKNOWN } },

@@ -1,4 +1,4 @@
-/** The cases of this satellite for test/coverage.test.ts, at a provider of its own. */
+/** The cases of this satellite for coverage.test.ts, at a provider of its own. */
 import type { Part, Stage } from '../../../test/contract/row.ts'
 import type { Tenancy } from '../../tenancy.ts'
 import { type Provider, startProvider } from '../../testing/provider/provider.ts'

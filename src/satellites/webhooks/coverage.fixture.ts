@@ -1,4 +1,4 @@
-/** The cases of this satellite for test/coverage.test.ts: twice the same resource, of a tenant and of the host. */
+/** The cases of this satellite for coverage.test.ts: twice the same resource, of a tenant and of the host. */
 
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
@@ -46,7 +46,7 @@ function rowsOf(names: string, path: string, inTenant: boolean): Record<string, 
     },
     [`${names}s.update`]: {
       success: { given, body: { events: ['*'], enabled: false } },
-      wrong: { given, body: { secret: 'a-secret-of-the-subscriber' } },
+      wrong: { body: { secret: 'a-secret-of-the-subscriber' } },
       also: {
         ...noTenant({ ...ofUnknown, body: {} }),
         ...deleted({ given, body: {} }),
@@ -61,27 +61,27 @@ function rowsOf(names: string, path: string, inTenant: boolean): Record<string, 
     },
     [`${names}s.rotateSecret`]: {
       success: { given, body: { graceSeconds: 60 } },
-      wrong: { given, body: { graceSeconds: -1 } },
+      wrong: { body: { graceSeconds: -1 } },
       also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound },
     },
     [`${names}s.test`]: {
       success: { given, body: { event: 'order.paid' } },
-      wrong: { given, body: { event: 'order.*' } },
+      wrong: { body: { event: 'order.*' } },
       also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound, E_WEBHOOK_DISABLED: disabled },
     },
     [`${names}s.replayFailed`]: {
       success: { given, body: { from: '2026-01-01', dryRun: true } },
-      wrong: { given, body: { from: '2026-01-02', to: '2026-01-01' } },
+      wrong: { body: { from: '2026-01-02', to: '2026-01-01' } },
       also: { ...noTenant(ofUnknown), ...notFound, E_WEBHOOK_DISABLED: disabled },
     },
     [`${names}Deliveries.list`]: {
       success: { ...withDelivery, query: { state: 'pending', event: 'order.paid' } },
-      wrong: { given, query: { state: 'lost' } },
+      wrong: { query: { state: 'lost' } },
       also: { ...noTenant(ofUnknown), ...notFound },
     },
     [`${names}Deliveries.get`]: {
       success: withDelivery,
-      wrong: { given, params: { deliveryId: 'newest' } },
+      wrong: { params: { deliveryId: 'newest' } },
       also: {
         ...noTenant({ params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } }),
         E_WEBHOOK_NOT_FOUND: { params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } },
@@ -90,7 +90,7 @@ function rowsOf(names: string, path: string, inTenant: boolean): Record<string, 
     },
     [`${names}Deliveries.replay`]: {
       success: withDelivery,
-      wrong: { given, params: { deliveryId: 'newest' } },
+      wrong: { params: { deliveryId: 'newest' } },
       also: {
         ...noTenant({ params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } }),
         E_WEBHOOK_NOT_FOUND: { params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } },
@@ -116,7 +116,7 @@ export const part: Part = {
         E_TENANT_STATE: { given: ['DELETE /tenants/{id}'], body: event },
       },
     },
-    'webhookEvents.list': { success: {}, wrong: { query: { q: 'tenant' } } },
+    'webhookEvents.list': { success: {}, wrong: { query: { q: 'tenant' } }, needsNoDatabase: true },
   },
   commands: {
     'tenant:webhooks:retry': { given: [subscribed(ofTenant), tested(ofTenant)], line: [] },
@@ -149,9 +149,10 @@ export const part: Part = {
   ending: everyEventWasDispatched,
 }
 
-/** Whatever the catalogue names was dispatched, and each body is as the catalogue says. */
-async function everyEventWasDispatched({ api }: Stage): Promise<void> {
-  const { data } = (await api.call('GET', '/webhook-events')).json
+/** Each covered event of the catalogue was dispatched, with a body that its schema describes. */
+async function everyEventWasDispatched({ api }: Stage, isCovered: (event: string) => boolean): Promise<void> {
+  const all: readonly any[] = (await api.call('GET', '/webhook-events')).json.data
+  const data = all.filter(({ type }) => isCovered(type))
   const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
   const names: readonly string[] = data.map(({ name }: { name: string }) => name)
   await expect.poll(() => namesOf(api)).toEqual(expect.arrayContaining([...names]))

@@ -1,0 +1,224 @@
+/**
+ * The contract of one part: plays its cases and checks that each response of the document, each event and each job has occurred.
+ *
+ * - Cases are data: contract/tenants.ts, contract/transfers.ts, and the coverage.fixture.ts of a satellite.
+ * - Each part has its own test file and stage. test/coverage/parts.test.ts checks that the parts have a case of everything.
+ * - The tests run in order: the last ones read what the stage has recorded.
+ */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { DEFAULT_PREFIX } from '../../src/http/app.ts'
+import { fingerprint } from '../../src/kernel/crypto.ts'
+import { Idempotency } from '../../src/kernel/idempotency.ts'
+import { eventually } from '../../src/testing/tenancy.ts'
+import { type Api, TOKENS } from './calls.ts'
+import { type Described, described } from './document.ts'
+import { eventsOf, parts } from './parts.ts'
+import type { Case, Names, Part, Row } from './row.ts'
+import { catalogue, filled, type OpenStage, openStage, pathOf, play } from './stage.ts'
+import { createRefusableRole, type RefusableRole } from './unavailable.ts'
+
+const MEBIBYTE = 1024 * 1024
+const TAKES_BODY = ['POST', 'PUT', 'PATCH']
+const UNAVAILABLE = ['503', 'E_DEPENDENCY_UNAVAILABLE']
+
+interface Subject {
+  readonly name: string
+  readonly operation: Described
+  readonly row: Row
+}
+
+const refusal = (status: number, code: string) => ({ status, json: { code } })
+const typeOf = ({ name }: Described) => catalogue.operations.find((one) => one.name === name) ?? expect.fail(name)
+/** Whether the operation starts a job that a request may wait for. */
+function isJob(operation: Described): boolean {
+  const { status, settled } = typeOf(operation)
+  return status === 202 && settled !== undefined
+}
+/** The status of a success; of an operation that starts a job, without waiting for the job. */
+const successOf = (operation: Described) => (isJob(operation) ? 202 : Math.min(...operation.answers.keys()))
+
+export function coverPart(part: Part): void {
+  const subjects = Object.entries(part.operations).map(([name, row]): Subject => {
+    const operation = described.find((one) => one.name === name) ?? expect.fail(`No operation "${name}"`)
+    return { name, operation, row }
+  })
+
+  describe('the contract', { shuffle: false }, () => {
+    let stage: OpenStage
+    /** One tenant for each operation. */
+    const tenants = new Map<string, Names>()
+    beforeAll(async () => {
+      stage = await openStage(inject('postgresUrl'))
+      for (const { beginning } of parts) await beginning?.(stage)
+      for (const { name, row } of subjects) tenants.set(name, await stage.prepare(row.success))
+    })
+    afterAll(() => stage?.end())
+
+    const send = async (
+      { operation }: Subject,
+      one: Case,
+      names: Names,
+      { api = stage.api, ...sent }: Parameters<typeof play>[4] & { readonly api?: Api } = {},
+    ) => {
+      const answer = await play(api, operation, one, names, sent)
+      stage.ledger.noteAnswer(operation, answer)
+      return answer
+    }
+    const namesOf = ({ name }: Subject) => tenants.get(name) ?? expect.fail(name)
+
+    describe.each(subjects)('$name', (subject) => {
+      const { operation, row } = subject
+      const { success } = row
+      const [parameter] = operation.parameters.filter((one) => one.in === 'path')
+
+      test('rejects invalid input', async () => {
+        expect(await send(subject, row.wrong, namesOf(subject))).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
+      })
+
+      if (parameter)
+        test('returns 404 for an impossible path parameter', async () => {
+          const params = { ...success.params, [parameter.name]: 'a\0b' }
+          const answer = await send(subject, { ...success, params }, namesOf(subject))
+          expect(answer).toMatchObject(refusal(404, 'E_NOT_FOUND'))
+        })
+
+      if (TAKES_BODY.includes(operation.method))
+        test('rejects a body that is not JSON, too large, or of another media type', async () => {
+          const names = namesOf(subject)
+          const headers = { 'content-type': 'application/json' }
+          expect(await send(subject, success, names, { body: '{' })).toMatchObject(refusal(400, 'E_INVALID_JSON'))
+          const large = await send(subject, success, names, { body: 'x'.repeat(MEBIBYTE + 1), headers })
+          expect(large).toMatchObject(refusal(413, 'E_PAYLOAD_TOO_LARGE'))
+          const text = await send(subject, success, names, { body: '{}', headers: { 'content-type': 'text/plain' } })
+          expect(text).toMatchObject(refusal(415, 'E_UNSUPPORTED_MEDIA_TYPE'))
+        })
+
+      test('rejects a request without a token, or with a token of a smaller scope', async () => {
+        const { scope } = typeOf(operation)
+        const isRead = operation.method === 'GET'
+        const names = namesOf(subject)
+        expect(await send(subject, success, names, { who: 'nobody' })).toMatchObject(refusal(401, 'E_UNAUTHORIZED'))
+        if (!isRead) expect(await send(subject, success, names, { who: 'read' })).toMatchObject({ status: 403 })
+        if (scope !== 'runtime')
+          expect(await send(subject, success, names, { who: 'runtime' })).toMatchObject({ status: 403 })
+      })
+
+      test('accepts a valid request after the rejected ones, with each token of a sufficient scope', async () => {
+        const names = namesOf(subject)
+        expect((await send(subject, success, names)).status).toBe(successOf(operation))
+        if (operation.method === 'GET')
+          expect((await send(subject, success, names, { who: 'read' })).status).toBe(successOf(operation))
+        if (typeOf(operation).scope === 'runtime')
+          expect((await send(subject, success, names, { who: 'runtime' })).status).toBe(successOf(operation))
+      })
+
+      test.each(Object.entries(row.also ?? {}))('returns %s as the document promises', async (promise, one) => {
+        const api = one.plansOfHost ? await stage.plansOfHost() : stage.api
+        const { status, json } = await send(subject, one, await stage.prepare(one), { api })
+        expect([String(status), json?.code]).toContain(promise)
+      })
+
+      if (operation.method === 'POST')
+        test('runs once for an Idempotency-Key', async () => {
+          const names = await stage.prepare(success)
+          const body = JSON.stringify(filled(success.body ?? {}, names))
+          const sendKeyed = (key: string, body: string) => {
+            const headers = { 'content-type': 'application/json', 'idempotency-key': `${names.id}-${key}` }
+            return send(subject, success, names, { body, headers })
+          }
+          const first = await sendKeyed('one', body)
+          expect(first.status).toBe(successOf(operation))
+          expect((await sendKeyed('one', body)).text).toBe(first.text)
+          expect(await sendKeyed('one', `${body} `)).toMatchObject(refusal(409, 'E_IDEMPOTENCY_MISMATCH'))
+
+          // Another process holds the key while it runs the same request.
+          const { database, secrets } = stage.api.tenancy.kernel
+          const path = DEFAULT_PREFIX + pathOf(operation, success, names)
+          const scope = [fingerprint(TOKENS.admin), 'POST', path, `${names.id}-two`]
+          const lease = await new Idempotency(database, secrets).begin(scope, body)
+          expect(await sendKeyed('two', body)).toMatchObject(refusal(409, 'E_IDEMPOTENCY_IN_PROGRESS'))
+          if ('keep' in lease) lease.end()
+        })
+    })
+
+    describe('an unavailable database', () => {
+      let role: RefusableRole
+      let api: Api
+      beforeAll(async () => {
+        role = await createRefusableRole(stage.url)
+        api = await stage.open({ database: { url: role.url } })
+        api.tenancy.health.register('backoffice', () => api.tenancy.kernel.database.ping())
+        await role.refuse()
+        return async () => {
+          await role.admit()
+          await api.tenancy.stop()
+          await role.drop()
+        }
+      })
+
+      test.each(subjects.filter(({ row }) => !row.needsNoDatabase))('$name returns 503', async (subject) => {
+        const { status, headers, json } = await send(subject, subject.row.success, namesOf(subject), { api })
+        expect(status).toBe(503)
+        // The document promises a problem, or of a report on the health the report itself.
+        const [code] = subject.operation.answers.get(503) ?? []
+        expect(json.code).toBe(code)
+        if (code) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
+      })
+
+      const served = subjects.filter(({ row }) => row.needsNoDatabase)
+      test.each(served)('$name succeeds without a query', async (subject) => {
+        const { status } = await send(subject, subject.row.success, namesOf(subject), { api })
+        expect(status).toBe(successOf(subject.operation))
+      })
+    })
+
+    const needsWorker = part.jobs !== undefined || subjects.some(({ operation }) => isJob(operation))
+    if (needsWorker)
+      describe('with a worker', () => {
+        let worker: Api
+        beforeAll(async () => {
+          worker = await stage.open({ role: 'all' })
+          return () => worker.tenancy.stop()
+        })
+
+        test.each(subjects.filter(({ operation }) => isJob(operation)))(
+          '$name returns 200 to a request that waits for the job',
+          async (subject) => {
+            const { success } = subject.row
+            const sent = { api: worker, headers: { prefer: 'wait=30' } }
+            expect((await send(subject, success, await stage.prepare(success), sent)).status).toBe(200)
+          },
+        )
+
+        test.each(Object.entries(part.jobs ?? {}))('the job %s completes', async (name, { data, ...one }) => {
+          const type = catalogue.jobs.find((job) => job.name === name) ?? expect.fail(`No job "${name}"`)
+          const { jobs } = worker.tenancy.kernel
+          const completed = async () => {
+            const ofType = (await jobs.counts()).filter(({ queue }) => queue === `tenantry.${name}`)
+            return ofType.reduce((sum, { completed }) => sum + completed, 0)
+          }
+          const names = await stage.prepare(one)
+          const before = await completed()
+          await jobs.send(type, filled(data, names))
+          await eventually(async () => expect(await completed()).toBeGreaterThan(before))
+        })
+      })
+
+    test.for(Object.entries(part.scenes ?? {}))('%s', async ([, scene]) => {
+      await scene(stage)
+    })
+
+    test.each(subjects)('$name has returned everything that the document promises', ({ operation, row }) => {
+      expect(stage.ledger.unseen(operation)).toEqual(row.needsNoDatabase ? UNAVAILABLE : [])
+    })
+
+    test('every event of the part was published', async () => {
+      await eventually(() => expect([...stage.ledger.events]).toEqual(expect.arrayContaining([...eventsOf(part)])))
+    })
+
+    test('every part accepts the final state of the stage', async () => {
+      const ofOthers = new Set(parts.filter((one) => one !== part).flatMap(eventsOf))
+      for (const { ending } of parts) await ending?.(stage, (event) => !ofOthers.has(event))
+    })
+  })
+}

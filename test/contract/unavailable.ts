@@ -1,0 +1,38 @@
+/** A database that refuses one role, as a server does when all connections of the role are in use. */
+import { randomBytes } from 'node:crypto'
+import { onServer } from '../../src/testing/database.ts'
+
+export interface RefusableRole {
+  /** The given database, by this role. */
+  readonly url: string
+  /** Ends the sessions of the role and refuses new ones. */
+  refuse(): Promise<void>
+  admit(): Promise<void>
+  drop(): Promise<void>
+}
+
+/** @param url of the database, by a superuser: the role has the rights of the superuser, but a connection limit applies to it. */
+export async function createRefusableRole(url: string): Promise<RefusableRole> {
+  const name = `test_${randomBytes(8).toString('hex')}`
+  const own = new URL(url)
+  own.username = name
+  own.password = name
+  const run = (...statements: readonly string[]) =>
+    onServer(url, async (server) => {
+      for (const statement of statements) await server.sql(statement)
+    })
+  await run(
+    `create role ${name} login createdb createrole password '${name}'`,
+    `do $$ begin execute format('grant %I to ${name}', current_user); end $$`,
+  )
+  return {
+    url: own.href,
+    refuse: () =>
+      run(
+        `alter role ${name} connection limit 0`,
+        `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${name}'`,
+      ),
+    admit: () => run(`alter role ${name} connection limit -1`),
+    drop: () => run(`drop owned by ${name}`, `drop role ${name}`),
+  }
+}
