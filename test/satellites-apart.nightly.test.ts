@@ -1,6 +1,6 @@
 /**
  * "Delete a folder and its line in service/main.ts, and exactly that feature is gone": done to a copy of this project, for each
- * satellite. What is left generates, compiles and passes its tests, and has every operation but those of the one that went.
+ * satellite. The remaining project generates, compiles and passes its tests, and has every operation but those of the removed one.
  *
  * Programs that were written for a satellite (examples, and the tests of those) cannot be without it and are left out.
  */
@@ -10,41 +10,49 @@ import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { generated } from '../generate.ts'
 import { catalogueOf } from '../src/service/catalogue.ts'
 import { satellites } from '../src/service/main.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const MAIN = 'src/service/main.ts'
 const folders = readdirSync(join(ROOT, 'src/satellites'))
-/** Those that see the whole: every operation and every command is run. A satellite's own know no other, and say the same here. */
-const TESTS = [
-  'test/architecture.test.ts',
-  'test/coverage.test.ts',
-  'test/generated.test.ts',
-  'src/tenants/lifecycle.test.ts',
-]
+/**
+ * Tests that read or run the whole project. The tests of the remaining satellites know no other satellite: nothing in their folders
+ * may import one, which the compiler checks.
+ */
+const TESTS = ['test/architecture.test.ts', 'test/generated.test.ts', 'test/contract/', 'src/tenants/lifecycle.test.ts']
 const run = promisify(execFile)
 
 let copy: string
-let files: string[]
-beforeEach(async () => {
+let files: readonly string[]
+/** Files of the copy that differ from the project. */
+let changed: readonly string[] = []
+beforeAll(async () => {
   copy = await mkdtemp(join(tmpdir(), 'tenantry-apart-'))
   const { stdout } = await run('git', ['ls-files', '--cached', '--others', '--exclude-standard', '-z'], { cwd: ROOT })
   files = stdout.split('\0').filter((file) => file !== '' && existsSync(join(ROOT, file)))
-  for (const file of files) await cp(join(ROOT, file), join(copy, file))
+  await restore(files)
   await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
 })
-afterEach(() => rm(copy, { recursive: true, force: true }))
+afterEach(() => restore(changed))
+afterAll(() => rm(copy, { recursive: true, force: true }))
 
 test.each(folders)(
-  'the project without %s',
+  'the project without %s generates, compiles, passes its tests and has the other operations',
   async (folder) => {
-    await rm(join(copy, 'src/satellites', folder), { recursive: true })
+    const programs = await programsWith(folder)
+    const removed = files.filter(
+      (file) => file.startsWith(`src/satellites/${folder}/`) || (programs.has(file) && file.endsWith('.test.ts')),
+    )
+    changed = [...removed, MAIN, ...generated().keys()]
+    for (const file of removed) await rm(join(copy, file))
     await edit(MAIN, (text) => text.replace(new RegExp(`^.*satellites/${folder}/index\\.ts.*\n`, 'm'), ''))
 
     await inCopy('generate', process.execPath, ['generate.ts'])
-    await writeFile(join(copy, 'tsconfig.apart.json'), await configurationWithout(folder))
+    const configuration = { extends: './tsconfig.json', exclude: [...programs] }
+    await writeFile(join(copy, 'tsconfig.apart.json'), JSON.stringify(configuration))
     await inCopy('compile', join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.apart.json'])
     const vitest = join(ROOT, 'node_modules/.bin/vitest')
     await inCopy('test', vitest, ['run', ...TESTS, '--maxWorkers', '1'])
@@ -61,6 +69,10 @@ test.each(folders)(
   480_000,
 )
 
+async function restore(some: readonly string[]): Promise<void> {
+  for (const file of some) await cp(join(ROOT, file), join(copy, file))
+}
+
 /** Runs a program in the copy; what it printed is told when it fails. */
 async function inCopy(what: string, program: string, args: readonly string[]): Promise<void> {
   const env = { ...process.env, TENANTRY_TEST_POSTGRES_URL: inject('postgresUrl') }
@@ -75,22 +87,22 @@ async function edit(file: string, change: (text: string) => string): Promise<voi
   await writeFile(join(copy, file), change(text))
 }
 
-/** Without the programs that name the satellite, and those that name these. */
-async function configurationWithout(folder: string): Promise<string> {
+/** The programs that import a satellite, and those that import these. */
+async function programsWith(folder: string): Promise<Set<string>> {
   const outside = files.filter((file) => /^(test|examples|bench)\/.*\.ts$/.test(file))
-  const named = new Map(await Promise.all(outside.map(async (file) => [file, await namedBy(file)] as const)))
-  const gone = new Set<string>()
+  const imports = new Map(await Promise.all(outside.map(async (file) => [file, await importsOf(file)] as const)))
+  const found = new Set<string>()
   const isGone = (name: string) =>
-    gone.has(name) || name.includes(`satellites/${folder}/`) || name.endsWith(`satellites/${folder}`)
-  for (let before = -1; before < gone.size; ) {
-    before = gone.size
-    for (const [file, names] of named) if (names.some(isGone)) gone.add(file)
+    found.has(name) || name.includes(`satellites/${folder}/`) || name.endsWith(`satellites/${folder}`)
+  for (let before = -1; before < found.size; ) {
+    before = found.size
+    for (const [file, names] of imports) if (names.some(isGone)) found.add(file)
   }
-  return JSON.stringify({ extends: './tsconfig.json', exclude: [...gone] })
+  return found
 }
 
 /** What a file imports; relative ones, and those of the package's own exports, from the root of the project. */
-async function namedBy(file: string): Promise<string[]> {
+async function importsOf(file: string): Promise<string[]> {
   const text = await readFile(join(copy, file), 'utf8')
   const exported: Record<string, Record<string, string>> = JSON.parse(
     await readFile(join(copy, 'package.json'), 'utf8'),

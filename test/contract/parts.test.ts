@@ -1,0 +1,48 @@
+/** Together, the cases of the parts cover the catalogue: every operation, job, command and event; no case is of anything else. */
+import { existsSync, globSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, inject, test } from 'vitest'
+import { satellites } from '../../src/service/main.ts'
+import { commands as tenantCommands } from '../../src/tenants/commands.ts'
+import { eventsOf, parts } from './parts.ts'
+import type { Part } from './row.ts'
+import { catalogue, openStage } from './stage.ts'
+
+const sorted = (names: readonly string[]) => names.toSorted()
+const namesOf = (all: readonly { name: string }[]) => sorted(all.map(({ name }) => name))
+const casesOf = (kind: 'operations' | 'jobs' | 'commands') =>
+  sorted(parts.flatMap((part: Part) => Object.keys(part[kind] ?? {})))
+
+describe('the cases of all parts', () => {
+  test('have each operation once', () => expect(casesOf('operations')).toEqual(namesOf(catalogue.operations)))
+  test('have each job once', () => expect(casesOf('jobs')).toEqual(namesOf(catalogue.jobs)))
+  test('have each command once', () => {
+    const commands = [...tenantCommands, ...satellites.flatMap(({ commands = [] }) => commands)]
+    expect(casesOf('commands')).toEqual(namesOf(commands))
+  })
+  test('have each event once', () => expect(sorted(parts.flatMap(eventsOf))).toEqual(namesOf(catalogue.events)))
+
+  test('are played by a coverage.test.ts beside each coverage.fixture.ts', () => {
+    const root = join(import.meta.dirname, '../..')
+    const fixtures = globSync('src/satellites/*/coverage.fixture.ts', { cwd: root })
+    expect(fixtures).toHaveLength(satellites.length)
+    expect(fixtures.filter((file) => !existsSync(join(root, dirname(file), 'coverage.test.ts')))).toEqual([])
+  })
+})
+
+test('every series of a worker has samples after a scrape', async () => {
+  const stage = await openStage(inject('postgresUrl'))
+  try {
+    const { id = '' } = await stage.prepare({})
+    const { tenancy, http, call } = await stage.open({ role: 'all' })
+    await call('GET', '/tenants')
+    await (await tenancy.tenant(id)).pool.query('select 1')
+    const text = await (await http.fetch(new Request('http://localhost/metrics'))).text()
+    const isExposed = (name: string) =>
+      new RegExp(`^# HELP ${name} .+\n# TYPE ${name} (gauge|counter|histogram)\n${name}`, 'm').test(text)
+    expect(tenancy.series.names).not.toEqual([])
+    expect(tenancy.series.names.filter((name) => !isExposed(name))).toEqual([])
+  } finally {
+    await stage.end()
+  }
+})

@@ -1,0 +1,4 @@
+import { coverPart } from './coverage.ts'
+import { tenants } from './tenants.ts'
+
+coverPart(tenants)

@@ -1,0 +1,4 @@
+import { coverPart } from './coverage.ts'
+import { transfers } from './transfers.ts'
+
+coverPart(transfers)
