@@ -15,6 +15,8 @@ import { MESSAGES } from './faults/messages.ts'
 import { expectWhole, openTenancyGround, ownersOf, type TenancyGround } from './faults/tenancy-ground.ts'
 
 const KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch', 'schema-pg, transaction']
+/** Each way to send a statement meets each fault here; with the other kinds one way does, in turn: the tenancy above is the same. */
+const COMPLETE = 'schema-pg, batch'
 const FAULTS: readonly FaultKind[] = ['cut the line', 'lose the answer', 'hang']
 const WRITE = `insert into items (id, owner) values (nextval('numbers')::int, 'of a')`
 
@@ -55,6 +57,13 @@ const WAYS: Readonly<Record<string, Way>> = {
   },
 }
 
+/** All ways, beginning with another one for each kind, fault and message. */
+function waysFor(kind: string, fault: FaultKind, message: string): [string, Way][] {
+  const all = Object.entries(WAYS)
+  const first = (KINDS.indexOf(kind) + FAULTS.indexOf(fault) + message.length) % all.length
+  return [...all.slice(first), ...all.slice(0, first)]
+}
+
 describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
   let ground: TenancyGround
   beforeAll(async () => {
@@ -92,9 +101,10 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
   }
 
   describe.each(FAULTS)('%s', (fault) => {
-    test.each(Object.entries(MESSAGES))('at the %s', async (_, text) => {
+    test.each(Object.entries(MESSAGES))('at the %s', async (message, text) => {
       let met = 0
-      for (const [name, way] of Object.entries(WAYS)) {
+      for (const [name, way] of waysFor(kind, fault, message)) {
+        if (met > 0 && kind !== COMPLETE) break
         if (text === MESSAGES.startup) await ground.endSessions()
         const { ended, isMet } = await meet(text, fault, way)
         if (isMet) met++
@@ -105,21 +115,30 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
   })
 
   describe('a fence that a process left before an active tenant, which is met, taken away, and gone past', () => {
-    const again = { ...MESSAGES, look: 'has_', lifting: LIFTED[kind] ?? '' }
+    const again = {
+      ...MESSAGES,
+      look: kind.startsWith('rowscope-pg') ? 'select from tenantry.fenced' : 'has_',
+      lifting: LIFTED[kind] ?? '',
+    }
     const faults = FAULTS.filter((fault) => fault !== 'hang')
     /** Policies refuse a statement when it has begun: it is undone, but the numbers that it took are gone. */
     const mostRuns = ({ writes }: Way) => (kind.startsWith('rowscope-pg') ? 2 * writes : writes)
     test.each(faults.flatMap((fault) => Object.entries(again).map(([what, text]) => [what, fault, text] as const)))(
       'at the %s: %s',
-      async (_, fault, text) => {
-        for (const [name, way] of Object.entries(WAYS)) {
+      async (message, fault, text) => {
+        let met = 0
+        for (const [name, way] of waysFor(kind, fault, message)) {
+          if (met > 0 && kind !== COMPLETE) break
           for (const passes of [0, 1]) {
+            if (text === MESSAGES.startup) await ground.endSessions()
             await ground.driver.fence(await ground.placeOf('a'))
-            const { ended } = await meet(text, fault, way, { passes, mostRuns: mostRuns(way) })
+            const { ended, isMet } = await meet(text, fault, way, { passes, mostRuns: mostRuns(way) })
+            if (isMet) met++
             if (ended !== 'done' && !(way.isToldOfFences && StorageFenced.matches(ended)))
               expect(ended, name).toSatisfy(DependencyUnavailable.matches)
           }
         }
+        expect(met).toBeGreaterThan(0)
       },
     )
   })

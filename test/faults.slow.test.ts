@@ -16,6 +16,11 @@ import { endSessions, expectRecovered, type Ground, openGround, rowsOf } from '.
 import { MESSAGES } from './faults/messages.ts'
 
 const kinds = Object.keys(KINDS).filter((kind) => KINDS[kind]?.engine === 'postgres' && !kind.includes('qualified'))
+/**
+ * Each way to send a statement meets each fault here: one kind whose tenants share a database, one whose tenants do not, one of
+ * each scope. The other kinds differ in the statements only, and meet each fault in one of the ways, in turn.
+ */
+const COMPLETE = ['schema-pg, batch', 'database-pg, transaction']
 const outside = new Outside()
 afterAll(() => outside.close())
 
@@ -45,6 +50,12 @@ const WAYS: Readonly<Record<string, (handle: TenantHandle) => Promise<unknown>>>
 const ALL_MESSAGES = { ...MESSAGES, 'statement of the session': 'set app.faulty' }
 const FAULTS: readonly FaultKind[] = ['cut the line', 'lose the answer', 'hang']
 
+/** The items in their order, from another one on. */
+const startingAt = <Item>(first: number, items: readonly Item[]): Item[] => {
+  const at = first % items.length
+  return [...items.slice(at), ...items.slice(0, at)]
+}
+
 describe.each(kinds)('faults on the way to %s', (kind) => {
   let ground: Ground
   beforeAll(async () => {
@@ -56,10 +67,12 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
   })
 
   describe.each(FAULTS)('%s', (fault) => {
-    test.each(Object.entries(ALL_MESSAGES))('at the %s', async (_, text) => {
+    test.each(Object.entries(ALL_MESSAGES))('at the %s', async (message, text) => {
       const { handles, proxy } = ground
       let met = 0
-      for (const [way, go] of Object.entries(WAYS)) {
+      const first = kinds.indexOf(kind) + FAULTS.indexOf(fault) + Object.keys(ALL_MESSAGES).indexOf(message)
+      for (const [way, go] of startingAt(first, Object.entries(WAYS))) {
+        if (met > 0 && !COMPLETE.includes(kind)) break
         const [victim, other] = handles
         if (!victim || !other) throw new Error('there are tenants')
         if (text === ALL_MESSAGES.startup) await endSessions(ground, outside)
@@ -153,13 +166,16 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
       expect(row?.owner).toBe(`of ${id}`)
     }
     const busy = raw(a.db, 'select pg_sleep(60)').catch((error: unknown) => error)
+    let areEnded = false
     const inside = b.transaction(async (db) => {
       await raw(db, bothRows('b'))
       await eventually(() => expect(driver.connections()[0]?.busy).toBeGreaterThanOrEqual(2))
       await endSessions(ground, outside)
+      areEnded = true
       await raw(db, 'select 1')
     })
     await expect(inside).rejects.toSatisfy((error) => isDatabaseUnavailable(error) || driver.mayBeFence(error))
+    expect(areEnded).toBe(true)
     await endSessions(ground, outside)
     expect(await busy).toSatisfy((error) => isDatabaseUnavailable(error) || driver.mayBeFence(error))
     await expectRecovered(ground)

@@ -122,7 +122,7 @@ export async function startFaultProxy(serverUrl: string, { startup }: FaultProxy
       return {
         happened: promise,
         get hasHappened() {
-          return !armed.has(fault)
+          return hanging !== undefined
         },
         end: () => {
           armed.delete(fault)
