@@ -4,6 +4,7 @@
  * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
  */
 import { randomUUID } from 'node:crypto'
+import { DAY_MS } from '../kernel/counters.ts'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { MAX_KEY_LENGTH, type Store } from '../kernel/store.ts'
 import { absenceSuite } from './store-suite-absence.ts'
@@ -42,6 +43,14 @@ const WEIRD_KEYS = [
 ]
 const WEIRD_VALUES = ['', ' ', '0', 'null', '{"a":[1]}', 'ä\n\r\t🎈', `'; drop table store; --`]
 
+/** Moves the store's clock to noon of the next day, so that no midnight passes where a test does not expect it. Returns the difference. */
+export async function moveToNoon({ store, advance }: OpenedStore): Promise<number> {
+  const { nowMs } = await store.counters.read('any', 'any')
+  const ms = DAY_MS + DAY_MS / 2 - (nowMs % DAY_MS)
+  await advance(ms)
+  return ms
+}
+
 export async function storeSuite(name: string, open: () => Promise<OpenedStore>): Promise<void> {
   const vitest = await import('vitest')
   const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
@@ -56,6 +65,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
     beforeAll(async () => {
       opened = await open()
       store = opened.store
+      await moveToNoon(opened)
     })
     beforeEach(() => {
       tenant = `tenant-${randomUUID()}`

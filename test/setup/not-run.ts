@@ -8,9 +8,9 @@ const OPTIONAL = [
   {
     name: 'redis',
     program: 'redis-server',
-    files: ['src/drivers/store/redis-server.test.ts', 'src/drivers/store/redis-tls.test.ts'],
+    files: ['src/drivers/store/redis-server.slow.test.ts', 'src/drivers/store/redis-tls.slow.test.ts'],
   },
-  { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.test.ts'] },
+  { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.slow.test.ts'] },
   { name: 'promtool', program: 'promtool', files: ['test/promtool.slow.test.ts'] },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
   { name: 'zsh', program: 'zsh', files: ['test/shells.slow.test.ts'] },

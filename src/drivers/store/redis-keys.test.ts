@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import type { Cluster, Redis } from 'ioredis'
 import { describe, expect, inject, test, vi } from 'vitest'
 import { dateOf, dayOf } from '../../kernel/counters.ts'
+import { moveToNoon } from '../../testing/store-suite.ts'
 import { type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 import { redisStore } from './redis.ts'
 import { RedisKeys } from './redis-keys.ts'
@@ -63,6 +64,7 @@ describe('keys in Redis', () => {
 describe('counters in Redis', () => {
   const opening = async (work: (opened: OpenedInRedis) => Promise<void>) => {
     const opened = await openInRedis({ url: inject('redisUrl') })
+    await moveToNoon(opened)
     try {
       await work(opened)
     } finally {

@@ -7,9 +7,13 @@ import type { Store } from '../../kernel/store.ts'
 import type { OpenedStore } from '../../testing/store-suite.ts'
 import { redisStore } from './redis.ts'
 
+/** More than a busy machine needs. */
+export const TIMEOUT_MS = 20_000
+
 export interface RedisPlace {
   readonly url?: string
   readonly nodes?: readonly string[]
+  /** Default: `TIMEOUT_MS`. */
   readonly timeoutMs?: number
   readonly log?: Logger
   readonly tls?: ConnectionOptions
@@ -32,7 +36,9 @@ export async function openInRedis(place: RedisPlace, admin: RedisPlace = place):
   return {
     prefix,
     admin: client,
-    store: redisStore({ ...options, keyPrefix: prefix, clockOffsetMs: () => offsetMs }).open({ log }),
+    store: redisStore({ timeoutMs: TIMEOUT_MS, ...options, keyPrefix: prefix, clockOffsetMs: () => offsetMs }).open({
+      log,
+    }),
     /** The server's own clock cannot be moved: what lives shortly is given less time to live. */
     async advance(ms) {
       offsetMs += ms

