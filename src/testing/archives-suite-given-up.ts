@@ -162,19 +162,21 @@ export function whatWasGivenUp(
       await neighbour.written
       expect(await listed(archives)).toMatchObject([{ key: 'acme/x.sealed', isPartial: false }])
     })
-
-    test('stays behind when a process is killed with -9, and is never read', async () => {
-      const { archives, subject } = proof()
-      if (!subject.crash) throw new Error('this subject cannot tell what a killed process leaves')
-      await writing(archives, 'acme/x', content(10))
-      await subject.crash('acme/x')
-      await subject.crash('acme/y')
-      const found = await listed(archives)
-      expect(found.map(({ isPartial }) => isPartial)).toEqual([false, true, true])
-      expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: 10 })
-      await expect(contentOf(archives.read('acme/y'))).rejects.toMatchObject({ code: 'E_ARCHIVE_MISSING' })
-      for (const { key, isPartial } of found) if (isPartial) await archives.delete(key)
-      expect((await listed(archives)).map(({ key }) => key)).toEqual(['acme/x'])
-    }, 60_000)
   })
+}
+
+export function crashedWriters({ expect, test }: Vitest, proof: () => ArchivesProof): void {
+  test('list what a killed process has written as partial, and never read it', async () => {
+    const { archives, subject } = proof()
+    if (!subject.crash) throw new Error('this subject cannot tell what a killed process leaves')
+    await writing(archives, 'acme/x', content(10))
+    await subject.crash('acme/x')
+    await subject.crash('acme/y')
+    const found = await listed(archives)
+    expect(found.map(({ isPartial }) => isPartial)).toEqual([false, true, true])
+    expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: 10 })
+    await expect(contentOf(archives.read('acme/y'))).rejects.toMatchObject({ code: 'E_ARCHIVE_MISSING' })
+    for (const { key, isPartial } of found) if (isPartial) await archives.delete(key)
+    expect((await listed(archives)).map(({ key }) => key)).toEqual(['acme/x'])
+  }, 60_000)
 }

@@ -5,8 +5,9 @@
  * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
  */
 import { ArchiveMissing, type Archives } from '../tenants/transfers/archives.ts'
-import { type ArchivesSubject, bufferedBytes, content, contentOf, listed, MB, writing } from './archives-subject.ts'
-import { whatWasGivenUp } from './archives-suite-given-up.ts'
+import { type ArchivesSubject, content, contentOf, listed, MB, writing } from './archives-subject.ts'
+import { crashedWriters, whatWasGivenUp } from './archives-suite-given-up.ts'
+import { memoryOfArchives } from './archives-suite-memory.ts'
 import { severalWriters } from './archives-suite-writers.ts'
 
 /** What the storage behind a driver can do. Leaving one out leaves out its tests: say in their file why. */
@@ -15,6 +16,8 @@ export interface ArchivesAbilities {
   readonly knowsPartial?: boolean
   /** Whoever reads an archive that is replaced meanwhile reads one of the two. Default true. */
   readonly replacesAtOnce?: boolean
+  /** The tests to register: what a killed process leaves, the memory of large archives, and the rest. Default: all. */
+  readonly parts?: readonly ('crash' | 'memory' | 'rest')[]
 }
 
 /** What each part of the suite works with; the storage is empty before each test. */
@@ -25,9 +28,6 @@ export interface ArchivesProof {
 
 const MIB = 1024 * 1024
 const SIZES = [0, 1, 100, 65_536, 5 * MIB, 8 * MIB - 1, 8 * MIB, 8 * MIB + 1, 16 * MIB, 40 * MB]
-const LARGE = 160 * MB
-const HELD_AT_MOST = 96 * MB
-const GAUGED_EVERY = 16 * MB
 /** More than any pool of connections, or open files that would not be noticed. */
 const READERS = 120
 const NO_KEYS = [
@@ -58,6 +58,7 @@ export async function archivesSuite(
 ): Promise<void> {
   const vitest = await import('vitest')
   const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
+  const { parts = ['crash', 'memory', 'rest'] } = abilities
 
   describe(`the archives of ${name}`, () => {
     let proof: ArchivesProof
@@ -71,6 +72,10 @@ export async function archivesSuite(
     afterAll(async () => {
       await proof?.subject.close()
     })
+
+    if (parts.includes('memory')) memoryOfArchives(vitest, () => proof)
+    if (parts.includes('crash') && (abilities.knowsPartial ?? true)) crashedWriters(vitest, () => proof)
+    if (!parts.includes('rest')) return
 
     describe('keep', () => {
       test.each(SIZES)('%i bytes, as they were', async (bytes) => {
@@ -124,28 +129,6 @@ export async function archivesSuite(
           expect(await contentOf(archives.read(key))).toEqual(await contentOf(content(1_000, keys.indexOf(key))))
         }
       })
-
-      test('nothing of them in memory but what is on its way', async () => {
-        const { archives } = proof
-        const before = bufferedBytes()
-        let [most, next] = [0, 0]
-        const gauged = async function* (chunks: AsyncIterable<Uint8Array>) {
-          let bytes = 0
-          for await (const chunk of chunks) {
-            bytes += chunk.length
-            if (bytes > next) {
-              next += GAUGED_EVERY
-              most = Math.max(most, bufferedBytes() - before)
-            }
-            yield chunk
-          }
-        }
-        await writing(archives, 'acme/large', gauged(content(LARGE)))
-        next = 0
-        const read = await contentOf(gauged(archives.read('acme/large')))
-        expect(read).toEqual(await contentOf(content(LARGE)))
-        expect(most).toBeLessThan(HELD_AT_MOST)
-      }, 120_000)
     })
 
     describe('when there is nothing under a key', () => {

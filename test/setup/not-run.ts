@@ -3,8 +3,8 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 const OPTIONAL = [
-  { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.test.ts'] },
-  { name: 'psql', program: 'psql', files: ['test/archives.test.ts'] },
+  { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.slow.test.ts'] },
+  { name: 'psql', program: 'psql', files: ['test/archives.slow.test.ts'] },
   {
     name: 'redis',
     program: 'redis-server',
@@ -12,7 +12,7 @@ const OPTIONAL = [
   },
   { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.slow.test.ts'] },
   { name: 'promtool', program: 'promtool', files: ['test/promtool.slow.test.ts'] },
-  { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.test.ts'] },
+  { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.slow.test.ts', 'test/swift.nightly.test.ts'] },
   { name: 'zsh', program: 'zsh', files: ['test/shells.slow.test.ts'] },
   { name: 'fish', program: 'fish', files: ['test/shells.slow.test.ts'] },
 ]

@@ -1,77 +1,11 @@
-import pg from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import { createLogger } from '../../kernel/logger.ts'
-import type { ConnectionLimits } from '../../tenants/isolation.ts'
-import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
-import { startProxy } from '../../testing/proxy.ts'
+import { describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../testing/tenancy.ts'
-import { Connections, type PooledClient, type Wish } from './connections.ts'
-import { type Answer, knock as ask } from './knock.ts'
+import { askName, own, shared, useConnections } from './connections.fixture.ts'
+import type { Connections, PooledClient, Wish } from './connections.ts'
 
 const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
-const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
+const { connectionsOf, query, seen } = useConnections()
 
-let database: TestDatabase
-let watcher: pg.Client
-const opened: Connections[] = []
-
-beforeAll(async () => {
-  database = await createTestDatabase(inject('postgresUrl'))
-  watcher = new pg.Client({ connectionString: inject('postgresUrl') })
-  await watcher.connect()
-})
-afterAll(async () => {
-  await watcher.end()
-  await database.drop()
-})
-afterEach(async () => {
-  vi.useRealTimers()
-  await Promise.all(opened.splice(0).map((connections) => connections.close()))
-  await eventually(async () => expect(await seen()).toEqual([]))
-})
-
-/** Each database of a wish is the same one here, and its sessions have its name. */
-function connectionsOf(
-  limits: Partial<ConnectionLimits> = {},
-  {
-    maxSchemas = 1_000,
-    url = database.url,
-    knock = (): Promise<Answer> => ask(url, 1_000),
-    until = Promise.resolve(),
-  } = {},
-): Connections {
-  const connections = new Connections({
-    limits: { ...LIMITS, ...limits },
-    maxSchemas,
-    isPooled: false,
-    knock,
-    log: createLogger({ level: 'silent' }),
-    open: async (name) => {
-      if (name === 'missing') throw new Error('there is no such database')
-      if (name.startsWith('hangs')) await until
-      const client = new pg.Client({ connectionString: url, application_name: name, keepAlive: true })
-      client.on('error', () => undefined)
-      await client.connect()
-      return client
-    },
-  })
-  opened.push(connections)
-  return connections
-}
-
-/** Real time, for what is asked over the network while the clock is a test's. */
-const answered = () => watcher.query('select pg_sleep(0.1)')
-
-/** What the server has open: the name of the database for each. */
-const seen = async (): Promise<string[]> => {
-  const { rows } = await watcher.query(
-    'select application_name as name from pg_stat_activity where datname = $1 order by 1',
-    [new URL(database.url).pathname.slice(1)],
-  )
-  return rows.map(({ name }) => name)
-}
-const shared = (tenantId: string): Wish => ({ tenantId, database: '', schema: `t_${tenantId}` })
-const own = (tenantId: string): Wish => ({ tenantId, database: `of ${tenantId}`, schema: null })
 const pidOf = async ({ client }: PooledClient): Promise<number> =>
   (await client.query('select pg_backend_pid() as pid')).rows[0].pid
 
@@ -83,8 +17,6 @@ async function use<T>(connections: Connections, wish: Wish, work: (pooled: Poole
     connections.release(pooled, false)
   }
 }
-const askName = async ({ client }: PooledClient): Promise<string> =>
-  (await client.query('show application_name')).rows[0].application_name
 
 describe('the budget', () => {
   test('is never exceeded as the server counts, while thirty tenants with a database each want five', async () => {
@@ -165,7 +97,7 @@ describe('a client', () => {
     connections.release(stuck, true)
     await lost
     expect(await use(connections, shared('b'), askName)).toBe('')
-    await watcher.query('select pg_terminate_backend($1)', [pid])
+    await query('select pg_terminate_backend($1)', [pid])
   })
 
   test('is replaced when it has seen the tables of as many tenants as it may, however often they took turns', async () => {
@@ -198,7 +130,7 @@ describe('a client', () => {
   test('that the server ends while it is idle is forgotten', async () => {
     const connections = connectionsOf()
     const pid = await use(connections, own('a'), pidOf)
-    await watcher.query('select pg_terminate_backend($1)', [pid])
+    await query('select pg_terminate_backend($1)', [pid])
     await eventually(() => expect(connections.count().idle).toBe(0))
     expect(await use(connections, own('a'), pidOf)).not.toBe(pid)
   })
@@ -296,28 +228,6 @@ describe('a server that fails', () => {
     expect(await use(connections, own('a'), askName)).toBe('of a')
   })
 
-  test('by going silent is asked whether it is there, and then what was sent to it fails', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-    const proxy = await startProxy(database.url)
-    const connections = connectionsOf({ max: 2 }, { url: proxy.url })
-    const [held, idle] = [await connections.acquire(shared('a')), await connections.acquire(shared('b'))]
-    connections.release(idle, false)
-    await vi.advanceTimersByTimeAsync(5_000) // it answers a first time, and is known to
-    await answered()
-    proxy.silence()
-    const asked = held.client.query('select 1').catch((error: Error) => error.message)
-    for (let knock = 0; knock < 2; knock++) {
-      await vi.advanceTimersByTimeAsync(5_000)
-      await answered()
-    }
-    await vi.advanceTimersByTimeAsync(1_000)
-    expect(await asked).toBe('the server does not answer')
-    connections.release(held, true)
-    vi.useRealTimers()
-    await eventually(() => expect(connections.count()).toMatchObject({ idle: 0, busy: 0 }))
-    await proxy.close()
-  })
-
   test('that has never answered a knock, and a knock that fails, say nothing', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     for (const answer of ['silent', 'refused'] as const) {
@@ -339,28 +249,6 @@ describe('a server that fails', () => {
     expect((await asked).rowCount).toBe(1)
     connections.release(held, false)
     expect(connections.count()).toMatchObject({ idle: 1, busy: 0 })
-  })
-
-  test('and comes back finds the whole budget free', async () => {
-    const proxy = await startProxy(database.url)
-    const connections = connectionsOf({ max: 3, perTenant: 3 }, { url: proxy.url })
-    const idle = [await connections.acquire(own('a')), await connections.acquire(own('b'))]
-    for (const pooled of idle) connections.release(pooled, false)
-    const held = await connections.acquire(own('c'))
-    await proxy.close()
-    await eventually(() => expect(connections.count()).toMatchObject({ idle: 0, busy: 1, waiting: 0 }))
-    await expect(held.client.query('select')).rejects.toThrow()
-    const refused = Array.from({ length: 6 }, (_, n) => connections.acquire(own(String(n))))
-    for (const one of await Promise.allSettled(refused)) {
-      expect(one).toMatchObject({ status: 'rejected', reason: { code: 'ECONNREFUSED' } })
-    }
-    connections.release(held, true)
-    await proxy.open()
-    const back = await Promise.all(['a', 'b', 'c'].map((id) => connections.acquire(own(id))))
-    expect(await Promise.all(back.map(askName))).toEqual(['of a', 'of b', 'of c'])
-    for (const pooled of back) connections.release(pooled, false)
-    await connections.close()
-    await proxy.close()
   })
 })
 

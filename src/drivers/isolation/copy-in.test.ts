@@ -3,73 +3,32 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'
 import type { TenantCopy } from '../../tenants/copy.ts'
 import type { Imported, IsolationDriver, Place } from '../../tenants/isolation.ts'
-import { startFaultProxy } from '../../testing/fault-proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { catalogOf, changed, exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
-import { OLD_ROWS, RICH, ROWS } from './copy-rich.fixture.ts'
-import { type Kind, openSide, places, type Side, withOwner } from './copy-sides.fixture.ts'
+import { busySessions, type Imports, isSchemaThere, OWN, openImports, rowsIn } from './copy-in.fixture.ts'
+import { RICH } from './copy-rich.fixture.ts'
+import { type Kind, openSide, places, type Side } from './copy-sides.fixture.ts'
 import { provisioned } from './installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
 
+let imports: Imports
 let side: Side
-let driver: IsolationDriver
 let client: pg.Client
-/** Of everything. */
 let copy: HeldCopy
+let driver: IsolationDriver
 
-const OWN: Kind[] = ['schema-pg', 'database-pg']
 const place = (tenantId: string, kind: Kind = 'schema-pg') => places(side, kind, tenantId)
-const take = (
-  to: Place,
-  what: TenantCopy,
-  by: IsolationDriver = side.drivers[to.isolation as Kind],
-): Promise<Imported> => by.import(to, what, { signal: never() })
+const take = (to: Place, what: TenantCopy, by = side.drivers[to.isolation as Kind]): Promise<Imported> =>
+  by.import(to, what, { signal: never() })
+const isThere = (schema: string) => isSchemaThere(client, schema)
+const busy = () => busySessions(client, place('unwanted', 'database-pg').locator)
 
 beforeAll(async () => {
-  side = await openSide(inject('postgresUrl'), { migrations: RICH })
+  imports = await openImports()
+  ;({ side, client, copy } = imports)
   driver = side.drivers['schema-pg']
-  client = new pg.Client(side.installation.url)
-  await client.connect()
-  await provisioned(driver, 'full')
-  await client.query('set search_path = t1_full')
-  for (const text of ROWS) await client.query(text)
-  await client.query(OLD_ROWS)
-  await client.query('reset search_path')
-  copy = await exported(driver, place('full'))
 })
-afterAll(async () => {
-  await client.end()
-  await side.end()
-})
-
-/** Everything in the tables, by the superuser. */
-const rowsIn = (of: Side, at: Place) =>
-  of.reach(at, async (reader, schema) => {
-    const { rows: tables } = await reader.query(
-      `select relname from pg_class where relnamespace = $1::regnamespace and relkind in ('r', 'p', 'm') and not relispartition order by 1`,
-      [pg.escapeIdentifier(schema)],
-    )
-    const all: Record<string, unknown[]> = {}
-    for (const { relname } of tables) {
-      const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(relname)}`
-      const { rows } = await reader.query(`select t::text as row from ${name} t order by 1`)
-      all[relname] = rows.map(({ row }) => row)
-    }
-    return all
-  })
-
-const isThere = async (schema: string) =>
-  (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1
-
-/** Of the owner, in the middle of something. */
-const busy = async () =>
-  (
-    await client.query(
-      `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
-        and (datname = current_database() or datname = $1)`,
-      [place('unwanted', 'database-pg').locator],
-    )
-  ).rows
+afterAll(() => imports?.end())
 
 describe('storage that was made by an import', () => {
   test('has the rows, to the letter, and nothing that triggers would have made of them', async () => {
@@ -102,27 +61,6 @@ describe('storage that was made by an import', () => {
     await side.drivers[kind].unfence(made)
     const { rows } = await side.drivers[kind].execute(made, { text: 'select name from people order by id' })
     expect(rows).toEqual([{ name: 'Ada Lovelace' }, { name: 'two\nlines, "quoted"\t\\.' }, { name: 'ž 🦄' }])
-  })
-
-  test('of an owner like any other is, too', async () => {
-    await withOwner(inject('postgresUrl'), async (ownerUrl) => {
-      const theirs = await openSide(inject('postgresUrl'), { migrations: RICH, ownerUrl })
-      try {
-        for (const kind of OWN) {
-          const [fresh, made] = [places(theirs, kind, 'fresh'), places(theirs, kind, 'made')]
-          if (kind === 'schema-pg') await theirs.installation.database.sql('grant create on schema public to public')
-          await theirs.drivers[kind].provision(fresh)
-          await take(made, replayed(copy, 100), theirs.drivers[kind])
-          const catalogs = await Promise.all(
-            [fresh, made].map((one) => theirs.reach(one, (reader, schema) => catalogOf(reader, schema))),
-          )
-          expect(catalogs[1]).toEqual(catalogs[0])
-          expect(await rowsIn(theirs, made)).toMatchObject({ hens: ['(1,1)'], eggs: ['(1,1)'] })
-        }
-      } finally {
-        await theirs.end()
-      }
-    })
   })
 
   test('has its indexes where they were', async () => {
@@ -501,32 +439,4 @@ test('an import whose session is ended has made nothing', async () => {
   await expect(take(place('ended'), ended)).rejects.toThrow()
   await eventually(async () => expect(await busy()).toEqual([]))
   expect(await isThere('t1_ended')).toBe(false)
-})
-
-describe('an import whose connection is cut', () => {
-  test.each(['create schema', 'copy "t1_cut"."people"', 'create unique index', 'analyze', 'commit'])(
-    'at "%s" has made nothing, and is made anew',
-    async (text) => {
-      const proxy = await startFaultProxy(side.installation.url)
-      try {
-        const placement = await side.installation.prepare()
-        const cut = await side.installation.open(
-          { ...placement, url: proxy.through(placement.url) },
-          { driver: () => schemaPg(), migrations: RICH },
-        )
-        const at = { ...place('cut'), locator: 't1_cut' }
-        await cut.applied(at)
-        const fault = proxy.at(text, 'cut the line')
-        await expect(take(at, replayed(copy), cut)).rejects.toThrow()
-        expect(fault.hasHappened).toBe(true)
-        await eventually(async () => expect(await busy()).toEqual([]))
-        expect(await isThere('t1_cut')).toBe(false)
-        await take(at, replayed(copy), cut)
-        await cut.drop(at)
-        await cut.stop()
-      } finally {
-        await proxy.close()
-      }
-    },
-  )
 })

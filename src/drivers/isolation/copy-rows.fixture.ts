@@ -43,9 +43,14 @@ export const AFTER = [...BEFORE, LATER]
 
 export const OWNERS = ['a superuser', 'an owner like any other', 'an owner whom no policy binds'] as const
 
+export type Owner = (typeof OWNERS)[number]
+/** The owner of the fast tier; the other ones are in the slow tier. */
+export const FAST_OWNERS: readonly Owner[] = ['an owner like any other']
+export const SLOW_OWNERS = OWNERS.filter((owner) => !FAST_OWNERS.includes(owner))
+
 /** An installation of such an owner, with drivers that know the migrations before, and what makes others. */
 export async function withSide(
-  owner: (typeof OWNERS)[number],
+  owner: Owner,
   work: (
     side: Side,
     newer: (kind: 'schema-pg' | 'rowscope-pg') => Promise<IsolationDriver>,

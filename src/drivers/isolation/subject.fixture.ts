@@ -51,6 +51,10 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   'sqlite-memory': { engine: 'sqlite', make: () => sqliteMemory() },
 }
 
+/** Each driver once, for the fast tier. */
+export const FAST_KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch', 'sqlite-memory']
+export const SLOW_KINDS = Object.keys(KINDS).filter((kind) => !FAST_KINDS.includes(kind))
+
 export interface SubjectOptions {
   /** Another way to the server for tenants' queries. */
   readonly way?: (tenantUrl: string) => string

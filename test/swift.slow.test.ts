@@ -2,17 +2,14 @@
  * Archives in OpenStack Swift by its S3 interface: what s3rver cannot show. It lists uploads that have not ended and takes them back,
  * replaces an object at once, lists in pages, and knows its own credentials.
  */
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { s3 } from '../src/drivers/archives/s3.ts'
 import type { Archives } from '../src/tenants/transfers/archives.ts'
 import { content, contentOf, failing, listed, MB, writing } from '../src/testing/archives-subject.ts'
 import { archivesSuite } from '../src/testing/archives-suite.ts'
-import { startChild } from '../src/testing/child.ts'
 import { type FaultProxy, startFaultProxy } from '../src/testing/fault-proxy.ts'
+import { makeBucket } from './swift/bucket.ts'
 import { LISTED_AT_ONCE, type Swift, startSwift } from './swift/swift.ts'
-
-const WRITER = new URL('../src/drivers/archives/writer-process.fixture.ts', import.meta.url)
 
 /** Of the SDK, for each request. */
 const ATTEMPTS = 3
@@ -23,32 +20,9 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => swift?.stop())
 
-async function bucket(name: string, through = (endpoint: string) => endpoint) {
-  const { endpoint, credentials } = swift
-  const client = new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true })
-  await client.send(new CreateBucketCommand({ Bucket: name }))
-  client.destroy()
-  const options = { bucket: name, endpoint: through(endpoint), credentials, prefix: '/backups/' }
-  const opened: Archives[] = []
-  return {
-    async open(): Promise<Archives> {
-      const archives = s3(options)
-      await archives.start()
-      opened.push(archives)
-      return archives
-    },
-    async crash(key: string) {
-      const writer = await startChild(WRITER, { driver: 's3', options, key })
-      await writer.ask('has written')
-      await writer.kill('SIGKILL')
-    },
-    async close() {
-      await Promise.all(opened.map((archives) => archives.stop()))
-    },
-  }
-}
+const bucket = (name: string, through?: (endpoint: string) => string) => makeBucket(swift, name, through)
 
-await archivesSuite('s3, on Swift', () => bucket('archives'))
+await archivesSuite('s3, on Swift', () => bucket('archives'), { parts: ['crash', 'rest'] })
 
 describe('when the end of an upload', () => {
   const COMPLETE = 'POST /faults/backups/acme/x?uploadId='

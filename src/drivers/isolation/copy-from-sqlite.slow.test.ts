@@ -1,0 +1,3 @@
+import { importsFromSqlite } from './copy-from-sqlite.fixture.ts'
+
+importsFromSqlite(['a superuser'])

@@ -1,0 +1,226 @@
+import { describe, expect, test } from 'vitest'
+import { changed, exported, type HeldCopy, replayed } from './copy.fixture.ts'
+import { AFTER, ask, BEFORE, everything, expectNoTrace, fill, type Owner, take, withSide } from './copy-rows.fixture.ts'
+import { places } from './copy-sides.fixture.ts'
+
+/** Imports into shared tables. */
+export function importsOfRows(owners: readonly Owner[]): void {
+  describe.each(owners)('into shared tables, by %s,', (owner) => {
+    test('rows come in as they were, from any driver, and are the new tenant’s', async () => {
+      await withSide(owner, async (side) => {
+        await fill(side, 'rowscope-pg', 'other')
+        for (const kind of ['schema-pg', 'rowscope-pg'] as const) {
+          await fill(side, kind, 'source')
+          const before = await everything(side)
+          const imported = await take(
+            side.drivers['rowscope-pg'],
+            `from-${kind}`,
+            replayed(await exported(side.drivers[kind], places(side, kind, 'source')), 5),
+          )
+          expect(imported.migrations).toEqual(BEFORE.map(({ name }) => name))
+          expect(imported.rows.get('notes')).toBe(2)
+          expect(
+            await ask(
+              side,
+              'rowscope-pg',
+              `from-${kind}`,
+              'select id - min(id) over (), parent - id, country, body, mood, moods::text, twice - id * 2 from notes order by id',
+            ),
+          ).toEqual([
+            [0, null, 'de', 'one', 'sad', '{sad,happy}', 0],
+            [2, -2, null, 'two', null, null, 0],
+          ])
+          const after = await everything(side)
+          for (const [table, rows] of Object.entries(after)) {
+            expect(rows.filter((row) => !row.startsWith(`(from-${kind},`))).toEqual(before[table])
+          }
+          await expectNoTrace(side)
+        }
+      })
+    })
+
+    test('a copy that is older than the tables is brought up to date on its way', async () => {
+      await withSide(owner, async (side, newer) => {
+        await fill(side, 'rowscope-pg', 'other')
+        await fill(side, 'schema-pg', 'source')
+        const copies = [
+          await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'other')),
+          await exported(side.drivers['schema-pg'], places(side, 'schema-pg', 'source')),
+        ]
+        const driver = await newer('rowscope-pg')
+        await driver.migrate(places(side, 'rowscope-pg', 'other'))
+        for (const [index, copy] of copies.entries()) {
+          const { migrations, rows } = await take(driver, `old-${index}`, replayed(copy))
+          expect(migrations).toEqual(AFTER.map(({ name }) => name))
+          expect(rows.get('notes')).toBe(2)
+          expect(
+            await ask(
+              side,
+              'rowscope-pg',
+              `old-${index}`,
+              'select text, mood, moods::text, shout from notes order by id',
+            ),
+          ).toEqual([
+            ['one', 'sad', '{sad,happy}', 'ONE'],
+            ['two', null, null, 'TWO'],
+          ])
+          expect(await ask(side, 'rowscope-pg', `old-${index}`, 'select shout from shouts order by id')).toEqual([
+            ['ONE'],
+            ['TWO'],
+          ])
+          // A migration took values of a sequence: the shared one is beyond them.
+          const [[next] = []] = await ask(
+            side,
+            'rowscope-pg',
+            `old-${index}`,
+            `insert into shouts (shout) values ('x') returning id`,
+          )
+          expect(next).toBeGreaterThan(101)
+          await expectNoTrace(side)
+        }
+        expect(await ask(side, 'rowscope-pg', 'other', 'select shout from notes order by id')).toEqual([
+          ['ONE'],
+          ['TWO'],
+        ])
+      })
+    })
+
+    test('also one that refers to what all tenants share, and somebody added by hand', async () => {
+      await withSide(owner, async (side, newer) => {
+        const { database } = side.installation
+        await fill(side, 'rowscope-pg', 'source')
+        await database.sql(`insert into tenantry_rows.countries values ('at');
+        insert into tenantry_rows.colors (name, mood) values ('BLUE', 'happy'), ('GRAY', null);
+        insert into tenantry_rows.cities values (8, 'at', 3)`)
+        await ask(side, 'rowscope-pg', 'source', `update notes set country = 'at', color = 2, city = 8`)
+        const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+        const driver = await newer('rowscope-pg')
+        await driver.migrate(places(side, 'rowscope-pg', 'source'))
+        await take(driver, 'taken', replayed(copy))
+        expect(await ask(side, 'rowscope-pg', 'taken', 'select country, shout from notes order by id')).toEqual([
+          ['at', 'ONEBLUE'],
+          ['at', 'TWOBLUE'],
+        ])
+        await database.sql(
+          `update tenantry_rows.notes set country = null; update tenantry_rows.cities set country = null;
+          delete from tenantry_rows.countries where id = 'at'`,
+        )
+        await expect(take(driver, 'again', replayed(copy))).rejects.toThrow('"notes_country_fkey"')
+      })
+    })
+
+    test('a migration that makes rows of somebody else makes none out of a copy', async () => {
+      await withSide(owner, async (side) => {
+        await fill(side, 'rowscope-pg', 'source')
+        const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+        const up = `insert into notes (tenant_id, body) select 'other', 'theirs' from notes limit 1`
+        const driver = await side.installation.open(await side.installation.prepare(), {
+          driver: () => side.makers['rowscope-pg'](),
+          migrations: [...BEFORE, { name: '0003_of_others', checksum: '', up }],
+        })
+        await driver.migrate(places(side, 'rowscope-pg', 'source'))
+        const before = await everything(side)
+        await expect(take(driver, 'taken', replayed(copy))).rejects.toMatchObject({
+          code: 'E_BACKUP_INCOMPATIBLE',
+          message: expect.stringContaining('rows of another tenant'),
+        })
+        expect(await everything(side)).toEqual(before)
+      })
+    })
+
+    test('tables that are older than the copy are migrated first, for all', async () => {
+      await withSide(owner, async (side, newer) => {
+        await fill(side, 'rowscope-pg', 'other')
+        const [source, driver] = [await newer('schema-pg'), await newer('rowscope-pg')]
+        const place = { ...places(side, 'schema-pg', 'source') }
+        await source.provision(place)
+        await source.execute(place, { text: `insert into notes (text, shout) values ('one', 'as it is')` })
+        const { migrations } = await take(driver, 'newer', replayed(await exported(source, place)))
+        expect(migrations).toEqual(AFTER.map(({ name }) => name))
+        expect(await ask(side, 'rowscope-pg', 'newer', 'select text, shout from notes')).toEqual([['one', 'as it is']])
+        expect(await ask(side, 'rowscope-pg', 'other', 'select shout from notes order by id')).toEqual([
+          ['ONE'],
+          ['TWO'],
+        ])
+      })
+    })
+
+    test('what all tenants share is not written: it has to be there', async () => {
+      await withSide(owner, async (side) => {
+        const driver = side.drivers['rowscope-pg']
+        await fill(side, 'schema-pg', 'source')
+        await side.installation.database.sql(`insert into t1_source.countries values ('at')`)
+        await driver.provision(places(side, 'rowscope-pg', 'other'))
+        const copy = await exported(side.drivers['schema-pg'], places(side, 'schema-pg', 'source'))
+        const before = await everything(side)
+        await expect(take(driver, 'taken', replayed(copy))).rejects.toMatchObject({
+          code: 'E_BACKUP_INCOMPATIBLE',
+          message: expect.stringContaining('rows of the table "countries" that are not there'),
+        })
+        expect(await everything(side)).toEqual(before)
+        await side.installation.database.sql(`insert into tenantry_rows.countries values ('at'), ('ch')`)
+        await take(driver, 'taken', replayed(copy))
+        expect((await everything(side)).countries).toEqual(['(at,at)', '(ch,ch)', '(de,de)', '(fr,fr)'])
+        // A copy of shared tables does not say what was in those that all read.
+        const shared = await exported(driver, places(side, 'rowscope-pg', 'taken'))
+        expect(shared.csv.has('countries')).toBe(false)
+        await side.installation.database.sql(`update tenantry_rows.notes set country = 'ch' where country = 'de'`)
+        const refers = await exported(driver, places(side, 'rowscope-pg', 'taken'))
+        await side.installation.database.sql(
+          `update tenantry_rows.notes set country = null; delete from tenantry_rows.countries where code = 'ch'`,
+        )
+        await expect(take(driver, 'refers', replayed(refers))).rejects.toMatchObject({
+          code: 'E_BACKUP_INCOMPATIBLE',
+          message: expect.stringContaining('"notes" is refused by its constraint "notes_country_fkey"'),
+        })
+        await take(driver, 'does-not', replayed(shared))
+        await expectNoTrace(side)
+      })
+    })
+
+    test('a copy is refused that would not fit, or is not whole, and nothing is changed', async () => {
+      await withSide(owner, async (side) => {
+        const driver = side.drivers['rowscope-pg']
+        await fill(side, 'rowscope-pg', 'source')
+        const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+        const before = await everything(side)
+        const refused = async (what: HeldCopy, told: RegExp) => {
+          await expect(take(driver, 'refused', replayed(what))).rejects.toMatchObject({
+            code: 'E_BACKUP_INCOMPATIBLE',
+            message: expect.stringMatching(told),
+          })
+          expect(await everything(side)).toEqual(before)
+        }
+        await refused(changed(copy, 'hens', 'id,egg\n1,1\n1,1\n'), /"hens" is refused by its constraint "hens_pkey"/)
+        await refused(
+          changed(copy, 'hens', 'id,egg\n1,7\n'),
+          /"hens" is refused by its constraint "hens_tenant_id_egg_fkey"/,
+        )
+        await refused(
+          changed(copy, 'eggs', 'id,hen\n1,7\n'),
+          /"eggs" is refused by its constraint "eggs_tenant_id_hen_fkey"/,
+        )
+        await refused(changed(copy, 'hens', 'id,egg\n1,\n'), /"hens"/)
+        const totals = copy.totals.map((one) => ({ ...one, rows: one.rows + 1 }))
+        await refused({ ...copy, totals }, /has 2 rows of the table "eggs", and 1 are there/)
+        const whose = copy.description.tables.map((table) =>
+          table.name === 'hens'
+            ? { ...table, columns: [...table.columns, { name: 'tenant_id', type: 'text' }] }
+            : table,
+        )
+        await refused(
+          {
+            ...changed(copy, 'hens', 'id,egg,tenant_id\n1,1,source\n'),
+            description: { ...copy.description, tables: whose },
+          },
+          /"tenant_id" of the table "hens" says whose a row is/,
+        )
+        const foreign = [...copy.description.migrations, { name: '0009_theirs', checksum: 'z' }]
+        await refused({ ...copy, description: { ...copy.description, migrations: foreign } }, /0009_theirs/)
+        await expect(take(driver, 'source', replayed(copy))).rejects.toThrow('has rows already')
+        expect(await everything(side)).toEqual(before)
+        await expectNoTrace(side)
+      })
+    })
+  })
+}

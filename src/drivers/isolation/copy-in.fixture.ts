@@ -1,0 +1,70 @@
+/** A tenant with tables of every kind, and a copy of it to import. */
+import pg from 'pg'
+import { inject } from 'vitest'
+import type { Place } from '../../tenants/isolation.ts'
+import { exported, type HeldCopy } from './copy.fixture.ts'
+import { OLD_ROWS, RICH, ROWS } from './copy-rich.fixture.ts'
+import { type Kind, openSide, places, type Side } from './copy-sides.fixture.ts'
+import { provisioned } from './installation.fixture.ts'
+
+/** Drivers with storage of its own for each tenant. */
+export const OWN: Kind[] = ['schema-pg', 'database-pg']
+
+export interface Imports {
+  readonly side: Side
+  /** The superuser, in the database of the installation. */
+  readonly client: pg.Client
+  /** Of everything. */
+  readonly copy: HeldCopy
+  end(): Promise<void>
+}
+
+export async function openImports(): Promise<Imports> {
+  const side = await openSide(inject('postgresUrl'), { migrations: RICH })
+  const driver = side.drivers['schema-pg']
+  const client = new pg.Client(side.installation.url)
+  await client.connect()
+  await provisioned(driver, 'full')
+  await client.query('set search_path = t1_full')
+  for (const text of ROWS) await client.query(text)
+  await client.query(OLD_ROWS)
+  await client.query('reset search_path')
+  return {
+    side,
+    client,
+    copy: await exported(driver, places(side, 'schema-pg', 'full')),
+    async end() {
+      await client.end()
+      await side.end()
+    },
+  }
+}
+
+/** Everything in the tables, by the superuser. */
+export const rowsIn = (of: Side, at: Place) =>
+  of.reach(at, async (reader, schema) => {
+    const { rows: tables } = await reader.query(
+      `select relname from pg_class where relnamespace = $1::regnamespace and relkind in ('r', 'p', 'm') and not relispartition order by 1`,
+      [pg.escapeIdentifier(schema)],
+    )
+    const all: Record<string, unknown[]> = {}
+    for (const { relname } of tables) {
+      const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(relname)}`
+      const { rows } = await reader.query(`select t::text as row from ${name} t order by 1`)
+      all[relname] = rows.map(({ row }) => row)
+    }
+    return all
+  })
+
+export const isSchemaThere = async (client: pg.Client, schema: string) =>
+  (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1
+
+/** Sessions of the owner that are not idle, in the database of the client and in the other one. */
+export const busySessions = async (client: pg.Client, database: string) =>
+  (
+    await client.query(
+      `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
+        and (datname = current_database() or datname = $1)`,
+      [database],
+    )
+  ).rows

@@ -1,0 +1,79 @@
+import type pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { TenantCopy } from '../../tenants/copy.ts'
+import type { Imported, Place } from '../../tenants/isolation.ts'
+import { startFaultProxy } from '../../testing/fault-proxy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { catalogOf, type HeldCopy, never, replayed } from './copy.fixture.ts'
+import { busySessions, type Imports, isSchemaThere, OWN, openImports, rowsIn } from './copy-in.fixture.ts'
+import { RICH } from './copy-rich.fixture.ts'
+import { type Kind, openSide, places, type Side, withOwner } from './copy-sides.fixture.ts'
+import { schemaPg } from './schema-pg.ts'
+
+let imports: Imports
+let side: Side
+let client: pg.Client
+let copy: HeldCopy
+
+const place = (tenantId: string, kind: Kind = 'schema-pg') => places(side, kind, tenantId)
+const take = (to: Place, what: TenantCopy, by = side.drivers[to.isolation as Kind]): Promise<Imported> =>
+  by.import(to, what, { signal: never() })
+const isThere = (schema: string) => isSchemaThere(client, schema)
+const busy = () => busySessions(client, place('unwanted', 'database-pg').locator)
+
+beforeAll(async () => {
+  imports = await openImports()
+  ;({ side, client, copy } = imports)
+})
+afterAll(() => imports?.end())
+
+describe('storage that was made by an import', () => {
+  test('of an owner that is no superuser is the same as any other, in every word of the catalog', async () => {
+    await withOwner(inject('postgresUrl'), async (ownerUrl) => {
+      const theirs = await openSide(inject('postgresUrl'), { migrations: RICH, ownerUrl })
+      try {
+        for (const kind of OWN) {
+          const [fresh, made] = [places(theirs, kind, 'fresh'), places(theirs, kind, 'made')]
+          if (kind === 'schema-pg') await theirs.installation.database.sql('grant create on schema public to public')
+          await theirs.drivers[kind].provision(fresh)
+          await take(made, replayed(copy, 100), theirs.drivers[kind])
+          const catalogs = await Promise.all(
+            [fresh, made].map((one) => theirs.reach(one, (reader, schema) => catalogOf(reader, schema))),
+          )
+          expect(catalogs[1]).toEqual(catalogs[0])
+          expect(await rowsIn(theirs, made)).toMatchObject({ hens: ['(1,1)'], eggs: ['(1,1)'] })
+        }
+      } finally {
+        await theirs.end()
+      }
+    })
+  })
+})
+
+describe('an import whose connection is cut', () => {
+  test.each(['create schema', 'copy "t1_cut"."people"', 'create unique index', 'analyze', 'commit'])(
+    'at "%s" has made nothing, and is made anew',
+    async (text) => {
+      const proxy = await startFaultProxy(side.installation.url)
+      try {
+        const placement = await side.installation.prepare()
+        const cut = await side.installation.open(
+          { ...placement, url: proxy.through(placement.url) },
+          { driver: () => schemaPg(), migrations: RICH },
+        )
+        const at = { ...place('cut'), locator: 't1_cut' }
+        await cut.applied(at)
+        const fault = proxy.at(text, 'cut the line')
+        await expect(take(at, replayed(copy), cut)).rejects.toThrow()
+        expect(fault.hasHappened).toBe(true)
+        await eventually(async () => expect(await busy()).toEqual([]))
+        expect(await isThere('t1_cut')).toBe(false)
+        await take(at, replayed(copy), cut)
+        await cut.drop(at)
+        await cut.stop()
+      } finally {
+        await proxy.close()
+      }
+    },
+  )
+})

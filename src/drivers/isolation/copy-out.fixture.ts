@@ -1,0 +1,239 @@
+import pg from 'pg'
+import { describe, expect, inject, test } from 'vitest'
+import type { TenantHandle } from '../../tenants/isolation.ts'
+import { directHandle } from '../../testing/direct-handle.ts'
+import { exported, never } from './copy.fixture.ts'
+import { TENANT } from './copy-rows.fixture.ts'
+import { KINDS, type Kind, openSide, places, type Side, withOwner } from './copy-sides.fixture.ts'
+
+const MIGRATION = {
+  name: '0001_all',
+  checksum: 'abc',
+  up: `create type mood as enum ('sad', 'happy');
+    create table tokens (${TENANT}, id int, place text, primary key (tenant_id, id));
+    create table there (${TENANT}, id int, primary key (tenant_id, id));
+    create table "Values" (${TENANT}, id bigint generated always as identity (start with 41), mood mood, moods mood[], price numeric(12,2), at timestamptz,
+      day date, span interval, bytes bytea, x float8, name varchar(20), length int generated always as (length(name)) stored,
+      primary key (tenant_id, id));
+    create sequence free start 7`,
+}
+const SECOND = { name: '0002_none', checksum: 'def', up: 'select' }
+const FILL = [
+  `insert into tokens select from generate_series(1, 0)`,
+  `insert into tokens (id, place) select n, 'here' from generate_series(1, 100) n`,
+  `insert into "Values" (mood, moods, price, at, day, span, bytes, x, name)
+    values ('sad', '{sad,happy}', 12.5, '2024-05-06 07:08:09.1+02', '2024-05-06', '-1 day 2 hours', '\\xdead', 0.1::float8 + 0.2, 'a "name",'), (null, null, null, null, null, null, null, 'NaN', '')`,
+]
+
+/** Owners of the tables. */
+export const OWNERS = ['a superuser', 'an owner like any other'] as const
+type Work = (side: Side, role: string) => Promise<void>
+
+export async function withSide(owner: (typeof OWNERS)[number], work: Work): Promise<void> {
+  const open = async (ownerUrl?: (url: string) => string, role = '') => {
+    const side = await openSide(inject('postgresUrl'), {
+      migrations: [MIGRATION, SECOND],
+      ...(ownerUrl ? { ownerUrl } : {}),
+    })
+    try {
+      await work(side, role)
+    } finally {
+      await side.end()
+    }
+  }
+  if (owner === 'a superuser') await open()
+  else await withOwner(inject('postgresUrl'), open)
+}
+
+export const handle = (side: Side, kind: Kind, tenantId: string): TenantHandle =>
+  directHandle(side.drivers[kind], places(side, kind, tenantId))
+
+export async function fill(side: Side, kind: Kind, tenantId: string): Promise<void> {
+  await side.drivers[kind].provision(places(side, kind, tenantId))
+  for (const text of FILL) await handle(side, kind, tenantId).pool.query(text)
+}
+
+/** Sessions of the owner that are not idle, in the databases of this installation. */
+export const busy = async (side: Side) =>
+  (
+    await side.installation.database.sql(
+      `select state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
+        and datname in (current_database(), $1, $2)`,
+      ['source', 'other'].map((tenant) => places(side, 'database-pg', tenant).locator),
+    )
+  ).rows
+
+/** As an administrator may end a session that copies. */
+export const END = `select pg_terminate_backend(pid) from pg_stat_activity
+  where application_name = 'tenantry ddl' and datname = current_database() and query like 'copy %' and state = 'active'`
+
+export const CSV = {
+  tokens: `id,place\n${Array.from({ length: 100 }, (_, n) => `${n + 1},here\n`).join('')}`,
+  there: 'id\n',
+  Values: `id,mood,moods,price,at,day,span,bytes,x,name
+41,sad,"{sad,happy}",12.50,2024-05-06 05:08:09.1+00,2024-05-06,-1 days +02:00:00,\\xdead,0.30000000000000004,"a ""name"","
+42,,,,,,,,NaN,""
+`,
+}
+
+export function readings(owners: readonly (typeof OWNERS)[number][]): void {
+  describe.each(owners)('what %s reads', (owner) => {
+    test.each(KINDS)('of %s is all that the tenant has, and nothing of another', async (kind) => {
+      await withSide(owner, async (side) => {
+        await fill(side, kind, 'source')
+        await fill(side, kind, 'other')
+        await handle(side, kind, 'source').pool.query(`select nextval('free')`)
+        const [rows] = (await handle(side, kind, 'source').pool.query('select id from "Values" order by id')).rows
+        const { description, csv, totals } = await exported(side.drivers[kind], places(side, kind, 'source'))
+        // In shared tables, others have taken numbers too, in between.
+        const values = CSV.Values.replace('\n41,', `\n${rows.id},`).replace('\n42,', `\n${Number(rows.id) + 1},`)
+        expect([...csv]).toEqual([
+          ['Values', values],
+          ['there', CSV.there],
+          ['tokens', CSV.tokens],
+        ])
+        expect(description).toEqual({
+          engine: 'postgres',
+          isolation: kind,
+          migrations: [
+            { name: '0001_all', checksum: 'abc' },
+            { name: '0002_none', checksum: 'def' },
+          ],
+          tables: [
+            {
+              name: 'Values',
+              columns: [
+                { name: 'id', type: 'bigint' },
+                { name: 'mood', type: 'mood' },
+                { name: 'moods', type: 'mood[]' },
+                { name: 'price', type: 'numeric(12,2)' },
+                { name: 'at', type: 'timestamp with time zone' },
+                { name: 'day', type: 'date' },
+                { name: 'span', type: 'interval' },
+                { name: 'bytes', type: 'bytea' },
+                { name: 'x', type: 'double precision' },
+                { name: 'name', type: 'character varying(20)' },
+              ],
+            },
+            { name: 'there', columns: [{ name: 'id', type: 'integer' }] },
+            {
+              name: 'tokens',
+              columns: [
+                { name: 'id', type: 'integer' },
+                { name: 'place', type: 'text' },
+              ],
+            },
+          ],
+          sequences: [
+            { name: 'Values_id_seq', lastValue: kind === 'rowscope-pg' ? '44' : '42', isCalled: true },
+            { name: 'free', lastValue: '7', isCalled: true },
+          ],
+        })
+        expect(totals).toEqual(
+          [...csv].map(([name, text]) => ({
+            name,
+            rows: text.split('\n').length - 2,
+            bytes: Buffer.byteLength(text),
+          })),
+        )
+        expect(await busy(side)).toEqual([])
+      })
+    })
+
+    test.each(KINDS)('of %s is the same whatever the server is set to', async (kind) => {
+      await withSide(owner, async (side) => {
+        await fill(side, kind, 'source')
+        const before = await exported(side.drivers[kind], places(side, kind, 'source'))
+        const database =
+          kind === 'database-pg'
+            ? places(side, kind, 'source').locator
+            : new URL(side.installation.url).pathname.slice(1)
+        const odd = {
+          datestyle: 'German',
+          intervalstyle: 'iso_8601',
+          timezone: 'Asia/Tokyo',
+          extra_float_digits: '-3',
+          bytea_output: 'escape',
+          lc_monetary: 'C',
+          statement_timeout: '5s',
+          default_transaction_isolation: 'serializable',
+          search_path: 'pg_catalog',
+          row_security: 'on',
+          client_encoding: 'LATIN1',
+        }
+        for (const [name, value] of Object.entries(odd)) {
+          await side.installation.database.sql(
+            `alter database ${pg.escapeIdentifier(database)} set ${name} = '${value}'`,
+          )
+        }
+        const placement = await side.installation.prepare()
+        const again = await side.installation.open(placement, {
+          driver: () => side.makers[kind](),
+          migrations: [MIGRATION, SECOND],
+        })
+        const after = await exported(again, places(side, kind, 'source'))
+        expect(after).toEqual(before)
+        const taken = { ...places(side, kind, 'taken') }
+        const { rows } = await again.export(
+          places(side, kind, 'source'),
+          (copy) => again.import(taken, copy, { signal: never() }),
+          { signal: never() },
+        )
+        expect(rows.get('tokens')).toBe(100)
+        expect((await exported(again, taken)).csv).toEqual(before.csv)
+      })
+    })
+
+    test.each(KINDS)('of %s comes through a fence', async (kind) => {
+      await withSide(owner, async (side) => {
+        await fill(side, kind, 'source')
+        await side.drivers[kind].fence(places(side, kind, 'source'))
+        const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
+        expect(csv.get('tokens')).toBe(CSV.tokens)
+        expect(await side.drivers[kind].isFenced(places(side, kind, 'source'))).toBe(true)
+      })
+    })
+
+    test.each(KINDS)('of %s is of one moment, however much is written', async (kind) => {
+      await withSide(owner, async (side) => {
+        await fill(side, kind, 'source')
+        const { transaction, pool } = handle(side, kind, 'source')
+        let isOver = false
+        const write = async () => {
+          while (!isOver) {
+            const id = 1 + Math.floor(Math.random() * 100)
+            await transaction(async (db) => {
+              const moved = await db.deleteFrom('tokens').where('id', '=', id).returning('id').executeTakeFirst()
+              if (moved) await db.insertInto('there').values({ id }).execute()
+              else {
+                await db.deleteFrom('there').where('id', '=', id).execute()
+                await db
+                  .insertInto('tokens')
+                  .values({ id, place: 'back' })
+                  .onConflict((it) => it.doNothing())
+                  .execute()
+              }
+            })
+          }
+        }
+        const writing = [write(), write()]
+        const ids = (csv: string | undefined) =>
+          (csv ?? '')
+            .split('\n')
+            .slice(1, -1)
+            .map((line) => Number.parseInt(line, 10))
+        try {
+          for (let n = 0; n < 10; n++) {
+            const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
+            const all = [...ids(csv.get('tokens')), ...ids(csv.get('there'))].sort((a, b) => a - b)
+            expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
+          }
+        } finally {
+          isOver = true
+          await Promise.allSettled(writing)
+        }
+        expect((await pool.query('select from there')).rowCount).toBeGreaterThan(0)
+      })
+    })
+  })
+}

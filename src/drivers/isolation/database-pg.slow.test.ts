@@ -1,0 +1,267 @@
+import { spawnSync } from 'node:child_process'
+import { CompiledQuery, type Kysely } from 'kysely'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { IsolationDriver, Placement } from '../../tenants/isolation.ts'
+import { type Child, startChild } from '../../testing/child.ts'
+import { directHandle } from '../../testing/direct-handle.ts'
+import { startProxy } from '../../testing/proxy.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { databasePg } from './database-pg.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { lockOf } from './owner-transaction.ts'
+import { withDatabase } from './postgres-server.ts'
+
+const CONNECTIONS = 3
+const NOTES = {
+  name: '0001_notes',
+  checksum: '1',
+  up: `create table notes (
+      tenant_id text not null default tenantry.current_tenant(), id int not null, owner text not null, primary key (tenant_id, id));
+    create sequence numbers`,
+  down: 'drop sequence numbers; drop table notes',
+}
+
+let installation: Installation
+let placement: Placement
+let driver: IsolationDriver
+
+beforeAll(async () => {
+  installation = await createInstallation(inject('postgresUrl'), {
+    driver: () => databasePg(),
+    migrations: [NOTES],
+    connections: { max: CONNECTIONS, perTenant: CONNECTIONS },
+  })
+  placement = await installation.prepare()
+  driver = await installation.open(placement)
+  for (const id of ['a', 'b']) await driver.provision(placeOf(driver, id))
+})
+afterAll(() => installation.end())
+
+const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
+const sql = async (text: string, values: unknown[] = []) => (await installation.database.sql(text, values)).rows
+const locatorOf = (id: string) => placeOf(driver, id).locator
+const databases = (id: string) => sql('select datname from pg_database where datname like $1', [`%\\_${id}`])
+const sessions = (id: string) =>
+  sql(`select pid, usename from pg_stat_activity where datname = $1 and backend_type = 'client backend'`, [
+    locatorOf(id),
+  ])
+const otherProcess = (migrations = [NOTES]): Promise<Child> =>
+  startChild(new URL('./database-process.fixture.ts', import.meta.url), {
+    installation: installation.id,
+    placement,
+    migrations,
+  })
+async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}
+
+describe('provisioning', () => {
+  test('by twenty at once, here and in another process, makes each database once', async () => {
+    const child = await otherProcess()
+    const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`)
+    const there = ids.slice(0, 6).map((id) => child.ask({ what: 'provision', place: placeOf(driver, id) }))
+    const here = ids.map((id) => driver.provision(placeOf(driver, id)))
+    expect(await Promise.all([...here, ...there])).toEqual(Array(26).fill(['0001_notes']))
+    for (const id of ids) {
+      expect(await directHandle(driver, placeOf(driver, id)).pool.query('select 1 from notes')).toMatchObject({
+        rows: [],
+      })
+    }
+    await child.kill('SIGTERM')
+    await Promise.all(ids.map((id) => driver.drop(placeOf(driver, id))))
+    expect(await databases('many-%')).toEqual([])
+  }, 90_000)
+
+  describe('killed at any step goes on when it is run again:', () => {
+    /** All databases share the catalog that it locks, so that a test can hold it up from elsewhere. */
+    const HELD_UP = { ...NOTES, up: `lock table pg_shseclabel in share row exclusive mode; ${NOTES.up}` }
+    const waiting = (query: string) =>
+      eventually(async () => {
+        const found = await sql(
+          `select from pg_stat_activity where application_name = 'tenantry ddl' and wait_event_type = 'Lock' and query ilike $1
+             and datname in (current_database(), $2)`,
+          [query, locatorOf('killed')],
+        )
+        expect(found).toHaveLength(1)
+      })
+    const killedWhen = async (reached: (locator: string) => Promise<void>) => {
+      const place = placeOf(driver, 'killed')
+      const child = await otherProcess([HELD_UP])
+      const dying = child.ask({ what: 'provision', place }).catch((error: Error) => error.message)
+      await reached(place.locator)
+      await child.kill('SIGKILL')
+      expect(await dying).toBe('the child process is gone')
+      expect(await driver.isFenced(place)).toBe(true)
+    }
+    const goesOn = async () => {
+      const place = placeOf(driver, 'killed')
+      expect(await driver.provision(place)).toEqual(['0001_notes'])
+      const { pool } = directHandle(driver, place)
+      await pool.query(`insert into notes (id, owner) values (1, 'killed')`)
+      await driver.drop(place)
+      expect(await databases('killed')).toEqual([])
+    }
+
+    test('while the database is copied', async () => {
+      await connected(placement.url, async (blocker) => {
+        await blocker.query('begin; lock table pg_database in share mode')
+        await killedWhen(() => waiting('create database%'))
+      })
+      await goesOn()
+    })
+
+    test('while it is migrated', async () => {
+      await connected(placement.url, async (blocker) => {
+        await blocker.query('begin; lock table pg_shseclabel in share row exclusive mode')
+        await killedWhen(() => waiting('%lock table pg_shseclabel%'))
+      })
+      await goesOn()
+    })
+
+    test('when all is in it, before it is opened', async () => {
+      await connected(placement.url, async (blocker) => {
+        await blocker.query('begin; lock table pg_shseclabel in share row exclusive mode')
+        await killedWhen(async (locator) => {
+          await waiting('%lock table pg_shseclabel%')
+          await blocker.query(`select pg_advisory_lock(${lockOf(locator)}); commit`)
+          await waiting('begin; set local lock_timeout%pg_advisory_xact_lock%')
+        })
+        expect(await driver.applied(placeOf(driver, 'killed'))).toEqual(['0001_notes'])
+      })
+      await goesOn()
+    })
+  })
+
+  test('waits for who is connected to the template', async () => {
+    const template = `test_busy_${locatorOf('t').slice(3, 9)}`
+    await sql(`create database ${template}`)
+    const copying = await installation.open(placement, { driver: () => databasePg({ template }), migrations: [NOTES] })
+    const place = placeOf(copying, 'patient')
+    const attempts = async () =>
+      (await sql(`select query_start::text from pg_stat_activity where query like 'create database%${template}%'`)).map(
+        ({ query_start }) => query_start,
+      )
+    const provisioning = await connected(withDatabase(placement.url, template), async () => {
+      const provisioning = copying.provision(place)
+      const [first] = await eventually(async () => {
+        const found = await attempts()
+        expect(found).toHaveLength(1)
+        return found
+      })
+      await eventually(async () => expect(await attempts()).not.toEqual([first]), 15_000) // refused once
+      return { provisioning }
+    })
+    expect(await provisioning.provisioning).toEqual(['0001_notes'])
+    await copying.drop(place)
+    await sql(`drop database ${template}`)
+  })
+})
+
+describe('a fence', () => {
+  const OWNERS = 'select owner from notes'
+  const fresh = async (id: string) => {
+    const handle = await provisioned(driver, id)
+    await handle.pool.query(`insert into notes (id, owner) values (1, '${id}')`)
+    return handle
+  }
+
+  test('ends what is open in this process and in others, and lets nobody in until it is lifted', async () => {
+    const place = placeOf(driver, 'closed')
+    const { pool, transaction } = await fresh('closed')
+    const child = await otherProcess()
+    const ask = (text: string) => child.ask({ what: 'execute', place, text })
+    expect(await ask(OWNERS)).toEqual([{ owner: 'closed' }])
+    const sleeping = expect(ask(`insert into notes (id, owner) select 2, 'never' from pg_sleep(60)`)).rejects.toThrow(
+      '57P01',
+    )
+    await eventually(async () => {
+      expect(
+        await sql(`select from pg_stat_activity where wait_event = 'PgSleep' and datname = $1`, [place.locator]),
+      ).toHaveLength(1)
+    })
+    const working = transaction(async (db) => {
+      await raw(db, `insert into notes (id, owner) values (3, 'never')`)
+      await driver.fence(place)
+      await raw(db, OWNERS)
+    })
+    await expect(working).rejects.toSatisfy(driver.mayBeFence)
+    await sleeping
+    expect(await sessions('closed')).toEqual([])
+    expect(await driver.isFenced(place)).toBe(true)
+    await expect(ask(OWNERS)).rejects.toThrow('E_TENANT_STORAGE_FENCED')
+    await expect(pool.query(OWNERS)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await expect(transaction((db) => raw(db, OWNERS))).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await driver.fence(place)
+    await driver.unfence(place)
+    await driver.unfence(place)
+    expect(await driver.isFenced(place)).toBe(false)
+    expect([await ask(OWNERS), (await pool.query(OWNERS)).rows]).toEqual(Array(2).fill([{ owner: 'closed' }]))
+    await child.kill('SIGTERM')
+    await driver.drop(place)
+  })
+
+  test.each(['alone', 'in a transaction'])(
+    'or a loss nobody heard of: a statement %s goes by another connection',
+    async (how) => {
+      const place = placeOf(driver, 'unheard')
+      const { pool } = await fresh('unheard')
+      const [{ pid }] = (await pool.query('select pg_backend_pid() as pid')).rows
+      const ending = `import pg from 'pg'
+      const client = new pg.Client(process.argv[1])
+      await client.connect()
+      await client.query('select pg_terminate_backend($1, 10000)', [process.argv[2]])
+      await client.end()`
+      // Nothing is heard of it here while this process waits for the other.
+      const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', ending, placement.url, String(pid)])
+      const asked =
+        how === 'alone'
+          ? pool.query(OWNERS).then(({ rows }) => rows)
+          : directHandle(driver, place).transaction((db) => raw(db, OWNERS))
+      expect(status).toBe(0)
+      expect(await asked).toEqual([{ owner: 'unheard' }])
+      await driver.drop(place)
+    },
+  )
+
+  test('lets nobody through who comes at the same moment', async () => {
+    const place = placeOf(driver, 'stormed')
+    await fresh('stormed')
+    const children = await Promise.all([otherProcess(), otherProcess()])
+    let isOver = false
+    const storming = children.map(async (child) => {
+      while (!isOver) await child.ask({ what: 'execute', place, text: OWNERS }).catch(() => undefined)
+    })
+    for (let n = 0; n < 15; n++) {
+      await driver.unfence(place)
+      await eventually(async () => expect(await sessions('stormed')).not.toEqual([]))
+      await driver.fence(place)
+      expect(await sessions('stormed')).toEqual([])
+    }
+    isOver = true
+    await Promise.all(storming)
+    await Promise.all(children.map((child) => child.kill('SIGTERM')))
+    await driver.drop(place)
+  })
+})
+
+test('a connection that is led into the database of another tenant is not used', async () => {
+  const [asked, given] = ['a', 'b'].map(locatorOf) as [string, string]
+  const astray = await startProxy(installation.url, (sent) =>
+    Buffer.from(sent.toString('latin1').replace(asked, given), 'latin1'),
+  )
+  const placement = await installation.prepare()
+  const tenantUrl = Object.assign(new URL(placement.tenantUrl), { host: new URL(astray.url).host }).href
+  const led = await installation.open({ ...placement, tenantUrl })
+  await expect(led.execute(placeOf(led, 'a'), { text: 'select 1' })).rejects.toThrow(`the server gave "${given}"`)
+  expect(await led.execute(placeOf(led, 'b'), { text: 'select 1' })).toMatchObject({ rowCount: 1 })
+  await led.stop()
+  await astray.close()
+})
