@@ -1,16 +1,16 @@
 /** One installation on a server: a backoffice database, its tenant login, and schema-pg over them. */
+import { partsOf } from '../../composition.ts'
 import { createSecrets } from '../../kernel/crypto.ts'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
-import { migrate } from '../../kernel/migrations.ts'
 import { installationId } from '../../tenants/installation-id.ts'
 import type { ConnectionLimits, IsolationDriver, Place, Placement, TenantHandle } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
-import { tables } from '../../tenants/tables.ts'
-import { createTestDatabase } from '../../testing/database.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { dropWithRoles } from '../../testing/roles.ts'
+import { createMigratedDatabase } from '../../testing/template.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { postgresStore } from '../store/postgres.ts'
 import { type SchemaPgOptions, schemaPg } from './schema-pg.ts'
 import { preparePlacement } from './tenant-login.ts'
 
@@ -38,11 +38,10 @@ export interface Installation {
 }
 
 export async function createInstallation(serverUrl: string, options: InstallationOptions = {}): Promise<Installation> {
-  const created = await createTestDatabase(serverUrl)
+  const created = await createMigratedDatabase(serverUrl, partsOf(postgresStore(), []))
   const { url } = created
   const database = new Database({ url, max: 12 }, log)
   const drivers: IsolationDriver[] = []
-  await migrate(database, [{ part: 'tenants', migrations: tables }])
   const id = await installationId(database)
   const ownerUrl = options.ownerUrl?.(url) ?? url
   return {

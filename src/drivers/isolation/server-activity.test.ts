@@ -44,8 +44,11 @@ test('the sessions of the owner and of the login are told, nobody else’s, and 
     await ofHost.query('begin')
     const read = async (showsSql: boolean) => {
       const { sessions = [] } = (await driver.activity?.('main', { longMs: 0, showsSql })) ?? {}
+      const times = sessions.map(({ since }) => since.getTime())
+      expect(times).toEqual(times.toSorted((a, b) => a - b))
       return sessions
         .filter(({ state }) => state !== 'active')
+        .toSorted((a, b) => a.application.localeCompare(b.application))
         .map(({ role, application, database, state, sql, isUpkeep }) => ({
           role,
           application,
@@ -60,12 +63,12 @@ test('the sessions of the owner and of the login are told, nobody else’s, and 
     const tenants = { role: login, application: 'tenantry tenants', database: null, state, isUpkeep: false }
     const console = { role: owner, application: 'a console', database: null, state, isUpkeep: false }
     expect(await read(false)).toEqual([
-      { ...tenants, sql: null },
       { ...console, sql: null },
+      { ...tenants, sql: null },
     ])
     expect(await read(true)).toEqual([
-      { ...tenants, sql: "select 'of the tenant'" },
       { ...console, sql: `begin; select '${'x'.repeat(300)}'`.slice(0, 200) },
+      { ...tenants, sql: "select 'of the tenant'" },
     ])
     expect(await driver.activity?.('main', { longMs: 60_000, showsSql: true })).toMatchObject({ sessions: [] })
     await ofTenant.query('rollback')

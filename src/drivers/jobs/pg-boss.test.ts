@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest'
+import { PgBoss } from 'pg-boss'
+import { describe, expect, test, vi } from 'vitest'
 import { currentContext, SYSTEM } from '../../kernel/context.ts'
 import type { Attempt } from '../../kernel/jobs.ts'
 import { eventually } from '../../testing/tenancy.ts'
@@ -241,6 +242,26 @@ describe('a handler', () => {
     expect(await countsOf(Slow)).toMatchObject([{ completed: 1, waiting: 1, active: 0 }])
   })
 
+  test('in progress is waited for by each of two concurrent stops', async () => {
+    const Twice = type('Twice')
+    const gate = Promise.withResolvers<void>()
+    const steps: string[] = []
+    const worker = await start([Twice], {
+      Twice: async () => {
+        steps.push('begun')
+        await gate.promise
+        steps.push('done')
+      },
+    })
+    await worker.send(Twice, { n: 1 })
+    await eventually(() => expect(steps).toEqual(['begun']))
+    const stopped = [1, 2].map(() => worker.stop(10_000).then(() => steps.push('stopped')))
+    gate.resolve()
+    await Promise.all(stopped)
+    await worker.stop(10_000)
+    expect(steps).toEqual(['begun', 'done', 'stopped', 'stopped'])
+  })
+
   test('that does not end is told to, and its job is done by another', async () => {
     const Endless = type('Endless', { retryDelaySeconds: 1 })
     let told = false
@@ -261,4 +282,24 @@ describe('a handler', () => {
     await start([Endless], { Endless: async (_, { number }) => attempts.push(number) })
     await eventually(() => expect(attempts).toEqual([2]))
   })
+})
+
+test('a stop leaves pg-boss no idle worker to poll for', async () => {
+  const Idle = type('Idle')
+  const bosses: PgBoss[] = []
+  const { work, stop } = PgBoss.prototype
+  vi.spyOn(PgBoss.prototype, 'work').mockImplementation(function (this: PgBoss, ...of: Parameters<typeof work>) {
+    bosses.push(this)
+    return work.apply(this, of)
+  } as typeof work)
+  const workers = (boss: PgBoss) => boss.getWipData().map(({ name }) => name)
+  const left: string[][] = []
+  vi.spyOn(PgBoss.prototype, 'stop').mockImplementation(function (this: PgBoss, options) {
+    left.push(workers(this))
+    return stop.call(this, options)
+  })
+  const runner = await start([Idle], { Idle: async () => undefined })
+  expect(bosses.map(workers)[0]).toEqual(Array(4).fill('tenantry.Idle'))
+  await runner.stop(10_000)
+  expect(left).toEqual([[]])
 })

@@ -43,6 +43,8 @@ const HEARTBEAT_SECONDS = 15
 const SUPERVISE_SECONDS = 10
 const POLL_SECONDS = 1
 const IDLE_POLL_SECONDS = 30
+/** For the jobs of workers that a failed start has begun already. */
+const FAILED_START_STOP_MS = 1_000
 
 const queueName = (type: JobType): string => `${PREFIX}${type.name}`
 
@@ -93,7 +95,7 @@ export class PgBossJobs implements JobRunner {
         if (handle) await this.#work(type, handle)
       }
     } catch (error) {
-      await this.stop(0) // its timers would keep the process alive
+      await this.stop(FAILED_START_STOP_MS) // its timers would keep the process alive
       throw error
     }
   }
