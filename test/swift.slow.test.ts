@@ -22,7 +22,7 @@ afterAll(() => swift?.stop())
 
 const bucket = (name: string, through?: (endpoint: string) => string) => makeBucket(swift, name, through)
 
-await archivesSuite('s3, on Swift', () => bucket('archives'), { parts: ['crash', 'rest'] })
+await archivesSuite('s3, on Swift', () => bucket('archives'), { parts: ['crash', 'writers', 'rest'] })
 
 describe('when the end of an upload', () => {
   const COMPLETE = 'POST /faults/backups/acme/x?uploadId='

@@ -16,8 +16,11 @@ export interface ArchivesAbilities {
   readonly knowsPartial?: boolean
   /** Whoever reads an archive that is replaced meanwhile reads one of the two. Default true. */
   readonly replacesAtOnce?: boolean
-  /** The tests to register: what a killed process leaves, the memory of large archives, and the rest. Default: all. */
-  readonly parts?: readonly ('crash' | 'memory' | 'rest')[]
+  /**
+   * The tests to register: what a killed process leaves, the memory of large archives, several writers of one key, and the rest.
+   * Default: all.
+   */
+  readonly parts?: readonly ('crash' | 'memory' | 'writers' | 'rest')[]
 }
 
 /** What each part of the suite works with; the storage is empty before each test. */
@@ -58,7 +61,7 @@ export async function archivesSuite(
 ): Promise<void> {
   const vitest = await import('vitest')
   const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
-  const { parts = ['crash', 'memory', 'rest'] } = abilities
+  const { parts = ['crash', 'memory', 'writers', 'rest'] } = abilities
 
   describe(`the archives of ${name}`, () => {
     let proof: ArchivesProof
@@ -75,6 +78,7 @@ export async function archivesSuite(
 
     if (parts.includes('memory')) memoryOfArchives(vitest, () => proof)
     if (parts.includes('crash') && (abilities.knowsPartial ?? true)) crashedWriters(vitest, () => proof)
+    if (parts.includes('writers')) severalWriters(vitest, () => proof, abilities)
     if (!parts.includes('rest')) return
 
     describe('keep', () => {
@@ -194,6 +198,5 @@ export async function archivesSuite(
     })
 
     whatWasGivenUp(vitest, () => proof, abilities)
-    severalWriters(vitest, () => proof, abilities)
   })
 }

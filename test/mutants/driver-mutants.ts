@@ -215,7 +215,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
     replace: 'if (database !== OWN_DATABASE && reached.database !== database) {',
     by: 'if (false) {',
     ...onDatabase,
-    tests: ['src/drivers/isolation/database-pg.test.ts'],
+    tests: ['src/drivers/isolation/database-pg.slow.test.ts'],
   },
   {
     name: 'database: statements go to the placement’s',

@@ -1,5 +1,5 @@
 /** That there is something to kill: the mutants themselves are tried by `npm run test:mutants`. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { MUTANTS } from './all.ts'
@@ -15,6 +15,12 @@ test('each mutant has a name of its own, and breaks a text that is there exactly
     times: readFileSync(resolve(SOURCE, file), 'utf8').split(replace).length - 1,
   }))
   expect(found.filter(({ times }) => times !== 1)).toEqual([])
+})
+
+test('the test files that mutants name exist', () => {
+  const files = MUTANTS.flatMap((mutant) => (isSql(mutant) ? [] : (mutant.tests ?? [])))
+  expect(files.length).toBeGreaterThan(0)
+  expect(files.filter((file) => !existsSync(resolve(SOURCE, '..', file)))).toEqual([])
 })
 
 test.each(DRIVERS)('%s has 25 mutants and more', (driver) => {

@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { isSql, type Mutant } from './mutant.ts'
 
 const ENDS_WITHIN_MS = 240_000
-/** One after the other: the first is quick. */
-const DRIVER_PROOF = ['src/drivers/isolation/traps.test.ts', 'src/drivers/isolation/suite.test.ts']
+const ISOLATION = 'src/drivers/isolation'
 const SQL_PROOF = ['test/mutants/sql.test.ts']
 
 export type Verdict = 'killed' | 'survived' | 'not there' | 'broken'
@@ -34,7 +33,15 @@ export interface Place {
 export function proofOf(mutant: Mutant | undefined, kind: string | undefined): Proof {
   if (mutant && isSql(mutant)) return { files: kind === undefined ? [] : SQL_PROOF, name: kind }
   if (mutant?.tests) return { files: mutant.tests, name: undefined }
-  return { files: kind === undefined ? [] : DRIVER_PROOF, name: kind }
+  return { files: kind === undefined ? [] : driverProof(kind), name: kind }
+}
+
+/** One after the other: the first is quick. The fast tier has each driver in its default manner. */
+function driverProof(kind: string): readonly string[] {
+  const [driver, manner = 'batch'] = kind.split(', ')
+  const suites =
+    manner === 'batch' ? ['traps.test.ts', `suite.${driver}.test.ts`] : ['traps.slow.test.ts', 'suite.slow.test.ts']
+  return [...suites, 'named-statements.slow.test.ts'].map((file) => `${ISOLATION}/${file}`)
 }
 
 export async function tryMutant(

@@ -33,7 +33,7 @@ await archivesSuite(
       close: () => rm(path, { recursive: true }),
     }
   },
-  { parts: ['crash', 'memory'] },
+  { parts: ['crash', 'memory', 'writers'] },
 )
 
 let home: string

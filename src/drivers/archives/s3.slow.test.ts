@@ -53,7 +53,7 @@ await archivesSuite(
     const own = await startS3rver('archives')
     return { open: () => open(own), close: () => own.stop() }
   },
-  { knowsPartial: false, replacesAtOnce: false, parts: ['rest'] },
+  { knowsPartial: false, replacesAtOnce: false, parts: ['writers', 'rest'] },
 )
 
 test('what has another prefix, or is no archive, is not seen', async () => {

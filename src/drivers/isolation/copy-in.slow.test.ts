@@ -77,3 +77,22 @@ describe('an import whose connection is cut', () => {
     },
   )
 })
+
+describe('an import into database-pg that nobody wants any more', () => {
+  test.each(['making', 'loading', 'indexing', 'migrating'] as const)(
+    'ends while it is %s, and leaves nothing but what drop removes',
+    async (phase) => {
+      const at = place('unwanted', 'database-pg')
+      const controller = new AbortController()
+      const reason = new Error('not wanted any more')
+      const onPhase = (begun: string) => begun === phase && controller.abort(reason)
+      const importing = side.drivers['database-pg'].import(at, replayed(copy), { signal: controller.signal, onPhase })
+      await expect(importing).rejects.toBe(reason)
+      await eventually(async () => expect(await busy()).toEqual([]))
+      await side.drivers['database-pg'].drop(at)
+      const { rows } = await client.query(`select from pg_locks
+        where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
+      expect(rows).toEqual([])
+    },
+  )
+})

@@ -18,8 +18,6 @@ import { eventually } from '../../testing/tenancy.ts'
 import { MARKS } from './scoped-query.ts'
 import { CONNECTIONS, openSubject } from './subject.fixture.ts'
 
-/** More than a connection keeps prepared. */
-const TEXTS = 250
 /** Bodies that PostgreSQL resolves when they are made, not when they are run. */
 const BOUND: TenantMigration = {
   name: '0003_bound',
@@ -160,17 +158,6 @@ export function traps(kinds: readonly string[]): void {
       for (let n = 0; n < 3 * CONNECTIONS; n++)
         for (const one of [a, b, changing]) expect(await all(one)).toEqual([`of ${one.id}`])
       await driver.drop(place('changing'))
-    })
-
-    test('more texts than a connection keeps prepared: each goes on meaning what it says', async () => {
-      const ask = async (n: number) => {
-        for (const { id, pool } of [a, b]) {
-          const { rows } = await pool.query(`select owner, ${n} as n from items where id = $1`, [1])
-          expect(rows).toEqual([{ owner: `of ${id}`, n }])
-        }
-      }
-      for (let n = 0; n < TEXTS; n++) await ask(n)
-      for (let n = 0; n < TEXTS; n += 25) await ask(n)
     })
 
     test('without a tenant an INSERT would have "" for its tenant, once a connection has had one: it is refused', async () => {

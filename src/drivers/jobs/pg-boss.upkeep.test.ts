@@ -280,21 +280,6 @@ describe('processes side by side, one of which knows less', () => {
     await kept()
   })
 
-  test('one that stands still while it notes keeps nobody from starting', async () => {
-    const { database } = runners
-    const [noted, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const frozen = database.transaction(async () => {
-      await noteNames(database, { queues: ['tenantry.Special'], schedules: [] })
-      noted.resolve()
-      await goOn.promise
-    })
-    await noted.promise
-    await all()
-    await kept()
-    goOn.resolve()
-    await expect(frozen).rejects.toThrow()
-  })
-
   test('one that is only there for a command works, and neither schedules nor takes away', async () => {
     await all()
     const other = type('Other')
