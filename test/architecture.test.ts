@@ -150,7 +150,7 @@ function costsOf(test: string): string[] {
     seen.add(file)
     const way = [...path, file]
     const text = readFileSync(join(ROOT, file), 'utf8')
-    if (/\bsetTimeout\(/.test(text) && !MAY_WAIT.includes(file)) found.push([...way, 'setTimeout()'].join(' -> '))
+    if (/\bsetTimeout\(/.test(text) && !MAY_WAIT.includes(file)) found.push([...way, 'a timer'].join(' -> '))
     for (const { to, isTypeOnly } of importsOf(file, ROOT)) {
       if (isTypeOnly) continue
       if (NOT_IN_FAST_TESTS.some((pattern) => pattern.test(to)) && !MAY_WAIT.includes(file))
