@@ -19,11 +19,12 @@ test.each(['constructor', 'toString', '__proto__'])(
   '"%s" is no price, and nobody is made a customer for it',
   async (priceId) => {
     const tenantId = await open.tenant()
+    const customers = () =>
+      open.provider.requests.filter(({ method, path }) => method === 'POST' && path === '/v1/customers')
+    const before = customers().length
     const wish = { priceId, successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
     await expect(open.tenancy.billing.checkout(tenantId, wish)).rejects.toMatchObject({ code: 'E_PRICE_NOT_MAPPED' })
-    expect(open.provider.requests.filter(({ method, path }) => method === 'POST' && path === '/v1/customers')).toEqual(
-      [],
-    )
+    expect(customers()).toHaveLength(before)
   },
 )
 
