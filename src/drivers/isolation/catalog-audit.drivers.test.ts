@@ -54,15 +54,18 @@ describe('tables that tenants share', () => {
   let here: Stage
   beforeAll(async () => {
     here = await stage(() => rowscopePg())
+    await here.driver.provision(placeOf(here.driver, 'acme'))
   })
   afterAll(() => here.installation.end())
 
   test('are found without fault as they are made, and before there is one', async () => {
-    expect(await here.driver.inventory?.('main')).toEqual([])
-    expect(await here.faults()).toEqual([])
-    const { db } = await provisioned(here.driver, 'acme')
+    const empty = await stage(() => rowscopePg())
+    expect(await empty.driver.inventory?.('main')).toEqual([])
+    expect(await empty.faults()).toEqual([])
+    const { db } = await provisioned(empty.driver, 'acme')
     await db.insertInto('notes').values({ id: 1 }).execute()
-    expect(await here.faults()).toEqual([])
+    expect(await empty.faults()).toEqual([])
+    await empty.installation.end()
   })
 
   const answered = 'table tenantry_rows.notes answers the role $scope outside of a tenant'

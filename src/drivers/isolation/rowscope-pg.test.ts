@@ -1,5 +1,5 @@
 import { CompiledQuery, type Kysely } from 'kysely'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import type { IsolationDriver, TenantHandle } from '../../tenants/isolation.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
 import { rowscopePg } from './rowscope-pg.ts'
@@ -21,7 +21,7 @@ let driver: IsolationDriver
 let a: TenantHandle
 let b: TenantHandle
 
-beforeAll(async () => {
+beforeEach(async () => {
   installation = await createInstallation(inject('postgresUrl'), {
     driver: () => rowscopePg(),
     migrations: [NOTES],
@@ -30,8 +30,10 @@ beforeAll(async () => {
   driver = await installation.open(await installation.prepare())
   a = await provisioned(driver, 'a')
   b = await provisioned(driver, 'b')
+  await write(a, 'of a')
+  await write(b, 'of b')
 })
-afterAll(() => installation.end())
+afterEach(() => installation.end())
 
 const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
 const all = async (text: string) => (await installation.database.sql(text)).rows
@@ -48,8 +50,6 @@ async function write({ transaction }: TenantHandle, title: string): Promise<void
 }
 
 test('two tenants keep the same keys in the same tables, each its own', async () => {
-  await write(a, 'of a')
-  await write(b, 'of b')
   expect([await titles(a), await titles(b)]).toEqual([['of a'], ['of b']])
   expect(await all('select tenant_id, title from tenantry_rows.books order by tenant_id')).toEqual([
     { tenant_id: 'a', title: 'of a' },

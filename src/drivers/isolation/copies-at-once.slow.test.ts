@@ -1,0 +1,3 @@
+import { copiesAtOnce } from './copies-at-once.fixture.ts'
+
+copiesAtOnce(['database-pg'])
