@@ -19,7 +19,7 @@ export function useConnections() {
   /** What the server has open: the name of the database for each. */
   const seen = async (): Promise<string[]> => {
     const { rows } = await watcher.query(
-      'select application_name as name from pg_stat_activity where datname = $1 order by 1',
+      `select application_name as name from pg_stat_activity where datname = $1 and backend_type = 'client backend' order by 1`,
       [new URL(database.url).pathname.slice(1)],
     )
     return rows.map(({ name }) => name)

@@ -16,7 +16,8 @@ export interface OpenProgram {
 
 export async function openProgram(): Promise<OpenProgram> {
   const directory = await mkdtemp(join(tmpdir(), 'tenantry-billing-'))
-  const open = await openBilling(inject('postgresUrl'))
+  // The program has the clock of the system.
+  const open = await openBilling(inject('postgresUrl'), { provider: { start: new Date() } })
   const { stripe, products } = open.options
   const file = join(directory, 'tenantry.config.json')
   await writeFile(
