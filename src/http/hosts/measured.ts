@@ -67,16 +67,19 @@ function tellAlso(first: Told, traffic: Traffic, tenantId: string): void {
 
 function write(this: Measured, chunk: unknown, encoding?: unknown, callback?: unknown): boolean {
   const measurement = this[MEASUREMENT] as Measurement
-  if (!measurement.isEnding) measurement.bytes += lengthOf(chunk, encoding)
+  if (isSending(this, measurement)) measurement.bytes += lengthOf(chunk, encoding)
   return measurement.write.call(this, chunk, encoding, callback)
 }
 
 function end(this: Measured, chunk?: unknown, encoding?: unknown, callback?: unknown): Measured {
   const measurement = this[MEASUREMENT] as Measurement
-  if (!measurement.isEnding) measurement.bytes += lengthOf(chunk, encoding)
+  if (isSending(this, measurement)) measurement.bytes += lengthOf(chunk, encoding)
   measurement.isEnding = true
   return measurement.end.call(this, chunk, encoding, callback)
 }
+
+/** Node drops writes after the response was destroyed; a framework may still write its error page then. */
+const isSending = ({ destroyed }: Measured, { isEnding }: Measurement): boolean => !isEnding && !destroyed
 
 /** Once, when all is sent or the client is gone. */
 function tell(this: Measured): void {
