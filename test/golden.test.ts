@@ -1,7 +1,7 @@
 /**
  * What every command prints with `--json` is one JSON value, or one a line where results come one after the other, and has the
  * shape that a golden file holds; a few are held as people read them. A command without a golden file fails, and so does a file without a
- * command. The cases of tenants and satellites are those of coverage.test.ts; the program's own are in golden.program.test.ts.
+ * command. The cases of tenants and satellites are those of test/contract; the program's own are in golden.program.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { allCommands } from '../src/cli/program.ts'
