@@ -17,6 +17,8 @@ export interface ArchivesSubject {
 }
 
 export const MB = 1_000_000
+/** Bytes that a driver sends at a time, unless its file says otherwise. */
+export const PART_BYTES = 8 * 1024 * 1024
 const CHUNK_BYTES = 65_536
 const noise = randomBytes(CHUNK_BYTES)
 

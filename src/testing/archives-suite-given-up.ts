@@ -1,6 +1,6 @@
 /** Archives that never became whole: nothing of them is read, and nothing stays that is not told as partial. */
 
-import { content, contentOf, failing, gated, listed, MB, writing } from './archives-subject.ts'
+import { content, contentOf, failing, gated, listed, PART_BYTES, writing } from './archives-subject.ts'
 import type { ArchivesAbilities, ArchivesProof } from './archives-suite.ts'
 import type { Vitest } from './isolation-suite.ts'
 import { eventually } from './tenancy.ts'
@@ -10,10 +10,11 @@ const STAYS_CLOSED = new Promise<void>(() => undefined)
 export function whatWasGivenUp(
   { describe, expect, test }: Vitest,
   proof: () => ArchivesProof,
-  { knowsPartial = true }: ArchivesAbilities,
+  { knowsPartial = true, partBytes: part = PART_BYTES }: ArchivesAbilities,
 ): void {
+  const [more, several] = [(5 * part) / 4, (5 * part) / 2]
   describe('leave nothing behind', () => {
-    test.each([0, 10, 9 * MB, 30 * MB])('of a write that was aborted after %i bytes', async (bytes) => {
+    test.each([0, 10, more, (7 * part) / 2])('of a write that was aborted after %i bytes', async (bytes) => {
       const { archives } = proof()
       const abort = new AbortController()
       const reason = new Error('not needed any more')
@@ -46,7 +47,7 @@ export function whatWasGivenUp(
         try {
           for (let round = 0; ; round++) {
             if (round === 2) abort.abort(reason)
-            yield* content(9 * MB, round)
+            yield* content(more, round)
           }
         } finally {
           hasReturned = true
@@ -70,7 +71,7 @@ export function whatWasGivenUp(
       expect(await listed(archives)).toEqual([])
     })
 
-    test.each([0, 10, 9 * MB, 30 * MB])(
+    test.each([0, 10, more, (7 * part) / 2])(
       'of a source that fails after %i bytes, and pass on its failure',
       async (bytes) => {
         const { archives } = proof()
@@ -83,10 +84,10 @@ export function whatWasGivenUp(
 
     test('and what was there before is there still', async () => {
       const { archives } = proof()
-      await writing(archives, 'acme/x', content(10 * MB, 1))
+      await writing(archives, 'acme/x', content(more, 1))
       const failure = new Error('given up')
-      await expect(writing(archives, 'acme/x', failing(20 * MB, failure, 2))).rejects.toThrow('given up')
-      expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(10 * MB, 1)))
+      await expect(writing(archives, 'acme/x', failing(several, failure, 2))).rejects.toThrow('given up')
+      expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(more, 1)))
       expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false }])
     })
   })
@@ -99,7 +100,7 @@ export function whatWasGivenUp(
       const { subject } = proof()
       const gate = Promise.withResolvers<void>()
       const before = await listed(proof().archives)
-      const written = writing(await subject.open(), key, gated(20 * MB, gate.promise, seed))
+      const written = writing(await subject.open(), key, gated(several, gate.promise, seed))
       written.catch(() => undefined)
       const own = await eventually(async () => {
         const found = (await listed(proof().archives)).filter((one) => before.every((other) => other.key !== one.key))
@@ -121,7 +122,7 @@ export function whatWasGivenUp(
       await expect(contentOf(archives.read('acme/x'))).rejects.toMatchObject({ code: 'E_ARCHIVE_MISSING' })
       end()
       await written
-      expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false, sizeBytes: 20 * MB }])
+      expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false, sizeBytes: several }])
     })
 
     test('is removed by its own key, and that of no other writer', async () => {
@@ -137,7 +138,7 @@ export function whatWasGivenUp(
       expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(10, 1)))
       second.end()
       await second.written
-      expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(20 * MB, 3)))
+      expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(several, 3)))
       expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false }])
     })
 

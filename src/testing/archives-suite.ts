@@ -5,7 +5,7 @@
  * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
  */
 import { ArchiveMissing, type Archives } from '../tenants/transfers/archives.ts'
-import { type ArchivesSubject, content, contentOf, listed, MB, writing } from './archives-subject.ts'
+import { type ArchivesSubject, content, contentOf, listed, PART_BYTES, writing } from './archives-subject.ts'
 import { crashedWriters, whatWasGivenUp } from './archives-suite-given-up.ts'
 import { memoryOfArchives } from './archives-suite-memory.ts'
 import { severalWriters } from './archives-suite-writers.ts'
@@ -16,6 +16,8 @@ export interface ArchivesAbilities {
   readonly knowsPartial?: boolean
   /** Whoever reads an archive that is replaced meanwhile reads one of the two. Default true. */
   readonly replacesAtOnce?: boolean
+  /** Bytes that the driver sends or reads at a time: the size of most archives in the suite follows from it. Default 8 MiB. */
+  readonly partBytes?: number
   /**
    * The tests to register: what a killed process leaves, the memory of large archives, several writers of one key, and the rest.
    * Default: all.
@@ -29,8 +31,6 @@ export interface ArchivesProof {
   readonly archives: Archives
 }
 
-const MIB = 1024 * 1024
-const SIZES = [0, 1, 100, 65_536, 5 * MIB, 8 * MIB - 1, 8 * MIB, 8 * MIB + 1, 16 * MIB, 40 * MB]
 /** More than any pool of connections, or open files that would not be noticed. */
 const READERS = 120
 const NO_KEYS = [
@@ -61,7 +61,8 @@ export async function archivesSuite(
 ): Promise<void> {
   const vitest = await import('vitest')
   const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
-  const { parts = ['crash', 'memory', 'writers', 'rest'] } = abilities
+  const { parts = ['crash', 'memory', 'writers', 'rest'], partBytes: part = PART_BYTES } = abilities
+  const sizes = [0, 1, 100, 65_536, (5 * part) / 8, part - 1, part, part + 1, 2 * part, 5 * part]
 
   describe(`the archives of ${name}`, () => {
     let proof: ArchivesProof
@@ -82,7 +83,7 @@ export async function archivesSuite(
     if (!parts.includes('rest')) return
 
     describe('keep', () => {
-      test.each(SIZES)('%i bytes, as they were', async (bytes) => {
+      test.each(sizes)('%i bytes, as they were', async (bytes) => {
         const { archives, subject } = proof
         await writing(archives, 'acme/x.tar.gz', content(bytes), { estimatedBytes: bytes })
         const other = await subject.open()
@@ -94,7 +95,9 @@ export async function archivesSuite(
 
       test('what comes in pieces of any size, also of none', async () => {
         const { archives } = proof
-        const pieces = [0, 1, 0, 3 * MIB, 20 * MIB, 7, 0].map((length, index) => Buffer.alloc(length, index))
+        const pieces = [0, 1, 0, (3 * part) / 8, (5 * part) / 2, 7, 0].map((length, index) =>
+          Buffer.alloc(length, index),
+        )
         const chunks = async function* () {
           for (const piece of pieces) yield new Uint8Array(piece.buffer, piece.byteOffset, piece.length)
         }
@@ -113,7 +116,7 @@ export async function archivesSuite(
 
       test('the last that was written under a key', async () => {
         const { archives } = proof
-        for (const [seed, bytes] of [20 * MB, 10, 9 * MB, 0, 10 * MB].entries()) {
+        for (const [seed, bytes] of [(5 * part) / 2, 10, part + 65_536, 0, (5 * part) / 4].entries()) {
           await writing(archives, 'acme/x', content(bytes, seed))
           expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(bytes, seed)))
           expect(await listed(archives)).toMatchObject([{ key: 'acme/x', sizeBytes: bytes }])
@@ -150,7 +153,7 @@ export async function archivesSuite(
       test('as after a deletion, which may be repeated', async () => {
         const { archives, subject } = proof
         await archives.delete('acme/x')
-        await writing(archives, 'acme/x', content(10 * MB))
+        await writing(archives, 'acme/x', content((5 * part) / 4))
         const other = await subject.open()
         await Promise.all([archives.delete('acme/x'), other.delete('acme/x'), archives.delete('acme/x')])
         await archives.delete('acme/x')
@@ -163,14 +166,14 @@ export async function archivesSuite(
 
     test('let go of an archive whose reader stops early', async () => {
       const { archives } = proof
-      await writing(archives, 'acme/x', content(20 * MB))
+      await writing(archives, 'acme/x', content((5 * part) / 2))
       for (let reader = 0; reader < READERS; reader++) {
         for await (const chunk of archives.read('acme/x')) {
           expect(chunk.length).toBeGreaterThan(0)
           break
         }
       }
-      expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: 20 * MB })
+      expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: (5 * part) / 2 })
     }, 60_000)
 
     test('refuse what is no key, before anything is asked', async () => {
