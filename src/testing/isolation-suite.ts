@@ -39,11 +39,13 @@ export const TRICKY_IDS = [
 /**
  * @param engine what the driver says of itself: it decides which tests there are, before the driver is open.
  * @param open a subject for this suite alone; the suite closes it.
+ * @param trickyIds of tenants that get storage; names of storage are made of all.
  */
 export async function isolationSuite(
   name: string,
   open: () => Promise<Subject>,
   engine: IsolationDriver['capabilities']['engine'] = 'postgres',
+  trickyIds: readonly string[] = TRICKY_IDS,
 ): Promise<void> {
   const vitest = await import('vitest')
   const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
@@ -91,7 +93,7 @@ export async function isolationSuite(
 
       test('may be those of tricky ids, whose rows stay apart', async () => {
         const { subject, driver } = proof
-        const handles = await Promise.all(TRICKY_IDS.map((id) => provisionedIn(subject, driver, id)))
+        const handles = await Promise.all(trickyIds.map((id) => provisionedIn(subject, driver, id)))
         await Promise.all(
           handles.map(({ id, db }) =>
             db
@@ -104,7 +106,7 @@ export async function isolationSuite(
           expect(await db.selectFrom('items').select('owner').execute()).toEqual([{ owner: `of ${id}` }])
           expect((await pool.query('select owner from items')).rows).toEqual([{ owner: `of ${id}` }])
         }
-        await Promise.all(TRICKY_IDS.map((id) => driver.drop(placeIn(subject, driver, id))))
+        await Promise.all(trickyIds.map((id) => driver.drop(placeIn(subject, driver, id))))
       })
     })
 

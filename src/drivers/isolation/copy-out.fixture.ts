@@ -1,10 +1,10 @@
 import pg from 'pg'
-import { describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../tenants/isolation.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { exported, never } from './copy.fixture.ts'
 import { TENANT } from './copy-rows.fixture.ts'
-import { KINDS, type Kind, openSide, places, type Side, withOwner } from './copy-sides.fixture.ts'
+import { createOwner, KINDS, type Kind, openSide, places, type Side } from './copy-sides.fixture.ts'
 
 const MIGRATION = {
   name: '0001_all',
@@ -27,22 +27,51 @@ const FILL = [
 
 /** Owners of the tables. */
 export const OWNERS = ['a superuser', 'an owner like any other'] as const
-type Work = (side: Side, role: string) => Promise<void>
+export type Owner = (typeof OWNERS)[number]
 
-export async function withSide(owner: (typeof OWNERS)[number], work: Work): Promise<void> {
-  const open = async (ownerUrl?: (url: string) => string, role = '') => {
-    const side = await openSide(inject('postgresUrl'), {
-      migrations: [MIGRATION, SECOND],
-      ...(ownerUrl ? { ownerUrl } : {}),
-    })
-    try {
-      await work(side, role)
-    } finally {
-      await side.end()
-    }
+export interface OwnedSide {
+  readonly side: Side
+  /** The role of the owner; empty for the superuser. */
+  readonly role: string
+  end(): Promise<void>
+}
+
+async function openOwned(kind: Owner): Promise<OwnedSide> {
+  const migrations = [MIGRATION, SECOND]
+  if (kind === 'a superuser') {
+    const side = await openSide(inject('postgresUrl'), { migrations })
+    return { side, role: '', end: () => side.end() }
   }
-  if (owner === 'a superuser') await open()
-  else await withOwner(inject('postgresUrl'), open)
+  const owner = await createOwner(inject('postgresUrl'))
+  const side = await openSide(inject('postgresUrl'), { migrations, ownerUrl: owner.ownerUrl })
+  return {
+    side,
+    role: owner.name,
+    async end() {
+      await side.end()
+      await owner.drop()
+    },
+  }
+}
+
+export async function withSide(owner: Owner, work: (side: Side, role: string) => Promise<void>): Promise<void> {
+  const { side, role, end } = await openOwned(owner)
+  try {
+    await work(side, role)
+  } finally {
+    await end()
+  }
+}
+
+/** One side for all tests of a block, with the tenants `source` and `other` in storage of these kinds. Tests leave them unchanged. */
+export function sharedSide(owner: Owner, kinds: readonly Kind[]): () => OwnedSide {
+  let owned: OwnedSide
+  beforeAll(async () => {
+    owned = await openOwned(owner)
+    for (const kind of kinds) for (const tenantId of ['source', 'other']) await fill(owned.side, kind, tenantId)
+  })
+  afterAll(() => owned?.end())
+  return () => owned
 }
 
 export const handle = (side: Side, kind: Kind, tenantId: string): TenantHandle =>
@@ -76,164 +105,210 @@ export const CSV = {
 `,
 }
 
-export function readings(owners: readonly (typeof OWNERS)[number][]): void {
-  describe.each(owners)('what %s reads', (owner) => {
+/** @param shared the side of this owner, with storage of all kinds. */
+export function readings(owner: Owner, shared: () => OwnedSide): void {
+  describe(`what ${owner} reads`, () => {
     test.each(KINDS)('of %s is all that the tenant has, and nothing of another', async (kind) => {
-      await withSide(owner, async (side) => {
-        await fill(side, kind, 'source')
-        await fill(side, kind, 'other')
-        await handle(side, kind, 'source').pool.query(`select nextval('free')`)
-        const [rows] = (await handle(side, kind, 'source').pool.query('select id from "Values" order by id')).rows
-        const { description, csv, totals } = await exported(side.drivers[kind], places(side, kind, 'source'))
-        // In shared tables, others have taken numbers too, in between.
-        const values = CSV.Values.replace('\n41,', `\n${rows.id},`).replace('\n42,', `\n${Number(rows.id) + 1},`)
-        expect([...csv]).toEqual([
-          ['Values', values],
-          ['there', CSV.there],
-          ['tokens', CSV.tokens],
-        ])
-        expect(description).toEqual({
-          engine: 'postgres',
-          isolation: kind,
-          migrations: [
-            { name: '0001_all', checksum: 'abc' },
-            { name: '0002_none', checksum: 'def' },
-          ],
-          tables: [
-            {
-              name: 'Values',
-              columns: [
-                { name: 'id', type: 'bigint' },
-                { name: 'mood', type: 'mood' },
-                { name: 'moods', type: 'mood[]' },
-                { name: 'price', type: 'numeric(12,2)' },
-                { name: 'at', type: 'timestamp with time zone' },
-                { name: 'day', type: 'date' },
-                { name: 'span', type: 'interval' },
-                { name: 'bytes', type: 'bytea' },
-                { name: 'x', type: 'double precision' },
-                { name: 'name', type: 'character varying(20)' },
-              ],
-            },
-            { name: 'there', columns: [{ name: 'id', type: 'integer' }] },
-            {
-              name: 'tokens',
-              columns: [
-                { name: 'id', type: 'integer' },
-                { name: 'place', type: 'text' },
-              ],
-            },
-          ],
-          sequences: [
-            { name: 'Values_id_seq', lastValue: kind === 'rowscope-pg' ? '44' : '42', isCalled: true },
-            { name: 'free', lastValue: '7', isCalled: true },
-          ],
-        })
-        expect(totals).toEqual(
-          [...csv].map(([name, text]) => ({
-            name,
-            rows: text.split('\n').length - 2,
-            bytes: Buffer.byteLength(text),
-          })),
+      const { side } = shared()
+      const [{ next }] = (await handle(side, kind, 'source').pool.query(`select nextval('free') as next`)).rows
+      const [rows] = (await handle(side, kind, 'source').pool.query('select id from "Values" order by id')).rows
+      const [{ last }] = (
+        await side.reach(places(side, kind, 'source'), (client, schema) =>
+          client.query(`select last_value as last from ${schema}."Values_id_seq"`),
         )
-        expect(await busy(side)).toEqual([])
+      ).rows
+      const { description, csv, totals } = await exported(side.drivers[kind], places(side, kind, 'source'))
+      // In shared tables, others have taken numbers too, in between.
+      const values = CSV.Values.replace('\n41,', `\n${rows.id},`).replace('\n42,', `\n${Number(rows.id) + 1},`)
+      expect([...csv]).toEqual([
+        ['Values', values],
+        ['there', CSV.there],
+        ['tokens', CSV.tokens],
+      ])
+      expect(description).toEqual({
+        engine: 'postgres',
+        isolation: kind,
+        migrations: [
+          { name: '0001_all', checksum: 'abc' },
+          { name: '0002_none', checksum: 'def' },
+        ],
+        tables: [
+          {
+            name: 'Values',
+            columns: [
+              { name: 'id', type: 'bigint' },
+              { name: 'mood', type: 'mood' },
+              { name: 'moods', type: 'mood[]' },
+              { name: 'price', type: 'numeric(12,2)' },
+              { name: 'at', type: 'timestamp with time zone' },
+              { name: 'day', type: 'date' },
+              { name: 'span', type: 'interval' },
+              { name: 'bytes', type: 'bytea' },
+              { name: 'x', type: 'double precision' },
+              { name: 'name', type: 'character varying(20)' },
+            ],
+          },
+          { name: 'there', columns: [{ name: 'id', type: 'integer' }] },
+          {
+            name: 'tokens',
+            columns: [
+              { name: 'id', type: 'integer' },
+              { name: 'place', type: 'text' },
+            ],
+          },
+        ],
+        sequences: [
+          { name: 'Values_id_seq', lastValue: kind === 'rowscope-pg' ? last : '42', isCalled: true },
+          { name: 'free', lastValue: kind === 'rowscope-pg' ? next : '7', isCalled: true },
+        ],
       })
+      expect(totals).toEqual(
+        [...csv].map(([name, text]) => ({
+          name,
+          rows: text.split('\n').length - 2,
+          bytes: Buffer.byteLength(text),
+        })),
+      )
+      expect(await busy(side)).toEqual([])
     })
 
     test.each(KINDS)('of %s is the same whatever the server is set to', async (kind) => {
-      await withSide(owner, async (side) => {
-        await fill(side, kind, 'source')
-        const before = await exported(side.drivers[kind], places(side, kind, 'source'))
-        const database =
-          kind === 'database-pg'
-            ? places(side, kind, 'source').locator
-            : new URL(side.installation.url).pathname.slice(1)
-        const odd = {
-          datestyle: 'German',
-          intervalstyle: 'iso_8601',
-          timezone: 'Asia/Tokyo',
-          extra_float_digits: '-3',
-          bytea_output: 'escape',
-          lc_monetary: 'C',
-          statement_timeout: '5s',
-          default_transaction_isolation: 'serializable',
-          search_path: 'pg_catalog',
-          row_security: 'on',
-          client_encoding: 'LATIN1',
-        }
-        for (const [name, value] of Object.entries(odd)) {
-          await side.installation.database.sql(
-            `alter database ${pg.escapeIdentifier(database)} set ${name} = '${value}'`,
-          )
-        }
-        const placement = await side.installation.prepare()
-        const again = await side.installation.open(placement, {
-          driver: () => side.makers[kind](),
-          migrations: [MIGRATION, SECOND],
-        })
-        const after = await exported(again, places(side, kind, 'source'))
+      const { side } = shared()
+      const [source, taken] = [places(side, kind, 'source'), places(side, kind, 'taken')]
+      const before = await exported(side.drivers[kind], source)
+      const database = pg.escapeIdentifier(
+        kind === 'database-pg' ? source.locator : new URL(side.installation.url).pathname.slice(1),
+      )
+      const odd = {
+        datestyle: 'German',
+        intervalstyle: 'iso_8601',
+        timezone: 'Asia/Tokyo',
+        extra_float_digits: '-3',
+        bytea_output: 'escape',
+        lc_monetary: 'C',
+        statement_timeout: '5s',
+        default_transaction_isolation: 'serializable',
+        search_path: 'pg_catalog',
+        row_security: 'on',
+        client_encoding: 'LATIN1',
+      }
+      const settings = Object.entries(odd).map(([name, value]) => `alter database ${database} set ${name} = '${value}'`)
+      await side.installation.database.sql(settings.join('; '))
+      const again = await side.installation.open(await side.installation.prepare(), {
+        driver: () => side.makers[kind](),
+        migrations: [MIGRATION, SECOND],
+      })
+      try {
+        const after = await exported(again, source)
         expect(after).toEqual(before)
-        const taken = { ...places(side, kind, 'taken') }
-        const { rows } = await again.export(
-          places(side, kind, 'source'),
-          (copy) => again.import(taken, copy, { signal: never() }),
-          { signal: never() },
-        )
+        const { rows } = await again.export(source, (copy) => again.import(taken, copy, { signal: never() }), {
+          signal: never(),
+        })
         expect(rows.get('tokens')).toBe(100)
         expect((await exported(again, taken)).csv).toEqual(before.csv)
-      })
+      } finally {
+        await again.stop()
+        await side.installation.database.sql(`alter database ${database} reset all`)
+        await side.drivers[kind].drop(taken)
+      }
     })
 
     test.each(KINDS)('of %s comes through a fence', async (kind) => {
-      await withSide(owner, async (side) => {
-        await fill(side, kind, 'source')
-        await side.drivers[kind].fence(places(side, kind, 'source'))
-        const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
+      const { side } = shared()
+      const [driver, source] = [side.drivers[kind], places(side, kind, 'source')]
+      await driver.fence(source)
+      try {
+        const { csv } = await exported(driver, source)
         expect(csv.get('tokens')).toBe(CSV.tokens)
-        expect(await side.drivers[kind].isFenced(places(side, kind, 'source'))).toBe(true)
-      })
+        expect(await driver.isFenced(source)).toBe(true)
+      } finally {
+        await driver.unfence(source)
+      }
     })
 
-    test.each(KINDS)('of %s is of one moment, however much is written', async (kind) => {
-      await withSide(owner, async (side) => {
-        await fill(side, kind, 'source')
-        const { transaction, pool } = handle(side, kind, 'source')
-        let isOver = false
-        const write = async () => {
-          while (!isOver) {
-            const id = 1 + Math.floor(Math.random() * 100)
-            await transaction(async (db) => {
-              const moved = await db.deleteFrom('tokens').where('id', '=', id).returning('id').executeTakeFirst()
-              if (moved) await db.insertInto('there').values({ id }).execute()
-              else {
-                await db.deleteFrom('there').where('id', '=', id).execute()
-                await db
-                  .insertInto('tokens')
-                  .values({ id, place: 'back' })
-                  .onConflict((it) => it.doNothing())
-                  .execute()
-              }
-            })
-          }
-        }
-        const writing = [write(), write()]
-        const ids = (csv: string | undefined) =>
-          (csv ?? '')
-            .split('\n')
-            .slice(1, -1)
-            .map((line) => Number.parseInt(line, 10))
-        try {
-          for (let n = 0; n < 10; n++) {
-            const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
-            const all = [...ids(csv.get('tokens')), ...ids(csv.get('there'))].sort((a, b) => a - b)
-            expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
-          }
-        } finally {
-          isOver = true
-          await Promise.allSettled(writing)
-        }
-        expect((await pool.query('select from there')).rowCount).toBeGreaterThan(0)
+    test.each(KINDS)('of %s is of the moment at which the copy began', async (kind) => {
+      const { side } = shared()
+      const { pool } = handle(side, kind, 'other')
+      const [driver, other] = [side.drivers[kind], places(side, kind, 'other')]
+      try {
+        const read: Record<string, string> = {}
+        const reading = driver.export(
+          other,
+          async (copy) => {
+            for await (const { table, csv } of copy.tables()) {
+              read[table.name] = Buffer.concat(await Array.fromAsync(csv)).toString()
+              if (table.name !== 'Values') continue
+              await pool.query(`with moved as (delete from tokens where id <= 50 returning id)
+                insert into there (id) select id from moved`)
+            }
+          },
+          { signal: never() },
+        )
+        await reading
+        expect(read).toMatchObject({ there: CSV.there, tokens: CSV.tokens })
+        expect((await pool.query('select from there')).rowCount).toBe(50)
+      } finally {
+        await pool.query(`with moved as (delete from there returning id)
+          insert into tokens (id, place) select id, 'here' from moved`)
+      }
+    })
+
+    test.each(KINDS)('of %s comes with an estimate of its rows', async (kind) => {
+      const { side } = shared()
+      const source = places(side, kind, 'source')
+      await side.reach(source, (client, schema) =>
+        client.query(`analyze ${schema}.tokens, ${schema}.there, ${schema}."Values"`),
+      )
+      const guess = await side.drivers[kind].export(source, async ({ estimatedRows }) => estimatedRows, {
+        signal: never(),
       })
+      expect(guess).toBeGreaterThan(20)
+      expect(guess).toBeLessThan(200)
+    })
+  })
+}
+
+/** Copies while rows move between tables all the time. */
+export function readingsMeanwhile(owner: Owner): void {
+  test.each(KINDS)(`what ${owner} reads of %s is of one moment, however much is written`, async (kind) => {
+    await withSide(owner, async (side) => {
+      await fill(side, kind, 'source')
+      const { transaction, pool } = handle(side, kind, 'source')
+      let isOver = false
+      const write = async () => {
+        while (!isOver) {
+          const id = 1 + Math.floor(Math.random() * 100)
+          await transaction(async (db) => {
+            const moved = await db.deleteFrom('tokens').where('id', '=', id).returning('id').executeTakeFirst()
+            if (moved) await db.insertInto('there').values({ id }).execute()
+            else {
+              await db.deleteFrom('there').where('id', '=', id).execute()
+              await db
+                .insertInto('tokens')
+                .values({ id, place: 'back' })
+                .onConflict((it) => it.doNothing())
+                .execute()
+            }
+          })
+        }
+      }
+      const writing = [write(), write()]
+      const ids = (csv: string | undefined) =>
+        (csv ?? '')
+          .split('\n')
+          .slice(1, -1)
+          .map((line) => Number.parseInt(line, 10))
+      try {
+        for (let n = 0; n < 10; n++) {
+          const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
+          const all = [...ids(csv.get('tokens')), ...ids(csv.get('there'))].sort((a, b) => a - b)
+          expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
+        }
+      } finally {
+        isOver = true
+        await Promise.allSettled(writing)
+      }
+      expect((await pool.query('select from there')).rowCount).toBeGreaterThan(0)
     })
   })
 }

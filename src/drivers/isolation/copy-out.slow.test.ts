@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { eventually } from '../../testing/tenancy.ts'
 import { exported, held, never } from './copy.fixture.ts'
-import { busy, END, fill, handle, readings, withSide } from './copy-out.fixture.ts'
+import { busy, END, fill, handle, readings, readingsMeanwhile, sharedSide, withSide } from './copy-out.fixture.ts'
 import { KINDS, places } from './copy-sides.fixture.ts'
 
-readings(['an owner like any other'])
+const OWNER = 'an owner like any other'
+readings(OWNER, sharedSide(OWNER, KINDS))
+readingsMeanwhile(OWNER)
 
 describe.each(KINDS)('a copy out of %s', (kind) => {
   test('may be left at any moment, and leaves nothing behind', async () => {

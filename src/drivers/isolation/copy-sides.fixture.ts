@@ -65,21 +65,40 @@ export async function openSide(
 
 export const places = (side: Side, kind: Kind, tenantId: string): Place => placeOf(side.drivers[kind], tenantId)
 
+export interface Owner {
+  readonly name: string
+  /** The URL with which the owner connects to the same database. */
+  ownerUrl(url: string): string
+  drop(): Promise<void>
+}
+
+/** An owner that is no superuser. */
+export async function createOwner(serverUrl: string): Promise<Owner> {
+  const name = `owner_${Math.random().toString(36).slice(2, 10)}`
+  const admin = new pg.Client(serverUrl)
+  await admin.connect()
+  await admin.query(`create role ${name} login password 'p' createrole createdb`)
+  return {
+    name,
+    ownerUrl: (url) => Object.assign(new URL(url), { username: name, password: 'p' }).href,
+    async drop() {
+      await admin
+        .query(`drop owned by ${name}; drop role ${name}`)
+        .catch(async () => admin.query(`drop role if exists ${name}`))
+      await admin.end()
+    },
+  }
+}
+
 /** An owner that is no superuser; `work` gets what makes its URLs, and how it is called. */
 export async function withOwner<T>(
   serverUrl: string,
   work: (ownerUrl: (url: string) => string, name: string) => Promise<T>,
 ): Promise<T> {
-  const name = `owner_${Math.random().toString(36).slice(2, 10)}`
-  const admin = new pg.Client(serverUrl)
-  await admin.connect()
+  const owner = await createOwner(serverUrl)
   try {
-    await admin.query(`create role ${name} login password 'p' createrole createdb`)
-    return await work((url) => Object.assign(new URL(url), { username: name, password: 'p' }).href, name)
+    return await work(owner.ownerUrl, owner.name)
   } finally {
-    await admin
-      .query(`drop owned by ${name}; drop role ${name}`)
-      .catch(async () => admin.query(`drop role if exists ${name}`))
-    await admin.end()
+    await owner.drop()
   }
 }

@@ -9,6 +9,7 @@ import {
   changeEachByte,
   changesOf,
   copyOf,
+  cutShort,
   type ForgedEntry,
   forged,
   inPieces,
@@ -77,7 +78,7 @@ describe('what was archived', () => {
         expect(read.contents).toEqual(tables.map(({ csv }) => Buffer.concat(csv)))
         expect(read.totals).toEqual(totalsOf(tables))
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     )
   })
 
@@ -119,17 +120,18 @@ describe('what was archived', () => {
 describe('refused is an archive', () => {
   test('that is cut short, wherever', async () => {
     const archive = await archiveOf(SMALL)
-    for (let length = 0; length < archive.length; length++) {
-      const reading = readAll(inPieces(archive.subarray(0, length)))
-      await expect(reading, `${length} bytes`).rejects.toMatchObject(refused('truncated'))
-    }
+    await cutShort(archive, 7) // the slow tier cuts after each byte
+    await cutShort(archive.subarray(0, 20))
+    await expect(readAll(inPieces(archive.subarray(0, -1)))).rejects.toMatchObject(refused('truncated'))
   })
 
   test('with any one byte changed, unless that changes nothing', async () => {
     const archive = await archiveOf(SMALL)
     // The slow tier makes all changes to each byte.
-    const refusals = await changeEachByte(archive, (at) => [changesOf(archive, at)[at % 4] ?? 0x10])
-    expect(refusals).toBeGreaterThan(0.85 * archive.length)
+    const refusals = await changeEachByte(archive, (at) =>
+      at % 3 === 0 ? [changesOf(archive, at)[at % 4] ?? 0x10] : [],
+    )
+    expect(refusals).toBeGreaterThan((0.85 * archive.length) / 3)
   })
 
   test('with anything behind its end', async () => {

@@ -103,7 +103,21 @@ export async function readAll(
 /** Bits to change in one byte: the lowest, the highest, all, and those that are set. */
 export const changesOf = (archive: Buffer, at: number): number[] => [0x01, 0x80, 0xff, archive[at] || 0x10]
 
-/** Reads the archive with one byte changed at a time, which is refused or changes nothing. Returns the number of refusals. */
+/** Cuts the archive short after every `step` bytes: each is refused. */
+export async function cutShort(archive: Buffer, step = 1): Promise<void> {
+  for (let length = 0; length < archive.length; length += step) {
+    await expect(readAll(inPieces(archive.subarray(0, length))), `${length} bytes`).rejects.toMatchObject({
+      code: BackupIncompatible.code,
+      message: expect.stringContaining('truncated'),
+    })
+  }
+}
+
+/**
+ * Reads the archive with one byte changed at a time, which is refused or changes nothing. Returns the number of refusals.
+ *
+ * @param changes of the byte; none leaves it out.
+ */
 export async function changeEachByte(archive: Buffer, changes: (at: number) => readonly number[]): Promise<number> {
   const whole = await readAll(inPieces(archive))
   let refusals = 0
