@@ -1,13 +1,14 @@
-import type pg from 'pg'
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantCopy } from '../../tenants/copy.ts'
 import type { Imported, Place } from '../../tenants/isolation.ts'
 import { startFaultProxy } from '../../testing/fault-proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { catalogOf, type HeldCopy, never, replayed } from './copy.fixture.ts'
+import { catalogOf, exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
 import { busySessions, type Imports, isSchemaThere, OWN, openImports, rowsIn } from './copy-in.fixture.ts'
 import { RICH } from './copy-rich.fixture.ts'
 import { type Kind, openSide, places, type Side, withOwner } from './copy-sides.fixture.ts'
+import { provisioned } from './installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
 
 let imports: Imports
@@ -95,4 +96,32 @@ describe('an import into database-pg that nobody wants any more', () => {
       expect(rows).toEqual([])
     },
   )
+})
+
+test('an import that nobody wants any more ends at the server too, which would work for nobody', async () => {
+  const { database } = side.installation
+  const name = pg.escapeIdentifier(new URL(side.installation.url).pathname.slice(1))
+  await database.sql(`alter database ${name} set client_connection_check_interval = 0`)
+  const slow = {
+    name: '0001_slow',
+    checksum: '',
+    up: `create table few (id int); create materialized view slow as select pg_sleep(300)::text from few`,
+  }
+  const by = await side.installation.open(await side.installation.prepare(), {
+    driver: () => schemaPg(),
+    migrations: [slow],
+  })
+  await provisioned(by, 'slow')
+  await by.execute(place('slow'), { text: 'insert into few values (1)' })
+  const controller = new AbortController()
+  const taking = by.import(place('slower'), replayed(await exported(by, place('slow'))), {
+    signal: controller.signal,
+  })
+  await eventually(async () =>
+    expect((await busy()).map(({ query }) => query)).toEqual([expect.stringMatching(/^refresh/)]),
+  )
+  controller.abort()
+  await expect(taking).rejects.toMatchObject({ name: 'AbortError' })
+  await eventually(async () => expect(await busy()).toEqual([]))
+  await database.sql(`alter database ${name} reset client_connection_check_interval`)
 })

@@ -16,6 +16,22 @@ let side: Side
 let client: pg.Client
 let copy: HeldCopy
 let driver: IsolationDriver
+/** Of a tenant with few tables, and a driver with their migrations: for what does not depend on the tables. */
+let few: HeldCopy
+let fewDriver: IsolationDriver
+
+const FEW = {
+  name: '0001_few',
+  checksum: 'a',
+  up: `create domain positive as int check (value > 0);
+    create table people (id int primary key, name text, age positive, constraint "a check" check (name <> 'nobody'));
+    create table hens (id int primary key, egg int not null);
+    create table eggs (id int primary key, hen int not null references hens);
+    alter table hens add constraint hens_egg foreign key (egg) references eggs deferrable;
+    create table rented (room int, during tsrange, exclude using gist (during with &&) deferrable initially deferred);
+    create table measures (at date not null, id int) partition by range (at);
+    create table measures_new partition of measures for values from ('2020-01-01') to (maxvalue)`,
+}
 
 const place = (tenantId: string, kind: Kind = 'schema-pg') => places(side, kind, tenantId)
 const take = (to: Place, what: TenantCopy, by = side.drivers[to.isolation as Kind]): Promise<Imported> =>
@@ -27,6 +43,19 @@ beforeAll(async () => {
   imports = await openImports()
   ;({ side, client, copy } = imports)
   driver = side.drivers['schema-pg']
+  fewDriver = await side.installation.open(await side.installation.prepare(), {
+    driver: () => schemaPg(),
+    migrations: [FEW],
+  })
+  const { pool } = await provisioned(fewDriver, 'few')
+  for (const text of [
+    `insert into people values (1, 'Ada', 1)`,
+    'with hen as (insert into hens values (1, 1)) insert into eggs values (1, 1)',
+    `insert into rented values (1, '[2020-01-01, 2020-02-01)')`,
+    `insert into measures values ('2021-01-01', 1)`,
+  ])
+    await pool.query(text)
+  few = await exported(fewDriver, place('few'))
 })
 afterAll(() => imports?.end())
 
@@ -176,9 +205,9 @@ describe('storage that was made by an import', () => {
 })
 
 /** What is told of a copy that is refused, and that nothing is left of it. */
-async function refusal(what: TenantCopy, kind: Kind = 'schema-pg'): Promise<string> {
+async function refusal(what: TenantCopy, kind: Kind = 'schema-pg', by = side.drivers[kind]): Promise<string> {
   const at = place('refused', kind)
-  const error = await take(at, what).catch((error) => error)
+  const error = await take(at, what, by).catch((error) => error)
   expect(error).toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
   if (kind === 'schema-pg') expect(await isThere(at.locator)).toBe(false)
   await side.drivers[kind].drop(at)
@@ -221,28 +250,13 @@ describe('a copy is refused, and nothing of it is left,', () => {
   test.each<[why: string, table: string, csv: string, told: RegExp]>([
     ['a key is there twice', 'hens', 'id,egg\n1,1\n1,1\n', /"hens" is refused by its constraint "hens_pkey"/],
     ['a row refers to none', 'hens', 'id,egg\n1,9\n', /"hens" is refused by its constraint "hens_egg"/],
-    [
-      'a check fails',
-      'people',
-      'id,country,boss,name,email,mood,age,stamped,later\n1,,,nobody,,,,,\n',
-      /"people" is refused by its constraint "a check"/,
-    ],
+    ['a check fails', 'people', 'id,name,age\n1,nobody,\n', /"people" is refused by its constraint "a check"/],
     ['a value is missing', 'hens', 'id,egg\n1,\n', /for the table "hens" is not what the columns take/],
     ['a value is not of its type', 'hens', 'id,egg\n1,one\n', /for the table "hens" is not what the columns take/],
-    [
-      'a domain refuses a value',
-      'people',
-      'id,country,boss,name,email,mood,age,stamped,later\n1,,,a,,,-1,,\n',
-      /"people".* constraint "positive_check"/,
-    ],
+    ['a domain refuses a value', 'people', 'id,name,age\n1,a,-1\n', /"people".* constraint "positive_check"/],
     ['its columns are others', 'hens', 'id,eggs\n1,1\n', /for the table "hens" is not what the columns take/],
     ['a row is cut off', 'hens', 'id,egg\n1', /for the table "hens" is not what the columns take/],
-    [
-      'no partition takes a row',
-      'measures',
-      'at,id,value,who\n,1,,\n',
-      /for the table "measures\w*" is not what the columns take/,
-    ],
+    ['no partition takes a row', 'measures', 'at,id\n,1\n', /for the table "measures\w*" is not what the columns take/],
     [
       'two ranges overlap',
       'rented',
@@ -250,12 +264,12 @@ describe('a copy is refused, and nothing of it is left,', () => {
       /"rented" is refused by its constraint "rented_during_excl"/,
     ],
   ])('when %s', async (_, table, csv, told) => {
-    expect(await refusal(replayed(changed(copy, table, csv)))).toMatch(told)
+    expect(await refusal(replayed(changed(few, table, csv)), 'schema-pg', fewDriver)).toMatch(told)
   })
 
   test('when it is not whole', async () => {
     const upTo = (count: number): TenantCopy => {
-      const whole = replayed(copy)
+      const whole = replayed(few)
       return {
         ...whole,
         async *tables() {
@@ -264,7 +278,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
         },
       }
     }
-    expect(await refusal(upTo(3))).toMatch(/ends before the table "eggs"/)
+    expect(await refusal(upTo(3), 'schema-pg', fewDriver)).toMatch(/ends before the table "people"/)
     expect(
       await refusal({
         ...replayed(copy),
@@ -272,12 +286,12 @@ describe('a copy is refused, and nothing of it is left,', () => {
       }),
     ).toMatch(/has 4 rows of the table "Weird "table". name", and 3 are there/)
     const twice: TenantCopy = {
-      ...replayed(copy),
+      ...replayed(few),
       async *tables() {
-        for (let n = 0; n < 2; n++) yield* replayed(copy).tables()
+        for (let n = 0; n < 2; n++) yield* replayed(few).tables()
       },
     }
-    expect(await refusal(twice)).toMatch(/has the table "Weird "table". name" twice/)
+    expect(await refusal(twice, 'schema-pg', fewDriver)).toMatch(/has the table "eggs" twice/)
     const empty = changed(copy, 'nothing', '')
     expect(await refusal(replayed(empty))).toMatch(/"nothing" is not whole/)
   })
@@ -313,9 +327,9 @@ test('what its source throws is thrown as it is, and nothing is left', async () 
   // As one may be whose source is a server, too.
   const failure = Object.assign(new pg.DatabaseError('the source is torn', 0, 'error'), { code: '22000' })
   const torn: TenantCopy = {
-    ...replayed(copy),
+    ...replayed(few),
     async *tables() {
-      for await (const { table, csv } of replayed(copy).tables()) {
+      for await (const { table, csv } of replayed(few).tables()) {
         yield {
           table,
           csv: (async function* () {
@@ -326,9 +340,10 @@ test('what its source throws is thrown as it is, and nothing is left', async () 
       }
     },
   }
-  await expect(take(place('torn'), torn)).rejects.toBe(failure)
+  await expect(take(place('torn'), torn, fewDriver)).rejects.toBe(failure)
   expect(await isThere('t1_torn')).toBe(false)
-  await expect(take(place('torn'), { ...replayed(copy), totals: () => Promise.reject(failure) })).rejects.toBe(failure)
+  const untotalled = { ...replayed(few), totals: () => Promise.reject(failure) }
+  await expect(take(place('torn'), untotalled, fewDriver)).rejects.toBe(failure)
   expect(await isThere('t1_torn')).toBe(false)
 })
 
@@ -354,9 +369,9 @@ describe('an import that nobody wants any more', () => {
   test('ends in the middle of a table that has no end', async () => {
     const controller = new AbortController()
     const endless: TenantCopy = {
-      ...replayed(copy),
+      ...replayed(few),
       async *tables() {
-        for await (const one of replayed(changed(copy, 'Weird "table". name', undefined)).tables()) {
+        for await (const one of replayed(few).tables()) {
           if (one.table.name !== 'hens') yield one
           else yield { table: one.table, csv: rows() }
         }
@@ -369,39 +384,11 @@ describe('an import that nobody wants any more', () => {
         yield Buffer.from(`${id},1\n`)
       }
     }
-    await expect(driver.import(place('endless'), endless, { signal: controller.signal })).rejects.toMatchObject({
+    await expect(fewDriver.import(place('endless'), endless, { signal: controller.signal })).rejects.toMatchObject({
       name: 'AbortError',
     })
     await eventually(async () => expect(await busy()).toEqual([]))
     expect(await isThere('t1_endless')).toBe(false)
-  })
-
-  test('ends at the server too, which would work for nobody', async () => {
-    const { database } = side.installation
-    const name = pg.escapeIdentifier(new URL(side.installation.url).pathname.slice(1))
-    await database.sql(`alter database ${name} set client_connection_check_interval = 0`)
-    const slow = {
-      name: '0001_slow',
-      checksum: '',
-      up: `create table few (id int); create materialized view slow as select pg_sleep(300)::text from few`,
-    }
-    const by = await side.installation.open(await side.installation.prepare(), {
-      driver: () => schemaPg(),
-      migrations: [slow],
-    })
-    await provisioned(by, 'slow')
-    await by.execute(place('slow'), { text: 'insert into few values (1)' })
-    const controller = new AbortController()
-    const taking = by.import(place('slower'), replayed(await exported(by, place('slow'))), {
-      signal: controller.signal,
-    })
-    await eventually(async () =>
-      expect((await busy()).map(({ query }) => query)).toEqual([expect.stringMatching(/^refresh/)]),
-    )
-    controller.abort()
-    await expect(taking).rejects.toMatchObject({ name: 'AbortError' })
-    await eventually(async () => expect(await busy()).toEqual([]))
-    await database.sql(`alter database ${name} reset client_connection_check_interval`)
   })
 
   test('has not begun when the signal came before', async () => {
