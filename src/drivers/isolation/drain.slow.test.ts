@@ -5,13 +5,10 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { startEmbeddedPostgres } from '../../service/embedded-postgres.ts'
 import { placeIn, proofMigrations, provisionedIn } from '../../testing/isolation-subject.ts'
 import { Outside } from '../../testing/leak-operations-server.ts'
-import { drains, fencedDrains, insert } from './drain.fixture.ts'
+import { drains, insert } from './drain.fixture.ts'
 import { openSubject } from './subject.fixture.ts'
 
-const KINDS = ['schema-pg, transaction', 'rowscope-pg, transaction']
-
-drains(KINDS)
-fencedDrains(KINDS)
+drains(['schema-pg, transaction', 'rowscope-pg, transaction'])
 
 describe('where transactions may be prepared', () => {
   test.each(['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch'])(

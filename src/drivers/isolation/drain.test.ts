@@ -7,10 +7,10 @@ import { eventually } from '../../testing/tenancy.ts'
 import { drains, fencedDrains, insert, LONG, watched } from './drain.fixture.ts'
 import { createInstallation, placeOf, provisioned } from './installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
-import { FAST_KINDS, openSubject } from './subject.fixture.ts'
+import { openSubject } from './subject.fixture.ts'
 
 drains(['schema-pg, batch', 'rowscope-pg, batch'])
-fencedDrains(FAST_KINDS)
+fencedDrains(['database-pg, batch', 'sqlite-memory'])
 
 describe('a drain of sqlite-memory', () => {
   let subject: Subject
