@@ -83,7 +83,7 @@ for (const when of ['within', 'after'] as const) {
       await Promise.all(tenantIds.map(send))
       await eventually(() => expect(seen).toHaveLength(tenantIds.length))
       expect(seen.toSorted((a, b) => ((a.of ?? '') < (b.of ?? '') ? -1 : 1))).toEqual(
-        tenantIds.map((id) => ({
+        tenantIds.toSorted().map((id) => ({
           of: id,
           requestId: null,
           context: { requestId: null, actor: SYSTEM, ip: null },

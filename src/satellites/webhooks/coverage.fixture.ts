@@ -20,57 +20,58 @@ const tested = (path: string) => `POST ${path}/{webhookId}/test {"event":"order.
 
 /** @param inTenant whether it is a tenant's, which may be absent or deleted */
 function rowsOf(names: string, path: string, inTenant: boolean): Record<string, Row> {
+  const base: Case = inTenant ? {} : absent
   const given = [subscribed(path)]
-  const withDelivery = { given: [...given, tested(path)], params: { deliveryId: '{given}' } }
-  const disabled = { given: [...given, `PUT ${path}/{webhookId} {"enabled":false}`] }
+  const withDelivery = { ...base, given: [...given, tested(path)], params: { deliveryId: '{given}' } }
+  const disabled = { ...base, given: [...given, `PUT ${path}/{webhookId} {"enabled":false}`] }
   const disabledWithDelivery = { ...withDelivery, given: [...withDelivery.given, ...disabled.given.slice(1)] }
-  const notFound = { E_WEBHOOK_NOT_FOUND: ofUnknown }
+  const notFound = { E_WEBHOOK_NOT_FOUND: { ...base, ...ofUnknown } }
   const noTenant = (one: Case): Row['also'] => (inTenant ? { E_TENANT_NOT_FOUND: { ...absent, ...one } } : {})
   const deleted = (one: Case): Row['also'] =>
     inTenant ? { E_TENANT_STATE: { ...one, given: [...(one.given ?? []), 'DELETE /tenants/{id}'] } } : {}
   return {
-    [`${names}s.list`]: { success: { given }, wrong: { query: { enabled: 'true' } }, also: noTenant({}) },
+    [`${names}s.list`]: { success: { ...base, given }, wrong: { query: { enabled: 'true' } }, also: noTenant({}) },
     [`${names}s.create`]: {
-      success: { body },
+      success: { ...base, body },
       wrong: { body: { ...body, events: ['Order'] } },
       also: {
         ...noTenant({ body }),
         ...deleted({ body }),
-        E_URL_NOT_ALLOWED: { body: { ...body, url: FORBIDDEN_URL } },
+        E_URL_NOT_ALLOWED: { ...base, body: { ...body, url: FORBIDDEN_URL } },
       },
     },
     [`${names}s.get`]: {
-      success: { given },
+      success: { ...base, given },
       wrong: { params: { webhookId: 'newest' } },
       also: { ...noTenant(ofUnknown), ...notFound },
     },
     [`${names}s.update`]: {
-      success: { given, body: { events: ['*'], enabled: false } },
+      success: { ...base, given, body: { events: ['*'], enabled: false } },
       wrong: { body: { secret: 'a-secret-of-the-subscriber' } },
       also: {
         ...noTenant({ ...ofUnknown, body: {} }),
         ...deleted({ given, body: {} }),
-        E_WEBHOOK_NOT_FOUND: { ...ofUnknown, body: {} },
-        E_URL_NOT_ALLOWED: { given, body: { url: FORBIDDEN_URL } },
+        E_WEBHOOK_NOT_FOUND: { ...base, ...ofUnknown, body: {} },
+        E_URL_NOT_ALLOWED: { ...base, given, body: { url: FORBIDDEN_URL } },
       },
     },
     [`${names}s.delete`]: {
-      success: { given },
+      success: { ...base, given },
       wrong: { params: { webhookId: 'newest' } },
       also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound },
     },
     [`${names}s.rotateSecret`]: {
-      success: { given, body: { graceSeconds: 60 } },
+      success: { ...base, given, body: { graceSeconds: 60 } },
       wrong: { body: { graceSeconds: -1 } },
       also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound },
     },
     [`${names}s.test`]: {
-      success: { given, body: { event: 'order.paid' } },
+      success: { ...base, given, body: { event: 'order.paid' } },
       wrong: { body: { event: 'order.*' } },
       also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound, E_WEBHOOK_DISABLED: disabled },
     },
     [`${names}s.replayFailed`]: {
-      success: { given, body: { from: '2026-01-01', dryRun: true } },
+      success: { ...base, given, body: { from: '2026-01-01', dryRun: true } },
       wrong: { body: { from: '2026-01-02', to: '2026-01-01' } },
       also: { ...noTenant(ofUnknown), ...notFound, E_WEBHOOK_DISABLED: disabled },
     },
@@ -84,8 +85,8 @@ function rowsOf(names: string, path: string, inTenant: boolean): Record<string, 
       wrong: { params: { deliveryId: 'newest' } },
       also: {
         ...noTenant({ params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } }),
-        E_WEBHOOK_NOT_FOUND: { params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } },
-        E_DELIVERY_NOT_FOUND: { given, ...noDelivery },
+        E_WEBHOOK_NOT_FOUND: { ...base, params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } },
+        E_DELIVERY_NOT_FOUND: { ...base, given, ...noDelivery },
       },
     },
     [`${names}Deliveries.replay`]: {
@@ -93,8 +94,8 @@ function rowsOf(names: string, path: string, inTenant: boolean): Record<string, 
       wrong: { params: { deliveryId: 'newest' } },
       also: {
         ...noTenant({ params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } }),
-        E_WEBHOOK_NOT_FOUND: { params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } },
-        E_DELIVERY_NOT_FOUND: { given, ...noDelivery },
+        E_WEBHOOK_NOT_FOUND: { ...base, params: { webhookId: UNKNOWN, deliveryId: UNKNOWN } },
+        E_DELIVERY_NOT_FOUND: { ...base, given, ...noDelivery },
         E_WEBHOOK_DISABLED: disabledWithDelivery,
       },
     },

@@ -13,7 +13,7 @@ import { type Received, type Receiver, startReceiver } from '../../testing/recei
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { WebhookDeliveryFailed, WebhookSubscriptionDisabled, webhooks } from './index.ts'
 import { clockOfToday, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
-import { activeTenant, apiOf, type Call, changesOf, deliveriesOf } from './webhooks-api.fixture.ts'
+import { activeTenant, apiOf, type Call, createdTenant, changesOf, deliveriesOf } from './webhooks-api.fixture.ts'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
@@ -38,7 +38,7 @@ afterAll(async () => {
   await opened?.end()
 })
 beforeEach(async () => {
-  id = await activeTenant(tenancy)
+  id = await createdTenant(tenancy)
   path = `/${randomUUID()}`
   receiver.answers(() => ({}))
 })
@@ -179,7 +179,7 @@ describe('who hears of it', () => {
 
   test('a tenant hears of itself alone, the host of all', async () => {
     const event = anyEvent()
-    const other = await activeTenant(tenancy)
+    const other = await createdTenant(tenancy)
     await subscribe(id, ['*'])
     await subscribe(other, ['*'], `${path}/other`)
     const hosts = await subscribe(null, [event], `${path}/host`)
@@ -189,7 +189,8 @@ describe('who hears of it', () => {
     await send()
     expect(received().map(({ body }) => JSON.parse(body).of)).toEqual([id])
     expect(received(`${path}/other`).map(({ body }) => JSON.parse(body).of)).toEqual([other])
-    expect(received(`${path}/host`).map(({ body }) => JSON.parse(body).of)).toEqual([id, other])
+    expect(new Set(received(`${path}/host`).map(({ body }) => JSON.parse(body).of))).toEqual(new Set([id, other]))
+    expect(received(`${path}/host`)).toHaveLength(2)
     const deliveries = await deliveriesOf(tenancy, null, hosts)
     expect(deliveries).toMatchObject([{ tenantId: id }, { tenantId: other }])
   })
@@ -216,7 +217,7 @@ describe('who hears of it', () => {
 
   test('each of many at once gets the answer of its own', async () => {
     const webhookId = await subscribe(id, ['of_many.*'])
-    const other = await activeTenant(tenancy)
+    const other = await createdTenant(tenancy)
     const gone = await activeTenant(tenancy)
     await tenancy.tenants.delete(gone)
     const all = await Promise.allSettled(
@@ -433,6 +434,7 @@ describe('of a tenant', () => {
   const everything = () => `${path}/host`
   let hosts: string
   beforeEach(async () => {
+    id = await activeTenant(tenancy)
     hosts = await subscribe(null, ['*'], everything())
   })
 
@@ -663,6 +665,9 @@ describe('a subscription that changes while a delivery is on its way', () => {
 })
 
 describe("Tenantry's own events", () => {
+  beforeEach(async () => {
+    id = await activeTenant(tenancy)
+  })
   const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
 
   test('are dispatched as the catalogue says, in the transaction of what they tell of', async () => {

@@ -1,10 +1,11 @@
 /** Retention beside other processes and long transactions: each step is taken once, and gives up a lock that it does not get. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../testing/tenancy.ts'
-import { bounds, countsOf, DAY_MS, endAll, ends, inStep, KINDS, opened, receiver } from './partitions.fixture.ts'
+import { bounds, countsOf, DAY_MS, endAll, ends, inStep, KINDS, receiver, sharedOpened } from './partitions.fixture.ts'
 import type { WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 
+const opened = sharedOpened()
 afterEach(endAll)
 
 describe('at the same time', () => {
@@ -90,7 +91,7 @@ describe('at the same time', () => {
     const other = await another()
     clock.set(new Date(first + 10.5 * DAY_MS))
     const end = await reading(tenancy)
-    const kept = tenancy.webhooks.partitions.keep({ tries: 100, betweenTriesMs: 500 })
+    const kept = tenancy.webhooks.partitions.keep({ tries: 100, betweenTriesMs: 100 })
     await eventually(async () => expect(await waiting(other)).toBe(1))
     await eventually(async () => expect(await waiting(other)).toBe(0))
     await end()

@@ -1,8 +1,9 @@
 /** A tenancy at midday with a clock that tests move, and the partitions that it has. */
-import { inject } from 'vitest'
+import { afterAll, inject } from 'vitest'
 import type { TenancyConfig } from '../../tenancy.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { startReceiver } from '../../testing/receiver.ts'
+import type { TestTenancy } from '../../testing/tenancy.ts'
 import type { WebhooksOptions } from './index.ts'
 import { webhooks } from './index.ts'
 import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
@@ -25,15 +26,36 @@ export interface Opened {
 }
 type Config = Partial<TenancyConfig<WebhooksSatellites>>
 
-/** A tenancy that sends only when it is asked to, in the middle of today. */
-export async function opened(options: WebhooksOptions = {}): Promise<Opened> {
+/** The tenancy of a file, whose tests begin with the partitions of a new installation. */
+export function sharedOpened(): () => Promise<Opened> {
   const first = Math.floor(Date.now() / DAY_MS) * DAY_MS
   const clock = fakeClock(new Date(first + DAY_MS / 2))
-  const made = await openWebhooks(inject('postgresUrl'), options, { clock, role: 'api' })
-  ends.push(made.end)
-  const another: Opened['another'] = (options = {}, config = {}) =>
-    made.open({ satellites: [webhooks(options)], egress: DEVELOPMENT, clock, role: 'api', ...config })
-  return { tenancy: made.tenancy, clock, first, another }
+  let shared: Promise<TestTenancy<WebhooksSatellites>> | undefined
+  afterAll(async () => (await shared)?.end())
+  return async () => {
+    clock.set(new Date(first + DAY_MS / 2))
+    shared ??= openWebhooks(inject('postgresUrl'), {}, { clock, role: 'api' })
+    const { tenancy, open } = await shared
+    await reset(tenancy)
+    const another: Opened['another'] = async (options = {}, config = {}) => {
+      const other = await open({ satellites: [webhooks(options)], egress: DEVELOPMENT, clock, role: 'api', ...config })
+      ends.push(() => other.stop())
+      return other
+    }
+    return { tenancy, clock, first, another }
+  }
+}
+
+async function reset({ kernel: { database }, webhooks }: WebhooksTenancy): Promise<void> {
+  const tables = [...KINDS, 'subscriptions', 'tallies'].map((name) => `multitenancy.webhook_${name}`)
+  await database.sql(`truncate ${tables.join(', ')}`)
+  const { rows } = await database.sql(
+    `select string_agg(inhrelid::regclass::text, ', ') as names from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = any($1::regclass[]) and pg_get_expr(relpartbound, c.oid) <> 'DEFAULT'`,
+    [tables.slice(0, KINDS.length)],
+  )
+  if (rows[0].names) await database.sql(`drop table ${rows[0].names}`)
+  await webhooks.partitions.keep()
 }
 
 export const receiver = async () => {

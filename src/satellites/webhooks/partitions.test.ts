@@ -2,10 +2,11 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../testing/tenancy.ts'
 import { TrimWebhooks } from './jobs.ts'
-import { bounds, countsOf, DAY_MS, endAll, ends, inStep, KINDS, opened, receiver } from './partitions.fixture.ts'
+import { bounds, countsOf, DAY_MS, endAll, ends, inStep, KINDS, receiver, sharedOpened } from './partitions.fixture.ts'
 import { daysOfPartition, nextStep, type Partition } from './partitions.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 
+const opened = sharedOpened()
 afterEach(endAll)
 
 describe('what is to be done', () => {
@@ -119,6 +120,7 @@ describe('partitions', () => {
     await database.sql(
       `create function refuse_delete() returns trigger language plpgsql as $$ begin raise exception 'row by row'; end $$`,
     )
+    ends.push(() => database.sql('drop function refuse_delete cascade'))
     for (const kind of KINDS) {
       await database.sql(
         `create trigger whole before delete on multitenancy.webhook_${kind} for each row execute function refuse_delete()`,
@@ -156,7 +158,8 @@ describe('partitions', () => {
   })
 
   test('are not made for a time that is over already, when nobody has made any for long', async () => {
-    const { tenancy, clock, first } = await opened({ retentionDays: 1 })
+    const { clock, first, another } = await opened()
+    const tenancy = await another({ retentionDays: 1 })
     const id = await activeTenant(tenancy)
     await tenancy.webhooks.create(id, { url: 'https://example.com', events: ['*'] })
     clock.set(new Date(first + 500.5 * DAY_MS))

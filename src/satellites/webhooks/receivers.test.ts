@@ -271,14 +271,15 @@ describe('an answer', () => {
     await Promise.all(raws.map((raw) => raw.close()))
   })
 
-  test.each([301, 302, 303, 307, 308])('of %i is a failure, and is not followed anywhere', async (status) => {
+  test.each([
+    [301, ['', '/elsewhere', '//169.254.169.254/latest/meta-data', 'file:///etc/passwd']],
+    [302, ['']],
+    [303, ['/elsewhere']],
+    [307, ['']],
+    [308, ['/elsewhere']],
+  ])('a response with the status %i is a failure, and is not followed to %j', async (status, locations) => {
     const inside = await startReceiver()
-    for (const location of [
-      `${inside.url}/secret`,
-      '//169.254.169.254/latest/meta-data',
-      '/elsewhere',
-      'file:///etc/passwd',
-    ]) {
+    for (const location of locations.map((location) => location || `${inside.url}/secret`)) {
       receiver.answers(({ path: at }) => (at === path ? { status, headers: { location } } : {}))
       const { state, attempts, lastStatus } = await tried(receiver.url + path)
       expect({ state, lastStatus }).toEqual({ state: 'retry_scheduled', lastStatus: status })

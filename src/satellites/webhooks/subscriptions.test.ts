@@ -19,7 +19,7 @@ import {
   type WebhooksSatellites,
   type WebhooksTenancy,
 } from './webhooks.fixture.ts'
-import { activeTenant, apiOf, type Call, changesOf } from './webhooks-api.fixture.ts'
+import { activeTenant, apiOf, type Call, changesOf, createdTenant } from './webhooks-api.fixture.ts'
 
 const DAY_MS = 86_400_000
 const MADE_SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
@@ -31,6 +31,8 @@ let tenancy: WebhooksTenancy
 let changes: ReturnType<typeof changesOf>
 let call: Call
 let receiver: Receiver
+/** Has no subscription: every request for it is refused. */
+let empty: Side
 
 beforeAll(async () => {
   opened = await openWebhooks(inject('postgresUrl'), {}, { role: 'api', clock })
@@ -38,6 +40,7 @@ beforeAll(async () => {
   changes = changesOf(tenancy)
   call = apiOf(tenancy)
   receiver = await startReceiver()
+  empty = await activeSide()
 })
 afterAll(async () => {
   await receiver?.close()
@@ -50,13 +53,12 @@ interface Side {
   readonly path: string
 }
 
-const tenantSide = async (): Promise<Side> => {
-  const owner = await activeTenant(tenancy)
-  return { owner, path: `/tenants/${owner}/webhooks` }
-}
+const sideOf = (owner: string): Side => ({ owner, path: `/tenants/${owner}/webhooks` })
+const tenantSide = async () => sideOf(await createdTenant(tenancy))
+const activeSide = async () => sideOf(await activeTenant(tenancy))
 const hostSide = async (): Promise<Side> => ({ owner: null, path: '/webhooks' })
 const SIDES = [
-  ['a tenant', tenantSide],
+  ['a tenant', activeSide],
   ['the host', hostSide],
 ] as const
 
@@ -301,7 +303,7 @@ describe('the tenant of a subscription', () => {
   })
 
   test('may be suspended, in maintenance, or not installed yet', async () => {
-    const [suspended, maintained] = [await tenantSide(), await tenantSide()]
+    const [suspended, maintained] = [await activeSide(), await activeSide()]
     await tenancy.tenants.suspend(suspended.owner ?? '')
     await tenancy.tenants.enterMaintenance(maintained.owner ?? '', {})
     await tenancy.tenants.create({ id: 'provisioning', name: 'Acme' })
@@ -315,7 +317,7 @@ describe('the tenant of a subscription', () => {
   })
 
   test('that is deleted shows what it has and changes nothing, until it is back', async () => {
-    const side = await tenantSide()
+    const side = await activeSide()
     const { webhookId, secret: _, ...made } = await created(side)
     const one = `${side.path}/${webhookId}`
     await tenancy.tenants.delete(side.owner ?? '')
@@ -390,7 +392,7 @@ describe('a secret', () => {
     `whsec_${Buffer.alloc(23, 3).toString('base64')}hunter2`,
     `whsec_${Buffer.alloc(65, 3).toString('base64')}hunter2`,
   ])('may not be %j, and the refusal does not hold it', async (secret) => {
-    const { owner, path } = await tenantSide()
+    const { owner, path } = empty
     const answer = await call('POST', path, { body: { ...BODY, secret } })
     expect(answer).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
     expect(answer.json.errors).toEqual([{ path: 'secret', message: expect.any(String) }])
@@ -496,7 +498,7 @@ describe('a request is refused', () => {
     ['', { ...BODY, constructor: {} }],
     ['', `{"url":"${BODY.url}","events":["*"],"__proto__":{"enabled":false}}`],
   ])('to make one, with a fault at "%s": %j', async (where, body) => {
-    const { path } = await tenantSide()
+    const { path } = empty
     const answer = await call('POST', path, { body })
     expect(answer).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
     expect(answer.json.errors.map((fault: { path: string }) => fault.path)).toContain(where)
@@ -532,14 +534,14 @@ describe('a request is refused', () => {
     [{ events: ['order.paid\0'] }],
     [{ secret: 'hunter2-hunter2-hunter2\0' }],
   ])('for what no text of the database can be: %j', async (members) => {
-    const { owner, path } = await tenantSide()
+    const { owner, path } = empty
     expect(await call('POST', path, { body: { ...BODY, ...members } })).toMatchObject(refusal(400, 'E_INVALID_JSON'))
     await expect(tenancy.webhooks.create(owner, { ...BODY, ...members })).rejects.toThrow(inCode('E_INVALID_REQUEST'))
     expect((await call('GET', path)).json.data).toEqual([])
   })
 
   test('in code as over HTTP', async () => {
-    const { owner } = await tenantSide()
+    const { owner } = empty
     const wrong = { ...BODY, events: ['Order'] }
     await expect(tenancy.webhooks.create(owner, wrong)).rejects.toThrow(inCode('E_INVALID_REQUEST'))
     await expect(tenancy.webhooks.create('nobody', BODY)).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))

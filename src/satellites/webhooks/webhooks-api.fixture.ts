@@ -64,10 +64,16 @@ export function changesOf(tenancy: Tenancy): readonly EventOf<typeof ChangeRecor
 
 let made = 0
 
+/** A tenant that is not installed: enough where a test needs neither its storage nor a change of its state. */
+export async function createdTenant({ tenants }: WebhooksTenancy): Promise<string> {
+  const { id } = await tenants.create({ id: `tenant-${++made}`, name: 'Acme' })
+  return id
+}
+
 /** A tenant that is active, of a tenancy without workers. */
-export async function activeTenant({ tenants }: WebhooksTenancy): Promise<string> {
-  const { id } = await tenants.create({ id: `active-${++made}`, name: 'Acme' })
-  await tenants.installation.install(id, { isLast: true })
+export async function activeTenant(tenancy: WebhooksTenancy): Promise<string> {
+  const id = await createdTenant(tenancy)
+  await tenancy.tenants.installation.install(id, { isLast: true })
   return id
 }
 
