@@ -1,5 +1,5 @@
 /** What the doctor says of tenants, on a real tenancy in which exactly that is wrong. */
-import { afterEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
@@ -8,7 +8,7 @@ import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy, TenancyConfig } from '../tenancy.ts'
 import { fakeClock } from '../testing/clock.ts'
 import { createTestDatabase } from '../testing/database.ts'
-import { testTenancy } from '../testing/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 
 const NOTES = { name: '0001_notes', checksum: '1', up: 'create table notes (owner text)', down: 'drop table notes' }
 const STARS = { name: '0002_stars', checksum: '2', up: 'alter table notes add stars int' }
@@ -17,16 +17,37 @@ const BROKEN = {
   up: `do $$ begin if current_schema() like '%broken%' then raise exception 'no'; end if; end $$`,
 }
 
+const clock = fakeClock()
+let shared: TestTenancy<[]>
+let tenancy: Tenancy
 const ends: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const end of ends.splice(0)) await end()
+beforeAll(async () => {
+  shared = await testTenancy(inject('postgresUrl'), { role: 'api', clock, migrations: [NOTES] })
+  tenancy = shared.tenancy
 })
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end()
+  await reset()
+})
+afterAll(() => shared.end())
 
-async function opened(options: Partial<TenancyConfig> = {}) {
-  const made = await testTenancy(inject('postgresUrl'), { role: 'api', migrations: [NOTES], ...options })
-  ends.push(made.end)
-  const { database } = made.tenancy.kernel
-  return { ...made, sql: async (text: string, values: unknown[] = []) => void (await database.sql(text, values)) }
+const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
+/** Another tenancy on the same database, until the end of the test. */
+async function open(options: Partial<TenancyConfig<[]>>): Promise<Tenancy> {
+  const other = await shared.open(options)
+  ends.push(() => other.stop())
+  return other
+}
+/** No tenant, no storage, no run of migrations. */
+async function reset(): Promise<void> {
+  await sql(`
+    do $$ declare one text; begin
+      for one in select quote_ident(nspname) from pg_namespace where nspname like 't1_%' loop
+        execute 'drop schema ' || one || ' cascade';
+      end loop;
+      truncate multitenancy.tenants, multitenancy.migration_runs cascade;
+      if to_regclass('tenantry.migrations') is not null then truncate tenantry.migrations; end if;
+    end $$`)
 }
 const checks = async ({ doctor }: Pick<Tenancy, 'doctor'>) => (await doctor.examine()).checks
 const make = async ({ tenants }: Tenancy, id: string, more: object = {}) => {
@@ -35,31 +56,56 @@ const make = async ({ tenants }: Tenancy, id: string, more: object = {}) => {
 }
 const SHARED = `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`
 
-test('nothing is found where nothing is wrong, whatever the tenants are', async () => {
-  const { tenancy } = await opened({
-    isolation: [schemaPg(), rowscopePg(), databasePg()],
-    migrations: [{ ...NOTES, up: SHARED }],
+describe('a tenancy with several drivers', () => {
+  let several: TestTenancy<[]>
+  beforeAll(async () => {
+    several = await testTenancy(inject('postgresUrl'), {
+      role: 'api',
+      isolation: [schemaPg(), rowscopePg(), databasePg()],
+      migrations: [{ ...NOTES, up: SHARED }],
+    })
   })
-  expect(await tenancy.doctor.examine()).toEqual({ status: 'ok', checks: [] })
-  for (const isolation of ['schema-pg', 'rowscope-pg', 'database-pg']) {
-    const id = isolation.slice(0, 3)
-    await make(tenancy, `${id}-active`, { isolation })
-    await make(tenancy, `${id}-suspended`, { isolation })
-    await make(tenancy, `${id}-deleted`, { isolation })
-    await tenancy.tenants.suspend(`${id}-suspended`)
-    await tenancy.tenants.delete(`${id}-deleted`)
-  }
-  expect(await tenancy.doctor.examine()).toEqual({ status: 'ok', checks: [] })
-  const proven = await tenancy.doctor.examine({ prove: true })
-  expect(proven.status).toBe('ok')
-  expect(proven.checks).toMatchObject([{ severity: 'info', code: 'isolation.public-temporary', name: 'isolation' }])
+  afterAll(() => several.end())
+
+  test('has no findings where nothing is wrong, whatever the state of its tenants', async () => {
+    const { tenancy } = several
+    expect(await tenancy.doctor.examine()).toEqual({ status: 'ok', checks: [] })
+    for (const isolation of ['schema-pg', 'rowscope-pg', 'database-pg']) {
+      const id = isolation.slice(0, 3)
+      await make(tenancy, `${id}-active`, { isolation })
+      await make(tenancy, `${id}-suspended`, { isolation })
+      await tenancy.tenants.suspend(`${id}-suspended`)
+      if (isolation === 'database-pg') continue // a database costs more, and is closed as for a suspended tenant
+      await make(tenancy, `${id}-deleted`, { isolation })
+      await tenancy.tenants.delete(`${id}-deleted`)
+    }
+    expect(await tenancy.doctor.examine()).toEqual({ status: 'ok', checks: [] })
+    const proven = await tenancy.doctor.examine({ prove: true })
+    expect(proven.status).toBe('ok')
+    expect(proven.checks).toMatchObject([{ severity: 'info', code: 'isolation.public-temporary', name: 'isolation' }])
+  })
+
+  test('proves its isolation only on request, and reports a finding of several drivers once', async () => {
+    const { doctor, kernel } = several.tenancy
+    const { rows } = await kernel.database.sql('select login from multitenancy.placement_logins')
+    await kernel.database.sql(`alter role ${rows[0].login} createdb`)
+    try {
+      expect(await checks({ doctor })).toEqual([])
+      expect(await doctor.examine({ prove: true })).toMatchObject({
+        status: 'error',
+        checks: [{ code: 'isolation.login-creates-databases' }, { code: 'isolation.public-temporary' }],
+      })
+    } finally {
+      await kernel.database.sql(`alter role ${rows[0].login} nocreatedb`)
+    }
+  })
 })
 
 describe('installations', () => {
   test('that failed', async () => {
-    const { tenancy } = await opened({ migrations: [NOTES, BROKEN] })
-    await make(tenancy, 'broken')
-    expect(await checks(tenancy)).toMatchObject([
+    const failing = await open({ migrations: [NOTES, BROKEN] })
+    await make(failing, 'broken')
+    expect(await checks(failing)).toMatchObject([
       {
         name: 'tenants',
         severity: 'warn',
@@ -72,8 +118,7 @@ describe('installations', () => {
   })
 
   test('and purges that do not come to an end', async () => {
-    const clock = fakeClock()
-    const { tenancy, sql } = await opened({ clock })
+    const since = `since ${clock.now().toISOString()}`
     await tenancy.tenants.create({ id: 'waiting', name: 'Waiting' })
     await tenancy.tenants.create({ id: 'going', name: 'Going' })
     await tenancy.tenants.installation.install('going', { isLast: true })
@@ -82,7 +127,6 @@ describe('installations', () => {
     clock.advance(10 * 60_000)
     expect(await checks(tenancy)).toEqual([])
     clock.advance(1)
-    const since = 'since 2026-01-01T00:00:00.000Z'
     expect(await checks(tenancy)).toMatchObject([
       {
         code: 'tenants.purge-stuck',
@@ -101,7 +145,7 @@ describe('installations', () => {
 })
 
 test('tenants whose driver or placement is not configured', async () => {
-  const { tenancy, open, url } = await opened()
+  const { url } = shared
   const both = await open({ isolation: [schemaPg(), rowscopePg()], placements: { second: { url } }, migrations: [] })
   await make(both, 'rows', { isolation: 'rowscope-pg' })
   await make(both, 'elsewhere', { placement: 'second' })
@@ -122,9 +166,9 @@ test('tenants whose driver or placement is not configured', async () => {
 
 test('plans that are not defined', async () => {
   const definitions = { free: { limits: {} }, old: { limits: {} } }
-  const { tenancy, open } = await opened({ plans: { defaultPlan: 'free', definitions } })
-  await make(tenancy, 'acme', { metadata: { plan: 'old' } })
-  await make(tenancy, 'globex', { metadata: { plan: 'free' } })
+  const before = await open({ plans: { defaultPlan: 'free', definitions } })
+  await make(before, 'acme', { metadata: { plan: 'old' } })
+  await make(before, 'globex', { metadata: { plan: 'free' } })
   const later = await open({ plans: { defaultPlan: 'free', definitions: { free: { limits: {} } } } })
   expect(await checks(later)).toMatchObject([
     {
@@ -140,6 +184,12 @@ test('plans that are not defined', async () => {
 })
 
 describe('circuits that are open', () => {
+  /** Circuits are shared by the tenancies of a database: each test has its own. */
+  const openOwn = async (isolation: TenancyConfig['isolation']) => {
+    const made = await testTenancy(inject('postgresUrl'), { role: 'api', isolation })
+    ends.push(made.end)
+    return made
+  }
   const log = createLogger({ level: 'silent' })
   const failTenTimes = async ({ tenants }: Tenancy, isolation: string, url: string) => {
     const dead = new Database({ url }, log)
@@ -149,7 +199,7 @@ describe('circuits that are open', () => {
   }
 
   test('of a server, whose tenants are not told one by one', async () => {
-    const { tenancy } = await opened()
+    const { tenancy } = await openOwn([schemaPg()])
     await failTenTimes(tenancy, 'schema-pg', 'postgres://nobody@127.0.0.1:1/nothing')
     expect(await checks(tenancy)).toMatchObject([
       {
@@ -161,7 +211,7 @@ describe('circuits that are open', () => {
   })
 
   test('of one tenant', async () => {
-    const { tenancy, url } = await opened({ isolation: [schemaPg(), databasePg()] })
+    const { tenancy, url } = await openOwn([schemaPg(), databasePg()])
     await failTenTimes(tenancy, 'database-pg', `${url}_missing`)
     expect(await checks(tenancy)).toMatchObject([
       { severity: 'warn', code: 'circuits.tenant-open', tenantId: 'acme', message: expect.stringContaining('"acme"') },
@@ -171,8 +221,7 @@ describe('circuits that are open', () => {
 
 describe('migrations', () => {
   test('that are behind, edited, or unknown here', async () => {
-    const { tenancy, open } = await opened({ migrations: [NOTES, STARS] })
-    await make(tenancy, 'acme')
+    await make(await open({ migrations: [NOTES, STARS] }), 'acme')
     const THIRD = { ...NOTES, name: '0003_third' }
     const found = async (migrations: TenancyConfig['migrations']) => checks(await open({ migrations }))
     expect(await found([NOTES, STARS, THIRD])).toMatchObject([
@@ -192,7 +241,6 @@ describe('migrations', () => {
   })
 
   test('whose last run failed', async () => {
-    const { tenancy, open } = await opened()
     await make(tenancy, 'broken')
     const later = await open({ migrations: [NOTES, BROKEN] })
     await later.tenants.migrations.run()
@@ -208,18 +256,16 @@ describe('storage', () => {
   const OPEN = 'grant usage on schema t1_gone to $scope'
 
   /** Active tenants `acme` and `globex`, a deleted tenant `gone`, and then what should not be. */
-  const withFaults = async (...statements: string[]): Promise<Tenancy> => {
-    const { tenancy, sql } = await opened()
+  const withFaults = async (...statements: string[]): Promise<void> => {
     for (const id of ['acme', 'globex', 'gone']) await make(tenancy, id)
     await tenancy.tenants.delete('gone')
     expect(await checks(tenancy)).toEqual([])
-    const { rows } = await tenancy.kernel.database.sql('select scope_role from multitenancy.placement_logins')
-    for (const one of statements) await sql(one.replace('$scope', rows[0].scope_role))
-    return tenancy
+    const [login] = await sql(`select scope_role from multitenancy.placement_logins where placement = 'main'`)
+    for (const one of statements) await sql(one.replace('$scope', login.scope_role))
   }
 
   test('that is missing, closed, open or left over is a finding', async () => {
-    const tenancy = await withFaults(
+    await withFaults(
       'drop schema t1_globex cascade',
       CLOSED,
       OPEN,
@@ -245,7 +291,7 @@ describe('storage', () => {
   })
 
   test('that is closed or open is fixed', async () => {
-    const tenancy = await withFaults(CLOSED, OPEN)
+    await withFaults(CLOSED, OPEN)
     const report = await tenancy.doctor.fix({ approve: async () => true })
     expect(report).toMatchObject({ status: 'ok', checks: [] })
     expect(report.fixes.toSorted((one, other) => one.code.localeCompare(other.code))).toMatchObject([
@@ -260,7 +306,7 @@ describe('storage', () => {
   })
 
   test('is not changed by a fix whose tenant has changed since the examination', async () => {
-    const tenancy = await withFaults(CLOSED, OPEN)
+    await withFaults(CLOSED, OPEN)
     const { checks, fixes } = await tenancy.doctor.fix({
       approve: async () => {
         await tenancy.tenants.suspend('acme')
@@ -276,7 +322,6 @@ describe('storage', () => {
   })
 
   test('is not told of while it is on its way: transitions and the doctor at the same time', async () => {
-    const { tenancy } = await opened()
     const ids = ['a', 'b', 'c']
     for (const id of ids) await make(tenancy, id)
     let isOver = false
@@ -299,11 +344,16 @@ describe('storage', () => {
 
   test('of a server that does not answer is a finding; the others are looked at', async () => {
     const other = await createTestDatabase(inject('postgresUrl'))
-    ends.push(other.drop) // before the roles that its tenants' rights name
-    const { tenancy, sql, open } = await opened({ placements: { second: { url: other.url } } })
+    const placements = { second: { url: other.url } }
+    const { tenancy, open, end } = await testTenancy(inject('postgresUrl'), {
+      role: 'api',
+      migrations: [NOTES],
+      placements,
+    })
+    ends.push(end, other.drop) // the database goes before the roles that its tenants' rights name
     await make(tenancy, 'near')
     await make(tenancy, 'far', { placement: 'second' })
-    await sql('drop schema t1_near cascade')
+    await tenancy.kernel.database.sql('drop schema t1_near cascade')
     const unreachable = Object.assign(new URL(other.url), { port: '1' }).href
     const found = await checks(await open({ placements: { second: { url: unreachable } } }))
     expect(found.map(({ name, code }) => `${name} ${code}`).sort()).toEqual([
@@ -315,17 +365,5 @@ describe('storage', () => {
       expect.stringMatching(/^The storage of schema-pg on "second" could not be examined: /),
       expect.stringMatching(/^What the server of "second" is doing could not be examined: /),
     ])
-  })
-})
-
-test('the proof is carried out for every driver, and only when asked for', async () => {
-  const { tenancy, sql } = await opened({ isolation: [schemaPg(), rowscopePg()] })
-  const { rows } = await tenancy.kernel.database.sql('select login from multitenancy.placement_logins')
-  await sql(`alter role ${rows[0].login} createdb`)
-  expect(await checks(tenancy)).toEqual([])
-  const proven = await tenancy.doctor.examine({ prove: true })
-  expect(proven).toMatchObject({
-    status: 'error',
-    checks: [{ code: 'isolation.login-creates-databases' }, { code: 'isolation.public-temporary' }], // each told once
   })
 })

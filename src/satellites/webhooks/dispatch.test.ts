@@ -13,7 +13,7 @@ import { type Received, type Receiver, startReceiver } from '../../testing/recei
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { WebhookDeliveryFailed, WebhookSubscriptionDisabled, webhooks } from './index.ts'
 import { clockOfToday, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
-import { activeTenant, apiOf, type Call, createdTenant, changesOf, deliveriesOf } from './webhooks-api.fixture.ts'
+import { activeTenant, apiOf, type Call, changesOf, createdTenant, deliveriesOf } from './webhooks-api.fixture.ts'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000

@@ -1,6 +1,6 @@
 /** What the doctor says of webhooks, on a real tenancy in which exactly that is wrong. */
-import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
-import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { fakeClock } from '../../testing/clock.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
 import { OVERDUE, SENDING } from './inspection.ts'
@@ -12,26 +12,32 @@ const DAY_MS = 1_440 * MINUTE_MS
 const OVERDUE_MS = 5 * MINUTE_MS + 1_000
 const OTHER_APP_KEY = Buffer.alloc(32, 8).toString('base64')
 
-let first: number
-let clock: FakeClock
+/** Midnight of the day on which the partitions are made. */
+const first = Math.floor(Date.now() / DAY_MS) * DAY_MS
+const clock = fakeClock(new Date(first + DAY_MS / 2))
 let opened: TestTenancy<WebhooksSatellites>
 /** Sends when it is asked to; two at once to one subscription. */
 let tenancy: WebhooksTenancy
 let receiver: Receiver
 let id: string
 
-beforeEach(async () => {
-  first = Math.floor(Date.now() / DAY_MS) * DAY_MS
-  clock = fakeClock(new Date(first + DAY_MS / 2))
+const open = async () => {
+  clock.set(new Date(first + DAY_MS / 2))
   opened = await openWebhooks(inject('postgresUrl'), { perSubscription: 2 }, { clock, role: 'api' })
   tenancy = opened.tenancy
+}
+beforeAll(open)
+beforeEach(async () => {
+  clock.set(new Date(first + DAY_MS / 2))
   receiver = await startReceiver()
   id = await activeTenant(tenancy)
 })
 afterEach(async () => {
   await receiver.close()
-  await opened.end()
+  const tables = ['subscriptions', 'messages', 'deliveries', 'attempts', 'tallies']
+  await tenancy.kernel.database.sql(`truncate ${tables.map((name) => `multitenancy.webhook_${name}`).join(', ')}`)
 })
+afterAll(() => opened.end())
 
 const checks = async ({ doctor }: Pick<WebhooksTenancy, 'doctor'> = tenancy) =>
   (await doctor.examine()).checks.filter(({ name }) => name.startsWith('webhooks'))
@@ -116,7 +122,7 @@ describe('deliveries', () => {
       `insert into multitenancy.webhook_deliveries
          (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, created_at)
        select overlay(gen_random_uuid()::text placing left(multitenancy.webhook_id_floor(now())::text, 13) from 1 for 13)::uuid,
-         gen_random_uuid(), gen_random_uuid(), $1, $1, 'order.paid', 'delivered', false, now() from generate_series(1, 20000)`,
+         gen_random_uuid(), gen_random_uuid(), $1, $1, 'order.paid', 'delivered', false, now() from generate_series(1, 5000)`,
       [id],
     )
     await database.sql('analyze multitenancy.webhook_deliveries')
@@ -198,6 +204,17 @@ describe('subscriptions', () => {
 })
 
 describe('partitions', () => {
+  let shared: typeof opened
+  beforeEach(async () => {
+    shared = opened
+    await open()
+    id = await activeTenant(tenancy)
+    return async () => {
+      await opened.end()
+      opened = shared
+      tenancy = shared.tenancy
+    }
+  })
   const fix = () => tenancy.doctor.fix({ approve: async () => true })
   const codes = async () => (await checks()).map(({ code, fixable }) => ({ code, fixable }))
 
