@@ -26,6 +26,17 @@ const open = async () => {
   opened = await openWebhooks(inject('postgresUrl'), { perSubscription: 2 }, { clock, role: 'api' })
   tenancy = opened.tenancy
 }
+/** For a test that leaves its tenancy changed; `tenancy` is the shared one again afterwards. */
+const openOwn = async () => {
+  const shared = opened
+  await open()
+  id = await activeTenant(tenancy)
+  return async () => {
+    await opened.end()
+    opened = shared
+    tenancy = shared.tenancy
+  }
+}
 beforeAll(open)
 beforeEach(async () => {
   clock.set(new Date(first + DAY_MS / 2))
@@ -183,8 +194,12 @@ describe('subscriptions', () => {
     await tenancy.tenants.delete(id)
     expect(await failing()).toEqual([])
   })
+})
 
-  test('whose secrets are sealed under another application key', async () => {
+describe('secrets of subscriptions', () => {
+  beforeEach(openOwn) // its passwords are sealed under the other key as well
+
+  test('are a finding when they are encrypted with another application key', async () => {
     await subscribe()
     const rotated = await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
     expect(await checks(rotated)).toMatchObject([
@@ -204,17 +219,7 @@ describe('subscriptions', () => {
 })
 
 describe('partitions', () => {
-  let shared: typeof opened
-  beforeEach(async () => {
-    shared = opened
-    await open()
-    id = await activeTenant(tenancy)
-    return async () => {
-      await opened.end()
-      opened = shared
-      tenancy = shared.tenancy
-    }
-  })
+  beforeEach(openOwn)
   const fix = () => tenancy.doctor.fix({ approve: async () => true })
   const codes = async () => (await checks()).map(({ code, fixable }) => ({ code, fixable }))
 

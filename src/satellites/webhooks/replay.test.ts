@@ -2,7 +2,7 @@
  * Sending again: one delivery, or all that failed. What is on its way is left alone, and the numbering goes on. The tenancy has no worker: `send` is one run of `tenant:webhooks:retry`.
  */
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import type { TestTenancy } from '../../testing/tenancy.ts'
 import { clockOfToday, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
@@ -32,6 +32,8 @@ afterAll(async () => {
   await receiver?.close()
   await opened?.end()
 })
+/** Deliveries of one test are not sent by the next one. */
+afterEach(() => tenancy.kernel.database.sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts'))
 beforeEach(async () => {
   id = await activeTenant(tenancy)
   path = `/${randomUUID()}`

@@ -5,11 +5,13 @@ import { uuidAt } from '../../kernel/ids.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import type { TailedAttempt, TailWish } from './tail.ts'
+import { type TailedAttempt, type TailWish, tail } from './tail.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 
 const MINUTE_MS = 60_000
+const TIMEOUT_MS = 10_000
+const POLL_MS = 10
 /** More than are read at once. */
 const MANY = 2_500
 
@@ -44,14 +46,16 @@ function tailing(wish: Omit<TailWish, 'signal'> = {}) {
   stops.push(stop)
   const shown: TailedAttempt[] = []
   const ended = (async () => {
-    for await (const attempt of tenancy.webhooks.tail(id, { ...wish, signal: stop.signal })) shown.push(attempt)
+    const following = tail(tenancy.kernel, TIMEOUT_MS, id, { ...wish, signal: stop.signal }, POLL_MS)
+    for await (const attempt of following) shown.push(attempt)
   })()
   return { shown, ended, stop: () => stop.abort() }
 }
 
 async function once(sinceMinutes: number): Promise<TailedAttempt[]> {
-  const { shown, ended } = tailing({ sinceMinutes, isOnce: true })
-  await ended
+  const shown: TailedAttempt[] = []
+  const { signal } = new AbortController()
+  for await (const attempt of tenancy.webhooks.tail(id, { sinceMinutes, isOnce: true, signal })) shown.push(attempt)
   return shown
 }
 

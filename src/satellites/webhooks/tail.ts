@@ -57,12 +57,17 @@ export interface TailWish {
   readonly signal: AbortSignal
 }
 
-/** @param timeoutMs of an attempt. `E_TENANT_NOT_FOUND`. */
+/**
+ * `E_TENANT_NOT_FOUND`.
+ *
+ * @param timeoutMs of an attempt
+ */
 export async function* tail(
   { database, clock }: Kernel,
   timeoutMs: number,
   tenantId: string,
   { sinceMinutes, isOnce = false, signal }: TailWish,
+  pollMs = POLL_MS,
 ): AsyncGenerator<TailedAttempt> {
   await assertTenantExists(database, tenantId)
   const ago = (ms: number) => new Date(clock.now().getTime() - ms)
@@ -82,7 +87,7 @@ export async function* tail(
     if (isOnce) return
     seen = snapshot
     from = ago(TIMEOUTS_UNTIL_WRITTEN * timeoutMs + MARGIN_MS)
-    await sleep(POLL_MS, undefined, { signal }).catch(() => undefined)
+    await sleep(pollMs, undefined, { signal }).catch(() => undefined)
   }
 }
 
