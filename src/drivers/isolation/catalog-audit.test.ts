@@ -1,7 +1,7 @@
 /** Each rule of `doctor --prove`, broken on a real server and found: nothing else, and by its object's name. */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Finding } from '../../kernel/doctor.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import type { IsolationDriver, Place, Placement } from '../../tenants/isolation.ts'
@@ -383,17 +383,11 @@ describe.each([
   ['what is apart from tenants', elsewhere],
   ['the schemas of tenants', schemas],
 ])('%s', (_, cases) => {
-  let mend: string | undefined
-  afterEach(async () => {
-    if (mend) await run(mend)
-    mend = undefined
-    expect(await faults()).toEqual([])
-  })
+  afterAll(async () => expect(await faults()).toEqual([])) // each test has mended what it broke
 
   test.each(cases)('$code: $words', async ({ code, severity = 'error', words, by, mended, tenantId, also = [] }) => {
-    mend = mended
     await run(by)
-    const found = await faults()
+    const found = await faults().finally(() => run(mended))
     const codes = [...new Set(found.map((one) => one.code))].sort()
     expect(codes).toEqual([...new Set([code, ...also])].sort())
     const all = found.filter((one) => one.code === code)

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
 import { prepareStatements } from './postgres-migrator.ts'
 import { auditRows, fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
@@ -24,25 +24,27 @@ let host: pg.Client
 let tenants: pg.Client
 
 beforeAll(async () => {
-  await onServer(`create role ${scope} nologin noinherit; create role ${login} login noinherit password 'p';
-    create role ${owner} login password 'p'; grant ${scope} to ${login}`)
-})
-afterAll(() => onServer(`drop role ${login}, ${scope}, ${owner}`))
-beforeEach(async () => {
   database = await createTestDatabase(inject('postgresUrl'))
+  const name = new URL(database.url).pathname.slice(1)
+  await onServer(`create role ${scope} nologin noinherit; create role ${login} login noinherit password 'p';
+    create role ${owner} login password 'p'; grant ${scope} to ${login};
+    grant create on database ${name} to ${owner}; alter database ${name} set track_functions = 'pl'`)
   admin = await connect(database.url)
-  await admin.query(`grant create on database ${new URL(database.url).pathname.slice(1)} to ${owner};
-    alter database ${new URL(database.url).pathname.slice(1)} set track_functions = 'pl'`)
   host = await connect(as(owner))
   tenants = await connect(as(login))
   await host.query(prepareStatements(scope))
   await host.query(rowObjects(scope))
-  await host.query(`create schema ${ROWS}; set search_path = ${ROWS}`)
-  await admin.query(`set search_path = ${ROWS}`)
+  for (const client of [admin, host]) await client.query(`set search_path = ${ROWS}`)
 })
-afterEach(async () => {
+afterAll(async () => {
   for (const client of [admin, host, tenants]) await client.end()
   await database.drop()
+  await onServer(`drop role ${login}, ${scope}, ${owner}`)
+})
+beforeEach(async () => {
+  await admin.query(`drop schema if exists ${ROWS} cascade; drop publication if exists everything;
+    drop extension if exists postgres_fdw, btree_gist cascade; delete from tenantry.fenced`)
+  await host.query(`create schema ${ROWS}`)
 })
 
 async function connect(url: string): Promise<pg.Client> {
@@ -156,6 +158,7 @@ describe('a protected table', () => {
     expect(await plan('')).toContain(
       `One-Time Filter: (current_setting('app.tenant_id'::text, true) = (InitPlan 1).col1)`,
     )
+    await tenants.query('select pg_stat_force_next_flush()') // ends the count of earlier transactions
     await inTransaction(tenants, async () => {
       await tenants.query(`select set_config('app.tenant_id', 't7', true), set_config('role', $1, true)`, [scope])
       expect((await tenants.query(`select count(*)::int as n from ${ROWS}.notes`)).rows).toEqual([{ n: 200 }])
@@ -181,6 +184,11 @@ describe('a protected table', () => {
 })
 
 describe('without a tenant', () => {
+  // On a connection that has had a tenant, its setting is empty for ever after, and no longer missing.
+  beforeEach(async () => {
+    await tenants.end()
+    tenants = await connect(as(login))
+  })
   const statements = [
     'select * from notes',
     `select * from notes where title = 'none' and id = -1`,
@@ -195,11 +203,11 @@ describe('without a tenant', () => {
     '%s raises, on an empty table too, and on a connection whose setting is left empty',
     async (sql) => {
       await migrate(NOTES)
+      const setting = `select current_setting('app.tenant_id', true) as tenant`
+      expect((await tenants.query(setting)).rows).toEqual([{ tenant: null }])
       await expect(scoped(undefined, sql)).rejects.toMatchObject(RAISES.unscoped)
       await scoped('a', `insert into notes (title) values ('of a')`)
-      expect((await tenants.query(`select current_setting('app.tenant_id', true) as tenant`)).rows).toEqual([
-        { tenant: '' },
-      ])
+      expect((await tenants.query(setting)).rows).toEqual([{ tenant: '' }])
       await expect(scoped(undefined, sql)).rejects.toMatchObject(RAISES.unscoped)
       expect(await titles('a')).toEqual(['of a'])
     },
