@@ -1,17 +1,31 @@
 /** Whatever tenants use of a quota reaches the provider's meter, each unit once, on every store. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { uuidv7 } from '../../src/kernel/ids.ts'
-import { type Metered, openMetered, STORES, timesOf } from './usage.fixture.ts'
+import { billing } from '../../src/satellites/billing/index.ts'
+import { quotas } from '../../src/satellites/quotas/index.ts'
+import { type Metered, openMetered, STORES, type StoreName, timesOf } from './usage.fixture.ts'
 
 const METER_EVENTS = '/v1/billing/meter_events'
+
+const opened = new Map<StoreName, Promise<Metered>>()
+/** One for all tests with the same store. */
+const openWith = (store: StoreName) => {
+  const open = opened.get(store) ?? openMetered(store)
+  opened.set(store, open)
+  return open
+}
+afterAll(async () => {
+  for (const open of opened.values()) await (await open).end()
+})
+
+const warnsOfStore = (line: string) => line.includes('the store ends with the process')
 
 describe.each(STORES)('usage that is counted in the store %s', (store) => {
   let open: Metered
 
   beforeAll(async () => {
-    open = await openMetered(store)
+    open = await openWith(store)
   })
-  afterAll(() => open.end())
   afterEach(() => {
     open.provider.faults.clear()
     Object.assign(open.provider.settings, { repeatedMeterEvents: 'refuse' })
@@ -171,22 +185,18 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
   // Of the store memory each process has its own.
   if (store !== 'memory')
     test('is given once by ten who close at the same time, while it grows', async () => {
-      const others = await Promise.all([open.open(), open.open(), open.open()])
+      const other = await open.open()
       const payers = await Promise.all(Array.from({ length: 4 }, () => open.payer()))
-      let isOver = false
-      const closing = Array.from({ length: 10 }, async (_, index) => {
-        const by = [open.tenancy, ...others][index % 4] ?? open.tenancy
-        while (!isOver) await by.billing.windows.close()
-      })
-      for (let turn = 1; turn <= 20; turn++) {
-        await Promise.all(payers.map(({ tenantId }) => track(tenantId, turn)))
-        if (turn % 7 === 0) await open.tenancy.quotas.reset(payers[0]?.tenantId ?? '', 'calls')
+      for (let turn = 1; turn <= 4; turn++) {
+        const closing = Array.from({ length: 10 }, (_, index) =>
+          (index % 2 === 0 ? open.tenancy : other).billing.windows.close(),
+        )
+        await Promise.all([...closing, ...payers.map(({ tenantId }) => track(tenantId, turn))])
+        if (turn === 2) await open.tenancy.quotas.reset(payers[0]?.tenantId ?? '', 'calls')
       }
-      isOver = true
-      await Promise.all(closing)
       await open.report()
-      expect(payers.map(({ customerId }) => open.counted(customerId))).toEqual([210, 210, 210, 210])
-      await Promise.all(others.map((other) => other.stop()))
+      expect(payers.map(({ customerId }) => open.counted(customerId))).toEqual([10, 10, 10, 10])
+      await other.stop()
     })
 
   test('goes on from what is left when the store has lost what it had', async () => {
@@ -216,9 +226,8 @@ describe('usage that a host reports', () => {
   let open: Metered
 
   beforeAll(async () => {
-    open = await openMetered('postgres')
+    open = await openWith('postgres')
   })
-  afterAll(() => open.end())
 
   test('counts once by its id, whoever reports it at the same time', async () => {
     const { tenantId, customerId } = await open.payer()
@@ -293,16 +302,20 @@ describe('usage that a host reports', () => {
   })
 })
 
-test('the start warns where the store ends with the process and a quota is paid for', async () => {
-  const warned = ({ log }: Metered) => log.some((line) => line.includes('the store ends with the process'))
-  const memory = await openMetered('memory')
-  expect(warned(memory)).toBe(true)
-  await memory.end()
-  const unpaid = await openMetered('memory', { options: { usage: {} } })
-  expect(warned(unpaid)).toBe(false)
-  expect(await unpaid.tenancy.billing.windows.close()).toBe(0)
-  await unpaid.end()
-  const postgres = await openMetered('postgres')
-  expect(warned(postgres)).toBe(false)
-  await postgres.end()
+describe('the start of a process', () => {
+  test.each(STORES)(
+    'warns only if the store ends with the process and a quota is paid for: store %s',
+    async (store) => {
+      expect((await openWith(store)).log.some(warnsOfStore)).toBe(store === 'memory')
+    },
+  )
+
+  test('does not warn if no quota is paid for', async () => {
+    const { open, options, log } = await openWith('memory')
+    const before = log.filter(warnsOfStore).length
+    const unpaid = await open({ satellites: [quotas(), billing({ ...options, usage: {} })] })
+    expect(log.filter(warnsOfStore)).toHaveLength(before)
+    expect(await unpaid.billing.windows.close()).toBe(0)
+    await unpaid.stop()
+  })
 })

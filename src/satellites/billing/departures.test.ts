@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 import { eventually } from '../../testing/tenancy.ts'
 import { namesOf, type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
 import type { BillingOptions } from './index.ts'
+import { CancelSubscriptions } from './job-types.ts'
 import { tables } from './tables.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -72,12 +73,15 @@ describe('cancelled with its tenant', () => {
     return rows[0]
   }
   /** @param retryCount as if it had been retried so often */
-  const makeDue = ({ customerId }: Subscriber, retryCount?: number) =>
-    open.tenancy.kernel.database.sql(
+  const makeDue = async ({ customerId }: Subscriber, retryCount?: number) => {
+    await open.tenancy.kernel.database.sql(
       `update multitenancy_jobs.job set start_after = now(), retry_count = coalesce($2, retry_count)
        where name = 'tenantry.CancelSubscriptions' and singleton_key = $1`,
       [customerId, retryCount],
     )
+    // A new job of the type wakes its workers; an unknown customer has nothing to cancel.
+    await open.tenancy.kernel.jobs.send(CancelSubscriptions, { customerId: 'cus_unknown' }, { key: 'cus_unknown' })
+  }
   const countJobs = async () => {
     const { rows } = await open.tenancy.kernel.database.sql(
       `select count(*)::int as count from multitenancy_jobs.job where name = 'tenantry.CancelSubscriptions'`,

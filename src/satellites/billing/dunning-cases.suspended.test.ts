@@ -58,7 +58,7 @@ describe('somebody else has a say', () => {
     expect(activations(tenantId)).toEqual([])
   })
 
-  test.each([1, 2])('whose suspension is repeated while the payment is told stays so, %i', async () => {
+  test('whose suspension is repeated while the payment is told stays so', async () => {
     const { tenantId, subscriptionId } = await suspended()
     pay(subscriptionId)
     await open.deliver()
@@ -288,12 +288,12 @@ test('one that cannot be suspended holds up nobody', async () => {
 })
 
 describe('many at once', () => {
-  test('ten sweeps of four processes act once', async () => {
+  test('ten sweeps of two processes act once', async () => {
     const debtors = await open.debtors(3)
     open.provider.advance(GRACE)
-    const others = await Promise.all(Array.from({ length: 3 }, () => open.open({ role: 'api' })))
+    const other = await open.open({ role: 'api' })
     const heard: string[] = []
-    const processes = [open.tenancy, ...others]
+    const processes = [open.tenancy, other]
     for (const { kernel } of processes) {
       kernel.events.subscribe(TenantSuspended, 'within', ({ tenantId }) => void heard.push(tenantId))
     }
@@ -302,10 +302,10 @@ describe('many at once', () => {
     expect(done.reduce((sum, count) => sum + count, 0)).toBe(debtors.length)
     expect(heard.sort()).toEqual(debtors.map(({ tenantId }) => tenantId).sort())
     for (const { tenantId } of debtors) expect((await now(tenantId))[0]).toBe('suspended pro')
-    await Promise.all(others.map((tenancy) => tenancy.stop()))
+    await other.stop()
   })
 
-  test.each([1, 2])('a payment that is told while it is swept, %i', async () => {
+  test('a payment that is told while it is swept', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     open.provider.advance(GRACE)
     pay(subscriptionId)

@@ -1,7 +1,8 @@
-/** A tenant whose payments fail, and what has become of it. */
+/** Tenants whose payments fail, and what has become of them. */
 import type Stripe from 'stripe'
+import { expect, inject } from 'vitest'
 import { TenantActivated, TenantSuspended } from '../../tenants/events.ts'
-import type { OpenBilling, Subscriber } from './billing.fixture.ts'
+import { type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
 
 export interface Debtors {
   /** A tenant that has gone through a checkout. */
@@ -22,8 +23,40 @@ export interface Debtors {
   standing(tenantId: string): Promise<string>
   /** What was heard of one tenant: billing's own, and whether it was suspended or activated. */
   heardOf(tenantId: string): string[]
-  /** Whatever goes on at the provider ends. */
+  /** Deletes the customers at the provider; removes all cases and received events. The events of the deletion are not delivered. */
   clear(): Promise<void>
+}
+
+/** Days until the second and last attempt, and days of grace after it, of `openDebtors`. */
+export const DAYS = { retry: 3, grace: 7 }
+export type Action = 'none' | 'downgrade' | 'suspend'
+
+/** Each with a database and a provider of its own. */
+export async function openDebtors(action: Action): Promise<OpenBilling & Debtors> {
+  const open = await openBilling(inject('postgresUrl'), {
+    options: { dunning: { maxAttempts: 2, graceDays: DAYS.grace, action } },
+    provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [DAYS.retry, 60] },
+  })
+  return Object.assign(open, debtorsOf(open))
+}
+
+export const standingAndCases = async (open: Debtors, tenantId: string) => [
+  await open.standing(tenantId),
+  await open.cases(tenantId),
+]
+
+/** The grace of a debtor ends, and the next period is paid, while the invoice of the one before stays open. */
+export async function paysNextPeriod(open: OpenBilling & Debtors, state: string): Promise<Subscriber> {
+  const one = await open.debtor()
+  await open.pass({ days: DAYS.retry })
+  await open.pass({ days: DAYS.grace })
+  expect(await open.cases(one.tenantId)).toEqual([state])
+  open.provider.setPaymentMethod(one.customerId, 'good')
+  open.heard.splice(0)
+  open.provider.advance({ days: 30 })
+  const [latest, owed] = open.invoices(one.subscriptionId)
+  expect([latest?.status, owed?.status]).toEqual(['paid', 'open'])
+  return one
 }
 
 export function debtorsOf(open: OpenBilling): Debtors {
@@ -95,7 +128,10 @@ export function debtorsOf(open: OpenBilling): Debtors {
         provider.events.flatMap(({ type, data }) => (type === 'customer.deleted' ? [data.object.id] : [])),
       )
       for (const { customerId } of all.splice(0)) if (!gone.has(customerId)) provider.deleteCustomer(customerId)
-      await open.settle()
+      open.skip()
+      const { database } = tenancy.kernel
+      await database.sql('delete from multitenancy.billing_dunning')
+      await database.sql('delete from multitenancy.billing_inbox')
     },
   }
 }

@@ -117,23 +117,22 @@ describe('while the provider cannot be used', () => {
   })
 
   test('a checkout that may fail open sends the browser back, and that is told', async () => {
-    const lenient = await openBilling(inject('postgresUrl'), {
-      config: { resilience: { provider: { checkout: 'fail-open' } } },
-    })
+    const lenient = await open.open({ resilience: { provider: { checkout: 'fail-open' } } })
     const told: Record<string, unknown>[] = []
-    lenient.tenancy.on(DependencyDegraded, (event) => void told.push(event))
-    const { id } = await lenient.tenancy.tenants.create({ name: 'Payer' })
-    await lenient.provider.down()
-    expect(await checkout(id, lenient)).toMatchObject({ status: 201, json: { url: urls.cancelUrl, id: null } })
-    expect(await portal(id, lenient)).toMatchObject({ status: 503 })
+    lenient.on(DependencyDegraded, (event) => void told.push(event))
+    const begin = (tenantId: string) => lenient.billing.checkout(tenantId, { priceId: open.prices.pro, ...urls })
+    const id = await tenant()
+    await open.provider.down()
+    expect(await begin(id)).toEqual({ url: urls.cancelUrl, id: null })
+    await expect(lenient.billing.portal(id, { returnUrl })).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
     expect(told).toMatchObject([{ dependency: 'provider', policy: 'fail-open', tenantId: id }])
-    expect(await checkout(NOBODY, lenient)).toMatchObject({ status: 404 })
-    await lenient.provider.up()
-    expect(await checkout(id, lenient)).toMatchObject({ status: 201, json: { id: expect.any(String) } })
-    lenient.provider.faults.answer(400, { path: '/v1/checkout' })
-    expect(await checkout(id, lenient)).toMatchObject({ status: 422, json: { code: 'E_PAYMENT_REJECTED' } })
+    await expect(begin(NOBODY)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    await open.provider.up()
+    expect(await begin(id)).toMatchObject({ id: expect.any(String) })
+    open.provider.faults.answer(400, { path: '/v1/checkout' })
+    await expect(begin(id)).rejects.toMatchObject({ code: 'E_PAYMENT_REJECTED' })
     expect(told).toHaveLength(1)
-    await lenient.end()
+    await lenient.stop()
   })
 })
 

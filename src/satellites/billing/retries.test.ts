@@ -1,11 +1,12 @@
 /**
  * How often an event of the provider is tried, and when: by the runner of jobs itself, whose clock is the database's. A test does not
- * wait for what is due later: it makes it due.
+ * wait for what is due later: it makes it due, and wakes the worker.
  */
 import { afterAll, afterEach, beforeAll, expect, inject, test, vi } from 'vitest'
 import { eventually } from '../../testing/tenancy.ts'
 import { type BillingTenancy, type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
 import { BillingEventDeadLettered, SubscriptionUpdated } from './events.ts'
+import { ProcessProviderEvent } from './job-types.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -58,12 +59,15 @@ async function jobOf(eventId: string) {
   return job
 }
 const rowOf = async (eventId: string) => (await open.inbox()).find((row) => row.eventId === eventId)
-const makeDue = (eventId: string) =>
-  sql(
+const makeDue = async (eventId: string) => {
+  await sql(
     `update multitenancy_jobs.job set start_after = now()
      where name = 'tenantry.ProcessProviderEvent' and singleton_key = $1`,
     [eventId],
   )
+  // A new job of the type wakes its workers; an unknown event needs no work.
+  await open.tenancy.kernel.jobs.send(ProcessProviderEvent, { eventId: 'evt_unknown' })
+}
 const deadJobs = async () => sql(`select * from multitenancy_jobs.job where name = 'tenantry.dead-letter'`, [])
 
 /** It has failed for that time, and is put off by between so many and twice as many seconds. */
