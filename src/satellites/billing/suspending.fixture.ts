@@ -1,0 +1,42 @@
+/** Tenants that dunning suspends as soon as one attempt to collect has failed and the grace is over. */
+import { expect, inject } from 'vitest'
+import { type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
+import { type Debtors, debtorsOf } from './dunning.fixture.ts'
+
+export const GRACE = { days: 7 }
+
+export interface Suspending extends OpenBilling, Debtors {
+  /** Standing and cases: `['suspended pro', 'suspended']` */
+  now(tenantId: string): Promise<string[]>
+  /** The id of the latest event of a type. */
+  lastOf(type: string): string
+  /** @param index of the invoice, 0: the latest */
+  pay(subscriptionId: string, index?: number): void
+  /** `TenantActivated`, as often as it was published for the tenant. */
+  activations(tenantId: string): string[]
+  /** A debtor whose grace is over. */
+  suspended(): Promise<Subscriber>
+}
+
+export async function openSuspending(): Promise<Suspending> {
+  const opened = await openBilling(inject('postgresUrl'), {
+    options: { dunning: { maxAttempts: 1, graceDays: GRACE.days, action: 'suspend' } },
+    provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [60] },
+  })
+  const open = Object.assign(opened, debtorsOf(opened))
+  const now = async (tenantId: string) => [await open.standing(tenantId), ...(await open.cases(tenantId))]
+  return Object.assign(open, {
+    now,
+    lastOf: (type: string) => open.provider.events.findLast((event) => event.type === type)?.id as string,
+    pay(subscriptionId: string, index = 0) {
+      open.provider.payInvoice(open.invoices(subscriptionId)[index]?.id as string)
+    },
+    activations: (tenantId: string) => open.heardOf(tenantId).filter((name) => name === 'TenantActivated'),
+    async suspended() {
+      const one = await open.debtor()
+      await open.pass(GRACE)
+      expect(await now(one.tenantId)).toEqual(['suspended pro', 'suspended'])
+      return one
+    },
+  })
+}
