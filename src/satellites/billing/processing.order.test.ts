@@ -17,8 +17,9 @@ afterAll(() => open.end())
 
 /** A tenant that has no customer any more. */
 async function freeTenant(): Promise<string> {
-  const { tenantId } = await open.payer()
-  await open.clear()
+  const { tenantId, customerId } = await open.payer()
+  open.provider.deleteCustomer(customerId)
+  await open.settle()
   open.heard.splice(0)
   return tenantId
 }
