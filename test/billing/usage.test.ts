@@ -228,6 +228,7 @@ describe('usage that a host reports', () => {
   beforeAll(async () => {
     open = await openWith('postgres')
   })
+  afterEach(() => open.send()) // a batch that is left would be sent in another test
 
   test('counts once by its id, whoever reports it at the same time', async () => {
     const { tenantId, customerId } = await open.payer()
