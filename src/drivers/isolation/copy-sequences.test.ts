@@ -123,7 +123,8 @@ describe('a sequence is moved', () => {
     const moving = advance(at(50), stored('counter'), controller.signal)
     await eventually(async () => {
       const { rowCount } = await holder.query(
-        `select from pg_locks where not granted and relation = 'counter'::regclass`,
+        `select from pg_locks where not granted and relation = 'counter'::regclass
+         and database = (select oid from pg_database where datname = current_database())`,
       )
       expect(rowCount).toBe(1)
     })

@@ -271,7 +271,8 @@ describe('processes side by side, one of which knows less', () => {
       starting = database.outside(onlyCommon)
       await eventually(async () => {
         const waiting = await rows(
-          `select 1 from pg_locks where relation = 'multitenancy.job_names'::regclass and not granted`,
+          `select 1 from pg_locks where relation = 'multitenancy.job_names'::regclass and not granted
+           and database = (select oid from pg_database where datname = current_database())`,
         )
         expect(waiting).toHaveLength(1)
       })
