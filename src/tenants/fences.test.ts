@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { createTestDatabase, type TestDatabase, WAITING_LOCKS } from '../testing/database.ts'
 import { holding } from '../testing/holding.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import type { TenantHandle } from './isolation.ts'
@@ -83,7 +83,7 @@ describe('the storage of a tenant', () => {
     const reading = read(acme).then(String, (error) => error.code) // its scope has been entered, its names not looked up
     await eventually(async () => {
       const { rows } = await world.tenancy.kernel.database.sql(
-        `select from pg_locks where relation = '"${locator}".notes'::regclass and not granted`,
+        `select from ${WAITING_LOCKS} where relation = '"${locator}".notes'::regclass`,
       )
       expect(rows).toHaveLength(1)
     })

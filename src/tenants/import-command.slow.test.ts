@@ -9,6 +9,7 @@ import { PROGRAM, type Program, programWith } from '../cli/program.fixture.ts'
 import { Database } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { TestDatabase } from '../testing/database.ts'
+import { WAITING_LOCKS } from '../testing/database.ts'
 import { dropWithRoles } from '../testing/roles.ts'
 import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
 
@@ -60,7 +61,7 @@ const ROWS = `SET row_security = off;\ninsert into notes values (1, 'é'), (2, n
 
 describe('ended before its end', () => {
   const waiting = async () => {
-    const { rows } = await database.sql(`select pid from pg_locks where objid = ${LOCK} and not granted`)
+    const { rows } = await database.sql(`select pid from ${WAITING_LOCKS} where objid = ${LOCK}`)
     return rows.map(({ pid }) => pid)
   }
   const gone = (pid: number) =>

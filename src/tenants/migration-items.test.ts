@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import type { Database } from '../kernel/database.ts'
 import { uuidv7 } from '../kernel/ids.ts'
+import { WAITING_LOCKS } from '../testing/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { MigrationItems, type Settlement } from './migration-items.ts'
 import type { MigrationRun } from './migration-run.ts'
@@ -132,10 +133,7 @@ test('tenants are locked by their ids, as by whoever locks several, in whichever
     const versioned = (tenantId: string) => ({ tenantId, epoch: 1, version: 'v' })
     settling = items.settle([...IDS].reverse().map((id) => ({ ...done(id), versioned: versioned(id) })))
     await eventually(async () => {
-      const { rows } = await database.sql(
-        `select count(*) as count from pg_locks join pg_stat_activity using (pid)
-         where not granted and datname = current_database()`,
-      )
+      const { rows } = await database.sql(`select count(*) as count from ${WAITING_LOCKS}`)
       expect(rows[0].count).toBeGreaterThan(0)
     })
     await sql('select from multitenancy.tenants where id = any($1) order by id for share', [IDS])

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Database } from '../kernel/database.ts'
 import { uuidv7 } from '../kernel/ids.ts'
 import { fakeClock } from '../testing/clock.ts'
+import { WAITING_LOCKS } from '../testing/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { MigrationItems } from './migration-items.ts'
 import type { MigrationRun } from './migration-run.ts'
@@ -48,10 +49,7 @@ test('is purged, and its item is gone: neither gives way to the other', async ()
   clock.advance(31 * 86_400_000)
   const waiting = async (count: number) =>
     eventually(async () => {
-      const { rows } = await beside.sql(
-        `select count(*) as count from pg_locks join pg_stat_activity using (pid)
-         where not granted and datname = current_database()`,
-      )
+      const { rows } = await beside.sql(`select count(*) as count from ${WAITING_LOCKS}`)
       expect(rows[0].count).toBe(count)
     })
   const held = Promise.withResolvers<void>()

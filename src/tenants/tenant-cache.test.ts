@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { WAITING_LOCKS } from '../testing/database.ts'
 import { eventually, installed } from '../testing/tenancy.ts'
 import { type CacheStage, cacheStage, UNAVAILABLE } from './tenant-cache.fixture.ts'
 import { TenantCache } from './tenant-cache.ts'
@@ -251,10 +252,7 @@ test('a database that has gone silent counts as away', async () => {
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
     const asked = Promise.allSettled([stage.registry.find(id), stage.registry.find(id)])
     for (let waiting = 0; waiting === 0; ) {
-      const { rows } = await stage.sql(
-        `select count(*) as count from pg_locks join pg_stat_activity using (pid)
-         where not granted and datname = current_database()`,
-      )
+      const { rows } = await stage.sql(`select count(*) as count from ${WAITING_LOCKS}`)
       waiting = rows[0].count
     }
     vi.advanceTimersByTime(5_001)

@@ -37,6 +37,15 @@ export function databaseUrl(serverUrl: string, name: string): string {
   return url.href
 }
 
+/**
+ * The locks that sessions of the current database wait for. Copies of one template have the same OIDs: the OID of a table names it
+ * only together with its database.
+ *
+ * @example `select pid from ${WAITING_LOCKS} where locktype = 'advisory'`
+ */
+export const WAITING_LOCKS = `(select pg_locks.* from pg_locks join pg_database on pg_database.oid = database
+  where datname = current_database() and not granted) waiting_locks`
+
 /** Closes its connection afterwards, so that none stays open in the database that it names. */
 export async function onServer<T>(serverUrl: string, work: (server: Database) => Promise<T>): Promise<T> {
   const server = new Database({ url: serverUrl, max: 1 }, createLogger({ level: 'silent' }))

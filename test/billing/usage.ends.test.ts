@@ -1,6 +1,7 @@
 /** What is used before a subscription ends at once is on its last invoice; and whatever is away, the end comes. */
 import Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { WAITING_LOCKS } from '../../src/testing/database.ts'
 import { holding } from '../../src/testing/holding.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
@@ -106,8 +107,7 @@ describe.each([
     const ending = ends(payer)
     await eventually(async () => {
       const { rows } = await open.tenancy.kernel.database.sql(
-        `select from pg_locks where locktype = 'advisory' and not granted
-         and database = (select oid from pg_database where datname = current_database())`,
+        `select from ${WAITING_LOCKS} where locktype = 'advisory'`,
       )
       expect(rows).toHaveLength(1)
     })

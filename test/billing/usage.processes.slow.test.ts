@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { uuidv7 } from '../../src/kernel/ids.ts'
 import { type Child, startChild } from '../../src/testing/child.ts'
+import { WAITING_LOCKS } from '../../src/testing/database.ts'
 import { holding } from '../../src/testing/holding.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
 import { type Metered, openMetered, PLANS } from './usage.fixture.ts'
@@ -98,7 +99,7 @@ describe.each([
     const closing = cutOff(first.ask({ close: true }))
     const isBlocked = async () => {
       const { rows } = await open.tenancy.kernel.database.sql(
-        `select from pg_locks where not granted and relation = 'multitenancy.billing_usage'::regclass`,
+        `select from ${WAITING_LOCKS} where relation = 'multitenancy.billing_usage'::regclass`,
       )
       expect(rows).toHaveLength(1)
     }

@@ -1,6 +1,7 @@
 /** Workers close windows and send batches on their own schedule, until they stop or are killed. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Child, startChild } from '../../src/testing/child.ts'
+import { WAITING_LOCKS } from '../../src/testing/database.ts'
 import { holding } from '../../src/testing/holding.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
 import { type Metered, openMetered, PLANS } from './usage.fixture.ts'
@@ -45,7 +46,7 @@ describe('in this process', () => {
     const worker = await open.open({ role: 'worker' })
     await eventually(async () => {
       const { rows } = await open.tenancy.kernel.database.sql(
-        `select from pg_locks where not granted and relation = 'multitenancy.billing_usage'::regclass`,
+        `select from ${WAITING_LOCKS} where relation = 'multitenancy.billing_usage'::regclass`,
       )
       expect(rows).toHaveLength(1)
     }, MAX_WAIT_MS)

@@ -1,6 +1,7 @@
 /** An import into shared tables among others: who waits for whom, and what is left of one that ends early. */
 import { describe, expect, test } from 'vitest'
 import type { TenantCopy } from '../../tenants/copy.ts'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
 import { ask, BEFORE, everything, expectNoTrace, fill, type Owner, take, withSide } from './copy-rows.fixture.ts'
@@ -49,8 +50,7 @@ export function livesOfImports(owners: readonly Owner[]): void {
           })
         await eventually(async () => {
           const { rows } = await side.installation.database.sql(
-            `select from pg_locks where locktype = 'advisory' and not granted
-            and database = (select oid from pg_database where datname = current_database())`,
+            `select from ${WAITING_LOCKS} where locktype = 'advisory'`,
           )
           expect(rows).toHaveLength(1)
         })

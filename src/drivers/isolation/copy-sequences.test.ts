@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { createTestDatabase, type TestDatabase, WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { never } from './copy.fixture.ts'
 import { advanceSequences, isBeyond } from './copy-sequences.ts'
@@ -122,10 +122,7 @@ describe('a sequence is moved', () => {
     const controller = new AbortController()
     const moving = advance(at(50), stored('counter'), controller.signal)
     await eventually(async () => {
-      const { rowCount } = await holder.query(
-        `select from pg_locks where not granted and relation = 'counter'::regclass
-         and database = (select oid from pg_database where datname = current_database())`,
-      )
+      const { rowCount } = await holder.query(`select from ${WAITING_LOCKS} where relation = 'counter'::regclass`)
       expect(rowCount).toBe(1)
     })
     controller.abort(new Error('not wanted'))

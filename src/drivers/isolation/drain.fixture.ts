@@ -2,6 +2,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { IsolationDriver, Place, TenantHandle } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../testing/isolation-subject.ts'
 import { itemsOf, Outside } from '../../testing/leak-operations-server.ts'
@@ -89,8 +90,7 @@ export function drains(kinds: readonly string[]): void {
     }
     const areBlocked = (ground: Ground, count: number) =>
       eventually(async () => {
-        const text = `select from pg_locks where locktype = 'advisory' and objid = ${BLOCKER} and not granted
-        and database = (select oid from pg_database where datname = current_database())`
+        const text = `select from ${WAITING_LOCKS} where locktype = 'advisory' and objid = ${BLOCKER}`
         expect(await atServer(ground, text)).toHaveLength(count)
       })
 

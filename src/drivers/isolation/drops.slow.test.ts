@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'
 import type { TenantCopy } from '../../tenants/copy.ts'
 import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
@@ -100,8 +101,7 @@ async function holding(lock: string): Promise<() => Promise<void>> {
 }
 const waiting = (count: number) =>
   eventually(async () => {
-    const rows = await sql(`select from pg_locks where locktype = 'advisory' and not granted
-      and database = (select oid from pg_database where datname = current_database())`)
+    const rows = await sql(`select from ${WAITING_LOCKS} where locktype = 'advisory'`)
     expect(rows).toHaveLength(count)
   })
 

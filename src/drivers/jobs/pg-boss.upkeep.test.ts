@@ -5,7 +5,7 @@ import { Database } from '../../kernel/database.ts'
 import { jobTables, NOTED_AGAIN_MS, noteNames } from '../../kernel/job-names.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { migrate } from '../../kernel/migrations.ts'
-import { createTestDatabase } from '../../testing/database.ts'
+import { createTestDatabase, WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { PgBossJobs } from './pg-boss.ts'
 import { type, useRunners } from './runners.fixture.ts'
@@ -270,10 +270,7 @@ describe('processes side by side, one of which knows less', () => {
       await noteNames(database, { queues: ['tenantry.Special'], schedules: ['tenantry.Special'] })
       starting = database.outside(onlyCommon)
       await eventually(async () => {
-        const waiting = await rows(
-          `select 1 from pg_locks where relation = 'multitenancy.job_names'::regclass and not granted
-           and database = (select oid from pg_database where datname = current_database())`,
-        )
+        const waiting = await rows(`select from ${WAITING_LOCKS} where relation = 'multitenancy.job_names'::regclass`)
         expect(waiting).toHaveLength(1)
       })
     })

@@ -2,6 +2,7 @@
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { recordChange } from '../../kernel/changes.ts'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
 import { behind as alter } from './behind.fixture.ts'
 
@@ -171,7 +172,7 @@ describe('where a chain ends', () => {
     const { rows } = await client.query('delete from multitenancy.audit_heads where tenant_id = $1 returning *', [id])
     await client.query('begin; lock table multitenancy.audit_checkpoints')
     const verified = verify() // which has read the heads when it waits for the checkpoints
-    const waiting = `select from pg_locks where not granted and relation = 'multitenancy.audit_checkpoints'::regclass`
+    const waiting = `select from ${WAITING_LOCKS} where relation = 'multitenancy.audit_checkpoints'::regclass`
     await expect.poll(() => query(waiting), { timeout: 20_000 }).toHaveLength(1)
     await client.query(
       'insert into multitenancy.audit_heads select (json_populate_record(null::multitenancy.audit_heads, $1)).*',

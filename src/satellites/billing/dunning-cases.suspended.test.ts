@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { ChangeRecorded } from '../../kernel/changes.ts'
 import { TenantSuspended } from '../../tenants/events.ts'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { GRACE, openSuspending, type Suspending } from './suspending.fixture.ts'
 
@@ -195,9 +196,6 @@ describe('many at once', () => {
 /** Until somebody waits for the lock of a customer. */
 const waitsForLock = () =>
   eventually(async () => {
-    const { rows } = await open.tenancy.kernel.database.sql(
-      `select from pg_locks where locktype = 'advisory' and not granted
-       and database = (select oid from pg_database where datname = current_database())`,
-    )
+    const { rows } = await open.tenancy.kernel.database.sql(`select from ${WAITING_LOCKS} where locktype = 'advisory'`)
     expect(rows).not.toEqual([])
   })

@@ -1,6 +1,7 @@
 /** A tenant has one customer: another is refused, and has its turn when the first is gone. */
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { namesOf, type OpenBilling, openBilling } from './billing.fixture.ts'
 import { BillingMisconfigured } from './events.ts'
@@ -50,8 +51,7 @@ test('so it is when the first is found to be gone at the very moment at which th
   const { database, events } = open.tenancy.kernel
   const { tenantId, customerId } = await open.subscriber()
   let closing: Promise<unknown> | undefined
-  const waiting = `select 1 from pg_locks join pg_database on pg_database.oid = database
-    where datname = current_database() and locktype = 'advisory' and not granted`
+  const waiting = `select from ${WAITING_LOCKS} where locktype = 'advisory'`
   const end = events.subscribe(BillingMisconfigured, 'within', async () => {
     if (closing) return
     open.provider.deleteCustomer(customerId)

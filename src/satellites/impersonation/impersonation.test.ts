@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { ChangeRecorded } from '../../kernel/changes.ts'
 import { currentContext, HOST, impersonated, runInContext } from '../../kernel/context.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import {
   anyTenant,
@@ -56,8 +57,7 @@ const secondsOf = ({ createdAt, expiresAt }: { createdAt: string; expiresAt: str
 /** The kinds of advisory locks that are waited for in this database. */
 const waiting = async (): Promise<string[]> => {
   const { rows } = await tenancy.kernel.database.sql(
-    `select mode from pg_locks join pg_database d on d.oid = database
-     where datname = current_database() and locktype = 'advisory' and not granted order by mode`,
+    `select mode from ${WAITING_LOCKS} where locktype = 'advisory' order by mode`,
   )
   return rows.map(({ mode }) => mode)
 }

@@ -1,6 +1,7 @@
 /** What a worker has in hand while something happens to it: its subscription changes, its tenant goes, it is large, its receiver slow. */
 import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { holding } from '../../testing/holding.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
@@ -71,7 +72,7 @@ describe('a secret that ends at once', () => {
     await dispatch()
     const release = await holding(opened.url, 'lock table multitenancy.webhook_messages in access exclusive mode')
     const worker = await startWorker()
-    const reading = `select from pg_locks where not granted and relation = 'multitenancy.webhook_messages'::regclass`
+    const reading = `select from ${WAITING_LOCKS} where relation = 'multitenancy.webhook_messages'::regclass`
     await eventually(async () => expect(await sql(reading)).toHaveLength(1))
     const rotated = await api.webhooks.rotateSecret(id, webhookId, { graceSeconds: 0 })
     await hearsAll(worker)

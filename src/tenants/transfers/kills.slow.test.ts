@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { type Child, startChild } from '../../testing/child.ts'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { type ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
 import type { IsolationDriver, Place } from '../isolation.ts'
@@ -191,7 +192,7 @@ async function killedAt(phase: string, transferId: string): Promise<void> {
   ask(child, { work: transferId }).catch(() => undefined) // it is killed
   const { rows } = await eventually(async () => {
     const waiting = await database.sql(
-      `select pid from pg_locks where locktype = 'advisory' and objid = ${LOCK} and not granted`,
+      `select pid from ${WAITING_LOCKS} where locktype = 'advisory' and objid = ${LOCK}`,
     )
     expect(waiting.rows).toHaveLength(1)
     return waiting

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { directory } from '../../drivers/archives/directory.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { WAITING_LOCKS } from '../../testing/database.ts'
 import { holdingImport } from '../../testing/holding.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
@@ -42,7 +43,7 @@ const claim = async (id: string, leaseMs = 60_000) => {
 
 const waitingFor = async (locator: string) => {
   const { rows } = await sql(
-    `select count(*) as count from pg_locks where locktype = 'advisory' and not granted and objsubid = 1
+    `select count(*) as count from ${WAITING_LOCKS} where locktype = 'advisory' and objsubid = 1
        and ((classid::bigint << 32) | objid::bigint) = hashtextextended($1, 1)`,
     [locator],
   )
