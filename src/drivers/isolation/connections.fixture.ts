@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, inject, vi } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'
 import type { ConnectionLimits } from '../../tenants/isolation.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { holding } from '../../testing/holding.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { Connections, type PooledClient, type Wish } from './connections.ts'
 import { type Answer, knock as ask } from './knock.ts'
@@ -47,6 +48,11 @@ export function useConnections() {
     /** As the superuser. */
     query: (text: string, values?: unknown[]) => watcher.query(text, values),
     seen,
+    /** A statement that the server answers once `answer` is called. */
+    async askBlocked(held: PooledClient) {
+      const answer = await holding(database.url, 'select pg_advisory_xact_lock(1)')
+      return { asked: held.client.query('select pg_advisory_xact_lock(1)'), answer }
+    },
     /** Each database of a wish is the same one here, and its sessions have its name. */
     connectionsOf(
       limits: Partial<ConnectionLimits> = {},

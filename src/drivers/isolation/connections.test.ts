@@ -4,7 +4,7 @@ import { askName, own, shared, useConnections } from './connections.fixture.ts'
 import type { Connections, PooledClient, Wish } from './connections.ts'
 
 const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
-const { connectionsOf, query, seen } = useConnections()
+const { askBlocked, connectionsOf, query, seen } = useConnections()
 
 const pidOf = async ({ client }: PooledClient): Promise<number> =>
   (await client.query('select pg_backend_pid() as pid')).rows[0].pid
@@ -233,8 +233,9 @@ describe('a server that fails', () => {
     for (const answer of ['silent', 'refused'] as const) {
       const connections = connectionsOf({}, { knock: async () => answer })
       const held = await connections.acquire(shared('a'))
-      const asked = held.client.query(`select from pg_sleep(0.3)`)
+      const { asked, answer: unblock } = await askBlocked(held)
       for (let turn = 0; turn < 4; turn++) await vi.advanceTimersByTimeAsync(5_000)
+      await unblock()
       expect((await asked).rowCount).toBe(1)
       connections.release(held, false)
     }
@@ -244,8 +245,9 @@ describe('a server that fails', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     const connections = connectionsOf()
     const held = await connections.acquire(shared('a'))
-    const asked = held.client.query(`select from pg_sleep(0.5)`)
+    const { asked, answer } = await askBlocked(held)
     await vi.advanceTimersByTimeAsync(5_000)
+    await answer()
     expect((await asked).rowCount).toBe(1)
     connections.release(held, false)
     expect(connections.count()).toMatchObject({ idle: 1, busy: 0 })
