@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 import { Database } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy } from '../tenancy.ts'
-import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { eventually, installed, notificationsReceived, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 
 const SUSPENDED = { code: 'E_TENANT_SUSPENDED', status: 403 }
 
@@ -12,23 +12,17 @@ let here: Tenancy
 let there: Tenancy
 let server: Database
 let id: string
-const heard = new Set<string>()
 
 beforeAll(async () => {
   opened = await testTenancy(inject('postgresUrl'))
   here = opened.tenancy
   there = await opened.open({ database: { url: `${opened.url}?application_name=there` }, role: 'api' })
-  await there.kernel.database.listen(
-    'the end',
-    (word) => heard.add(word),
-    () => undefined,
-  )
   server = new Database({ url: inject('postgresUrl'), max: 1 }, createLogger({ level: 'silent' }))
 })
 beforeEach(async () => {
   const tenant = await installed(here, { name: 'Acme' })
   id = tenant.id
-  await allIsHeard()
+  await notificationsReceived(there)
   await there.tenant(id)
 })
 afterAll(async () => {
@@ -36,12 +30,6 @@ afterAll(async () => {
   await opened.end()
 })
 
-/** Waits until the other process has heard all there was to hear: PostgreSQL delivers in the order of commits. */
-async function allIsHeard(): Promise<void> {
-  const word = crypto.randomUUID()
-  await here.kernel.database.notify('the end', word)
-  await eventually(() => expect(heard.has(word)).toBe(true))
-}
 const sql = (text: string, values?: string[]) => here.kernel.database.sql(text, values)
 /** A change that nobody is told of: who answers from a cache does not see it. */
 const changeInSecret = (status: string) =>
@@ -99,7 +87,7 @@ describe('what is asked on every request', () => {
     for (let round = 0; round < 40; round++) {
       // One follows the other so closely that what the first makes them read is old before it arrives.
       await Promise.all(['a', 'b', 'c'].map((key) => here.tenants.update(id, { metadata: { [key]: round } })))
-      await allIsHeard()
+      await notificationsReceived(there)
       expect((await there.tenants.registry.find(id))?.tenant.metadata).toEqual({ a: round, b: round, c: round })
     }
     isOver = true

@@ -1,10 +1,8 @@
 /** Two tenancies on one database: one changes tenants, the other answers from its cache. */
-import { randomUUID } from 'node:crypto'
-import { expect } from 'vitest'
 import type { EventOf } from '../kernel/events.ts'
 import { DependencyDegraded } from '../kernel/resilience.ts'
 import type { Tenancy } from '../tenancy.ts'
-import { eventually, testTenancy } from '../testing/tenancy.ts'
+import { notificationsReceived, testTenancy } from '../testing/tenancy.ts'
 import type { Registry } from './registry.ts'
 
 export const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 5 }
@@ -20,8 +18,8 @@ export interface CacheStage {
   /** Changes without a notification: a process that answers from its cache does not see them. */
   renameInSecret(id: string, name: string): Promise<unknown>
   createInSecret(id: string, of: string): Promise<unknown>
-  /** Waits until the other process has received all notifications: PostgreSQL delivers in the order of commits. */
-  allIsHeard(): Promise<void>
+  /** Resolves when the other process has received every notification of earlier commits. */
+  notificationsReceived(): Promise<void>
   nameOf(id: string): Promise<string | undefined>
   ownerOf(domain: string): Promise<string | undefined>
   end(): Promise<void>
@@ -37,13 +35,7 @@ export async function cacheStage(
   const there: Tenancy = await opened.open({ database: { url: await wayTo(opened.url) }, role: 'api' })
   const { registry } = there.tenants
   const degraded: EventOf<typeof DependencyDegraded>[] = []
-  const heard = new Set<string>()
   there.on(DependencyDegraded, (event) => void degraded.push(event))
-  await there.kernel.database.listen(
-    'the end',
-    (word) => heard.add(word),
-    () => undefined,
-  )
   const sql = (text: string, values: readonly unknown[] = []) => here.kernel.database.sql(text, values)
   return {
     here,
@@ -58,11 +50,7 @@ export async function cacheStage(
          from multitenancy.tenants t where id = $2`,
         [id, of],
       ),
-    async allIsHeard() {
-      const word = randomUUID()
-      await here.kernel.database.notify('the end', word)
-      await eventually(() => expect(heard.has(word)).toBe(true))
-    },
+    notificationsReceived: () => notificationsReceived(there),
     nameOf: async (id) => (await registry.find(id))?.tenant.name,
     ownerOf: async (domain) => (await registry.findByDomain(domain))?.tenant.id,
     end: () => opened.end(),

@@ -44,7 +44,7 @@ test.each(['its id', 'its domain'])(
     const id = randomUUID()
     await installed(stage.here, { id, name: 'Gone', domains: [`${id}.example`] })
     await stage.here.tenants.delete(id)
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     const reads = vi.spyOn(stage.there.kernel.database, 'sql')
     const readsOf = async (name: string): Promise<unknown[]> => {
       const ask = async () => {
@@ -84,7 +84,7 @@ describe('while the database is away', () => {
   beforeEach(async () => {
     id = randomUUID()
     await installed(stage.here, { id, name: 'Acme', domains: [domain()] })
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     await stage.registry.findByDomain(domain())
     stage.degraded.splice(0)
     vi.advanceTimersByTime(3_600_000) // however long it was only heard that nothing changes
@@ -190,10 +190,10 @@ describe('while the database is away', () => {
 
 test('a change that was heard is never taken back by an outage', async () => {
   const { id } = await installed(stage.here, { name: 'Acme' })
-  await stage.allIsHeard()
+  await stage.notificationsReceived()
   await stage.registry.find(id)
   await stage.here.tenants.delete(id)
-  await stage.allIsHeard()
+  await stage.notificationsReceived()
   await cut()
   await expect(stage.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
   await restore()
@@ -202,7 +202,7 @@ test('a change that was heard is never taken back by an outage', async () => {
 
 test('a slow read is the only one while the database is away', async () => {
   const { id } = await installed(stage.here, { name: 'Acme' })
-  await stage.allIsHeard()
+  await stage.notificationsReceived()
   let reads = 0
   let gate = Promise.resolve()
   const read = async (id: string) => {

@@ -21,7 +21,7 @@ describe('what is known', () => {
   let id: string
   beforeEach(async () => {
     ;({ id } = await installed(stage.here, { name: 'Acme' }))
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
   })
 
   test('is told at once, without a promise', async () => {
@@ -29,7 +29,7 @@ describe('what is known', () => {
     const located = await stage.registry.find(id)
     expect(stage.registry.peek(id)).toBe(located)
     await stage.here.tenants.update(id, { name: 'Globex' })
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     expect(stage.registry.peek(id)).toBeUndefined()
     expect(await stage.nameOf(id)).toBe('Globex')
   })
@@ -53,13 +53,13 @@ describe('what is known', () => {
 describe('a tenant that is deleted', () => {
   test('is known as one that is deleted to who may know it', async () => {
     const { id } = await installed(stage.here, { name: 'Gone' })
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     await stage.registry.find(id)
     await stage.here.tenants.delete(id)
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     for (let time = 0; time < 2; time++) expect((await stage.registry.find(id))?.tenant.status).toBe('deleted')
     await stage.here.tenants.restore(id)
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     expect((await stage.registry.find(id))?.tenant.status).toBe('active')
     expect(stage.registry.peek(id)?.tenant.status).toBe('active')
   })
@@ -73,7 +73,7 @@ describe('a domain', () => {
     expect(stage.registry.peekDomain(domain)).toBeUndefined()
     expect(await stage.ownerOf(domain)).toBeUndefined()
     const { id } = await installed(stage.here, { name: 'Acme', domains: [name(), domain] })
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     expect(await stage.ownerOf(domain)).toBe(id)
     await stage.renameInSecret(id, 'Globex')
     expect(stage.registry.peekDomain(domain)?.tenant.name).toBe('Acme')
@@ -85,7 +85,7 @@ describe('a domain', () => {
     const { id: a } = await stage.here.tenants.create({ name: 'a' })
     const { id: b } = await stage.here.tenants.create({ name: 'b' })
     const owners = async () => {
-      await stage.allIsHeard()
+      await stage.notificationsReceived()
       await Promise.all([stage.nameOf(a), stage.nameOf(b)]) // who it was is known again before it is asked whose it is
       return [await stage.ownerOf(domain), (await stage.here.tenants.registry.findByDomain(domain))?.tenant.id]
     }
@@ -117,10 +117,10 @@ describe('a domain', () => {
   test('that nobody has is remembered for a second, or until something changes', async () => {
     const domain = name()
     const { id } = await installed(stage.here, { name: 'Acme', domains: [domain] })
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     expect(await stage.ownerOf(domain)).toBe(id)
     await stage.here.tenants.update(id, { domains: [] })
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     const claimInSecret = () => stage.sql('insert into multitenancy.tenant_domains values ($1, $2)', [domain, id])
     expect(await stage.ownerOf(domain)).toBeUndefined()
     await claimInSecret()
@@ -135,7 +135,7 @@ describe('a tenant that is not there', () => {
   test('is remembered for a second', async () => {
     const { id } = await installed(stage.here, { name: 'Acme' })
     const ghost = `ghost-${randomUUID().slice(0, 8)}`
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     expect(await stage.nameOf(ghost)).toBeUndefined()
     await stage.createInSecret(ghost, id)
     expect(await stage.nameOf(ghost)).toBeUndefined()
@@ -148,13 +148,13 @@ describe('a tenant that is not there', () => {
     for (const one of [stage.here, stage.there]) expect(await one.tenants.registry.find(id)).toBeUndefined()
     await stage.here.tenants.create({ id, name: 'New' })
     expect((await stage.here.tenants.registry.find(id))?.tenant.name).toBe('New')
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     expect(await stage.nameOf(id)).toBe('New')
   })
 
   test('drives none out that is: however many are made up', async () => {
     const { id } = await installed(stage.here, { name: 'Warm' })
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     const byId = async (name: string) => (name === id ? stage.registry.refresh(id) : undefined)
     const cache = new TenantCache(stage.there.kernel, { byId, byDomain: byId }, 300_000)
     await cache.find(id)
@@ -173,7 +173,7 @@ describe('a read that takes its time', () => {
   let gate: PromiseWithResolvers<void>
   beforeEach(async () => {
     ;({ id } = await installed(stage.here, { name: 'Acme' }))
-    await stage.allIsHeard()
+    await stage.notificationsReceived()
     const read = async (id: string) => {
       reads++
       const { promise } = gate
@@ -245,7 +245,7 @@ describe('a read that takes its time', () => {
 
 test('a database that has gone silent counts as away', async () => {
   const { id } = await installed(stage.here, { name: 'Acme' })
-  await stage.allIsHeard()
+  await stage.notificationsReceived()
   await stage.there.kernel.database.ping()
   await stage.here.transaction(async () => {
     await stage.sql('lock table multitenancy.tenants in access exclusive mode')

@@ -79,6 +79,15 @@ export async function installed(
   return tenants.settled(id, AbortSignal.timeout(SETTLED_WITHIN_MS))
 }
 
+/** Resolves when the tenancy has received every notification of earlier commits: PostgreSQL delivers them in order. */
+export async function notificationsReceived({ kernel: { database } }: Pick<Tenancy, 'kernel'>): Promise<void> {
+  const received = Promise.withResolvers<void>()
+  const listener = await database.listen('end_of_earlier', () => received.resolve(), received.resolve)
+  await database.notify('end_of_earlier', '')
+  await received.promise
+  await listener.close()
+}
+
 /** What `attempt` answers once it no longer throws; its last failure when `timeoutMs` have passed. */
 export async function eventually<T>(attempt: () => T | Promise<T>, timeoutMs = 10_000): Promise<T> {
   const deadline = performance.now() + timeoutMs

@@ -73,7 +73,7 @@ class Walker {
     const words = `${requestId}: ${operation.method} ${path} ${JSON.stringify(headers)} ${body ?? ''}`
     const faults = [
       ...breaches(operation, answer),
-      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, body ?? '', answer),
+      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, textOf(body), answer),
     ]
     if (answer.status >= 500) faults.push('a fault of ours')
     if (answer.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
@@ -192,6 +192,9 @@ function tenantsIn(json: any): Shown[] {
   const all = Array.isArray(json?.data) ? json.data : [json]
   return all.filter((one: any) => typeof one?.id === 'string' && 'purgeAt' in one)
 }
+
+/** A body as UTF-8 decoders read it: without a byte order mark. */
+const textOf = (body = ''): string => body.replace(/^\ufeff/, '')
 
 /** What an answer says; a problem that is given again has the request id of the repeat. */
 const said = ({ text, json }: Pick<Answer, 'text' | 'json'>): string =>

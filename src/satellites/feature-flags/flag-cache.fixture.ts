@@ -1,7 +1,7 @@
 /** Two tenancies on one database: flags are changed in `here` and read in `there`, which knows changes by notifications only. */
 import { randomUUID } from 'node:crypto'
 import { expect, vi } from 'vitest'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { eventually, notificationsReceived, type TestTenancy } from '../../testing/tenancy.ts'
 import { type FlagsTenancy, openFlags, queriesOf } from './flags.fixture.ts'
 import type { featureFlags } from './index.ts'
 
@@ -9,8 +9,8 @@ export interface FlagsPair {
   readonly opened: TestTenancy<[ReturnType<typeof featureFlags>]>
   readonly here: FlagsTenancy
   readonly there: FlagsTenancy
-  /** Waits until `there` has received all notifications: PostgreSQL delivers in the order of commits. */
-  allIsHeard(): Promise<void>
+  /** Resolves when `there` has received every notification of earlier commits. */
+  notificationsReceived(): Promise<void>
   /** A change without a notification: a process that answers from its cache does not see it. */
   setInSecret(tenantId: string, key: string, enabled: boolean): Promise<unknown>
   /** Statements about flags that `there` sent while `work` ran. */
@@ -27,31 +27,20 @@ export async function openPair(
   const opened = await openFlags(postgresUrl)
   const here = opened.tenancy
   const there = await opened.open({ database: { url: await urlOf(opened.url) } })
-  const heard = new Set<string>()
-  await there.kernel.database.listen(
-    'the end',
-    (word) => heard.add(word),
-    () => undefined,
-  )
-  const allIsHeard = async () => {
-    const word = randomUUID()
-    await here.kernel.database.notify('the end', word)
-    await eventually(() => expect(heard.has(word)).toBe(true))
-  }
   // Both listen, once a change of one reaches the other.
   await eventually(async () => {
     const ghost = `ghost-${randomUUID().slice(0, 8)}`
     await here.tenants.create({ id: ghost, name: 'Ghost' })
     for (const one of [here, there]) await one.featureFlags.isEnabled('flag', { tenantId: ghost })
     await here.featureFlags.set(ghost, 'flag', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived(there)
     expect(await there.featureFlags.isEnabled('flag', { tenantId: ghost })).toBe(true)
   })
   return {
     opened,
     here,
     there,
-    allIsHeard,
+    notificationsReceived: () => notificationsReceived(there),
     setInSecret: (tenantId, key, enabled) =>
       here.kernel.database.sql(
         `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)

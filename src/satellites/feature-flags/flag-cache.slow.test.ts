@@ -35,7 +35,7 @@ beforeEach(async () => {
 const set = (key: string, request: FlagRequest) => here.featureFlags.set(id, key, request)
 const setInSecret = (key: string, enabled: boolean) => pair.setInSecret(id, key, enabled)
 const isOn = (key: string) => there.featureFlags.isEnabled(key, { tenantId: id })
-const allIsHeard = () => pair.allIsHeard()
+const notificationsReceived = () => pair.notificationsReceived()
 const slowRead = () => pair.slowRead(() => isOn('one'))
 
 const deafen = async () => {
@@ -47,7 +47,7 @@ afterEach(() => eventually(() => expect(there.kernel.database.isListening).toBe(
 
 test('a process that hears no changes serves cached flags for 5 seconds, and then reports them as stale', async () => {
   await set('one', { enabled: true })
-  await allIsHeard()
+  await notificationsReceived()
   await isOn('one')
   await proxy.close()
   await eventually(() => expect(there.kernel.database.isListening).toBe(false))
@@ -63,7 +63,7 @@ test('a process that hears no changes serves cached flags for 5 seconds, and the
 
 test('a process reads cached flags again after it could not hear changes', async () => {
   await set('one', { enabled: true })
-  await allIsHeard()
+  await notificationsReceived()
   await isOn('one')
   await deafen()
   await setInSecret('one', false)
@@ -73,7 +73,7 @@ test('a process reads cached flags again after it could not hear changes', async
 
 test('a read after the listener is back does not use the result of a read that began before', async () => {
   await set('one', { enabled: false })
-  await allIsHeard()
+  await notificationsReceived()
   const { before, letGo } = await slowRead()
   await deafen()
   await setInSecret('one', true)

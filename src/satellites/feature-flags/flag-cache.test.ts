@@ -32,14 +32,14 @@ beforeEach(async () => {
 const set = (key: string, request: FlagRequest) => here.featureFlags.set(id, key, request)
 const setInSecret = (key: string, enabled: boolean) => pair.setInSecret(id, key, enabled)
 const isOn = (key: string, tenantId = id) => there.featureFlags.isEnabled(key, { tenantId })
-const allIsHeard = () => pair.allIsHeard()
+const notificationsReceived = () => pair.notificationsReceived()
 const queriesOf = (work: () => Promise<unknown>) => pair.queriesOf(work)
 const slowRead = () => pair.slowRead(() => isOn('one'))
 
 describe('what is known', () => {
   test('is asked of nobody, also that there is no such flag', async () => {
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     expect(await queriesOf(async () => expect([await isOn('one'), await isOn('none')]).toEqual([true, false]))).toBe(2)
     await setInSecret('one', false)
     await setInSecret('none', true)
@@ -48,7 +48,7 @@ describe('what is known', () => {
 
   test('is the flag, and not what came out for somebody', async () => {
     await set('half', { enabled: true, rolloutPercent: 50, bucketKey: 'plan' })
-    await allIsHeard()
+    await notificationsReceived()
     const answers = new Set<boolean>()
     const ask = async (plan: string) => {
       const context = { tenantId: id, attributes: { plan } }
@@ -65,7 +65,7 @@ describe('what is known', () => {
 
   test('is loaded by one query, whoever asks for it', async () => {
     for (const key of ['a', 'b', 'c']) await set(key, { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     const queries = await queriesOf(async () => {
       const asked = Array.from({ length: 300 }, (_, n) => isOn(['a', 'b', 'c', 'd'][n % 4] as string))
       const other = isOn('a', `other-${id.slice(0, 20)}`)
@@ -77,7 +77,7 @@ describe('what is known', () => {
 
   test('is waited for by whoever asks while it is read', async () => {
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     const { before, letGo } = await slowRead()
     const queries = await queriesOf(async () => {
       const asked = Array.from({ length: 10 }, () => isOn('one'))
@@ -89,7 +89,7 @@ describe('what is known', () => {
 
   test('is loaded again beside, by one query, when its time is over', async () => {
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     await isOn('one')
     await setInSecret('one', false)
     vi.advanceTimersByTime(CACHE_TTL_MS - 1)
@@ -107,7 +107,7 @@ describe('what is known', () => {
 
   test('of one tenant drives out none of another, however many flags are made up', async () => {
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     await isOn('one')
     await setInSecret('one', false)
     const other = `other-${id.slice(0, 20)}`
@@ -121,7 +121,7 @@ describe('what is known', () => {
 
   test('of flags that are there is not driven out by those that are made up', async () => {
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     await isOn('one')
     await setInSecret('one', false)
     for (let batch = 0; batch < 6; batch++) {
@@ -137,21 +137,21 @@ describe('a change', () => {
       await set('one', settings)
       const expected = settings.enabled && settings.rolloutPercent !== 0
       expect(await here.featureFlags.isEnabled('one', { tenantId: id })).toBe(expected)
-      await allIsHeard()
+      await notificationsReceived()
       expect(await isOn('one')).toBe(expected)
     }
     await here.featureFlags.delete(id, 'one')
     expect(await here.featureFlags.explain('one', { tenantId: id })).toMatchObject({ reason: 'FLAG_NOT_FOUND' })
-    await allIsHeard()
+    await notificationsReceived()
     expect(await there.featureFlags.explain('one', { tenantId: id })).toMatchObject({ reason: 'FLAG_NOT_FOUND' })
   })
 
   test('is waited for by whoever asks after it was heard, and leaves no room for what was read before', async () => {
     await set('one', { enabled: false })
-    await allIsHeard()
+    await notificationsReceived()
     const { letGo, before } = await slowRead()
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     expect(await isOn('one')).toBe(true)
     letGo()
     expect(await before).toBe(false)
@@ -160,10 +160,10 @@ describe('a change', () => {
 
   test('that is heard while a flag is read has it read again', async () => {
     await set('one', { enabled: false })
-    await allIsHeard()
+    await notificationsReceived()
     const { letGo, before } = await slowRead()
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     letGo()
     expect(await before).toBe(false)
     expect(await isOn('one')).toBe(true)
@@ -171,7 +171,7 @@ describe('a change', () => {
 
   test('in a transaction is seen there, and nowhere else until it is committed', async () => {
     await set('one', { enabled: false })
-    await allIsHeard()
+    await notificationsReceived()
     expect(await isOn('one')).toBe(false)
     const outside = AsyncResource.bind((key: string) => isOn(key))
     await there.transaction(async () => {
@@ -190,11 +190,11 @@ describe('a change', () => {
 
   test('leaves what is known of other flags', async () => {
     await set('one', { enabled: false })
-    await allIsHeard()
+    await notificationsReceived()
     expect([await isOn('one'), await isOn('other')]).toEqual([false, false])
     await setInSecret('other', true)
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     expect(await queriesOf(async () => expect(await isOn('other')).toBe(false))).toBe(0)
     expect(await isOn('one')).toBe(true)
     expect(await there.featureFlags.explainAll({ tenantId: id })).toMatchObject([{ key: 'one' }, { key: 'other' }])
@@ -213,7 +213,7 @@ describe('a change', () => {
     const told: unknown[] = []
     const stop = there.featureFlags.onChange((...change) => void told.push(change))
     await here.transaction(() => here.featureFlags.copy(source, id))
-    await allIsHeard()
+    await notificationsReceived()
     stop()
     expect(told).toEqual([[id, undefined]])
     expect(await isOn(key)).toBe(true)
@@ -221,11 +221,11 @@ describe('a change', () => {
 
   test('that says nothing to be understood is one of anything', async () => {
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     expect(await isOn('one')).toBe(true)
     await setInSecret('one', false)
     await here.kernel.database.notify('multitenancy_feature_flags', id)
-    await allIsHeard()
+    await notificationsReceived()
     expect(await isOn('one')).toBe(false)
   })
 
@@ -233,10 +233,10 @@ describe('a change', () => {
     const told: unknown[] = []
     const stop = there.featureFlags.onChange((...change) => void told.push(change))
     await set('one', { enabled: true })
-    await allIsHeard()
+    await notificationsReceived()
     stop()
     await set('one', { enabled: false })
-    await allIsHeard()
+    await notificationsReceived()
     expect(told).toEqual([[id, ['one']]])
   })
 })

@@ -1,10 +1,9 @@
 /** Alerts of quotas while the database is unresponsive. */
-import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { memoryStore } from '../../drivers/store/memory.ts'
 import type { Tenancy } from '../../tenancy.ts'
 import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { eventually, notificationsReceived } from '../../testing/tenancy.ts'
 import { QuotaThresholdReached } from './events.ts'
 import type { quotas } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
@@ -16,19 +15,12 @@ let tenancy: QuotasTenancy
 let way: Way
 /** On the same database by way of a proxy; its quotas are in memory, so that only alerts depend on the database. */
 let apart: QuotasTenancy
-/** Of the channel `the end`, by `apart`. */
-const heard = new Set<string>()
 
 beforeAll(async () => {
   all = await openQuotas('postgres')
   tenancy = all.opened.tenancy
   way = await startProxy(all.opened.url)
   apart = await all.opened.open({ database: { url: way.url, max: 4 }, store: memoryStore() })
-  await apart.kernel.database.listen(
-    'the end',
-    (word) => heard.add(word),
-    () => undefined,
-  )
 })
 
 afterAll(async () => {
@@ -36,17 +28,9 @@ afterAll(async () => {
   await way.close()
 })
 
-/** Whatever was told of tenants before has been heard. */
-const allIsHeard = () =>
-  eventually(async () => {
-    const word = randomUUID()
-    await tenancy.kernel.database.notify('the end', word)
-    await eventually(() => expect(heard.has(word)).toBe(true), 1_000)
-  })
-
 test('alerts keep one connection from others, and what was not told is told by a later call', async () => {
   const tenants = await Promise.all(Array.from({ length: 12 }, () => all.tenant()))
-  await allIsHeard()
+  await notificationsReceived(apart)
   for (const id of tenants) await apart.quotas.consume(id, 'exports', 1)
   const told = new Set<string>()
   apart.on(QuotaThresholdReached, ({ tenantId }) => void told.add(tenantId))
@@ -67,7 +51,7 @@ test('alerts keep one connection from others, and what was not told is told by a
 
 test('a stop of the alerts does not wait for an unresponsive database', async () => {
   const acme = await all.tenant()
-  await allIsHeard()
+  await notificationsReceived(apart)
   await apart.quotas.consume(acme, 'exports', 1)
   way.silence()
   await apart.quotas.track(acme, 'exports', 9)

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { WAITING_LOCKS } from '../../testing/database.ts'
 import { holding } from '../../testing/holding.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { eventually, notificationsReceived, type TestTenancy } from '../../testing/tenancy.ts'
 import type { CourierTiming } from './courier-part.ts'
 import { type WebhooksOptions, webhooks } from './index.ts'
 import { verifyWebhook } from './verify.ts'
@@ -75,7 +75,7 @@ describe('a secret that ends at once', () => {
     const reading = `select from ${WAITING_LOCKS} where relation = 'multitenancy.webhook_messages'::regclass`
     await eventually(async () => expect(await sql(reading)).toHaveLength(1))
     const rotated = await api.webhooks.rotateSecret(id, webhookId, { graceSeconds: 0 })
-    await hearsAll(worker)
+    await notificationsReceived(worker)
     await release()
     await eventually(() => expect(at('/reads')).toHaveLength(1))
     expect([secret, rotated.secret].map((one) => verifies(at('/reads')[0] as never, one))).toEqual([false, true])
@@ -137,7 +137,7 @@ test('of a tenant that is purged nothing more is sent', async () => {
   const worker = await startWorker({ concurrency: 1, perSubscription: 8, perTenant: 8 })
   await eventually(() => expect(waiting).toHaveLength(1))
   await api.webhooks.forget(id)
-  await hearsAll(worker)
+  await notificationsReceived(worker)
   waiting[0]?.end()
   const other = await subscribed('/good')
   await other.dispatch()
@@ -195,12 +195,3 @@ test('two who replay all that has failed replay each once', async () => {
   })
   expect(at('/replayed')).toHaveLength(count)
 })
-
-/** Resolves when a process has received every notification of before: they arrive in order. */
-async function hearsAll({ kernel: { database } }: WebhooksTenancy): Promise<void> {
-  const heard = Promise.withResolvers<void>()
-  const ear = await database.listen('heard_by_all', () => heard.resolve(), heard.resolve)
-  await database.notify('heard_by_all', '')
-  await heard.promise
-  await ear.close()
-}
