@@ -11,14 +11,12 @@ import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
 type QuotasTenancy = Tenancy<[ReturnType<typeof quotas>]>
 
 let all: QuotasOpened
-let tenancy: QuotasTenancy
 let way: Way
 /** On the same database by way of a proxy; its quotas are in memory, so that only alerts depend on the database. */
 let apart: QuotasTenancy
 
 beforeAll(async () => {
   all = await openQuotas('postgres')
-  tenancy = all.opened.tenancy
   way = await startProxy(all.opened.url)
   apart = await all.opened.open({ database: { url: way.url, max: 4 }, store: memoryStore() })
 })
