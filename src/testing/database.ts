@@ -43,7 +43,7 @@ export function databaseUrl(serverUrl: string, name: string): string {
  *
  * @example `select pid from ${WAITING_LOCKS} where locktype = 'advisory'`
  */
-export const WAITING_LOCKS = `(select pg_locks.* from pg_locks join pg_database on pg_database.oid = database
+export const WAITING_LOCKS = `(select pg_locks.* from pg_locks join pg_stat_activity using (pid)
   where datname = current_database() and not granted) waiting_locks`
 
 /** Closes its connection afterwards, so that none stays open in the database that it names. */
