@@ -99,6 +99,26 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       }
     })
 
+    test.each(['a', 'b'] as const)('a client of a that is released twice frees no connection of %s', async (holder) => {
+      const { a, subject, [holder]: other } = proof()
+      const client = await a.pool.connect()
+      await client.query('select 1')
+      client.release()
+      const held = await Promise.all(Array.from({ length: subject.maxConnections }, () => other.pool.connect()))
+      for (const one of held) await one.query('begin')
+      client.release()
+      let isServed = false
+      const next = a.pool.connect().then((one) => {
+        isServed = true
+        return one
+      })
+      for (const one of held) await one.query('commit')
+      expect(isServed).toBe(false)
+      for (const one of held) one.release()
+      const last = await next
+      last.release()
+    })
+
     test('the catalog says nothing against it', async () => {
       const { subject, driver } = proof()
       const places = async function* () {
