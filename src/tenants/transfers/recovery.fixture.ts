@@ -1,0 +1,49 @@
+/** Two placements with a fake clock, and transfers whose workers are the tests. */
+import { afterAll, beforeAll, inject } from 'vitest'
+import { fakeClock } from '../../testing/clock.ts'
+import { openWorld, type World } from '../../testing/two-servers.ts'
+import { Attempt } from './attempt.ts'
+
+export const only = { isLast: true, signal: new AbortController().signal }
+
+/** For one file. */
+export function useRecovery() {
+  const clock = fakeClock()
+  let world: World
+  beforeAll(async () => {
+    world = await openWorld(inject('postgresUrl'), {
+      role: 'api',
+      clock,
+      plans: {
+        defaultPlan: 'free',
+        definitions: { free: { limits: {} }, pro: { limits: {}, backups: { everyHours: 1, keep: 1 } } },
+      },
+    })
+  })
+  afterAll(() => world?.end())
+
+  const sql = (text: string, values: unknown[] = []) => world.tenancy.kernel.database.sql(text, values)
+
+  return {
+    clock,
+    get world() {
+      return world
+    },
+    sql,
+    async install(id: string, metadata = {}): Promise<void> {
+      await world.tenancy.tenants.create({ id, name: id, metadata })
+      await world.tenancy.tenants.installation.install(id, only)
+    },
+    /** Ends the lease of a transfer, so many seconds ago. */
+    silentFor: (id: string, seconds: number) =>
+      sql(`update multitenancy.transfers set lease_until = now() - $2 * interval '1 second' where id = $1`, [
+        id,
+        seconds,
+      ]),
+    async claim(id: string, leaseMs = 60_000): Promise<Attempt> {
+      const attempt = await Attempt.claim(world.tenancy.kernel, id, { leaseMs, signal: only.signal })
+      if (!attempt) throw new Error('it could not be claimed')
+      return attempt
+    },
+  }
+}

@@ -1,0 +1,89 @@
+/** Archives and storage that a backoffice does not know after it was restored from a dump. */
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { directory } from '../../drivers/archives/directory.ts'
+import { ISOLATIONS } from '../../testing/two-servers.ts'
+import { only, useRecovery } from './recovery.fixture.ts'
+
+const here = useRecovery()
+const { sql, install } = here
+
+describe('a file of no backup', () => {
+  const forget = async (id: string) => {
+    await sql('delete from multitenancy.transfers where id = $1', [id])
+    await sql('delete from multitenancy.backups where id = $1', [id])
+  }
+
+  test.each([false, true])('is adopted, and can be restored; sealed: %s', async (seal) => {
+    const id = seal ? 'adopted-sealed' : 'adopted'
+    await install(id)
+    const { db } = await here.world.tenancy.tenant(id)
+    await db.insertInto('notes').values({ text: 'kept' }).execute()
+    const { tenants } = await here.world.open({ backups: { archives: directory({ path: here.world.archives }), seal } })
+    const { backups } = tenants.transfers
+    const before = await backups.create(id, { note: 'gone with the row' })
+    await tenants.transfers.work(before.id, only)
+    const complete = await backups.get(id, before.id)
+    const key = (await here.world.files()).find((file) => file.includes(before.id)) ?? ''
+    await expect(backups.adopt(id, key)).rejects.toMatchObject({ code: 'E_BACKUP_EXISTS' })
+    await forget(before.id)
+    await db.deleteFrom('notes').execute()
+
+    const { completedAt, note, progress, ...same } = complete
+    expect(await backups.adopt(id, key)).toMatchObject({ ...same, progress: { rows: 1, bytes: progress.bytes } })
+    const { transfer } = await backups.restore(id, { backupId: before.id })
+    await tenants.transfers.work(transfer.id, only)
+    expect(await here.world.notes(id)).toEqual(['kept'])
+  })
+
+  test('is adopted by its own tenant alone, when it is whole', async () => {
+    await install('hers')
+    await install('his')
+    const { id } = await here.world.transfers.backups.create('hers')
+    await here.world.transfers.work(id, only)
+    const key = `hers/${id}.1.tar.gz`
+    await forget(id)
+    const { backups } = here.world.transfers
+    await expect(backups.adopt('his', key)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    await expect(backups.adopt('his', '../hers/x.tar.gz')).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    const bytes = await readFile(join(here.world.archives, key))
+    await mkdir(join(here.world.archives, 'his'), { recursive: true })
+    await writeFile(join(here.world.archives, 'his', `${id}.1.tar.gz`), bytes)
+    await expect(backups.adopt('his', `his/${id}.1.tar.gz`)).rejects.toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
+    await writeFile(join(here.world.archives, key), bytes.subarray(0, -100))
+    await expect(backups.adopt('hers', key)).rejects.toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
+    await rm(join(here.world.archives, key))
+    await expect(backups.adopt('hers', key)).rejects.toMatchObject({ code: 'E_ARCHIVE_MISSING' })
+    expect((await backups.list('hers', { limit: 9 })).data).toEqual([])
+    await rm(join(here.world.archives, 'his'), { recursive: true })
+  })
+})
+
+describe.each(ISOLATIONS)('a backoffice that was brought back does not know of storage on %s', (isolation) => {
+  test('which is left as it is, and told', async () => {
+    const id = `forgotten-${isolation.slice(0, 3)}`
+    await here.world.tenancy.tenants.create({ id, name: id, isolation })
+    await here.world.tenancy.tenants.installation.install(id, only)
+    const driver = here.world.tenancy.tenants.storage.driver(isolation)
+    const newest = { tenantId: id, isolation, placement: 'main', locator: driver.locator(id, 2), epoch: 2 }
+    await driver.provision(newest)
+    await driver.execute(newest, { text: `insert into notes (text) values ('the newest')` })
+
+    const backup = await here.world.transfers.backups.create(id)
+    await here.world.transfers.work(backup.id, only)
+    for (const rehearse of [true, false]) {
+      const { transfer } = await here.world.transfers.backups.restore(id, { backupId: backup.id, rehearse })
+      await here.world.transfers.work(transfer.id, only)
+      expect(await here.world.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed', failure: null })
+    }
+    await here.world.transfers.recover()
+    const { rows } = await driver.execute(newest, { text: 'select text from notes' })
+    expect(rows).toEqual([{ text: 'the newest' }])
+    const leftOver = { kind: 'left over', locator: newest.locator }
+    expect(await here.world.tenancy.tenants.inventory.mismatches(driver, 'main')).toEqual(
+      isolation === 'rowscope-pg' ? [] : [leftOver], // shared tables do not tell whose rows they have
+    )
+    await driver.drop(newest)
+  })
+})
