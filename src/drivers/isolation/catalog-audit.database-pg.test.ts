@@ -1,13 +1,11 @@
-/** The proof where tenants share tables, and where each has a database: what is theirs beside what every server is asked. */
+/** The proof where each tenant has a database: its rules beside those of every server. */
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Finding } from '../../kernel/doctor.ts'
-import type { IsolationDriver } from '../../tenants/isolation.ts'
+import { type Audited, openAudited } from './catalog-audit.fixture.ts'
 import { databasePg } from './database-pg.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { placeOf, provisioned } from './installation.fixture.ts'
 import { withDatabase } from './postgres-server.ts'
-import { rowObjects } from './row-policies.ts'
-import { rowscopePg } from './rowscope-pg.ts'
 
 const NOTES = {
   name: '0001_notes',
@@ -15,112 +13,13 @@ const NOTES = {
   up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
 }
 
-interface Stage {
-  readonly installation: Installation
-  readonly driver: IsolationDriver
-  readonly login: string
-  readonly scope: string
-  sql(text: string): Promise<void>
-  /** @param tenants to examine; default both. */
-  audit(tenants?: readonly string[]): Promise<Finding[]>
-  /** All but what is told of every database. */
-  faults(tenants?: readonly string[]): Promise<Finding[]>
-}
-
-async function stage(make: () => IsolationDriver): Promise<Stage> {
-  const installation = await createInstallation(inject('postgresUrl'), { driver: make, migrations: [NOTES] })
-  const placement = await installation.prepare()
-  const driver = await installation.open(placement)
-  const audit = async (tenants: readonly string[] = ['acme', 'globex']) =>
-    Array.fromAsync(
-      driver.audit(
-        (async function* () {
-          for (const id of tenants) yield placeOf(driver, id)
-        })(),
-      ),
-    )
-  return {
-    installation,
-    driver,
-    login: new URL(placement.tenantUrl).username,
-    scope: placement.scopeRole,
-    sql: (text) => installation.database.session(async (client) => void (await client.query(text))),
-    audit,
-    faults: async (tenants) => (await audit(tenants)).filter(({ severity }) => severity !== 'info'),
-  }
-}
-
-describe('tables that tenants share', () => {
-  let here: Stage
-  beforeAll(async () => {
-    here = await stage(() => rowscopePg())
-    await here.driver.provision(placeOf(here.driver, 'acme'))
-  })
-  afterAll(() => here.installation.end())
-
-  test('are found without fault as they are made, and before there is one', async () => {
-    const empty = await stage(() => rowscopePg())
-    expect(await empty.driver.inventory?.('main')).toEqual([])
-    expect(await empty.faults()).toEqual([])
-    const { db } = await provisioned(empty.driver, 'acme')
-    await db.insertInto('notes').values({ id: 1 }).execute()
-    expect(await empty.faults()).toEqual([])
-    await empty.installation.end()
-  })
-
-  const answered = 'table tenantry_rows.notes answers the role $scope outside of a tenant'
-  test.each([
-    [
-      'without force',
-      'alter table tenantry_rows.notes no force row level security',
-      ['table "tenantry_rows"."notes": not forced'],
-    ],
-    [
-      'without row security',
-      'alter table tenantry_rows.notes disable row level security',
-      ['table "tenantry_rows"."notes": no row security', answered],
-    ],
-    [
-      'with another policy',
-      'create policy anybody on tenantry_rows.notes for select using (true)',
-      ['table "tenantry_rows"."notes": the policy "anybody" adds to what a tenant may see', answered],
-    ],
-    [
-      'whose policies ask what raises no more',
-      `create or replace function tenantry.admitted_tenant() returns text stable language sql
-       return current_setting('app.tenant_id', true)`,
-      [answered],
-    ],
-  ])('%s', async (_, statement, words) => {
-    await here.sql(statement)
-    const found = await here.faults()
-    await here.sql(`drop policy if exists anybody on tenantry_rows.notes; ${rowObjects(here.scope)}`)
-    await here.driver.migrate(placeOf(here.driver, 'acme'))
-    expect(found).toMatchObject(
-      words.map((text) => ({
-        severity: 'error',
-        code: text === answered ? 'isolation.unscoped-read' : 'isolation.rows-unprotected',
-        message: expect.stringContaining(text.replace('$scope', here.scope)),
-      })),
-    )
-    expect(await here.faults()).toEqual([])
-  })
-
-  test('have fences, which are all that is stored for one tenant', async () => {
-    await here.driver.fence(placeOf(here.driver, 'acme'))
-    expect(await here.driver.inventory?.('main')).toEqual([{ locator: 'acme', isFenced: true }])
-    await here.driver.unfence(placeOf(here.driver, 'acme'))
-    expect(await here.driver.inventory?.('main')).toEqual([])
-  })
-})
-
 describe('a database for each tenant', () => {
-  let here: Stage
+  let here: Audited
   let acme: string
   /** In the tenant's database, as the superuser. */
   let client: pg.Client
   beforeAll(async () => {
-    here = await stage(() => databasePg())
+    here = await openAudited({ driver: () => databasePg(), migrations: [NOTES] })
     for (const id of ['acme', 'globex']) await provisioned(here.driver, id)
     acme = placeOf(here.driver, 'acme').locator
     client = new pg.Client({ connectionString: withDatabase(here.installation.url, acme) })
