@@ -1,8 +1,9 @@
 /** A tenant with tables of every kind, and a copy of it to import. */
 import pg from 'pg'
-import { inject } from 'vitest'
-import type { Place } from '../../tenants/isolation.ts'
-import { exported, type HeldCopy } from './copy.fixture.ts'
+import { afterAll, beforeAll, inject } from 'vitest'
+import type { TenantCopy } from '../../tenants/copy.ts'
+import type { Imported, IsolationDriver, Place } from '../../tenants/isolation.ts'
+import { exported, type HeldCopy, never } from './copy.fixture.ts'
 import { OLD_ROWS, RICH, ROWS } from './copy-rich.fixture.ts'
 import { type Kind, openSide, places, type Side } from './copy-sides.fixture.ts'
 import { provisioned } from './installation.fixture.ts'
@@ -10,33 +11,58 @@ import { provisioned } from './installation.fixture.ts'
 /** Drivers with storage of its own for each tenant. */
 export const OWN: Kind[] = ['schema-pg', 'database-pg']
 
-export interface Imports {
-  readonly side: Side
+/** For one file: a tenant `full` with rows in all tables, its copy, and a connection to look at what an import has made. */
+export function useImports() {
+  let side: Side
   /** The superuser, in the database of the installation. */
-  readonly client: pg.Client
-  /** Of everything. */
-  readonly copy: HeldCopy
-  end(): Promise<void>
-}
+  let client: pg.Client
+  let copy: HeldCopy
 
-export async function openImports(): Promise<Imports> {
-  const side = await openSide(inject('postgresUrl'), { migrations: RICH })
-  const driver = side.drivers['schema-pg']
-  const client = new pg.Client(side.installation.url)
-  await client.connect()
-  await provisioned(driver, 'full')
-  await client.query('set search_path = t1_full')
-  for (const text of ROWS) await client.query(text)
-  await client.query(OLD_ROWS)
-  await client.query('reset search_path')
+  beforeAll(async () => {
+    side = await openSide(inject('postgresUrl'), { migrations: RICH })
+    const driver = side.drivers['schema-pg']
+    client = new pg.Client(side.installation.url)
+    await client.connect()
+    await provisioned(driver, 'full')
+    await client.query('set search_path = t1_full')
+    for (const text of ROWS) await client.query(text)
+    await client.query(OLD_ROWS)
+    await client.query('reset search_path')
+    copy = await exported(driver, places(side, 'schema-pg', 'full'))
+  })
+  afterAll(async () => {
+    await client?.end()
+    await side?.end()
+  })
+
+  const place = (tenantId: string, kind: Kind = 'schema-pg') => places(side, kind, tenantId)
+
   return {
-    side,
-    client,
-    copy: await exported(driver, places(side, 'schema-pg', 'full')),
-    async end() {
-      await client.end()
-      await side.end()
+    get side() {
+      return side
     },
+    get client() {
+      return client
+    },
+    /** Of everything. */
+    get copy() {
+      return copy
+    },
+    place,
+    /** An import by the driver of the place, unless by another one. */
+    take: (to: Place, what: TenantCopy, by: IsolationDriver = side.drivers[to.isolation as Kind]): Promise<Imported> =>
+      by.import(to, what, { signal: never() }),
+    isThere: async (schema: string) =>
+      (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1,
+    /** Sessions of the owner that are not idle, in the database of the client and in that of the tenant `unwanted`. */
+    busy: async () =>
+      (
+        await client.query(
+          `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
+            and (datname = current_database() or datname = $1)`,
+          [place('unwanted', 'database-pg').locator],
+        )
+      ).rows,
   }
 }
 
@@ -55,16 +81,3 @@ export const rowsIn = (of: Side, at: Place) =>
     }
     return all
   })
-
-export const isSchemaThere = async (client: pg.Client, schema: string) =>
-  (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1
-
-/** Sessions of the owner that are not idle, in the database of the client and in the other one. */
-export const busySessions = async (client: pg.Client, database: string) =>
-  (
-    await client.query(
-      `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
-        and (datname = current_database() or datname = $1)`,
-      [database],
-    )
-  ).rows

@@ -1,32 +1,17 @@
+/** Imports into storage of its own by other owners, over connections that are cut, and those that are cancelled at the server. */
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { TenantCopy } from '../../tenants/copy.ts'
-import type { Imported, Place } from '../../tenants/isolation.ts'
+import { describe, expect, inject, test } from 'vitest'
 import { startFaultProxy } from '../../testing/fault-proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { catalogOf, exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
-import { busySessions, type Imports, isSchemaThere, OWN, openImports, rowsIn } from './copy-in.fixture.ts'
+import { catalogOf, exported, replayed } from './copy.fixture.ts'
+import { OWN, rowsIn, useImports } from './copy-in.fixture.ts'
 import { RICH } from './copy-rich.fixture.ts'
-import { type Kind, openSide, places, type Side, withOwner } from './copy-sides.fixture.ts'
+import { openSide, places, withOwner } from './copy-sides.fixture.ts'
 import { provisioned } from './installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
 
-let imports: Imports
-let side: Side
-let client: pg.Client
-let copy: HeldCopy
-
-const place = (tenantId: string, kind: Kind = 'schema-pg') => places(side, kind, tenantId)
-const take = (to: Place, what: TenantCopy, by = side.drivers[to.isolation as Kind]): Promise<Imported> =>
-  by.import(to, what, { signal: never() })
-const isThere = (schema: string) => isSchemaThere(client, schema)
-const busy = () => busySessions(client, place('unwanted', 'database-pg').locator)
-
-beforeAll(async () => {
-  imports = await openImports()
-  ;({ side, client, copy } = imports)
-})
-afterAll(() => imports?.end())
+const here = useImports()
+const { place, take, isThere, busy } = here
 
 describe('storage that was made by an import', () => {
   test('of an owner that is no superuser is the same as any other, in every word of the catalog', async () => {
@@ -37,7 +22,7 @@ describe('storage that was made by an import', () => {
           const [fresh, made] = [places(theirs, kind, 'fresh'), places(theirs, kind, 'made')]
           if (kind === 'schema-pg') await theirs.installation.database.sql('grant create on schema public to public')
           await theirs.drivers[kind].provision(fresh)
-          await take(made, replayed(copy, 100), theirs.drivers[kind])
+          await take(made, replayed(here.copy, 100), theirs.drivers[kind])
           const catalogs = await Promise.all(
             [fresh, made].map((one) => theirs.reach(one, (reader, schema) => catalogOf(reader, schema))),
           )
@@ -55,21 +40,21 @@ describe('an import whose connection is cut', () => {
   test.each(['create schema', 'copy "t1_cut"."people"', 'create unique index', 'analyze', 'commit'])(
     'at "%s" has made nothing, and is made anew',
     async (text) => {
-      const proxy = await startFaultProxy(side.installation.url)
+      const proxy = await startFaultProxy(here.side.installation.url)
       try {
-        const placement = await side.installation.prepare()
-        const cut = await side.installation.open(
+        const placement = await here.side.installation.prepare()
+        const cut = await here.side.installation.open(
           { ...placement, url: proxy.through(placement.url) },
           { driver: () => schemaPg(), migrations: RICH },
         )
         const at = { ...place('cut'), locator: 't1_cut' }
         await cut.applied(at)
         const fault = proxy.at(text, 'cut the line')
-        await expect(take(at, replayed(copy), cut)).rejects.toThrow()
+        await expect(take(at, replayed(here.copy), cut)).rejects.toThrow()
         expect(fault.hasHappened).toBe(true)
         await eventually(async () => expect(await busy()).toEqual([]))
         expect(await isThere('t1_cut')).toBe(false)
-        await take(at, replayed(copy), cut)
+        await take(at, replayed(here.copy), cut)
         await cut.drop(at)
         await cut.stop()
       } finally {
@@ -87,11 +72,14 @@ describe('an import into database-pg that nobody wants any more', () => {
       const controller = new AbortController()
       const reason = new Error('not wanted any more')
       const onPhase = (begun: string) => begun === phase && controller.abort(reason)
-      const importing = side.drivers['database-pg'].import(at, replayed(copy), { signal: controller.signal, onPhase })
+      const importing = here.side.drivers['database-pg'].import(at, replayed(here.copy), {
+        signal: controller.signal,
+        onPhase,
+      })
       await expect(importing).rejects.toBe(reason)
       await eventually(async () => expect(await busy()).toEqual([]))
-      await side.drivers['database-pg'].drop(at)
-      const { rows } = await client.query(`select from pg_locks
+      await here.side.drivers['database-pg'].drop(at)
+      const { rows } = await here.client.query(`select from pg_locks
         where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
       expect(rows).toEqual([])
     },
@@ -99,15 +87,15 @@ describe('an import into database-pg that nobody wants any more', () => {
 })
 
 test('an import that nobody wants any more ends at the server too, which would work for nobody', async () => {
-  const { database } = side.installation
-  const name = pg.escapeIdentifier(new URL(side.installation.url).pathname.slice(1))
+  const { database } = here.side.installation
+  const name = pg.escapeIdentifier(new URL(here.side.installation.url).pathname.slice(1))
   await database.sql(`alter database ${name} set client_connection_check_interval = 0`)
   const slow = {
     name: '0001_slow',
     checksum: '',
     up: `create table few (id int); create materialized view slow as select pg_sleep(300)::text from few`,
   }
-  const by = await side.installation.open(await side.installation.prepare(), {
+  const by = await here.side.installation.open(await here.side.installation.prepare(), {
     driver: () => schemaPg(),
     migrations: [slow],
   })
