@@ -1,11 +1,8 @@
-/** The suite of all isolation drivers, on sqlite-memory; then the leak fuzzer, for a short time. */
+/** The suite of all isolation drivers, on sqlite-memory. The leak fuzzer is in leak.test.ts. */
 import { inject } from 'vitest'
 import { isolationSuite } from '../../testing/isolation-suite.ts'
-import { leakTests } from './leak.fixture.ts'
 import { openSubject } from './subject.fixture.ts'
 
 const KIND = 'sqlite-memory'
 
 await isolationSuite(KIND, () => openSubject(inject('postgresUrl'), KIND), 'sqlite')
-
-leakTests([KIND], 150)

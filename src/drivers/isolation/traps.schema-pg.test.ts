@@ -1,0 +1,3 @@
+import { traps } from './traps.fixture.ts'
+
+traps(['schema-pg, batch'])
