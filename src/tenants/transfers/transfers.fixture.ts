@@ -1,11 +1,28 @@
 /** What a host may do with a tenant by transfers, for tests on one isolation driver each. */
-import { expect } from 'vitest'
+import { afterAll, beforeAll, expect, inject } from 'vitest'
 import { recorded } from '../../testing/recorded.ts'
-import type { World } from '../../testing/two-servers.ts'
+import { openWorld, type World } from '../../testing/two-servers.ts'
 
-export type TransferChecks = ReturnType<typeof transferChecks>
+/** For one file. */
+export function useTransfers() {
+  let world: World
+  let checks: ReturnType<typeof transferChecks>
+  beforeAll(async () => {
+    world = await openWorld(inject('postgresUrl'))
+    checks = transferChecks(world)
+  })
+  afterAll(() => world?.end())
+  return {
+    get world() {
+      return world
+    },
+    get checks() {
+      return checks
+    },
+  }
+}
 
-export function transferChecks(world: World) {
+function transferChecks(world: World) {
   const said = recorded(world.tenancy)
   const name = (what: string, isolation: string) => `${what}-${isolation.slice(0, 3)}`
   const rowOf = async (id: string) =>

@@ -1,0 +1,110 @@
+/** Requests for transfers of a tenant: one at a time, by its own ids, in lists, and refused or cancelled with the tenant. */
+import { describe, expect, test } from 'vitest'
+import { holdingImport } from '../../testing/holding.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { ISOLATIONS } from '../../testing/two-servers.ts'
+import { useTransfers } from './transfers.fixture.ts'
+
+const here = useTransfers()
+
+describe('of one tenant', () => {
+  test('one backup is made at a time, however many ask', async () => {
+    await here.world.tenant('often')
+    const asked = await Promise.allSettled(
+      Array.from({ length: 10 }, () => here.world.transfers.backups.create('often')),
+    )
+    const refused = asked.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[]
+    for (const { reason } of refused) expect(reason).toMatchObject({ code: 'E_TRANSFER_IN_PROGRESS', status: 409 })
+    const { data } = await here.world.transfers.backups.list('often', { limit: 50 })
+    expect(data).toHaveLength(10 - refused.length)
+    for (const { tenantId, id } of data) await here.world.done({ tenantId, id })
+  })
+
+  test('the storage is replaced by one transfer at a time', async () => {
+    await here.world.tenant('torn')
+    const asked = await Promise.allSettled([
+      ...ISOLATIONS.slice(1).map((isolation) => here.world.transfers.move('torn', { isolation })),
+      here.world.transfers.move('torn', { placement: 'other' }),
+    ])
+    const begun = asked.filter(({ status }) => status === 'fulfilled')
+    expect(begun).toHaveLength(1)
+    for (const one of asked) {
+      if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'E_TRANSFER_IN_PROGRESS' })
+      else await here.world.done(one.value)
+    }
+    expect(await here.world.notes('torn')).toEqual(['first', 'second'])
+  })
+
+  test('a backup is deleted with its archive, and is another tenant’s to nobody', async () => {
+    await here.world.tenant('mine')
+    await here.world.tenant('yours')
+    const { id } = await here.checks.backedUp('mine')
+    const { backups } = here.world.transfers
+    await expect(backups.get('yours', id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(backups.delete('yours', id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(backups.restore('yours', { backupId: id })).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(here.world.transfers.get('yours', id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+    await backups.delete('mine', id)
+    await expect(backups.get('mine', id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(backups.delete('mine', id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    expect((await here.world.files()).filter((file) => file.startsWith('mine/'))).toEqual([])
+  })
+
+  test.each(['nope', '', 'x'.repeat(36)])('what is no id at all is none of a backup or transfer: "%s"', async (id) => {
+    const tenantId = `named-${id.length}`
+    await here.world.tenant(tenantId)
+    const { backups } = here.world.transfers
+    await expect(backups.get(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(backups.delete(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(backups.download(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+    await expect(here.world.transfers.get(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+    await expect(here.world.transfers.cancel(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+  })
+
+  test('backups and transfers are listed page by page, the newest first', async () => {
+    await here.world.tenant('paged')
+    const made = [
+      await here.checks.backedUp('paged'),
+      await here.checks.backedUp('paged'),
+      await here.checks.backedUp('paged'),
+    ].map(({ id }) => id)
+    const first = await here.world.transfers.backups.list('paged', { limit: 2 })
+    const second = await here.world.transfers.backups.list('paged', { limit: 2, cursor: first.nextCursor ?? '' })
+    expect([...first.data, ...second.data].map(({ id }) => id)).toEqual(made.reverse())
+    expect(second.nextCursor).toBeNull()
+    const transfers = await here.world.transfers.list('paged', { limit: 200 })
+    expect(transfers.data.map(({ id }) => id)).toEqual(made)
+  })
+
+  test('nothing is copied that is not there', async () => {
+    await here.world.tenant('gone')
+    await here.world.tenancy.tenants.delete('gone')
+    const state = { code: 'E_TENANT_STATE' }
+    await expect(here.world.transfers.backups.create('gone')).rejects.toMatchObject(state)
+    await expect(here.world.transfers.clone('gone', { name: 'x' })).rejects.toMatchObject(state)
+    await expect(here.world.transfers.move('gone', { placement: 'other' })).rejects.toMatchObject(state)
+    await expect(here.world.transfers.move('never', { placement: 'other' })).rejects.toMatchObject({
+      code: 'E_TENANT_NOT_FOUND',
+    })
+    await here.world.tenant('settled')
+    await expect(here.world.transfers.move('settled', { undo: true })).rejects.toMatchObject(state)
+    await expect(here.world.transfers.move('settled', { placement: 'nowhere' })).rejects.toMatchObject({ status: 400 })
+    await expect(here.world.transfers.move('settled', {})).rejects.toMatchObject({ status: 400 })
+  })
+
+  test('a transfer is cancelled when the tenant is deleted, and leaves nothing', async () => {
+    const { id } = await here.world.tenant('brief')
+    const release = await holdingImport(here.world.otherUrl, 't2_brief')
+    const begun = await here.world.transfers.move(id, { placement: 'other' })
+    await eventually(async () => expect((await here.world.transfers.get(id, begun.transfer.id)).phase).toBe('making'))
+    await here.world.tenancy.tenants.delete(id)
+    await release()
+    expect(await here.world.ended(begun)).toMatchObject({ state: 'cancelled' })
+    await eventually(async () => {
+      await here.world.transfers.recover()
+      expect(await here.checks.placesOf(id)).toEqual([])
+    })
+    const row = await here.checks.rowOf(id)
+    expect([row.held_by, row.maintenance]).toEqual([null, null])
+  })
+})
