@@ -1,7 +1,7 @@
 /**
  * The contract of one part: plays its cases and checks that each response of the document, each event and each job has occurred.
  *
- * - Cases are data: contract/tenants.ts, contract/transfers.ts, and the coverage.fixture.ts of a satellite.
+ * - Cases are data: contract/tenants.ts, contract/backups.ts, contract/transfers.ts, and the coverage.fixture.ts of a satellite.
  * - Each part has its own test file and stage. parts.test.ts checks that the parts have a case of everything.
  * - The tests run in order: the last ones read what the stage has recorded.
  */

@@ -1,5 +1,6 @@
-/** The parts that have cases: the tenants, their transfers, and each installed satellite. */
+/** The parts that have cases: the tenants, their backups and transfers, and each installed satellite. */
 import { satellites } from '../../src/service/main.ts'
+import { backups } from './backups.ts'
 import type { Part } from './row.ts'
 import { tenants } from './tenants.ts'
 import { transfers } from './transfers.ts'
@@ -18,7 +19,7 @@ const ofSatellites = new Map(
   Object.entries(fixtures).map(([path, { part }]) => [path.split('/').at(-2) ?? '', part] as const),
 )
 
-export const parts: readonly Part[] = [tenants, transfers, ...ofSatellites.values()]
+export const parts: readonly Part[] = [tenants, backups, transfers, ...ofSatellites.values()]
 
 /** Names of the events that the cases of a part publish. */
 export function eventsOf(part: Part): readonly string[] {

@@ -1,7 +1,5 @@
-/** The cases of backups, clones and moves. */
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import type { Case, Part } from './row.ts'
+/** The cases of clones, moves, and transfers of all kinds; backups and restores are in backups.ts. */
+import type { Part } from './row.ts'
 
 const absent = { tenant: 'none' } as const
 const deleted = { given: ['DELETE /tenants/{id}'] } as const
@@ -9,49 +7,10 @@ const UNKNOWN = '00000000-0000-7000-8000-000000000000'
 const backedUp = { backup: 'completed' } as const
 const moving = { given: ['POST /tenants/{id}/move {"isolation":"database-pg"}'] } as const
 const backingUp = { given: ['POST /tenants/{id}/backup'] } as const
-const ofUnknown: Case = { params: { backupId: UNKNOWN } }
 const wrongQuery = { query: { colour: 'red' } }
-const restoring = { body: { backupId: '{backupId}' } } as const
 
 export const transfers: Part = {
   operations: {
-    'backups.create': {
-      success: { body: { note: 'before the import' } },
-      wrong: { body: { note: 7 } },
-      also: {
-        E_TENANT_NOT_FOUND: absent,
-        E_TENANT_STATE: deleted,
-        E_TRANSFER_IN_PROGRESS: backingUp,
-        E_BACKUPS_NOT_CONFIGURED: { plansOfHost: true },
-      },
-    },
-    'backups.list': { success: backedUp, wrong: wrongQuery, also: { E_TENANT_NOT_FOUND: absent } },
-    'backups.get': {
-      success: backedUp,
-      wrong: { params: { backupId: 'latest' } },
-      also: { E_BACKUP_NOT_FOUND: ofUnknown },
-    },
-    'backups.delete': {
-      success: backedUp,
-      wrong: { params: { backupId: 'latest' } },
-      also: {
-        E_TENANT_NOT_FOUND: { ...absent, ...ofUnknown },
-        E_BACKUP_NOT_FOUND: ofUnknown,
-        E_TRANSFER_IN_PROGRESS: { ...backingUp, params: { backupId: '{given}' } },
-      },
-    },
-    'backups.restore': {
-      success: { ...backedUp, ...restoring },
-      wrong: { body: { backupId: 'latest' } },
-      also: {
-        E_TENANT_NOT_FOUND: { ...absent, body: { backupId: UNKNOWN } },
-        E_TENANT_STATE: { ...backedUp, ...deleted, ...restoring },
-        E_BACKUP_NOT_FOUND: { body: { backupId: UNKNOWN } },
-        E_BACKUP_INCOMPATIBLE: { backup: 'failed', ...restoring },
-        E_TRANSFER_IN_PROGRESS: { ...backedUp, ...moving, ...restoring },
-        E_BACKUPS_NOT_CONFIGURED: { ...backedUp, ...restoring, plansOfHost: true },
-      },
-    },
     'tenants.clone': {
       success: { body: { name: 'A copy' } },
       wrong: { body: { name: '' } },
@@ -87,28 +46,15 @@ export const transfers: Part = {
     },
   },
   commands: {
-    'tenant:backup': { line: ['{id}', '--note', 'before the import'] },
-    'tenant:backup:list': { ...backedUp, line: ['{id}'] },
-    'tenant:backup:run': { line: ['--dry-run'] },
-    'tenant:backup:restore': { ...backedUp, line: ['{id}', '{backupId}'] },
-    'tenant:backup:download': {
-      ...backedUp,
-      line: ['{id}', '{backupId}', '--output', join(tmpdir(), 'tenantry-{backupId}.tar.gz')],
-    },
-    'tenant:backup:adopt': { backup: 'forgotten', line: ['{id}', '{id}/{backupId}.1.tar.gz'] },
-    'tenant:backup:delete': { ...backedUp, line: ['{id}', '{backupId}'] },
     'tenant:clone': { line: ['{id}', 'A copy'] },
     'tenant:move': { line: ['{id}', '--isolation', 'database-pg'] },
     'tenant:transfer:list': { ...backedUp, line: ['{id}'] },
     'tenant:transfer:cancel': { ...backingUp, line: ['{id}', '{given}'] },
   },
-  events: ['TenantBackedUp', 'TenantCloned', 'TenantMoved'],
+  events: ['TenantCloned', 'TenantMoved'],
   jobs: {
-    BackupTenant: { ...backingUp, data: { transferId: '{given}' } },
-    RestoreTenant: { data: { transferId: UNKNOWN } },
     CloneTenant: { data: { transferId: UNKNOWN } },
     MoveTenant: { data: { transferId: UNKNOWN } },
     RecoverTransfers: { data: {} },
-    RunBackups: { data: {} },
   },
 }

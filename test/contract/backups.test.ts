@@ -1,0 +1,4 @@
+import { backups } from './backups.ts'
+import { coverPart } from './coverage.ts'
+
+coverPart(backups)

@@ -1,0 +1,74 @@
+/** The cases of backups and restores. */
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Case, Part } from './row.ts'
+
+const absent = { tenant: 'none' } as const
+const deleted = { given: ['DELETE /tenants/{id}'] } as const
+const UNKNOWN = '00000000-0000-7000-8000-000000000000'
+const backedUp = { backup: 'completed' } as const
+const moving = { given: ['POST /tenants/{id}/move {"isolation":"database-pg"}'] } as const
+const backingUp = { given: ['POST /tenants/{id}/backup'] } as const
+const ofUnknown: Case = { params: { backupId: UNKNOWN } }
+const wrongQuery = { query: { colour: 'red' } }
+const restoring = { body: { backupId: '{backupId}' } } as const
+
+export const backups: Part = {
+  operations: {
+    'backups.create': {
+      success: { body: { note: 'before the import' } },
+      wrong: { body: { note: 7 } },
+      also: {
+        E_TENANT_NOT_FOUND: absent,
+        E_TENANT_STATE: deleted,
+        E_TRANSFER_IN_PROGRESS: backingUp,
+        E_BACKUPS_NOT_CONFIGURED: { plansOfHost: true },
+      },
+    },
+    'backups.list': { success: backedUp, wrong: wrongQuery, also: { E_TENANT_NOT_FOUND: absent } },
+    'backups.get': {
+      success: backedUp,
+      wrong: { params: { backupId: 'latest' } },
+      also: { E_BACKUP_NOT_FOUND: ofUnknown },
+    },
+    'backups.delete': {
+      success: backedUp,
+      wrong: { params: { backupId: 'latest' } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, ...ofUnknown },
+        E_BACKUP_NOT_FOUND: ofUnknown,
+        E_TRANSFER_IN_PROGRESS: { ...backingUp, params: { backupId: '{given}' } },
+      },
+    },
+    'backups.restore': {
+      success: { ...backedUp, ...restoring },
+      wrong: { body: { backupId: 'latest' } },
+      also: {
+        E_TENANT_NOT_FOUND: { ...absent, body: { backupId: UNKNOWN } },
+        E_TENANT_STATE: { ...backedUp, ...deleted, ...restoring },
+        E_BACKUP_NOT_FOUND: { body: { backupId: UNKNOWN } },
+        E_BACKUP_INCOMPATIBLE: { backup: 'failed', ...restoring },
+        E_TRANSFER_IN_PROGRESS: { ...backedUp, ...moving, ...restoring },
+        E_BACKUPS_NOT_CONFIGURED: { ...backedUp, ...restoring, plansOfHost: true },
+      },
+    },
+  },
+  commands: {
+    'tenant:backup': { line: ['{id}', '--note', 'before the import'] },
+    'tenant:backup:list': { ...backedUp, line: ['{id}'] },
+    'tenant:backup:run': { line: ['--dry-run'] },
+    'tenant:backup:restore': { ...backedUp, line: ['{id}', '{backupId}'] },
+    'tenant:backup:download': {
+      ...backedUp,
+      line: ['{id}', '{backupId}', '--output', join(tmpdir(), 'tenantry-{backupId}.tar.gz')],
+    },
+    'tenant:backup:adopt': { backup: 'forgotten', line: ['{id}', '{id}/{backupId}.1.tar.gz'] },
+    'tenant:backup:delete': { ...backedUp, line: ['{id}', '{backupId}'] },
+  },
+  events: ['TenantBackedUp'],
+  jobs: {
+    BackupTenant: { ...backingUp, data: { transferId: '{given}' } },
+    RestoreTenant: { data: { transferId: UNKNOWN } },
+    RunBackups: { data: {} },
+  },
+}
