@@ -9,13 +9,12 @@ import { createTestDatabase, WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { PgBossJobs } from './pg-boss.ts'
 import { type, useRunners } from './runners.fixture.ts'
+import { BOTH, Common, EVERYTHING, Special, sideBySide } from './upkeep.fixture.ts'
 
 const runners = useRunners()
 const { start, rows, countsOf } = runners
 
-const lettersIn = (queue: string) =>
-  rows(`select source_name, source_retry_count, data, group_id, source_created_on < created_on as later
-    from multitenancy_jobs.job where name = '${queue}' order by source_name, (data->>'n')::int`)
+const { scheduled, lettersIn, all, kept } = sideBySide(runners)
 
 describe('taking back', () => {
   test('removes what waits of a type and key, also what waits to be tried again, and nothing else', async () => {
@@ -124,8 +123,6 @@ const unknownFor = (days: number, ...names: string[]) =>
   rows(`update multitenancy.job_names set seen_at = now() - interval '${days} days'
     where name in (${names.map((name) => `'${name}'`)})`)
 
-const scheduled = () => rows('select name, cron from multitenancy_jobs.schedule order by name')
-
 test('waiting jobs of queues that nobody has known for a week become dead letters under their old name', async () => {
   const Former = type('Former')
   const Present = type('Present')
@@ -187,26 +184,7 @@ test('a schedule is kept once however many processes bring it, and goes when nob
 })
 
 describe('processes side by side, one of which knows less', () => {
-  const Common = type('Common')
-  const Special = type('Special')
-  const BOTH = [Common, Special].map((one) => ({ type: one, cron: '0 3 * * *' }))
-  const EVERYTHING = [
-    { name: 'tenantry.Common', cron: '0 3 * * *' },
-    { name: 'tenantry.Special', cron: '0 3 * * *' },
-  ]
   const onlyCommon = () => start([Common], { Common: async () => undefined }, BOTH.slice(0, 1))
-  const kept = async () => {
-    expect(await scheduled()).toEqual(EVERYTHING)
-    expect(await countsOf(Special)).toMatchObject([{ waiting: 1, delayed: 1 }])
-    expect(await lettersIn('tenantry.dead-letter')).toEqual([])
-  }
-  /** Knows both, and leaves what it sends waiting. */
-  const all = async () => {
-    const runner = await start([Common, Special], { Common: async () => undefined }, BOTH)
-    await runner.send(Special, { n: 1 })
-    await runner.send(Special, { n: 2 }, { afterSeconds: 600 })
-    return runner
-  }
   /** What each process does once an hour, in the order of their starts. */
   const hourly = (started: MockInstance<typeof setInterval>) =>
     started.mock.calls.filter(([, ms]) => ms === NOTED_AGAIN_MS).map(([look]) => look as () => void)
