@@ -1,4 +1,4 @@
-/** `serve` as a process: faults, signals, and other services beside it. */
+/** `serve` and `dev` as processes: faults, signals, and other services beside them. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -64,5 +64,20 @@ describe('another service', () => {
       .split('\n')
       .map((line) => JSON.parse(line).msg)
     expect(lines).toEqual([expect.stringMatching(/^Tenantry \S+ is ready at http:\/\/127\.0\.0\.1:\d+$/)])
+  })
+  test('by `dev` prints one value with --json, works without an API, and ends with 0 on SIGINT', async () => {
+    const worker = tenantry.start(['dev', '--json'], { env: { TENANTRY_ROLE: 'worker' } })
+    const [text] = await worker.says(/^{[\s\S]*\n}\n/)
+    const printed = JSON.parse(text)
+    expect(printed).toMatchObject({
+      adminApi: null,
+      signIn: null,
+      adminToken: null,
+      probes: expect.stringMatching(/readyz$/),
+    })
+    expect((await fetch(printed.probes)).status).toBe(200)
+    worker.process.kill('SIGINT')
+    const { code, stdout } = await worker.ended
+    expect({ code, stdout }).toEqual({ code: 0, stdout: text })
   })
 })
