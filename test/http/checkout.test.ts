@@ -1,0 +1,18 @@
+/** The response of the admin API to a checkout that may fail open. */
+import { expect, inject, onTestFinished, test } from 'vitest'
+import { openBilling } from '../../src/satellites/billing/billing.fixture.ts'
+
+test('while the provider is unavailable, it returns 201 with the cancel URL and without an id', async () => {
+  const open = await openBilling(inject('postgresUrl'), {
+    config: { resilience: { provider: { checkout: 'fail-open' } } },
+  })
+  onTestFinished(open.end)
+  const urls = { successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
+  const path = `/tenants/${await open.tenant()}/billing/checkout`
+  const checkout = () => open.call('POST', path, { priceId: open.prices.pro, ...urls })
+
+  await open.provider.down()
+  expect(await checkout()).toMatchObject({ status: 201, json: { url: urls.cancelUrl, id: null } })
+  await open.provider.up()
+  expect(await checkout()).toMatchObject({ status: 201, json: { id: expect.any(String) } })
+})
