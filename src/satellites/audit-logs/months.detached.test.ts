@@ -1,0 +1,96 @@
+/** Months of the audit log that are detached, by retention or by hand: which are dropped, and which are kept. */
+import { describe, expect, test } from 'vitest'
+import { AuditLogs } from './audit-logs.ts'
+import { openMonths, RETENTION_DAYS } from './months.fixture.ts'
+import { VERIFY_LOCK } from './verification.ts'
+
+const { query, kernel, log, setTime, record, months, connect } = openMonths()
+
+describe('a month that is detached', () => {
+  const sealsBefore = async (month: string) =>
+    (await query('select from multitenancy.audit_seals where created_at < $1', [month])).length
+  const tableOf = async (month: string) =>
+    (await query(`select to_regclass('multitenancy.audit_entries_${month}') is not null as "isThere"`))[0].isThere
+  const attach = (month: string, from: string, to: string) =>
+    query(`alter table multitenancy.audit_entries attach partition multitenancy.audit_entries_${month}
+      for values from ('${from}') to ('${to}')`)
+
+  /** Then June and July, which has an entry, are past their retention. */
+  async function keepUntilSeptember(): Promise<void> {
+    setTime('2031-06-20T00:00:00Z')
+    await log().months.keep()
+    setTime('2031-07-20T00:00:00Z')
+    await log().months.keep()
+    await record('hooli', 'july')
+    await log().sealer.seal()
+    setTime('2031-09-15T00:00:00Z')
+  }
+
+  test('is dropped with its seals only when nobody verifies', async () => {
+    await keepUntilSeptember()
+    const client = await connect()
+    await client.query('begin; lock table multitenancy.audit_checkpoints')
+    expect(await log().months.keep()).toMatchObject({ dropped: 0, isComplete: false })
+    await client.query('commit')
+    expect(await months()).not.toContain('203107')
+    expect(await tableOf('203107')).toBe(true)
+
+    await client.query('select pg_advisory_lock_shared($1)', [VERIFY_LOCK])
+    const seals = await sealsBefore('2031-08-01')
+    expect(seals).toBeGreaterThan(0)
+    expect(await log().months.keep()).toMatchObject({ dropped: 0, isComplete: false })
+    expect(await sealsBefore('2031-08-01')).toBe(seals)
+    await client.end()
+    await expect.poll(() => log().months.keep(), { timeout: 20_000 }).toMatchObject({ isComplete: true })
+    expect([await tableOf('203106'), await tableOf('203107')]).toEqual([false, false])
+    expect(await sealsBefore('2031-08-01')).toBe(0)
+    expect(await log().verify()).toMatchObject({ ok: true })
+  })
+
+  test('by hand, before its time is over, is kept, whatever is said of how long entries are kept', async () => {
+    await keepUntilSeptember()
+    expect(await log().months.keep()).toMatchObject({ dropped: 2, isComplete: true })
+    await record('hooli', 'september')
+    await log().sealer.seal()
+    const seals = await sealsBefore('2032-01-01')
+    const [{ kept_from: keptFrom }] = await query('select kept_from from multitenancy.audit_state')
+    await query('alter table multitenancy.audit_entries detach partition multitenancy.audit_entries_203109')
+    for (const said of [keptFrom, null, '2031-12-01']) {
+      await query('update multitenancy.audit_state set kept_from = $1', [said])
+      expect(await log().months.keep()).toMatchObject({ made: 0, dropped: 0, isComplete: false })
+      expect(await tableOf('203109')).toBe(true)
+      expect(await sealsBefore('2032-01-01')).toBe(seals)
+    }
+    await query('update multitenancy.audit_state set kept_from = $1', [keptFrom])
+    await attach('203109', '2031-09-01', '2031-10-01')
+    expect(await log().months.keep()).toMatchObject({ isComplete: true })
+    expect(await log().verify()).toMatchObject({ ok: true })
+  })
+
+  test('by hand, where nothing was ever dropped, is kept', async () => {
+    const withoutRetention = new AuditLogs(kernel())
+    setTime('2031-03-31T00:00:00Z')
+    await withoutRetention.months.keep()
+    await record('acme', 'in march')
+    await log().sealer.seal()
+    const table = 'multitenancy.audit_entries_203103'
+    await query(`alter table multitenancy.audit_entries detach partition ${table}`)
+    for (const day of ['2031-03-31', '2031-09-01']) {
+      setTime(day)
+      expect(await withoutRetention.months.keep()).toMatchObject({ dropped: 0 })
+      for (const kept of [table, 'multitenancy.audit_seals']) expect(await query(`select from ${kept}`)).toHaveLength(1)
+      expect(await query('select from multitenancy.audit_checkpoints')).toHaveLength(0)
+    }
+  })
+
+  test('is dropped once, however many processes look', async () => {
+    setTime('2031-09-15T00:00:00Z')
+    await log().months.keep()
+    setTime('2031-11-20T00:00:00Z')
+    const processes = Array.from({ length: 5 }, () => new AuditLogs(kernel(), RETENTION_DAYS))
+    await Promise.all(processes.map(({ months }) => months.keep({ tries: 10, betweenTriesMs: 50 })))
+    await expect.poll(() => log().months.keep(), { timeout: 20_000 }).toMatchObject({ dropped: 0, isComplete: true })
+    expect((await months()).filter((month) => month !== 'others')).toEqual(['203110', '203111', '203112', '203201'])
+    expect(await log().verify()).toMatchObject({ ok: true })
+  })
+})
