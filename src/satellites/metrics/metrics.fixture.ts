@@ -1,16 +1,17 @@
 /** A tenancy with metrics on one of the stores, whose day the test moves. */
 import { Redis } from 'ioredis'
-import { inject } from 'vitest'
+import { afterAll, beforeAll, beforeEach, inject } from 'vitest'
 import { memoryStore } from '../../drivers/store/memory.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { redisStore } from '../../drivers/store/redis.ts'
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
+import { dateOf, dayOf } from '../../kernel/counters.ts'
 import { uuidv7 } from '../../kernel/ids.ts'
 import type { StoreDriver } from '../../kernel/store.ts'
 import type { TenancyConfig } from '../../tenancy.ts'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
-import { metrics } from './index.ts'
+import { metrics, type TenantMetrics } from './index.ts'
 
 export const STORES = ['memory', 'postgres', 'redis'] as const
 export type StoreName = (typeof STORES)[number]
@@ -70,6 +71,30 @@ export async function openMetrics(
         new Request(`http://localhost${DEFAULT_PREFIX}${path}`, { headers: { 'x-admin-token': TOKEN, accept } }),
       ),
   }
+}
+
+/** A tenancy for the tests of one store, and for each test a tenant. */
+export function metricsOn(store: StoreName) {
+  const fixture = {} as MetricsOpened & { metrics: TenantMetrics; acme: string }
+  beforeAll(async () => {
+    const all = await openMetrics(store)
+    Object.assign(fixture, { ...all, metrics: all.opened.tenancy.metrics })
+  })
+  beforeEach(async () => {
+    fixture.acme = await fixture.tenant()
+  })
+  afterAll(() => fixture.opened?.end())
+  return Object.assign(fixture, {
+    date: (back = 0) => dateOf(dayOf(fixture.clock.now().getTime()) - back),
+    read: async (tenant = fixture.acme, filter = {}) => asRecord((await fixture.metrics.list(tenant, filter)).data),
+    async rows(tenant = fixture.acme): Promise<string[]> {
+      const { rows } = await fixture.opened.tenancy.kernel.database.sql(
+        'select day::text, key, value from multitenancy.metric_sums where tenant_id = $1 order by day, key, value',
+        [tenant],
+      )
+      return rows.map(({ day, key, value }) => `${day} ${key} ${value}`)
+    },
+  })
 }
 
 /** `{ '2026-01-01 requests': 3 }` */

@@ -1,86 +1,21 @@
-/**
- * Receivers that do what they like, and what happens to a delivery while it is on its way. `send` is one run of
- * `tenant:webhooks:retry` in a tenancy without workers, unless a test has workers of its own.
- */
-import { createHmac, randomUUID } from 'node:crypto'
+/** Receivers that respond as they like: what is kept of the response, and when the delivery is retried. */
 import type { ServerResponse } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { Webhook } from 'standardwebhooks'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import { Egress } from '../../kernel/egress.ts'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { startReceiver } from '../../testing/receiver.ts'
+import { eventually } from '../../testing/tenancy.ts'
 import type { DeliveryDetail } from './delivery.ts'
-import { WebhookDeliveryFailed, WebhookSubscriptionDisabled, type WebhooksOptions, webhooks } from './index.ts'
-import {
-  clockOfToday,
-  DEVELOPMENT,
-  openWebhooks,
-  type WebhooksSatellites,
-  type WebhooksTenancy,
-} from './webhooks.fixture.ts'
+import { webhooks } from './index.ts'
+import { openReceiver, SECOND_MS, SOON_MS } from './receivers.fixture.ts'
+import type { WebhooksTenancy } from './webhooks.fixture.ts'
 
-const SECOND_MS = 1_000
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
-/** The clock stands, but what the statements take passes in the database. */
-const SOON_MS = 5 * SECOND_MS
+const fixture = openReceiver()
+const { clock, send, subscribe, dispatch, read, received, tried } = fixture
+
 const KIBIBYTE = 1_024
 /** Writes after which the other side has read some of them, a turn of the event loop each. */
 const SEEN_AFTER = 20
 const DEADLINE_MS = 1_000
-
-const clock = clockOfToday()
-let opened: TestTenancy<WebhooksSatellites>
-let tenancy: WebhooksTenancy
-/** Dispatches, and sends nothing meanwhile. */
-let idle: WebhooksTenancy
-let receiver: Receiver
-let id: string
-let path: string
-
-beforeAll(async () => {
-  opened = await openWebhooks(inject('postgresUrl'), {}, { role: 'api', clock })
-  tenancy = opened.tenancy
-  idle = await opened.open()
-  receiver = await startReceiver()
-})
-afterAll(async () => {
-  await receiver.close()
-  await opened.end()
-})
-beforeEach(async () => {
-  id = (await tenancy.tenants.create({ id: `acme-${randomUUID().slice(0, 8)}`, name: 'Acme' })).id
-  path = `/${randomUUID()}`
-  receiver.answers(() => ({}))
-})
-/** What a test leaves behind meets no other. */
-afterEach(() => sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts'))
-
-const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
-const send = () => tenancy.webhooks.retry()
-const subscribe = (url = receiver.url + path, event = 'order.paid') =>
-  tenancy.webhooks.create(id, { url, events: [event] })
-async function dispatch(event = 'order.paid'): Promise<string> {
-  const [deliveryId = ''] = await idle.webhooks.dispatch(id, event, { amount: 12.5 })
-  return deliveryId
-}
-const read = (webhookId: string, deliveryId: string): Promise<DeliveryDetail> =>
-  tenancy.webhooks.delivery(id, webhookId, deliveryId)
-const received = (at = path) => receiver.received.filter((one) => one.path === at)
-const states = async () => {
-  const rows = await sql('select state, count(*) as count from multitenancy.webhook_deliveries group by 1')
-  return Object.fromEntries(rows.map(({ state, count }) => [state, count]))
-}
-
-/** Dispatches to one that answers so, sends it, and says what is kept of it. */
-async function tried(url: string, by = tenancy): Promise<DeliveryDetail> {
-  const event = `order.of_${randomUUID().replaceAll('-', '')}`
-  const { webhookId } = await subscribe(url, event)
-  const deliveryId = await dispatch(event)
-  await by.webhooks.retry()
-  return read(webhookId, deliveryId)
-}
 
 /** Answers what HTTP does not allow, byte by byte as it is told, once the request has arrived. */
 async function rawReceiver(answer: (socket: Socket) => void) {
@@ -130,25 +65,25 @@ function drip(socket: Socket, pieces: string | readonly string[], seen: () => vo
 describe('an answer', () => {
   test('that never ends is read to 16 KiB, and counts by its status', async () => {
     const closed: Promise<void>[] = []
-    receiver.answers((_, response) => {
+    fixture.receiver.answers((_, response) => {
       closed.push(new Promise((resolve) => response.on('close', () => resolve())))
       response.writeHead(200)
       pour(response, Buffer.alloc(64 * KIBIBYTE, 'ü'))
       return undefined
     })
-    const { state, attempts } = await tried(receiver.url + path)
+    const { state, attempts } = await tried(fixture.receiver.url + fixture.path)
     expect(state).toBe('delivered')
     expect(Buffer.byteLength(attempts[0]?.responseBody ?? '')).toBe(16 * KIBIBYTE)
     await Promise.all(closed) // the connection is ended, nothing more is read
   })
 
   test('that says it has 10 GiB is not waited for', async () => {
-    receiver.answers((_, response) => {
+    fixture.receiver.answers((_, response) => {
       response.writeHead(500, { 'content-length': `${10 * KIBIBYTE ** 3}` })
       pour(response, Buffer.alloc(64 * KIBIBYTE, 'x'))
       return undefined
     })
-    const { state, attempts } = await tried(receiver.url + path)
+    const { state, attempts } = await tried(fixture.receiver.url + fixture.path)
     expect(state).toBe('retry_scheduled')
     expect(attempts).toMatchObject([{ status: 500, error: null }])
     expect(attempts[0]?.responseBody).toBe('x'.repeat(16 * KIBIBYTE))
@@ -157,7 +92,7 @@ describe('an answer', () => {
   describe('that never ends', () => {
     let hasty: WebhooksTenancy
     beforeAll(async () => {
-      hasty = await opened.open({ satellites: [webhooks({ timeoutMs: DEADLINE_MS })] })
+      hasty = await fixture.opened.open({ satellites: [webhooks({ timeoutMs: DEADLINE_MS })] })
     })
     afterEach(() => vi.useRealTimers())
     const passDeadline = () => void vi.advanceTimersByTime(DEADLINE_MS)
@@ -183,7 +118,7 @@ describe('an answer', () => {
         (socket) => drip(socket, ['HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'], passDeadline),
       ],
     ])('of %s ends with the deadline', async (what, answer) => {
-      await tried(receiver.url + path, hasty) // the timers that undici keeps are those of the machine
+      await tried(fixture.receiver.url + fixture.path, hasty) // the timers that undici keeps are those of the machine
       const raw = await rawReceiver(answer)
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
       const { state, attempts } = await tried(raw.url, hasty)
@@ -248,7 +183,7 @@ describe('an answer', () => {
     const kept = new Map<string, DeliveryDetail>()
     for (const [index, name] of names.entries()) {
       const webhookId = made[index]?.webhookId ?? ''
-      const { data } = await tenancy.webhooks.deliveries(id, webhookId, { limit: 10 })
+      const { data } = await fixture.tenancy.webhooks.deliveries(fixture.id, webhookId, { limit: 10 })
       kept.set(name, await read(webhookId, data[0]?.id ?? ''))
     }
     for (const [name, { attemptCount, attempts, state }] of kept) {
@@ -280,13 +215,13 @@ describe('an answer', () => {
   ])('a response with the status %i is a failure, and is not followed to %j', async (status, locations) => {
     const inside = await startReceiver()
     for (const location of locations.map((location) => location || `${inside.url}/secret`)) {
-      receiver.answers(({ path: at }) => (at === path ? { status, headers: { location } } : {}))
-      const { state, attempts, lastStatus } = await tried(receiver.url + path)
+      fixture.receiver.answers(({ path: at }) => (at === fixture.path ? { status, headers: { location } } : {}))
+      const { state, attempts, lastStatus } = await tried(fixture.receiver.url + fixture.path)
       expect({ state, lastStatus }).toEqual({ state: 'retry_scheduled', lastStatus: status })
       expect(attempts[0]?.responseHeaders?.location).toBe(location)
     }
     expect(inside.received).toEqual([])
-    expect(receiver.received.filter(({ path: at }) => at === '/elsewhere')).toEqual([])
+    expect(fixture.receiver.received.filter(({ path: at }) => at === '/elsewhere')).toEqual([])
     await inside.close()
   })
 
@@ -297,8 +232,8 @@ describe('an answer', () => {
     ['503, sooner than the schedule', 503, () => '1', 8],
     ['500, where it is not heeded', 500, () => '15', 8],
   ])('with Retry-After (%s) stretches the delay, within bounds', async (_, status, retryAfter, atLeastSeconds) => {
-    receiver.answers(() => ({ status, headers: { 'retry-after': retryAfter() } }))
-    const { nextRetryAt } = await tried(receiver.url + path)
+    fixture.receiver.answers(() => ({ status, headers: { 'retry-after': retryAfter() } }))
+    const { nextRetryAt } = await tried(fixture.receiver.url + fixture.path)
     const delayMs = Date.parse(nextRetryAt ?? '') - clock.now().getTime()
     expect(delayMs).toBeGreaterThanOrEqual(atLeastSeconds * SECOND_MS - 1)
     expect(delayMs).toBeLessThan((atLeastSeconds === 8 ? 12 : atLeastSeconds + 1) * SECOND_MS + SOON_MS)
@@ -309,398 +244,12 @@ describe('an address that is not allowed any more', () => {
   test('is not called, and the attempt says so', async () => {
     const { webhookId } = await subscribe()
     const deliveryId = await dispatch()
-    const strict = await opened.open({ egress: { allowHttp: true } })
+    const strict = await fixture.opened.open({ egress: { allowHttp: true } })
     await strict.webhooks.retry()
     expect(await read(webhookId, deliveryId)).toMatchObject({
       state: 'retry_scheduled',
       attempts: [{ status: null, error: 'address not allowed' }],
     })
     expect(received()).toEqual([])
-  })
-})
-
-describe('what waits behind others', () => {
-  afterEach(() => vi.useRealTimers())
-
-  test('is given back when its lease would not outlive the request, and is sent under another', async () => {
-    const [count, timeoutMs] = [3, 10_000]
-    const options = { timeoutMs, concurrency: 1, claim: count, perSubscription: count, perTenant: count }
-    const single = await opened.open({ satellites: [webhooks(options)] })
-    const claims: unknown[] = []
-    let first: ServerResponse | undefined
-    receiver.answers(({ headers }, response) => {
-      if (first) {
-        void claimsOf(String(headers['x-delivery-id'])).then((claim) => {
-          claims.push(...claim)
-          response.end()
-        })
-      } else {
-        first = response
-      }
-      return undefined
-    })
-    await subscribe()
-    for (let n = 0; n < count; n++) await dispatch()
-    vi.useFakeTimers({ toFake: ['performance'] })
-    const sending = single.webhooks.retry()
-    await eventually(() => expect(first).toBeDefined())
-    await eventually(async () => expect(await states()).toEqual({ delivering: count }))
-    const before = await claimsOf()
-    expect(before).toHaveLength(count)
-    vi.advanceTimersByTime(2 * timeoutMs + 1) // the lease lasts for three, and a margin
-    first?.end()
-    await sending
-    expect(await states()).toEqual({ delivered: count })
-    expect(new Set(received().map(({ headers }) => headers['x-delivery-id'])).size).toBe(count)
-    expect(claims).toHaveLength(count - 1)
-    for (const claim of claims) expect(before).not.toContain(claim)
-  })
-  const claimsOf = async (deliveryId: string | null = null) => {
-    const rows = await sql(
-      'select claim from multitenancy.webhook_deliveries where claim is not null and id = coalesce($1, id)',
-      [deliveryId],
-    )
-    return rows.map(({ claim }) => claim)
-  }
-})
-
-/** Requests that are held until a test lets them go. */
-function holding(status = 200) {
-  const held: ServerResponse[] = []
-  let isOpen = false
-  receiver.answers((_, response) => {
-    if (isOpen) return { status }
-    held.push(response)
-    return undefined
-  })
-  return {
-    count: (count: number) => eventually(() => expect(held).toHaveLength(count)),
-    release() {
-      isOpen = true
-      for (const response of held.splice(0)) response.writeHead(status).end()
-    },
-  }
-}
-
-describe('while a request is on its way', () => {
-  const inFlight = async (status?: number) => {
-    const { webhookId } = await subscribe()
-    const held = holding(status)
-    const deliveryId = await dispatch()
-    const sending = send()
-    await held.count(1)
-    const waiting = await dispatch()
-    return { webhookId, deliveryId, waiting, held, sending }
-  }
-  const rowOf = async (deliveryId: string) => {
-    const [row] = await sql(
-      'select state, attempt_count as attempts, last_error as error from multitenancy.webhook_deliveries where id = $1',
-      [deliveryId],
-    )
-    return row
-  }
-
-  test('its subscription is deleted: what arrives has arrived, nothing else is sent', async () => {
-    const { webhookId, deliveryId, waiting, held, sending } = await inFlight()
-    await tenancy.webhooks.delete(id, webhookId)
-    held.release()
-    await sending
-    await send()
-    expect(await rowOf(deliveryId)).toEqual({ state: 'delivered', attempts: 1, error: null })
-    expect(await rowOf(waiting)).toEqual({ state: 'failed', attempts: 0, error: 'the subscription is deleted' })
-    expect(received()).toHaveLength(1)
-  })
-
-  test('its subscription is disabled: a failure is not tried again', async () => {
-    const { webhookId, deliveryId, waiting, held, sending } = await inFlight(500)
-    await tenancy.webhooks.update(id, webhookId, { enabled: false })
-    held.release()
-    await sending
-    clock.advance(HOUR_MS)
-    await send()
-    expect(await rowOf(deliveryId)).toEqual({ state: 'failed', attempts: 1, error: 'the subscription is disabled' })
-    expect(await rowOf(waiting)).toEqual({ state: 'failed', attempts: 0, error: 'the subscription is disabled' })
-    expect(received()).toHaveLength(1)
-  })
-
-  test('its tenant is suspended: it goes on', async () => {
-    await tenancy.tenants.installation.install(id, { isLast: true })
-    const { deliveryId, waiting, held, sending } = await inFlight()
-    await tenancy.tenants.suspend(id)
-    held.release()
-    await sending
-    await send()
-    expect([await rowOf(deliveryId), await rowOf(waiting)]).toMatchObject([
-      { state: 'delivered' },
-      { state: 'delivered' },
-    ])
-  })
-
-  test('its tenant is deleted: what was dispatched is delivered', async () => {
-    const { deliveryId, waiting, held, sending } = await inFlight()
-    await tenancy.tenants.delete(id)
-    await expect(dispatch()).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
-    held.release()
-    await sending
-    await send()
-    expect([await rowOf(deliveryId), await rowOf(waiting)]).toMatchObject([
-      { state: 'delivered' },
-      { state: 'delivered' },
-    ])
-  })
-
-  test('its tenant is purged: nothing is left of it, and nothing else suffers', async () => {
-    const other = await tenancy.tenants.create({ id: `other-${id}`, name: 'Other' })
-    await tenancy.webhooks.create(other.id, { url: receiver.url + path, events: ['order.*'] })
-    const { deliveryId, waiting, held, sending } = await inFlight()
-    const [others = ''] = await tenancy.webhooks.dispatch(other.id, 'order.paid', {})
-    await held.count(1)
-    await tenancy.webhooks.forget(id)
-    held.release()
-    await sending
-    await send()
-    expect([await rowOf(deliveryId), await rowOf(waiting)]).toEqual([undefined, undefined])
-    expect(await rowOf(others)).toMatchObject({ state: 'delivered', attempts: 1 })
-    expect(await sql('select * from multitenancy.webhook_attempts where delivery_id = $1', [deliveryId])).toEqual([])
-  })
-
-  test('its receiver answers 410 to many at once: it is disabled once, and one event says so', async () => {
-    const other = await opened.open()
-    const disabled: unknown[] = []
-    const failed: string[] = []
-    for (const each of [tenancy, other]) {
-      each.on(WebhookSubscriptionDisabled, (event) => void disabled.push(event))
-      each.on(WebhookDeliveryFailed, ({ deliveryId }) => void failed.push(deliveryId))
-    }
-    const hears = await startReceiver()
-    const host = await tenancy.webhooks.create(null, {
-      url: hears.url,
-      events: ['webhook.*', 'webhook_subscription.*'],
-    })
-    const { webhookId } = await subscribe()
-    const held = holding(410)
-    const ids: string[] = []
-    for (let n = 0; n < 40; n++) ids.push(await dispatch())
-    const sending = [send(), other.webhooks.retry()]
-    await held.count(16) // as many as one subscription may have on their way, of both together
-    held.release()
-    await Promise.all(sending)
-    await eventually(async () => {
-      await send()
-      const rows = await sql(
-        `select 1 from multitenancy.webhook_deliveries where state <> 'failed' and webhook_id = $1`,
-        [webhookId],
-      )
-      expect(rows).toEqual([])
-    })
-    await eventually(() => expect(disabled).toHaveLength(1))
-    expect(disabled).toMatchObject([{ webhookId, tenantId: id, reason: 'gone' }])
-    expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: false, disabledReason: 'gone' })
-    const arrived = received().map(({ headers }) => String(headers['x-delivery-id']))
-    expect(new Set(arrived).size).toBe(arrived.length)
-    await eventually(() => expect(failed.toSorted()).toEqual(arrived.toSorted()))
-    for (const deliveryId of ids) {
-      const { attempts, error } = await rowOf(deliveryId)
-      expect([attempts, error]).toEqual(arrived.includes(deliveryId) ? [1, null] : [0, 'the subscription is disabled'])
-    }
-    await send()
-    expect(hears.received.map(({ body }) => JSON.parse(body).webhookId)).toEqual([webhookId])
-    await tenancy.webhooks.delete(null, host.webhookId)
-    await hears.close()
-  })
-
-  test('its secret is exchanged: until the grace is over both sign, for anybody who knows one', async () => {
-    // Libraries compare with the time of the machine.
-    const now = clockOfToday()
-    const sender = await opened.open({ clock: now })
-    const { webhookId, secret: former } = await subscribe()
-    const held = holding(500)
-    await sender.webhooks.dispatch(id, 'order.paid', { amount: 12.5 })
-    const sending = sender.webhooks.retry()
-    await held.count(1)
-    const { secret: current } = await sender.webhooks.rotateSecret(id, webhookId, { graceSeconds: 120 })
-    held.release()
-    await sending
-    now.advance(13 * SECOND_MS)
-    await sender.webhooks.retry()
-    now.advance(120 * SECOND_MS)
-    await sender.webhooks.retry()
-    const sent = received()
-    expect(sent).toHaveLength(3)
-    const knows = (secret: string) =>
-      sent.map(({ body, headers }) => {
-        try {
-          return new Webhook(secret).verify(body, headers as Record<string, string>) !== undefined
-        } catch {
-          return false
-        }
-      })
-    expect(knows(former)).toEqual([true, true, false])
-    expect(knows(current)).toEqual([false, true, true])
-    const hmac = (secret: string) => createHmac('sha256', secret).update('{"amount":12.5}').digest('hex')
-    expect(sent.map(({ headers }) => headers['x-webhook-signature'])).toEqual([former, current, current].map(hmac))
-  })
-})
-
-describe('a subscription that knows nothing but failures', () => {
-  const disabled: { webhookId: string; reason: string }[] = []
-  let failing: Awaited<ReturnType<typeof subscribe>>
-  /** Gives a delivery up when it has failed once. */
-  let hasty: WebhooksTenancy
-  beforeAll(async () => {
-    hasty = await opened.open({ satellites: [webhooks({ maxAttempts: 1 })] })
-    hasty.on(WebhookSubscriptionDisabled, (event) => void disabled.push(event))
-  })
-  beforeEach(async () => {
-    failing = await subscribe()
-    disabled.length = 0
-  })
-  const tryOne = async (run: () => Promise<unknown> = () => hasty.webhooks.retry()) => {
-    await dispatch()
-    await run()
-  }
-  const isEnabled = async () => (await tenancy.webhooks.get(id, failing.webhookId)).enabled
-
-  test('for five days is disabled, once, and says why', async () => {
-    receiver.answers(() => ({ status: 500 }))
-    for (let hours = 0; hours < 5 * 24; hours += 12) {
-      await tryOne()
-      expect(await isEnabled()).toBe(true)
-      clock.advance(12 * HOUR_MS)
-    }
-    clock.advance(SOON_MS)
-    for (let n = 0; n < 8; n++) await dispatch()
-    await hasty.webhooks.retry()
-    await eventually(async () => expect(await isEnabled()).toBe(false))
-    expect(await tenancy.webhooks.get(id, failing.webhookId)).toMatchObject({ disabledReason: 'failing' })
-    await eventually(() => expect(disabled).toMatchObject([{ webhookId: failing.webhookId, reason: 'failing' }]))
-    expect(disabled).toHaveLength(1)
-  })
-
-  test('but one success stays, and counts anew from there', async () => {
-    receiver.answers(() => ({ status: 500 }))
-    await tryOne()
-    clock.advance(5 * DAY_MS - HOUR_MS)
-    receiver.answers(() => ({ status: 204 }))
-    await tryOne()
-    receiver.answers(() => ({ status: 500 }))
-    await tryOne()
-    clock.advance(5 * DAY_MS - HOUR_MS)
-    await tryOne()
-    expect(await isEnabled()).toBe(true)
-    clock.advance(HOUR_MS + SOON_MS)
-    await tryOne()
-    await eventually(async () => expect(await isEnabled()).toBe(false))
-  })
-
-  test('is enabled again: it begins anew', async () => {
-    receiver.answers(() => ({ status: 500 }))
-    await tryOne()
-    clock.advance(5 * DAY_MS + SOON_MS)
-    await tryOne()
-    await eventually(async () => expect(await isEnabled()).toBe(false))
-    await tenancy.webhooks.update(id, failing.webhookId, { enabled: true })
-    await tryOne()
-    clock.advance(DAY_MS)
-    await tryOne()
-    expect(await isEnabled()).toBe(true)
-  })
-
-  test('because our own DNS is down, stays', async () => {
-    await tenancy.webhooks.update(id, failing.webhookId, { url: 'http://hooks.example.test/' })
-    const egress = new Egress(DEVELOPMENT, {
-      lookup: (_, __, found) => found(Object.assign(new Error('no name server answers'), { code: 'EAI_AGAIN' }), []),
-    })
-    const courier = hasty.webhooks.courier(egress)
-    for (let days = 0; days < 12; days++) {
-      await tryOne(() => courier.pass())
-      clock.advance(DAY_MS)
-    }
-    expect(await isEnabled()).toBe(true)
-    const [row] = await sql('select failing_since from multitenancy.webhook_subscriptions where id = $1', [
-      failing.webhookId,
-    ])
-    expect(row.failing_since).toBeNull()
-    const attempts = await sql('select distinct status, error from multitenancy.webhook_attempts')
-    expect(attempts).toEqual([{ status: null, error: 'name look-up failed' }])
-    await courier.stop()
-    await egress.close()
-  })
-
-  test('because its secret cannot be opened, stays; nothing is sent until it can', async () => {
-    const of = [failing.webhookId]
-    const [before] = await sql('select secret from multitenancy.webhook_subscriptions where id = $1', of)
-    await sql(`update multitenancy.webhook_subscriptions set secret = 'no secret of ours' where id = $1`, of)
-    await tryOne()
-    clock.advance(6 * DAY_MS)
-    await tryOne()
-    expect(await isEnabled()).toBe(true)
-    expect(received()).toEqual([])
-    await sql('update multitenancy.webhook_subscriptions set secret = $2 where id = $1', [...of, before.secret])
-    clock.advance(DAY_MS)
-    await hasty.webhooks.retry()
-    expect(await states()).toEqual({ delivered: 2 })
-    expect(await isEnabled()).toBe(true)
-  })
-})
-
-describe('workers of their own', () => {
-  const withWorker = (options: WebhooksOptions) =>
-    opened.open({ role: 'worker', satellites: [webhooks({ bridge: false, ...options })] })
-
-  test('that stop give back what they have not begun, and what they could not end; others send it', async () => {
-    const count = 20
-    await subscribe()
-    const held = holding()
-    const ids: string[] = []
-    for (let n = 0; n < count; n++) ids.push(await dispatch())
-    const bounds = { concurrency: 2, claim: count, perSubscription: count, perTenant: count }
-    const { webhooks: sender, kernel } = await opened.open({
-      satellites: [webhooks({ timeoutMs: 60_000, bridge: false, ...bounds })],
-    })
-    const stopping = sender.courier(kernel.egress, undefined, { stopMs: 0 })
-    await stopping.start()
-    await held.count(2)
-    await eventually(async () => expect(await states()).toEqual({ delivering: count }))
-    const begun = received().map(({ headers }) => String(headers['x-delivery-id']))
-    await stopping.stop() // they are never answered
-    const rows = await sql(
-      `select id, state, is_ready, claim, attempt_count, budget_start, last_error from multitenancy.webhook_deliveries order by id`,
-    )
-    const back = { state: 'pending', is_ready: true, claim: null }
-    const unbegun = { ...back, attempt_count: 0, budget_start: 0, last_error: null }
-    const brokenOff = { ...back, attempt_count: 1, budget_start: 1, last_error: 'aborted' }
-    expect(rows).toEqual(ids.toSorted().map((each) => ({ id: each, ...(begun.includes(each) ? brokenOff : unbegun) })))
-    held.release()
-    await send()
-    expect(await states()).toEqual({ delivered: count })
-    const times = new Map(ids.map((each) => [each, 0]))
-    for (const { headers } of received()) {
-      const deliveryId = String(headers['x-delivery-id'])
-      times.set(deliveryId, (times.get(deliveryId) ?? 0) + 1)
-    }
-    expect([...times]).toEqual(ids.map((each) => [each, begun.includes(each) ? 2 : 1]))
-    const attempts = await sql(
-      `select number, status, error, request_headers ->> 'x-delivery-id' = delivery_id::text as "isIts", count(*)
-       from multitenancy.webhook_attempts group by 1, 2, 3, 4 order by 1, 2`,
-    )
-    expect(attempts).toEqual([
-      { number: 1, status: 200, error: null, isIts: true, count: count - 2 },
-      { number: 1, status: null, error: 'aborted', isIts: true, count: 2 },
-      { number: 2, status: 200, error: null, isIts: true, count: 2 },
-    ])
-  })
-
-  test('that stop settle what is answered in time', async () => {
-    await subscribe()
-    const held = holding()
-    await dispatch()
-    const stopping = await withWorker({ timeoutMs: 60_000 })
-    await held.count(1)
-    const stopped = stopping.stop()
-    held.release()
-    await stopped
-    expect(await states()).toEqual({ delivered: 1 })
-    expect(received()).toHaveLength(1)
   })
 })
