@@ -1,27 +1,13 @@
 /** A quota becomes one that is paid for: what payers have used of it before is not billed. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { billing } from '../../src/satellites/billing/index.ts'
-import { quotas } from '../../src/satellites/quotas/index.ts'
-import { type Metered, openMetered } from './usage.fixture.ts'
+import { describe, expect, test } from 'vitest'
+import { openMetering } from './usage.metered.fixture.ts'
 
 describe.each(['postgres', 'redis'] as const)('with the store %s', (store) => {
-  let open: Metered
-
-  beforeAll(async () => {
-    open = await openMetered(store, { options: { usage: {} } })
-  })
-  afterAll(() => open.end())
-
-  const track = (tenantId: string, amount: number, quota = 'calls') =>
-    open.tenancy.quotas.track(tenantId, quota, amount)
-  /** As when it is configured, and processes are started anew; none of their windows ends by itself while a test runs. */
-  const metering = async (quota: string, role: 'worker' | 'api' = 'worker') => {
-    open.provider.advance({ seconds: 1 })
-    const usage = { [quota]: { meter: 'api_calls', flushMs: 3_600_000 } }
-    return open.open({ satellites: [quotas(), billing({ ...open.options, usage })], role })
-  }
+  const fixture = openMetering(store)
+  const { track, metering } = fixture
 
   test('what was used until a process works is nobody’s to pay, and the rest is, of that day and the next', async () => {
+    const { open } = fixture
     const [payer, idle, stranger] = [await open.payer(), await open.payer(), await open.tenant()]
     await track(payer.tenantId, 100)
     open.toTomorrow()
@@ -50,6 +36,7 @@ describe.each(['postgres', 'redis'] as const)('with the store %s', (store) => {
   })
 
   test('a process that is started later bills what was used meanwhile', async () => {
+    const { open } = fixture
     const { tenantId, customerId } = await open.payer()
     await track(tenantId, 50, 'looks')
     await (await metering('looks')).stop()
@@ -59,33 +46,5 @@ describe.each(['postgres', 'redis'] as const)('with the store %s', (store) => {
     await open.report(next)
     expect(open.counted(customerId)).toBe(3)
     await next.stop()
-  })
-
-  // What follows does not depend on the store.
-  if (store !== 'postgres') return
-
-  test('a payer that is mapped before any worker is there pays for what it has used since', async () => {
-    const process = await metering('hits', 'api')
-    const tenantId = await open.tenant()
-    const customerId = await process.billing.ensureCustomer(tenantId)
-    await track(tenantId, 8, 'hits')
-    const worker = await metering('hits')
-    await open.report(worker)
-    expect(open.counted(customerId)).toBe(8)
-    await Promise.all([process.stop(), worker.stop()])
-  })
-
-  test('who could not be looked at when it began is at the next look', async () => {
-    const { tenantId, customerId } = await open.payer()
-    await track(tenantId, 50, 'stares')
-    const { database } = open.tenancy.kernel
-    await database.sql('alter table multitenancy.billing_marks rename to hidden')
-    const worker = await metering('stares')
-    await database.sql('alter table multitenancy.hidden rename to billing_marks')
-    await open.report(worker)
-    await track(tenantId, 9, 'stares')
-    await open.report(worker)
-    expect(open.counted(customerId)).toBe(9)
-    await worker.stop()
   })
 })

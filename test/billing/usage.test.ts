@@ -1,6 +1,5 @@
 /** Whatever tenants use of a quota reaches the provider's meter, each unit once, on every store. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { uuidv7 } from '../../src/kernel/ids.ts'
 import { billing } from '../../src/satellites/billing/index.ts'
 import { quotas } from '../../src/satellites/quotas/index.ts'
 import { type Metered, openMetered, STORES, type StoreName, timesOf } from './usage.fixture.ts'
@@ -219,87 +218,6 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     await open.report()
     expect(open.counted(customerId)).toBe(54)
     expect(open.log.join()).toContain('the store has lost what it had counted')
-  })
-})
-
-describe('usage that a host reports', () => {
-  let open: Metered
-
-  beforeAll(async () => {
-    open = await openWith('postgres')
-  })
-  afterEach(() => open.send()) // a batch that is left would be sent in another test
-
-  test('counts once by its id, whoever reports it at the same time', async () => {
-    const { tenantId, customerId } = await open.payer()
-    const other = await open.open()
-    const id = uuidv7()
-    const report = (by = open.tenancy) => by.billing.reportUsage(tenantId, 'api_calls', 12, { id })
-    const news = await Promise.all([report(), report(other), report(), report(other)])
-    expect(news.filter(Boolean)).toHaveLength(1)
-    expect(await report()).toBe(false)
-    await open.send()
-    expect(await report(other)).toBe(false)
-    await open.send()
-    expect(open.counted(customerId)).toBe(12)
-    await other.stop()
-  })
-
-  test('is refused under an id that stands for something else', async () => {
-    const [{ tenantId }, other] = [await open.payer(), await open.payer()]
-    const id = uuidv7()
-    await open.tenancy.billing.reportUsage(tenantId, 'api_calls', 1, { id })
-    for (const [whose, meter, quantity] of [
-      [other.tenantId, 'api_calls', 1],
-      [tenantId, 'exports_made', 1],
-      [tenantId, 'api_calls', 2],
-    ] as const) {
-      await expect(open.tenancy.billing.reportUsage(whose, meter, quantity, { id })).rejects.toMatchObject({
-        code: 'E_INVALID_REQUEST',
-        message: expect.stringContaining('another report'),
-      })
-    }
-  })
-
-  test.each([
-    [{ quantity: 0 }, 'quantity'],
-    [{ quantity: 1.5 }, 'quantity'],
-    [{ quantity: -1 }, 'quantity'],
-    [{ id: '' }, 'id'],
-    [{ id: 'x'.repeat(201) }, 'id'],
-    [{ meter: '' }, 'meter'],
-  ])('is refused with %j', async (wrong, path) => {
-    const { tenantId } = await open.payer()
-    const { quantity, id, meter } = { quantity: 1, id: uuidv7(), meter: 'api_calls', ...wrong }
-    const refused = open.tenancy.billing.reportUsage(tenantId, meter, quantity, { id })
-    await expect(refused).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', message: expect.stringContaining(path) })
-  })
-
-  test('waits for a customer, and belongs to a tenant that is there', async () => {
-    const tenantId = await open.tenant()
-    const report = (whose: string) => open.tenancy.billing.reportUsage(whose, 'api_calls', 5, { id: uuidv7() })
-    await report(tenantId)
-    await open.send()
-    expect(await open.batches(tenantId)).toMatchObject([{ sentAt: null, errorCode: 'customer_not_found' }])
-    const customerId = await open.tenancy.billing.ensureCustomer(tenantId)
-    await open.send()
-    expect(open.counted(customerId)).toBe(5)
-    await expect(report('nobody')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
-    await open.tenancy.tenants.delete(tenantId)
-    await expect(report(tenantId)).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
-  })
-
-  test('is undone with the transaction that it was reported in', async () => {
-    const { tenantId, customerId } = await open.payer()
-    const id = uuidv7()
-    const failing = open.tenancy.transaction(async () => {
-      await open.tenancy.billing.reportUsage(tenantId, 'api_calls', 5, { id })
-      throw new Error('undone')
-    })
-    await expect(failing).rejects.toThrow('undone')
-    expect(await open.tenancy.billing.reportUsage(tenantId, 'api_calls', 5, { id })).toBe(true)
-    await open.send()
-    expect(open.counted(customerId)).toBe(5)
   })
 })
 

@@ -60,25 +60,23 @@ describe.each<[Action, { state: string; standing: string; last: string[] }]>([
     expect(open.heardOf(tenantId).sort()).toEqual(['PaymentSucceeded', 'SubscriptionUpdated', ...last])
   })
 
-  // The first test shows the plan of a downgraded tenant.
-  if (action !== 'downgrade')
-    test('the plan stays while it is tried and in grace, also where the provider calls it unpaid', async () => {
-      open.provider.settings.retryDays = [DAYS.retry]
-      open.provider.settings.afterRetries = 'unpaid'
-      const { tenantId, subscriptionId } = await open.debtor()
-      await open.pass({ days: DAYS.retry })
-      open.provider.settings.retryDays = [DAYS.retry, 60]
-      open.provider.settings.afterRetries = 'past_due'
-      const { subscription, dunning } = await open.tenancy.billing.of(tenantId)
-      expect([subscription?.id, subscription?.status, dunning?.state]).toEqual([subscriptionId, 'unpaid', 'grace'])
-      expect(await open.standing(tenantId)).toBe('active pro')
-      await open.pass({ days: DAYS.grace })
-      const plan = action === 'none' ? 'pro' : 'free'
-      expect(await open.standing(tenantId)).toBe(`${action === 'suspend' ? 'suspended' : 'active'} ${plan}`)
-      open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
-      await open.settle()
-      expect(await open.standing(tenantId)).toBe('active pro')
-    })
+  test('the plan stays while it is tried and in grace, also where the provider calls it unpaid', async () => {
+    open.provider.settings.retryDays = [DAYS.retry]
+    open.provider.settings.afterRetries = 'unpaid'
+    const { tenantId, subscriptionId } = await open.debtor()
+    await open.pass({ days: DAYS.retry })
+    open.provider.settings.retryDays = [DAYS.retry, 60]
+    open.provider.settings.afterRetries = 'past_due'
+    const { subscription, dunning } = await open.tenancy.billing.of(tenantId)
+    expect([subscription?.id, subscription?.status, dunning?.state]).toEqual([subscriptionId, 'unpaid', 'grace'])
+    expect(await open.standing(tenantId)).toBe('active pro')
+    await open.pass({ days: DAYS.grace })
+    const plan = action === 'none' ? 'pro' : 'free'
+    expect(await open.standing(tenantId)).toBe(`${action === 'suspend' ? 'suspended' : 'active'} ${plan}`)
+    open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
+    await open.settle()
+    expect(await open.standing(tenantId)).toBe('active pro')
+  })
 
   if (action !== 'none')
     test('a second period that is not paid has a case of its own, and its invoice has to be paid as well', async () => {

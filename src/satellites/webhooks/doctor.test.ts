@@ -20,6 +20,8 @@ let opened: TestTenancy<WebhooksSatellites>
 let tenancy: WebhooksTenancy
 let receiver: Receiver
 let id: string
+/** Sends that a test has not awaited. They end when the receiver is closed. */
+const sends: Promise<unknown>[] = []
 
 const open = async () => {
   clock.set(new Date(first + DAY_MS / 2))
@@ -45,6 +47,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   await receiver.close()
+  await Promise.all(sends.splice(0))
   const tables = ['subscriptions', 'messages', 'deliveries', 'attempts', 'tallies']
   await tenancy.kernel.database.sql(`truncate ${tables.map((name) => `multitenancy.webhook_${name}`).join(', ')}`)
 })
@@ -95,7 +98,7 @@ describe('deliveries', () => {
     receiver.answers(() => undefined)
     await subscribe()
     await dispatch()
-    void tenancy.webhooks.retry()
+    sends.push(tenancy.webhooks.retry())
     await eventually(() => expect(receiver.received).toHaveLength(1))
     expect(await checks()).toEqual([])
     clock.advance(MINUTE_MS)
@@ -112,7 +115,7 @@ describe('deliveries', () => {
     for (let n = 0; n < 5; n++) await dispatch()
     clock.advance(OVERDUE_MS)
     receiver.answers(() => undefined)
-    void other.webhooks.retry()
+    sends.push(other.webhooks.retry())
     await eventually(() => expect(receiver.received).toHaveLength(2))
     expect(await checks()).toMatchObject([
       {
@@ -215,44 +218,5 @@ describe('secrets of subscriptions', () => {
     expect(await checks()).toMatchObject([{ severity: 'error', code: 'webhooks.lost-key' }])
     await rotated.webhooks.delete(id, webhookId)
     expect(await checks()).toEqual([])
-  })
-})
-
-describe('partitions', () => {
-  beforeEach(openOwn)
-  const fix = () => tenancy.doctor.fix({ approve: async () => true })
-  const codes = async () => (await checks()).map(({ code, fixable }) => ({ code, fixable }))
-
-  test('that are missing, and what stands in none', async () => {
-    clock.set(new Date(first + 29 * DAY_MS - 1))
-    expect(await codes()).toEqual([])
-    clock.advance(1)
-    expect(await codes()).toEqual([{ code: 'webhooks.partition-missing', fixable: true }])
-    clock.set(new Date(first + 31 * DAY_MS))
-    await subscribe()
-    await dispatch()
-    expect(await codes()).toEqual([
-      { code: 'webhooks.partition-missing', fixable: true },
-      { code: 'webhooks.unpartitioned', fixable: true },
-    ])
-    const { checks, fixes } = await fix()
-    expect(checks).toEqual([])
-    expect(fixes).toMatchObject([
-      { isDone: true, outcome: '3 partitions were made, 0 dropped' },
-      { isDone: true, outcome: '0 partitions were made, 0 dropped' },
-    ])
-  })
-
-  test('that should be gone', async () => {
-    const trims = await opened.open({ role: 'api' })
-    clock.set(new Date(first + 39 * DAY_MS))
-    await trims.webhooks.partitions.keep()
-    clock.set(new Date(first + 41 * DAY_MS - 1))
-    expect(await codes()).toEqual([])
-    clock.advance(1)
-    expect(await checks()).toMatchObject([
-      { code: 'webhooks.not-trimmed', message: expect.stringContaining(new Date(first + 10 * DAY_MS).toISOString()) },
-    ])
-    expect(await fix()).toMatchObject({ checks: [], fixes: [{ isDone: true }] })
   })
 })

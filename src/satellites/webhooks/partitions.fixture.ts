@@ -89,3 +89,30 @@ export async function countsOf({ kernel }: WebhooksTenancy, suffix = ''): Promis
   const { rows } = await kernel.database.sql(`select ${counts.join(', ')}`)
   return KINDS.map((kind) => rows[0][kind])
 }
+
+/** A long transaction that reads, as a dump does. Returns the function that ends it. */
+export async function reading({ kernel }: WebhooksTenancy): Promise<() => Promise<void>> {
+  const [isReading, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const session = kernel.database.session(async (client) => {
+    await client.query('begin')
+    for (const kind of KINDS) await client.query(`select count(*) from multitenancy.webhook_${kind}`)
+    isReading.resolve()
+    await isOver.promise
+    await client.query('commit')
+  })
+  const end = () => {
+    isOver.resolve()
+    return session
+  }
+  ends.push(end)
+  await isReading.promise
+  return end
+}
+
+/** How many transactions of this database wait for a lock. */
+export const waiting = async ({ kernel }: WebhooksTenancy): Promise<number> => {
+  const { rows } = await kernel.database.sql(
+    `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  )
+  return rows[0].count
+}
