@@ -1,16 +1,8 @@
 /** A suspension by dunning where the subscription has ended, or where events are received late. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { GRACE, openSuspending, type Suspending } from './suspending.fixture.ts'
+import { describe, expect, test } from 'vitest'
+import { GRACE, sharedSuspending } from './suspending.fixture.ts'
 
-let open: Suspending
-beforeAll(async () => {
-  open = await openSuspending()
-})
-afterEach(async () => {
-  await open.clear()
-  open.heard.splice(0)
-})
-afterAll(() => open.end())
+const open = sharedSuspending()
 
 describe('the subscription has ended', () => {
   test('who was suspended stays so, until a new one is paid', async () => {

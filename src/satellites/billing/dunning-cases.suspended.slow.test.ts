@@ -1,14 +1,9 @@
 /** Suspensions by dunning while ten processes sweep, and payments that arrive during a sweep. */
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { TenantSuspended } from '../../tenants/events.ts'
-import { GRACE, openSuspending, type Suspending } from './suspending.fixture.ts'
+import { GRACE, sharedSuspending } from './suspending.fixture.ts'
 
-let open: Suspending
-beforeAll(async () => {
-  open = await openSuspending()
-})
-afterEach(() => open.clear())
-afterAll(() => open.end())
+const open = sharedSuspending()
 
 test('ten processes that sweep at once suspend each tenant once', async () => {
   const debtors = await open.debtors(3)

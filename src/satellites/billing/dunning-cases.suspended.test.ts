@@ -1,20 +1,12 @@
 /** A suspension by dunning: what takes it back and what does not, and that many who do it at once do it once. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ChangeRecorded } from '../../kernel/changes.ts'
 import { TenantSuspended } from '../../tenants/events.ts'
 import { WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { GRACE, openSuspending, type Suspending } from './suspending.fixture.ts'
+import { GRACE, sharedSuspending } from './suspending.fixture.ts'
 
-let open: Suspending
-beforeAll(async () => {
-  open = await openSuspending()
-})
-afterEach(async () => {
-  await open.clear()
-  open.heard.splice(0)
-})
-afterAll(() => open.end())
+const open = sharedSuspending()
 
 const setStatus = (tenantId: string, status: string) =>
   open.tenancy.kernel.database.sql('update multitenancy.tenants set status = $2 where id = $1', [tenantId, status])

@@ -5,6 +5,7 @@ import { createReceivers } from '../../http/receivers.ts'
 import { shuffled } from '../../testing/provider/provider.ts'
 import { type BillingTenancy, type OpenBilling, openBilling, SECRET } from './billing.fixture.ts'
 import { billing } from './index.ts'
+import { countKept } from './receiver.fixture.ts'
 
 let open: OpenBilling
 let tenancies: readonly BillingTenancy[]
@@ -28,15 +29,7 @@ async function received(by: BillingTenancy, event: Stripe.Event): Promise<{ stat
   return { status: response.status, json: await response.json() }
 }
 
-async function kept(events: readonly Stripe.Event[]): Promise<{ events: number; jobs: number }> {
-  const { rows } = await open.tenancy.kernel.database.sql(
-    `select (select count(*)::int from multitenancy.billing_inbox where event_id = any($1)) as events,
-       (select count(*)::int from multitenancy_jobs.job
-        where name = 'tenantry.ProcessProviderEvent' and singleton_key = any($1)) as jobs`,
-    [events.map(({ id }) => id)],
-  )
-  return rows[0]
-}
+const kept = (events: readonly Stripe.Event[]) => countKept(open, events)
 
 const refuse = (eventId: string) =>
   open.tenancy.kernel.database.sql(

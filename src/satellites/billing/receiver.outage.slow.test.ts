@@ -6,6 +6,7 @@ import { createReceivers } from '../../http/receivers.ts'
 import { type FaultProxy, startFaultProxy } from '../../testing/fault-proxy.ts'
 import { startProxy } from '../../testing/proxy.ts'
 import { type OpenBilling, openBilling, SECRET } from './billing.fixture.ts'
+import { countKept } from './receiver.fixture.ts'
 
 const UNAVAILABLE = { status: 503, retryAfter: '5', code: 'E_DEPENDENCY_UNAVAILABLE' }
 const RECEIVED = { status: 200, retryAfter: null, code: undefined, received: true }
@@ -29,16 +30,7 @@ async function post(receivers: Mountable, event: Stripe.Event, secret = SECRET) 
   return { status: response.status, retryAfter: response.headers.get('retry-after'), code, received, duplicate }
 }
 
-/** By a line of its own to the database, which is there all the time. */
-async function kept(events: readonly Stripe.Event[]): Promise<{ events: number; jobs: number }> {
-  const { rows } = await open.tenancy.kernel.database.sql(
-    `select (select count(*)::int from multitenancy.billing_inbox where event_id = any($1)) as events,
-       (select count(*)::int from multitenancy_jobs.job
-        where name = 'tenantry.ProcessProviderEvent' and singleton_key = any($1)) as jobs`,
-    [events.map(({ id }) => id)],
-  )
-  return rows[0]
-}
+const kept = (events: readonly Stripe.Event[]) => countKept(open, events)
 
 describe('while the database is away', () => {
   let proxy: Awaited<ReturnType<typeof startProxy>>

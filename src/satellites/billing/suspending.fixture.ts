@@ -1,5 +1,5 @@
 /** Tenants that dunning suspends as soon as one attempt to collect has failed and the grace is over. */
-import { expect, inject } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest'
 import { type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
 import { type Debtors, debtorsOf } from './dunning.fixture.ts'
 
@@ -18,7 +18,7 @@ export interface Suspending extends OpenBilling, Debtors {
   suspended(): Promise<Subscriber>
 }
 
-export async function openSuspending(): Promise<Suspending> {
+async function openSuspending(): Promise<Suspending> {
   const opened = await openBilling(inject('postgresUrl'), {
     options: { dunning: { maxAttempts: 1, graceDays: GRACE.days, action: 'suspend' } },
     provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [60] },
@@ -39,4 +39,18 @@ export async function openSuspending(): Promise<Suspending> {
       return one
     },
   })
+}
+
+/** For the tests of one file. Each begins without cases and events. */
+export function sharedSuspending(): Suspending {
+  const open = {} as Suspending
+  beforeAll(async () => {
+    Object.assign(open, await openSuspending())
+  })
+  afterEach(async () => {
+    await open.clear()
+    open.heard.splice(0)
+  })
+  afterAll(() => open.end())
+  return open
 }

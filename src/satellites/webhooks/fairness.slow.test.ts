@@ -5,6 +5,7 @@ import { type Child, startChild } from '../../testing/child.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { type Claim, type ClaimWish, DeliveryQueue, type Sent, type Settlement, type Turns } from './queue.ts'
+import { settlementOf } from './settlement.fixture.ts'
 import { NOBODY } from './tables.ts'
 import { openWebhooks, subscriptionRows, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import type { WorkerOptions } from './worker-process.fixture.ts'
@@ -74,26 +75,13 @@ async function claim(more: Partial<ClaimWish> = {}): Promise<Claim> {
   return claimed
 }
 
-const deliveredOne = (delivery: Sent): Settlement => ({
-  delivery,
-  verdict: { state: 'delivered', delayMs: null, disables: null },
-  status: 200,
-  error: null,
-  isBlamed: true,
-  startedMs: Date.now(),
-  durationMs: 1,
-  address: '127.0.0.1',
-  requestHeaders: '{}',
-  responseHeaders: '{}',
-  responseBody: '',
-})
-const failedOne = (delivery: Sent): Settlement => ({
-  ...deliveredOne(delivery),
-  verdict: { state: 'retry_scheduled', delayMs: 10_000, disables: null },
-  status: null,
-  error: 'timeout',
-})
-const settle = (deliveries: readonly Sent[]) => queue.settle(deliveries.map(deliveredOne))
+const failedOne = (delivery: Sent): Settlement =>
+  settlementOf(delivery, {
+    verdict: { state: 'retry_scheduled', delayMs: 10_000, disables: null },
+    status: null,
+    error: 'timeout',
+  })
+const settle = (deliveries: readonly Sent[]) => queue.settle(deliveries.map((delivery) => settlementOf(delivery)))
 const idsOf = ({ deliveries }: Claim) => deliveries.map(({ id }) => id)
 const tally = (keys: readonly string[]) => {
   const counts: Record<string, number> = {}

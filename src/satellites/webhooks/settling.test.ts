@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
 import { DeliveryQueue, type Settlement } from './queue.ts'
+import { settlementOf } from './settlement.fixture.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 
@@ -73,19 +74,9 @@ describe('a settlement whose answer was lost', () => {
     })
     const settlements: Settlement[] = deliveries
       .filter((delivery) => delivery.id === deliveryId)
-      .map((delivery) => ({
-        delivery,
-        verdict: { state: 'failed', delayMs: null, disables: 'gone' },
-        status: 410,
-        error: null,
-        isBlamed: true,
-        startedMs: Date.now(),
-        durationMs: 1,
-        address: '127.0.0.1',
-        requestHeaders: '{}',
-        responseHeaders: '{}',
-        responseBody: '',
-      }))
+      .map((delivery) =>
+        settlementOf(delivery, { verdict: { state: 'failed', delayMs: null, disables: 'gone' }, status: 410 }),
+      )
     expect(settlements).toHaveLength(1)
     expect(await queue.settle(settlements)).toMatchObject([{ isOurs: true }])
     expect(await queue.settle(settlements)).toMatchObject([{ isOurs: true }])
