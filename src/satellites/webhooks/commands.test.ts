@@ -1,77 +1,21 @@
-/** The commands of this satellite, as the program has them, beside other processes on the same database. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { type InProcess, inProcess, type Run } from '../../cli/in-process.fixture.ts'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { inProcess, type Run } from '../../cli/in-process.fixture.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { openCommands } from './commands.fixture.ts'
 import { verifyWebhook } from './verify.ts'
-import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant, deliveriesOf } from './webhooks-api.fixture.ts'
 
-let directory: string
-let opened: TestTenancy<WebhooksSatellites>
-/** Sends nothing by itself. */
-let tenancy: WebhooksTenancy
-let tenantry: InProcess
-let receiver: Receiver
-let id: string
-const workers: WebhooksTenancy[] = []
-const subscriptions: string[] = []
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-webhooks-'))
-  const config = join(directory, 'tenantry.json')
-  await writeFile(config, JSON.stringify({ egress: DEVELOPMENT }))
-  opened = await openWebhooks(inject('postgresUrl'), {}, { role: 'api' })
-  tenancy = opened.tenancy
-  tenantry = inProcess({
-    DATABASE_URL: opened.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    TENANTRY_CONFIG: config,
-  })
-})
-afterAll(async () => {
-  await tenantry?.close()
-  await opened?.end()
-  await rm(directory, { recursive: true, force: true })
-})
-
-/** A process that sends, until the test is over. */
-async function working(): Promise<WebhooksTenancy> {
-  const worker = await opened.open({ role: 'all' })
-  workers.push(worker)
-  return worker
-}
-
-const dispatch = (event = 'order.paid', payload: object = { n: 1 }) =>
-  tenancy.webhooks.dispatch(id, event, payload as Record<string, unknown>)
-
-async function subscribe() {
-  const made = await tenancy.webhooks.create(id, { url: receiver.url, events: ['*'] })
-  subscriptions.push(made.webhookId)
-  return made
-}
-
-const ids = (): unknown[] => receiver.received.map(({ headers }) => headers['x-delivery-id'])
+const fixture = openCommands(inProcess)
+const { working, dispatch, subscribe, ids } = fixture
+afterAll(() => fixture.tenantry?.close())
 
 describe('with a receiver', () => {
-  beforeEach(async () => {
-    receiver = await startReceiver()
-    id = await activeTenant(tenancy)
-  })
-  afterEach(async () => {
-    await Promise.all(workers.splice(0).map((worker) => worker.stop()))
-    // What is left of theirs is not sent any more: `retry` is for all tenants.
-    for (const webhookId of subscriptions.splice(0)) await tenancy.webhooks.delete(id, webhookId)
-    await receiver.close()
-  })
+  beforeEach(fixture.begin)
+  afterEach(fixture.finish)
   describe('tenant:webhooks:listen', () => {
     async function listening(options: readonly string[] = [], isAlone = false) {
-      const line = ['tenant:webhooks:listen', id, '--forward', `${receiver.url}/hooks`, ...options]
-      const child = tenantry.start(line, { isAlone })
+      const line = ['tenant:webhooks:listen', fixture.id, '--forward', `${fixture.receiver.url}/hooks`, ...options]
+      const child = fixture.tenantry.start(line, { isAlone })
       const [, secret = ''] = await child.says(/signed with (\S+)\n/)
       return { child, secret }
     }
@@ -82,15 +26,15 @@ describe('with a receiver', () => {
       expect(secret).toMatch(/^whsec_/)
       const [deliveryId = ''] = await dispatch('order.paid', { amount: 12.5, name: 'Ünï' })
       await child.says(new RegExp(`order\\.paid  ${deliveryId}  attempt 1: 200 in \\d+ ms, delivered`))
-      const [{ path, headers, body } = { path: '', headers: {}, body: '' }] = receiver.received
+      const [{ path, headers, body } = { path: '', headers: {}, body: '' }] = fixture.receiver.received
       expect(path).toBe('/hooks')
       expect(verifyWebhook(body, headers, secret)).toMatchObject({
         id: deliveryId,
         event: 'order.paid',
         payload: { amount: 12.5, name: 'Ünï' },
       })
-      for (const { webhooks } of [worker, tenancy]) {
-        expect((await webhooks.list(id, { limit: 50 })).data).toEqual([])
+      for (const { webhooks } of [worker, fixture.tenancy]) {
+        expect((await webhooks.list(fixture.id, { limit: 50 })).data).toEqual([])
       }
 
       const { code, stdout, stderr } = await child.interrupt()
@@ -109,16 +53,17 @@ describe('with a receiver', () => {
       expect(await dispatch('invoice.sent')).toEqual([])
       await dispatch('invoice.paid')
       await dispatch('order.placed')
-      await eventually(() => expect(receiver.received).toHaveLength(2))
-      for (const { body, headers } of receiver.received) expect(verifyWebhook(body, headers, given).id).not.toBe('')
+      await eventually(() => expect(fixture.receiver.received).toHaveLength(2))
+      for (const { body, headers } of fixture.receiver.received)
+        expect(verifyWebhook(body, headers, given).id).not.toBe('')
       expect((await child.interrupt()).code).toBe(130)
     })
 
     test('leaves at once, whatever is on its way to a receiver that does not answer', async () => {
-      receiver.answers(() => undefined)
+      fixture.receiver.answers(() => undefined)
       const { child } = await listening([], true)
       await dispatch()
-      await eventually(() => expect(receiver.received).toHaveLength(1))
+      await eventually(() => expect(fixture.receiver.received).toHaveLength(1))
       const { code, stdout, stderr } = await child.interrupt()
       expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
       expect(stderr).toContain('nobody listens any more')
@@ -126,8 +71,13 @@ describe('with a receiver', () => {
     })
 
     test('of a deleted tenant there is nothing to listen to', async () => {
-      await tenancy.tenants.delete(id)
-      const { code } = await tenantry.run('tenant:webhooks:listen', id, '--forward', receiver.url)
+      await fixture.tenancy.tenants.delete(fixture.id)
+      const { code } = await fixture.tenantry.run(
+        'tenant:webhooks:listen',
+        fixture.id,
+        '--forward',
+        fixture.receiver.url,
+      )
       expect(code).toBe(5)
     })
   })
@@ -136,8 +86,8 @@ describe('with a receiver', () => {
     test('shows what other processes attempt, each once, until Ctrl-C', async () => {
       await working()
       await subscribe()
-      receiver.answers(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
-      const child = tenantry.start(['tenant:webhooks:tail', id, '--json', '--since', '5m'])
+      fixture.receiver.answers(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
+      const child = fixture.tenantry.start(['tenant:webhooks:tail', fixture.id, '--json', '--since', '5m'])
       const dispatched: (string | undefined)[] = []
       for (let n = 0; n < 20; n++) dispatched.push((await dispatch('order.paid', { n }))[0])
       await child.says(new RegExp(`(?:.*"deliveryId".*\\n){${dispatched.length}}`))
@@ -157,20 +107,22 @@ describe('with a receiver', () => {
 
     test('with --once shows what there was in the last hour, or since, and ends', async () => {
       await subscribe()
-      receiver.answers(() => ({ status: 500 }))
+      fixture.receiver.answers(() => ({ status: 500 }))
       const [deliveryId = ''] = await dispatch()
-      await tenancy.webhooks.retry()
+      await fixture.tenancy.webhooks.retry()
       const line = new RegExp(`^\\S+Z  order\\.paid  ${deliveryId}  attempt 1: 500 in \\d+ ms, retry_scheduled\\n$`)
-      expect(await tenantry.run('tenant:webhooks:tail', id, '--once')).toEqual({
+      expect(await fixture.tenantry.run('tenant:webhooks:tail', fixture.id, '--once')).toEqual({
         code: 0,
         stdout: expect.stringMatching(line),
         stderr: '',
       })
-      await tenancy.kernel.database.sql(
+      await fixture.tenancy.kernel.database.sql(
         `update multitenancy.webhook_attempts set started_at = started_at - interval '2 hours'`,
       )
-      expect((await tenantry.run('tenant:webhooks:tail', id, '--once')).stdout).toBe('')
-      expect((await tenantry.run('tenant:webhooks:tail', id, '--once', '--since', '121')).stdout).toMatch(line)
+      expect((await fixture.tenantry.run('tenant:webhooks:tail', fixture.id, '--once')).stdout).toBe('')
+      expect(
+        (await fixture.tenantry.run('tenant:webhooks:tail', fixture.id, '--once', '--since', '121')).stdout,
+      ).toMatch(line)
     })
   })
 
@@ -183,14 +135,14 @@ describe('with a receiver', () => {
 
     test('sends what is due, and nothing that is not', async () => {
       const { webhookId } = await subscribe()
-      receiver.answers(() => ({ status: 503, headers: { 'retry-after': '20' } }))
+      fixture.receiver.answers(() => ({ status: 503, headers: { 'retry-after': '20' } }))
       await dispatch()
-      await tenancy.webhooks.retry()
-      receiver.answers(() => ({}))
+      await fixture.tenancy.webhooks.retry()
+      fixture.receiver.answers(() => ({}))
       await dispatch()
-      expect(await sent(tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(1)
-      expect(await sent(tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(0)
-      expect(await deliveriesOf(tenancy, id, webhookId)).toMatchObject([
+      expect(await sent(fixture.tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(1)
+      expect(await sent(fixture.tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(0)
+      expect(await deliveriesOf(fixture.tenancy, fixture.id, webhookId)).toMatchObject([
         { state: 'retry_scheduled', attemptCount: 1 },
         { state: 'delivered', attemptCount: 1 },
       ])
@@ -200,7 +152,7 @@ describe('with a receiver', () => {
 
 describe('refuses', () => {
   beforeAll(async () => {
-    id = await activeTenant(tenancy)
+    fixture.id = await activeTenant(fixture.tenancy)
   })
 
   test.each([
@@ -217,7 +169,7 @@ describe('refuses', () => {
     [['tail', 'acme', '--since', '100001'], 2],
     [['tail', 'acme', '--since', '3w'], 2],
   ])('tenant:webhooks:%j ends with %i', async ([name = '', ...rest], code) => {
-    const line = rest.map((word) => (word === 'acme' ? id : word))
-    expect((await tenantry.run(`tenant:webhooks:${name}`, ...line)).code).toBe(code)
+    const line = rest.map((word) => (word === 'acme' ? fixture.id : word))
+    expect((await fixture.tenantry.run(`tenant:webhooks:${name}`, ...line)).code).toBe(code)
   })
 })

@@ -1,0 +1,70 @@
+/** The commands of webhooks on a tenancy that sends nothing by itself, a receiver, and workers that a test starts. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, inject } from 'vitest'
+import { type Receiver, startReceiver } from '../../testing/receiver.ts'
+import { TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
+import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { activeTenant } from './webhooks-api.fixture.ts'
+
+/** @param program of these variables of the environment: within this process, or as processes */
+export function openCommands<Program>(program: (environment: Record<string, string>) => Program) {
+  let directory: string
+  const workers: WebhooksTenancy[] = []
+  const subscriptions: string[] = []
+  const fixture = { id: '' } as {
+    opened: TestTenancy<WebhooksSatellites>
+    tenancy: WebhooksTenancy
+    tenantry: Program
+    receiver: Receiver
+    /** Of the tenant. */
+    id: string
+  }
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'tenantry-webhooks-'))
+    const config = join(directory, 'tenantry.json')
+    await writeFile(config, JSON.stringify({ egress: DEVELOPMENT }))
+    fixture.opened = await openWebhooks(inject('postgresUrl'), {}, { role: 'api' })
+    fixture.tenancy = fixture.opened.tenancy
+    fixture.tenantry = program({
+      DATABASE_URL: fixture.opened.url,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_DATA_DIR: join(directory, 'data'),
+      TENANTRY_CONFIG: config,
+    })
+  })
+  afterAll(async () => {
+    await fixture.opened?.end()
+    await rm(directory, { recursive: true, force: true })
+  })
+  return Object.assign(fixture, {
+    /** Before a test. */
+    async begin(): Promise<void> {
+      fixture.receiver = await startReceiver()
+      fixture.id = await activeTenant(fixture.tenancy)
+    },
+    /** After a test. */
+    async finish(): Promise<void> {
+      await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+      // What is left of theirs is not sent any more: `retry` is for all tenants.
+      for (const webhookId of subscriptions.splice(0)) await fixture.tenancy.webhooks.delete(fixture.id, webhookId)
+      await fixture.receiver.close()
+    },
+    /** A process that sends, until the test is over. */
+    async working(): Promise<WebhooksTenancy> {
+      const worker = await fixture.opened.open({ role: 'all' })
+      workers.push(worker)
+      return worker
+    },
+    dispatch: (event = 'order.paid', payload: object = { n: 1 }) =>
+      fixture.tenancy.webhooks.dispatch(fixture.id, event, payload as Record<string, unknown>),
+    async subscribe() {
+      const made = await fixture.tenancy.webhooks.create(fixture.id, { url: fixture.receiver.url, events: ['*'] })
+      subscriptions.push(made.webhookId)
+      return made
+    },
+    /** Of the received deliveries. */
+    ids: (): unknown[] => fixture.receiver.received.map(({ headers }) => headers['x-delivery-id']),
+  })
+}
