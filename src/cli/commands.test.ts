@@ -1,60 +1,11 @@
-/** Every command by its arguments, standard output, standard error and exit code. */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+/** Each command by its arguments, standard output, standard error and exit code; those that migrate are in commands.migrations.test.ts. */
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { TEST_APP_KEY } from '../testing/tenancy.ts'
-import { createProgramDatabase, type Ended, type InProcess, inProcess } from './in-process.fixture.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type Program, usePrograms } from './commands.fixture.ts'
+import type { Ended, InProcess } from './in-process.fixture.ts'
 
-interface Program {
-  readonly tenantry: InProcess
-  /** Its configuration is here. */
-  readonly directory: string
-  /** The one JSON value of a command that succeeds and says nothing else. */
-  json(...argv: string[]): Promise<any>
-  writeMigration(name: string, up: string, down: string): Promise<void>
-}
-
-const opened: (() => Promise<void>)[] = []
-afterAll(() => Promise.all(opened.map((end) => end())))
-
-/** The program on its own database, with one migration. */
-async function openProgram(database: Promise<TestDatabase> = createProgramDatabase(inject('postgresUrl'))) {
-  const { url } = await database
-  const directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
-  const config = join(directory, 'tenantry.config.json')
-  await writeFile(config, JSON.stringify({ migrations: 'migrations', tenants: { retentionDays: 0, autoPurge: false } }))
-  await mkdir(join(directory, 'migrations'))
-  const tenantry = inProcess({
-    DATABASE_URL: url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    TENANTRY_CONFIG: config,
-  })
-  opened.push(async () => {
-    await tenantry.close()
-    await dropWithRoles(inject('postgresUrl'), await database)
-    await rm(directory, { recursive: true, force: true })
-  })
-  const program: Program = {
-    tenantry,
-    directory,
-    async json(...argv) {
-      const { code, stdout, stderr } = await tenantry.run(...argv, '--json')
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-      return JSON.parse(stdout)
-    },
-    async writeMigration(name, up, down) {
-      await writeFile(join(directory, 'migrations', `${name}.sql`), `-- up\n${up};\n-- down\n${down};\n`)
-      await tenantry.close() // a tenancy reads them when it opens
-    },
-  }
-  await program.writeMigration('0001_notes', 'create table notes (body text)', 'drop table notes')
-  return program
-}
+const openProgram = usePrograms()
 
 let tenantry: InProcess
 let directory: string
@@ -69,18 +20,6 @@ async function tenant(id: string, name = id): Promise<string> {
   await json('tenant:create', name, '--id', id)
   return id
 }
-
-test('backoffice:setup makes what is missing, and nothing the second time', async () => {
-  const { tenantry } = await openProgram(createTestDatabase(inject('postgresUrl')))
-  const first = await tenantry.run('backoffice:setup')
-  expect(first).toMatchObject({ code: 0, stderr: '' })
-  expect(first.stdout).toMatch(/^migrated +.*tenants\/0001_tenants/m)
-  expect(first.stdout).toMatch(/^logins\.main +tenantry_tenant/m)
-  expect(first.stdout).toMatch(/^queues +tenantry\.InstallTenant, /m)
-  const second = await tenantry.start(['backoffice:setup', '--json'], { isAlone: true }).ended
-  expect(second).toMatchObject({ code: 0, stderr: 'nothing was missing\n' })
-  expect(JSON.parse(second.stdout)).toMatchObject({ migrated: [], logins: { main: expect.any(String) } })
-})
 
 describe('a tenant', () => {
   test('an empty list is said in words, and is an empty value', async () => {
@@ -194,59 +133,6 @@ describe('a tenant', () => {
     expect(await json('tenant:purge', '--yes')).toEqual([])
   })
 })
-
-describe('migrations', () => {
-  /** Two tenants, with the first migration. */
-  async function openMigrated(): Promise<Program> {
-    const program = await openProgram()
-    for (const id of ['acme', 'globex']) await program.json('tenant:create', id, '--id', id)
-    return program
-  }
-
-  test('tenant:migrate and tenant:migrate:rollback', async () => {
-    const { tenantry, json, writeMigration } = await openMigrated()
-    await writeMigration('0002_dates', 'alter table notes add day date', 'alter table notes drop day')
-    expect(await json('tenant:migrate', '--dry-run')).toEqual([
-      { tenantId: 'acme', migrations: ['0002_dates'], error: null },
-      { tenantId: 'globex', migrations: ['0002_dates'], error: null },
-    ])
-    expect((await tenantry.run('tenant:migrate', 'acme', 'globex')).stdout).toMatch(
-      /^id +state +migrations +attempts +error\nacme +done +0002_dates +1 +-\nglobex +done +0002_dates +1 +-\n$/,
-    )
-    expect(await json('tenant:migrate')).toMatchObject({ runId: null, total: 0, items: [] })
-    const { versions } = JSON.parse((await tenantry.run('tenant:migrate:status', '--json')).stdout)
-    expect(versions).toMatchObject([{ last: '0002_dates', tenants: 2, pending: [] }])
-    expect(await json('tenant:migrate:rollback', 'acme', '--steps', '2', '--yes')).toMatchObject({
-      direction: 'down',
-      state: 'completed',
-      items: [{ tenantId: 'acme', migrations: ['0002_dates', '0001_notes'] }],
-    })
-    expect(await json('tenant:migrate:status', 'acme', '--verify')).toEqual([
-      { migration: '0001_notes', state: 'pending' },
-      { migration: '0002_dates', state: 'pending' },
-    ])
-  })
-
-  test('tenant:migrate that fails says for whom and why, and goes on once it is mended', async () => {
-    const { tenantry, json, writeMigration } = await openMigrated()
-    await writeMigration('0003_wrong', 'select 1 / 0', 'select 1')
-    const { code, stdout, stderr } = await tenantry.run('tenant:migrate', 'acme', 'globex', '--json')
-    expect(code).toBe(1)
-    expect(JSON.parse(stdout)).toMatchObject({ state: 'failed', total: 2, failed: 2 })
-    expect(stderr).toContain('"code": "E_MIGRATIONS_INCOMPLETE"')
-    expect(stderr).toMatch(/"detail": "2 of 2 failed; the first is acme: .*0003_wrong \(up\) failed/)
-    expect(stderr).toContain('division by zero') // in the log, for who runs it
-    await writeMigration('0003_wrong', 'select 1', 'select 1')
-    expect(await json('tenant:migrate', '--concurrency', '1')).toMatchObject({ state: 'completed', done: 2 })
-    expect(await json('tenant:migrate:rollback', '--all', '--dry-run')).toMatchObject([
-      { tenantId: 'acme', migrations: ['0003_wrong'] },
-      { tenantId: 'globex', migrations: ['0003_wrong'] },
-    ])
-    expect((await tenantry.run('tenant:migrate', '--cancel')).stderr).toBe('there is no unfinished run\n')
-    expect(await json('tenant:migrate', '--cancel')).toBeNull()
-  })
-})
-
 describe.concurrent('what is refused', () => {
   test.each<[Ended['code'], string[], RegExp]>([
     [2, ['tenant:lsit'], /unknown command 'tenant:lsit'\n\(Did you mean tenant:list\?\)/],

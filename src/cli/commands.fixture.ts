@@ -1,0 +1,65 @@
+/** The program with a configuration and one migration, on a database. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, inject } from 'vitest'
+import type { TestDatabase } from '../testing/database.ts'
+import { dropWithRoles } from '../testing/roles.ts'
+import { TEST_APP_KEY } from '../testing/tenancy.ts'
+import { createProgramDatabase, type InProcess, inProcess } from './in-process.fixture.ts'
+
+export interface Program {
+  readonly tenantry: InProcess
+  /** Its configuration is here. */
+  readonly directory: string
+  /** The one JSON value of a command that succeeds and says nothing else. */
+  json(...argv: string[]): Promise<any>
+  writeMigration(name: string, up: string, down: string): Promise<void>
+}
+
+/** For one file: programs in this process, each on its own database. */
+export function usePrograms() {
+  const opened: (() => Promise<void>)[] = []
+  afterAll(() => Promise.all(opened.map((end) => end())))
+
+  /** The program on its own database, with one migration. */
+  return async function openProgram(
+    database: Promise<TestDatabase> = createProgramDatabase(inject('postgresUrl')),
+  ): Promise<Program> {
+    const { url } = await database
+    const directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
+    const config = join(directory, 'tenantry.config.json')
+    await writeFile(
+      config,
+      JSON.stringify({ migrations: 'migrations', tenants: { retentionDays: 0, autoPurge: false } }),
+    )
+    await mkdir(join(directory, 'migrations'))
+    const tenantry = inProcess({
+      DATABASE_URL: url,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+      TENANTRY_DATA_DIR: join(directory, 'data'),
+      TENANTRY_CONFIG: config,
+    })
+    opened.push(async () => {
+      await tenantry.close()
+      await dropWithRoles(inject('postgresUrl'), await database)
+      await rm(directory, { recursive: true, force: true })
+    })
+    const program: Program = {
+      tenantry,
+      directory,
+      async json(...argv) {
+        const { code, stdout, stderr } = await tenantry.run(...argv, '--json')
+        expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+        return JSON.parse(stdout)
+      },
+      async writeMigration(name, up, down) {
+        await writeFile(join(directory, 'migrations', `${name}.sql`), `-- up\n${up};\n-- down\n${down};\n`)
+        await tenantry.close() // a tenancy reads them when it opens
+      },
+    }
+    await program.writeMigration('0001_notes', 'create table notes (body text)', 'drop table notes')
+    return program
+  }
+}
