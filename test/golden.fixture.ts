@@ -1,0 +1,51 @@
+/** Cases of commands on one stage, held against their golden files. */
+import { afterAll, beforeAll, inject } from 'vitest'
+import { satellites } from '../src/service/main.ts'
+import { commands as tenantCommands } from '../src/tenants/commands.ts'
+import type { Api } from './contract/calls.ts'
+import { expectPrinted } from './contract/golden.ts'
+import { merged } from './contract/parts.ts'
+import { printedBy } from './contract/printed.ts'
+import { BY_COMMAND_LINE } from './contract/program-cases.ts'
+import type { CommandCase } from './contract/row.ts'
+import { filled, type OpenStage, openStage } from './contract/stage.ts'
+
+/** The commands of tenants and satellites, which run on a tenancy that is open. */
+const onOpenTenancy = Object.entries(merged('commands')).filter(([name]) => !(name in BY_COMMAND_LINE))
+const declared = [...tenantCommands, ...satellites.flatMap(({ commands = [] }) => commands)]
+const needsWorker = ([name, { isEndless }]: (typeof onOpenTenancy)[number]) =>
+  isEndless === true || declared.some((one) => one.name === name && one.needsWorker)
+export const besideWorker = onOpenTenancy.filter(needsWorker)
+export const withoutWorker = onOpenTenancy.filter((one) => !needsWorker(one))
+
+/** For one file. */
+export function useGolden() {
+  let stage: OpenStage
+  beforeAll(async () => {
+    stage = await openStage(inject('postgresUrl'))
+  })
+  afterAll(() => stage?.end())
+
+  async function held({ tenancy }: Api, name: string, { isEndless, json = {}, ...given }: CommandCase): Promise<void> {
+    const one = { ...given, ...json }
+    const names = await stage.prepare(one)
+    let hasSpoken = false
+    const spoken = async () => {
+      if (hasSpoken) return
+      hasSpoken = true
+      for (const request of one.meanwhile ?? []) {
+        const [method = '', path = '', ...body] = filled(request, names).split(' ')
+        await stage.api.call(method, path, { body: body.join(' ') })
+      }
+    }
+    const stdout = await printedBy(tenancy, [name, ...filled(one.line, names)], { isEndless, spoken })
+    expectPrinted(name, one.line, stdout)
+  }
+
+  return {
+    get stage() {
+      return stage
+    },
+    held,
+  }
+}

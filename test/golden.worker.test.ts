@@ -1,0 +1,14 @@
+/** Commands that need a worker, with `--json`, held against their golden files. */
+import { afterAll, beforeAll, test } from 'vitest'
+import type { Api } from './contract/calls.ts'
+import { besideWorker, useGolden } from './golden.fixture.ts'
+
+const here = useGolden()
+
+let worker: Api
+beforeAll(async () => {
+  worker = await here.stage.open({ role: 'all' })
+})
+afterAll(() => worker?.tenancy.stop())
+
+test.each(besideWorker)('%s, with --json', (name, one) => here.held(worker, name, one))
