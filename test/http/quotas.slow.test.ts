@@ -24,6 +24,7 @@ import {
 
 const hosts = Object.keys(quotaHosts)
 
+describeQuotas('memory', ['express', 'fastify'])
 describeQuotas('postgres', ['node', 'fastify', 'hono'])
 describeQuotas('redis', ['node', 'express', 'hono'])
 
