@@ -1,0 +1,140 @@
+/** A tenancy with the audit log and impersonation, whose routes are served to hosts over real sockets. */
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from 'vitest'
+import { createHttp, type Http } from '../../src/http/app.ts'
+import { recordChange } from '../../src/kernel/changes.ts'
+import { currentContext } from '../../src/kernel/context.ts'
+import { createLogger } from '../../src/kernel/logger.ts'
+import { type AuditEntry, auditLogs } from '../../src/satellites/audit-logs/index.ts'
+import { impersonation } from '../../src/satellites/impersonation/index.ts'
+import type { Tenancy } from '../../src/tenancy.ts'
+import { createGuard } from '../../src/tenants/guard.ts'
+import { fromHeader } from '../../src/tenants/resolution.ts'
+import { fakeClock } from '../../src/testing/clock.ts'
+import { type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
+import type { Host } from './hosts.ts'
+import type { Called } from './impersonation-hosts.ts'
+import { type Answer, PREFIX, send, TOKEN } from './served.ts'
+
+export type Satellites = [ReturnType<typeof auditLogs>, ReturnType<typeof impersonation>]
+
+export const HEADER = 'x-impersonation-token'
+export const REASON = 'Ticket 4711: exports fail'
+const PROBLEM = 'application/problem+json'
+
+export const guardOf = ({ tenants }: Pick<Tenancy, 'tenants'>) =>
+  createGuard(tenants, { resolve: fromHeader(), central: ['/central/*'], ignore: ['/assets/*'], universal: ['/home'] })
+
+export const codeOf = ({ status, json }: Answer) => [status, json?.code]
+
+/** For one file: each test has a tenant. */
+export function useImpersonation() {
+  const clock = fakeClock()
+  const lines: string[] = []
+  const reached: Called[] = []
+  let made: TestTenancy<Satellites>
+  let http: Http
+  let host: Host
+  let id: string
+  let count = 0
+
+  beforeAll(async () => {
+    made = await testTenancy(inject('postgresUrl'), {
+      clock,
+      role: 'api',
+      satellites: [auditLogs(), impersonation()],
+      logger: createLogger({ level: 'trace', write: (line) => void lines.push(line) }),
+    })
+    http = createHttp(made.tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] })
+  })
+  afterAll(() => made?.end())
+  beforeEach(async () => {
+    count += 1
+    id = await customer(`customer-${count}`)
+    reached.splice(0)
+    lines.splice(0)
+  })
+  afterEach(() => host?.close())
+
+  /** An active tenant, installed by this process: it has no workers. */
+  async function customer(id: string): Promise<string> {
+    await made.tenancy.tenants.create({ id, name: 'Customer' })
+    await made.tenancy.tenants.installation.install(id, { isLast: true })
+    return id
+  }
+  const admin = async (method: string, path: string, body?: object) => {
+    const request = new Request(`http://admin.test${PREFIX}${path}`, {
+      method,
+      headers: { 'x-admin-token': TOKEN, 'content-type': 'application/json' },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    })
+    const response = await http.fetch(request, { ip: '192.0.2.7' })
+    const text = await response.text()
+    return { status: response.status, json: text ? JSON.parse(text) : undefined }
+  }
+  const begin = async (
+    tenantId = id,
+    more: object = {},
+  ): Promise<{ token: string; sessionId: string; expiresAt: string }> => {
+    const { status, json } = await admin('POST', `/tenants/${tenantId}/impersonations`, {
+      ...{ userId: 'user-42', reason: REASON },
+      ...more,
+    })
+    expect(status).toBe(201)
+    return json
+  }
+
+  /** Changes something, as a route does that calls Tenantry, and answers what it was called with. */
+  const route = async (called: Called) => {
+    reached.push(called)
+    const { actor, requestId, tenantId } = currentContext()
+    if (called.body === 'change') {
+      const change = { action: 'orders.cancel', tenantId: called.tenantId ?? null, target: 'order:1' }
+      await recordChange(made.tenancy.kernel.events, change)
+    }
+    return { impersonation: called.impersonation ?? null, actor, requestId, tenantId: tenantId ?? null }
+  }
+
+  const call = (line: string, headers: Record<string, string | string[]> = {}, body?: string) =>
+    send(host.origin, line, { headers: { 'x-tenant-id': id, 'content-type': 'text/plain', ...headers }, body })
+  const entriesOf = async (action: string, tenantId = id): Promise<AuditEntry[]> =>
+    (await made.tenancy.auditLogs.list(tenantId, { action, limit: 200 })).data
+
+  const refused = (answer: Answer, status = 401, code = 'E_IMPERSONATION_INVALID') => {
+    expect(codeOf(answer)).toEqual([status, code])
+    expect(answer.headers['content-type']).toMatch(PROBLEM)
+    expect(answer.headers['cache-control']).toBe('no-store')
+    expect(answer.json.requestId).toBe(answer.headers['x-request-id'])
+    expect(reached).toEqual([])
+  }
+
+  return {
+    clock,
+    /** What was logged since the test began. */
+    lines,
+    /** Calls that reached the route since the test began. */
+    reached,
+    get made() {
+      return made
+    },
+    get tenancy() {
+      return made.tenancy
+    },
+    get id() {
+      return id
+    },
+    get host() {
+      return host
+    },
+    /** The host of the test, which is closed after it. */
+    set host(opened: Host) {
+      host = opened
+    },
+    customer,
+    admin,
+    begin,
+    route,
+    call,
+    entriesOf,
+    refused,
+  }
+}
