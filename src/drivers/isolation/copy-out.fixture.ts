@@ -1,3 +1,4 @@
+/** Tenants whose rows a copy reads, by owners of the tables of each kind. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../tenants/isolation.ts'
@@ -264,51 +265,6 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
       })
       expect(guess).toBeGreaterThan(20)
       expect(guess).toBeLessThan(200)
-    })
-  })
-}
-
-/** Copies while rows move between tables all the time. */
-export function readingsMeanwhile(owner: Owner): void {
-  test.each(KINDS)(`what ${owner} reads of %s is of one moment, however much is written`, async (kind) => {
-    await withSide(owner, async (side) => {
-      await fill(side, kind, 'source')
-      const { transaction, pool } = handle(side, kind, 'source')
-      let isOver = false
-      const write = async () => {
-        while (!isOver) {
-          const id = 1 + Math.floor(Math.random() * 100)
-          await transaction(async (db) => {
-            const moved = await db.deleteFrom('tokens').where('id', '=', id).returning('id').executeTakeFirst()
-            if (moved) await db.insertInto('there').values({ id }).execute()
-            else {
-              await db.deleteFrom('there').where('id', '=', id).execute()
-              await db
-                .insertInto('tokens')
-                .values({ id, place: 'back' })
-                .onConflict((it) => it.doNothing())
-                .execute()
-            }
-          })
-        }
-      }
-      const writing = [write(), write()]
-      const ids = (csv: string | undefined) =>
-        (csv ?? '')
-          .split('\n')
-          .slice(1, -1)
-          .map((line) => Number.parseInt(line, 10))
-      try {
-        for (let n = 0; n < 10; n++) {
-          const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
-          const all = [...ids(csv.get('tokens')), ...ids(csv.get('there'))].sort((a, b) => a - b)
-          expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
-        }
-      } finally {
-        isOver = true
-        await Promise.allSettled(writing)
-      }
-      expect((await pool.query('select from there')).rowCount).toBeGreaterThan(0)
     })
   })
 }

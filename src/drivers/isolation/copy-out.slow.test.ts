@@ -1,12 +1,53 @@
 import { describe, expect, test } from 'vitest'
 import { eventually } from '../../testing/tenancy.ts'
 import { exported, held, never } from './copy.fixture.ts'
-import { busy, END, fill, handle, readings, readingsMeanwhile, sharedSide, withSide } from './copy-out.fixture.ts'
+import { busy, END, fill, handle, readings, sharedSide, withSide } from './copy-out.fixture.ts'
 import { KINDS, places } from './copy-sides.fixture.ts'
 
 const OWNER = 'an owner like any other'
 readings(OWNER, sharedSide(OWNER, KINDS))
-readingsMeanwhile(OWNER)
+
+test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is written`, async (kind) => {
+  await withSide(OWNER, async (side) => {
+    await fill(side, kind, 'source')
+    const { transaction, pool } = handle(side, kind, 'source')
+    let isOver = false
+    const write = async () => {
+      while (!isOver) {
+        const id = 1 + Math.floor(Math.random() * 100)
+        await transaction(async (db) => {
+          const moved = await db.deleteFrom('tokens').where('id', '=', id).returning('id').executeTakeFirst()
+          if (moved) await db.insertInto('there').values({ id }).execute()
+          else {
+            await db.deleteFrom('there').where('id', '=', id).execute()
+            await db
+              .insertInto('tokens')
+              .values({ id, place: 'back' })
+              .onConflict((it) => it.doNothing())
+              .execute()
+          }
+        })
+      }
+    }
+    const writing = [write(), write()]
+    const ids = (csv: string | undefined) =>
+      (csv ?? '')
+        .split('\n')
+        .slice(1, -1)
+        .map((line) => Number.parseInt(line, 10))
+    try {
+      for (let n = 0; n < 10; n++) {
+        const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
+        const all = [...ids(csv.get('tokens')), ...ids(csv.get('there'))].sort((a, b) => a - b)
+        expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
+      }
+    } finally {
+      isOver = true
+      await Promise.allSettled(writing)
+    }
+    expect((await pool.query('select from there')).rowCount).toBeGreaterThan(0)
+  })
+})
 
 describe.each(KINDS)('a copy out of %s', (kind) => {
   test('may be left at any moment, and leaves nothing behind', async () => {

@@ -5,7 +5,8 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { startEmbeddedPostgres } from '../../service/embedded-postgres.ts'
 import { placeIn, proofMigrations, provisionedIn } from '../../testing/isolation-subject.ts'
 import { Outside } from '../../testing/leak-operations-server.ts'
-import { drains, insert } from './drain.fixture.ts'
+import { insert } from './drain.fenced.fixture.ts'
+import { drains } from './drain.fixture.ts'
 import { openSubject } from './subject.fixture.ts'
 
 drains(['schema-pg, transaction', 'rowscope-pg, transaction'])
