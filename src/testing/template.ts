@@ -2,43 +2,69 @@
  * Databases for tests that start as a copy of a migrated one: a copy takes milliseconds, the migration of all parts a second.
  *
  * - The template has the tables of the given parts and of the job queue. It has no roles, no installation and no rows of a tenancy.
- * - Each set of migrations has its own template, which stays on the server. `datistemplate` marks a finished one; a template without
- *   the mark is made again.
+ * - Each role, UTC day and set of migrations has a template of its own, which stays on the server until a later day: migrations make
+ *   partitions from the present day on. A finished one is named `tenantry_template_…`, an unfinished one is not.
  */
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { PgBossJobs } from '../drivers/jobs/pg-boss.ts'
-import { Database } from '../kernel/database.ts'
+import { Database, sqlState } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
 import { type MigratedPart, migrate } from '../kernel/migrations.ts'
 import { createTestDatabase, databaseUrl, onServer, type TestDatabase } from './database.ts'
 
-/** Any constant: one process at a time makes templates on a server. */
-const LOCK_KEY = 7_367_228_099
+const DUPLICATE_DATABASE = '42P04'
+const NO_SUCH_DATABASE = '3D000'
+const IN_USE = '55006'
 
 const templates = new Map<string, Promise<string>>()
 
 /** @param serverUrl of any database there, by a role that may create databases. */
 export async function createMigratedDatabase(serverUrl: string, parts: readonly MigratedPart[]): Promise<TestDatabase> {
-  const name = `tenantry_template_${createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)}`
-  const key = `${serverUrl} ${name}`
-  const template = templates.get(key) ?? ensureTemplate(serverUrl, name, parts)
+  const hash = createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)
+  const key = `${serverUrl} ${hash}`
+  const template = templates.get(key) ?? ensureTemplate(serverUrl, hash, parts)
   templates.set(key, template)
+  template.catch(() => templates.delete(key))
   return createTestDatabase(serverUrl, await template)
 }
 
-async function ensureTemplate(serverUrl: string, name: string, parts: readonly MigratedPart[]): Promise<string> {
-  await onServer(serverUrl, (server) =>
-    server.session(async (client) => {
-      await client.query('select pg_advisory_lock($1)', [LOCK_KEY])
-      const { rows } = await client.query('select datistemplate from pg_database where datname = $1', [name])
-      if (rows[0]?.datistemplate) return
-      await client.query(`drop database if exists ${name} with (force)`)
-      await client.query(`create database ${name}`)
-      await migrateAll(databaseUrl(serverUrl, name), parts)
-      await client.query(`alter database ${name} is_template true allow_connections false`)
-    }),
-  )
-  return name
+async function ensureTemplate(serverUrl: string, hash: string, parts: readonly MigratedPart[]): Promise<string> {
+  return onServer(serverUrl, async (server) => {
+    const { rows } = await server.sql(
+      `select to_char(now() at time zone 'utc', 'YYYYMMDD') as day, left(md5(current_user), 8) as role`,
+    )
+    const { day, role } = rows[0]
+    const name = `tenantry_template_${day}_${role}_${hash}`
+    const { rows: known } = await server.sql(
+      `select datname as name from pg_database where datdba = current_user::regrole and datname ~ '^tenantry_(template|unfinished)_\\d'`,
+    )
+    if (known.some((template) => template.name === name)) return name
+    const former = known.filter((template) => dayOf(template.name) < day)
+    for (const template of former) await drop(server, template.name)
+    const unfinished = `tenantry_unfinished_${day}_${randomBytes(8).toString('hex')}`
+    await server.sql(`create database ${unfinished}`)
+    await migrateAll(databaseUrl(serverUrl, unfinished), parts)
+    await server.sql(`alter database ${unfinished} is_template true allow_connections false`)
+    try {
+      await server.sql(`alter database ${unfinished} rename to ${name}`)
+    } catch (error) {
+      if (sqlState(error) !== DUPLICATE_DATABASE) throw error // another process was first
+      await drop(server, unfinished)
+    }
+    return name
+  })
+}
+
+const dayOf = (name: string): string => name.split('_')[2] ?? ''
+
+/** Another process may copy it, or have dropped it. */
+async function drop(server: Database, name: string): Promise<void> {
+  try {
+    await server.sql(`alter database ${name} is_template false`)
+    await server.sql(`drop database ${name}`)
+  } catch (error) {
+    if (![IN_USE, NO_SUCH_DATABASE].includes(sqlState(error) ?? '')) throw error
+  }
 }
 
 async function migrateAll(url: string, parts: readonly MigratedPart[]): Promise<void> {

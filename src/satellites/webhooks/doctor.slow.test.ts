@@ -1,17 +1,17 @@
 /** What the doctor cannot fix while another session has a lock. */
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { fakeClock } from '../../testing/clock.ts'
+import { firstDayOf } from './partitions.fixture.ts'
 import { openWebhooks } from './webhooks.fixture.ts'
 
 const DAY_MS = 86_400_000
 
 test('the doctor reports partitions as not fixed while another session locks them', async () => {
-  const first = Math.floor(Date.now() / DAY_MS) * DAY_MS
-  const clock = fakeClock(new Date(first + DAY_MS / 2))
+  const clock = fakeClock()
   const { tenancy, end } = await openWebhooks(inject('postgresUrl'), {}, { clock, role: 'api' })
   onTestFinished(end)
   const fix = () => tenancy.doctor.fix({ approve: async () => true })
-  clock.set(new Date(first + 31 * DAY_MS))
+  clock.set(new Date((await firstDayOf(tenancy)) + 31 * DAY_MS))
   const [isReading, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const reading = tenancy.kernel.database.session(async (client) => {
     await client.query('begin; select from multitenancy.webhook_attempts')

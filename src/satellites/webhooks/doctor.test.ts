@@ -12,7 +12,7 @@ const DAY_MS = 1_440 * MINUTE_MS
 const OVERDUE_MS = 5 * MINUTE_MS + 1_000
 const OTHER_APP_KEY = Buffer.alloc(32, 8).toString('base64')
 
-/** Midnight of the day on which the partitions are made. */
+/** Midnight of the present day. */
 const first = Math.floor(Date.now() / DAY_MS) * DAY_MS
 const clock = fakeClock(new Date(first + DAY_MS / 2))
 let opened: TestTenancy<WebhooksSatellites>

@@ -82,6 +82,13 @@ export async function bounds({ kernel }: WebhooksTenancy, first: number): Promis
   return found
 }
 
+/** Midnight of the first day that has partitions: a copied database has those of the day on which its template was made. */
+export async function firstDayOf(tenancy: WebhooksTenancy): Promise<number> {
+  const [first] = (await bounds(tenancy, 0)).messages ?? []
+  if (!first) throw new Error('there are no partitions')
+  return first[0] * DAY_MS
+}
+
 export const inStep = (...of: [number, number][]) => ({ messages: of, deliveries: of, attempts: of })
 
 export async function countsOf({ kernel }: WebhooksTenancy, suffix = ''): Promise<number[]> {
