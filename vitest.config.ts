@@ -10,6 +10,7 @@ export default defineConfig({
     reporters: ['default', './test/setup/closing-line.ts'],
     include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...notRun.flatMap(({ files }) => files)],
+    setupFiles: ['test/setup/fast-tier.ts'],
     globalSetup: ['test/setup/postgres.ts', 'test/setup/redis.ts'],
     pool: 'forks',
     maxWorkers: 2,

@@ -66,14 +66,16 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
 }
 
 /**
- * Support of tests that starts a process, a browser, a server of its own or a proxy, and real waits: for the tiers `*.slow.test.ts`
- * and `*.nightly.test.ts` only. Fast tests share the run's PostgreSQL and Redis, move a fake clock, and poll with `eventually`.
+ * Support of tests that starts a process, a browser, a proxy, or a server of databases or archives, and real waits: for the tiers
+ * `*.slow.test.ts` and `*.nightly.test.ts` only. Fast tests share the run's PostgreSQL and Redis, receive HTTP in their own process,
+ * move a fake clock, and poll with `eventually`. `setup/fast-tier.ts` refuses processes and threads of the code under test.
  */
 const NOT_IN_FAST_TESTS: readonly RegExp[] = [
   /^node:(child_process|cluster|worker_threads)$/,
   /^node:timers(\/promises)?$/,
   /^(playwright-core|@sparticuz\/chromium|s3rver)$/,
   /^src\/testing\/(browser|child|fault-proxy|proxy|redis-server|redis-cluster|valkey-wasm)\.ts$/,
+  /^src\/kernel\/egress-proxies\.fixture\.ts$/,
   /^src\/service\/(embedded-postgres|data-directory)\.ts$/,
 ]
 /** `eventually` polls. */
@@ -136,7 +138,7 @@ describe('architecture', () => {
 describe('the fast tier', () => {
   const tests = [...globSync('{src,test}/**/*.test.ts', { cwd: ROOT })].filter((file) => tierOf(file) === 'fast')
 
-  test.each(tests)('%s starts no process, browser, server or proxy, and has no real wait', (file) => {
+  test.each(tests)('%s starts no process, browser, proxy or database server, and has no real wait', (file) => {
     expect(costsOf(file)).toEqual([])
   })
 })
@@ -150,7 +152,8 @@ function costsOf(test: string): string[] {
     seen.add(file)
     const way = [...path, file]
     const text = readFileSync(join(ROOT, file), 'utf8')
-    if (/\bsetTimeout\(/.test(text) && !MAY_WAIT.includes(file)) found.push([...way, 'a timer'].join(' -> '))
+    if (/\bsetTimeout\(|\bAtomics\.wait/.test(text) && !MAY_WAIT.includes(file))
+      found.push([...way, 'a wait'].join(' -> '))
     for (const { to, isTypeOnly } of importsOf(file, ROOT)) {
       if (isTypeOnly) continue
       if (NOT_IN_FAST_TESTS.some((pattern) => pattern.test(to)) && !MAY_WAIT.includes(file))

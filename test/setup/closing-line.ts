@@ -11,7 +11,8 @@ export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     const states = modules.flatMap((module) => [...module.children.allTests()].map((test) => test.result().state))
     const passed = states.filter((state) => state === 'passed').length
-    const broken = modules.filter((module) => module.errors().length > 0).length + errors.length
+    const parts = modules.flatMap((module) => [module, ...module.children.allSuites()])
+    const broken = parts.filter((part) => part.errors().length > 0).length + errors.length
     const slow = modules.filter((module) => tierOf(module.moduleId) === 'fast' && durationOf(module) > FAST_FILE_MS)
     const lines = [
       ...slow.map((module) => `slow: ${relative('', module.moduleId)} took ${seconds(durationOf(module))}`),

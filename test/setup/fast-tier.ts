@@ -1,0 +1,21 @@
+/** Fast tests start no process and no thread: not by themselves, and not through the code that they test. */
+import childProcess from 'node:child_process'
+import { syncBuiltinESMExports } from 'node:module'
+import workerThreads from 'node:worker_threads'
+import { expect } from 'vitest'
+import { tierOf } from './tiers.ts'
+
+const file = expect.getState().testPath ?? ''
+
+function refuse(): never {
+  throw new Error(`${file} starts a process or a thread: that is for the slow tier, *.slow.test.ts`)
+}
+
+if (tierOf(file) === 'fast') {
+  const { spawn, spawnSync, exec, execSync, execFile, execFileSync, fork } = childProcess
+  for (const { name } of [spawn, spawnSync, exec, execSync, execFile, execFileSync, fork]) {
+    Object.assign(childProcess, { [name]: refuse })
+  }
+  Object.assign(workerThreads, { Worker: refuse })
+  syncBuiltinESMExports()
+}
