@@ -45,6 +45,7 @@ export function useRunners(): Runners {
     await migrate(database, [{ part: 'kernel', migrations: jobTables }])
   })
   afterEach(async () => {
+    if (started.length === 0) return // the tables of the queue exist only once a runner has started
     await Promise.all(started.splice(0).map((runner) => runner.stop(10_000)))
     await database.sql('delete from multitenancy_jobs.job')
     await database.sql('delete from multitenancy_jobs.schedule')
