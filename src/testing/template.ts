@@ -12,7 +12,8 @@ import { createLogger } from '../kernel/logger.ts'
 import { type MigratedPart, migrate } from '../kernel/migrations.ts'
 import { createTestDatabase, databaseUrl, onServer, type TestDatabase } from './database.ts'
 
-const DUPLICATE_DATABASE = '42P04'
+/** `duplicate_database`, and `unique_violation` when both rename at the same moment. */
+const DUPLICATE = ['42P04', '23505']
 const NO_SUCH_DATABASE = '3D000'
 const IN_USE = '55006'
 
@@ -48,7 +49,7 @@ async function ensureTemplate(serverUrl: string, hash: string, parts: readonly M
     try {
       await server.sql(`alter database ${unfinished} rename to ${name}`)
     } catch (error) {
-      if (sqlState(error) !== DUPLICATE_DATABASE) throw error // another process was first
+      if (!DUPLICATE.includes(sqlState(error) ?? '')) throw error // another process was first
       await drop(server, unfinished)
     }
     return name
