@@ -20,6 +20,8 @@ import { createMigratedDatabase } from './template.ts'
 export const TEST_APP_KEY = Buffer.alloc(32, 7).toString('base64')
 const POLL_MS = 10
 const SETTLED_WITHIN_MS = 20_000
+/** A machine under load is slow, and not away. */
+const STORE_TIMEOUT_MS = 10_000
 
 export interface TestTenancy<Satellites extends readonly Satellite[]> {
   readonly tenancy: Tenancy<Satellites>
@@ -41,7 +43,8 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
 ): Promise<TestTenancy<Satellites>> {
-  const parts = partsOf(options.store ?? postgresStore(), options.satellites ?? [])
+  const store = options.store ?? postgresStore({ timeoutMs: STORE_TIMEOUT_MS })
+  const parts = partsOf(store, options.satellites ?? [])
   const database = await createMigratedDatabase(serverUrl, parts)
   const { url } = database
   const opened: Tenancy<Satellites>[] = []
@@ -52,6 +55,7 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
       isolation: [schemaPg()],
       placements: { main: { connections: { max: 4, perTenant: 4 } } },
       logger: createLogger({ level: 'silent' }),
+      store,
       ...options,
       ...more,
     })

@@ -12,6 +12,8 @@ export class Notes {
   readonly lostWaits: Error[] = []
   /** What a call waits for after it has written. */
   gate: Promise<unknown> = Promise.resolve()
+  /** Calls that wait at the gate. */
+  waiting = 0
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel
@@ -22,7 +24,9 @@ export class Notes {
       tenantId,
       text,
     ])
+    this.waiting += 1
     await this.gate
+    this.waiting -= 1
     const fault = this.faults.shift()
     if (fault) throw fault
     return { tenantId, text }
