@@ -1,4 +1,4 @@
-/** `tenant:repl`, with a script on standard input; the prompt itself is Node’s. */
+/** `tenant:repl`, at a terminal and with a script on standard input; the prompt itself is Node’s. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -44,6 +44,13 @@ test('runs a script inside the tenant', async () => {
   expect(stdout).toBe("[ { body: 'acme' } ]\n[ { id: 1, body: 'changed' } ]\n")
   const { db } = await world.tenancy.tenant('globex')
   expect(await db.selectFrom('notes').selectAll().execute()).toEqual([])
+})
+
+test('at a terminal, reads lines and prints results on the streams of the run', async () => {
+  const run = tenantry.start(['tenant:repl', 'acme'])
+  Object.assign(run.stdin, { isTTY: true }).write('tenant.name\n.exit\n')
+  const { code, stdout } = await run.ended
+  expect({ code, stdout }).toEqual({ code: 0, stdout: "acme> 'acme'\nacme> " })
 })
 
 test('ends with what fails', async () => {

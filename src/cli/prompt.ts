@@ -24,8 +24,9 @@ export async function runPrompt(
 }
 
 async function converse(label: string, names: Names, signal: AbortSignal, context: ProcessContext): Promise<void> {
-  const useColors = usesColor(context.stdout, context)
-  const server = start({ prompt: `${label}> `, useColors, ignoreUndefined: true })
+  const { stdin: input, stdout: output } = context
+  const useColors = usesColor(output, context)
+  const server = start({ prompt: `${label}> `, input, output, useColors, ignoreUndefined: true })
   for (const [name, value] of Object.entries(names)) {
     Object.defineProperty(server.context, name, { value, enumerable: true, configurable: false, writable: false })
   }
