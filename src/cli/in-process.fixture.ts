@@ -73,6 +73,7 @@ export function inProcess(env: NodeJS.ProcessEnv): InProcess {
       stdin,
       stdout: streamTo('stdout'),
       stderr: streamTo('stderr'),
+      on: () => undefined,
     }
     const ended = run(argv, context, stop.signal, isAlone ? undefined : openShared).then(
       (code): Ended => ({ code, ...output }),

@@ -37,6 +37,7 @@ afterAll(async () => {
 test('a failure that nothing handles is logged; a fault that nothing caught ends it, with 1', async () => {
   const faults = `
     process.on('SIGCONT', () => { Promise.reject(new Error('left alone')) })
+    process.once('beforeExit', () => { Promise.reject(new Error('late')) })
     process.on('SIGUSR2', () => { throw new Error('thrown') })`
   const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(faults)}` }
   const faulty = tenantry.start(['serve'], { env })
@@ -48,6 +49,7 @@ test('a failure that nothing handles is logged; a fault that nothing caught ends
   const { code, stderr } = await faulty.ended
   expect(code).toBe(1)
   expect(stderr).toMatch(/"level":60.*thrown.*the service stops/)
+  expect(stderr).toMatch(/"level":50.*late.*a failure that nothing handles.*\n$/)
   await expect(fetch(address ?? '')).rejects.toThrow()
 })
 

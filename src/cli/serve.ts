@@ -10,6 +10,7 @@ import { VERSION } from '../version.ts'
 import type { OwnInput } from './commands.ts'
 import { jsonLogger, readableLogger } from './logs.ts'
 import { type Ready, readyRecord, readyText } from './ready.ts'
+import type { ProcessContext } from './terminal.ts'
 
 export async function serve(
   { terminal, signal, loadConfig, context }: OwnInput,
@@ -21,7 +22,7 @@ export async function serve(
     signal,
     logger: (hasReadableLogs ? readableLogger : jsonLogger)(config.logLevel, context),
   })
-  const faults = observeFaults(service)
+  const uncaught = uncaughtFault(service, context)
   try {
     if (context.env.NODE_ENV === 'production') {
       service.tenancy.kernel.log.info(`Tenantry ${VERSION} is ready at ${service.url}`)
@@ -31,10 +32,9 @@ export async function serve(
     }
     // Kept now: a service is often ended in a way that leaves no time for it.
     flushCompileCache()
-    await Promise.race([stopRequested(signal), faults.uncaught])
+    await Promise.race([stopRequested(signal), uncaught])
   } finally {
     await service.stop()
-    faults.dismiss()
   }
 }
 
@@ -58,21 +58,17 @@ const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
   return `${config.prefix}/sign-in`
 }
 
-/** Logs faults that no code handles, until `dismiss`. `uncaught` rejects with the first exception: the service cannot continue. */
-function observeFaults({ tenancy }: Service): { uncaught: Promise<never>; dismiss(): void } {
+/** Rejects with the first exception that no code catches: the service cannot continue. Logs all faults, also while the process drains. */
+function uncaughtFault({ tenancy }: Service, context: ProcessContext): Promise<never> {
   const { log } = tenancy.kernel
-  const { promise: uncaught, reject } = Promise.withResolvers<never>()
-  uncaught.catch(() => undefined)
-  const onRejection = (error: unknown) => log.error({ err: error }, 'a failure that nothing handles')
-  const onException = (error: Error) => {
+  const { promise, reject } = Promise.withResolvers<never>()
+  promise.catch(() => undefined)
+  context.on('unhandledRejection', (error) => log.error({ err: error }, 'a failure that nothing handles'))
+  context.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a fault that nothing caught; the service stops')
     reject(error)
-  }
-  process.on('unhandledRejection', onRejection).on('uncaughtException', onException)
-  return {
-    uncaught,
-    dismiss: () => void process.off('unhandledRejection', onRejection).off('uncaughtException', onException),
-  }
+  })
+  return promise
 }
 
 function stopRequested(signal: AbortSignal): Promise<void> {

@@ -31,6 +31,7 @@ function opened({ isTTY = false, ...options }: Partial<TerminalOptions> & { isTT
 const contextOf = (streams: Pick<ProcessContext, 'stdout' | 'stderr'>, isTTY: boolean): ProcessContext => ({
   env: {},
   stdin: Object.assign(Readable.from([]), { isTTY }),
+  on: () => undefined,
   ...streams,
 })
 

@@ -29,6 +29,8 @@ export interface ProcessContext {
   readonly stdin: Input
   readonly stdout: Output
   readonly stderr: Output
+  /** For faults that no code handles. */
+  on(event: 'unhandledRejection' | 'uncaughtException', listener: (error: unknown) => void): unknown
 }
 
 export type Output = Writable & Screen

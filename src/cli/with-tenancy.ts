@@ -27,9 +27,9 @@ export async function withTenancy<T>(
   const opened = await openTenancy(config, { role, signal, logger })
   try {
     signal.throwIfAborted()
-    const context = { requestId: randomUUID(), actor: { type: 'cli' as const, ...operator() }, ip: null }
+    const requestContext = { requestId: randomUUID(), actor: { type: 'cli' as const, ...operator() }, ip: null }
     return await interruptible(
-      runInContext(context, () => work(opened.tenancy)),
+      runInContext(requestContext, () => work(opened.tenancy)),
       signal,
       GRACE_MS,
     )

@@ -64,7 +64,6 @@ export class Plans {
   readonly #resolved = new Map<string, ResolvedPlan>()
   readonly #default: ResolvedPlan
   readonly #lastKnown = new LRUCache<string, string>({ max: REMEMBERED_PLANS })
-
   readonly #resolverTimeoutMs: number
 
   /** Throws `E_INVALID_REQUEST` when the definitions are not valid: that is the host's to mend, and not its tenants'. */

@@ -35,7 +35,7 @@ export async function printedBy(
   const group = { heading: 'Commands:', commands: commands.map(({ what }) => what) }
   await runProgram([group], [...line, '--json', '--yes'], async ({ command, args, options, common }) => {
     const { signal } = interruption
-    const context = { env: {}, stdin: Readable.from([]), stdout, stderr }
+    const context = { env: {}, stdin: Readable.from([]), stdout, stderr, on: () => undefined }
     const terminal = createTerminal({ ...common, signal, context })
     const service = commands.find(({ what }) => what === command)?.service
     await command.run(service, { args, options, terminal, signal })
