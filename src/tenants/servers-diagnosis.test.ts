@@ -1,5 +1,5 @@
 /** What the doctor says of servers, on a real one on which exactly that is going on. */
-import { afterEach, describe, expect, inject, test, vi } from 'vitest'
+import { afterEach, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { Database } from '../kernel/database.ts'
@@ -197,7 +197,7 @@ describe('connections', () => {
       },
     ])
     const waits = acme.pool.query('select 1')
-    await vi.waitUntil(() => tenancy.tenants.storage.connections()[0]?.waiting === 1)
+    await eventually(() => expect(tenancy.tenants.storage.connections()[0]?.waiting).toBe(1))
     expect(await pools()).toMatchObject([
       {
         severity: 'warn',

@@ -4,6 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { expect } from 'vitest'
 import type { Case, Part, Row, Stage } from '../../../test/contract/row.ts'
+import { eventually } from '../../testing/tenancy.ts'
 import type { WebhooksTenancy } from './webhooks.fixture.ts'
 
 const UNKNOWN = '00000000-0000-7000-8000-000000000000'
@@ -142,7 +143,7 @@ export const part: Part = {
       const { webhooks } = api.tenancy as WebhooksTenancy
       await webhooks.retry()
       const { id = '', webhookId = '' } = names
-      await expect.poll(() => webhooks.get(id, webhookId)).toMatchObject({ disabledReason: 'gone' })
+      await eventually(async () => expect(await webhooks.get(id, webhookId)).toMatchObject({ disabledReason: 'gone' }))
     },
   },
   /** The host hears of everything that happens from now on. */
@@ -156,7 +157,7 @@ async function everyEventWasDispatched({ api }: Stage, isCovered: (event: string
   const data = all.filter(({ type }) => isCovered(type))
   const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
   const names: readonly string[] = data.map(({ name }: { name: string }) => name)
-  await expect.poll(() => namesOf(api)).toEqual(expect.arrayContaining([...names]))
+  await eventually(async () => expect(await namesOf(api)).toEqual(expect.arrayContaining([...names])))
   for (const { name, schema } of data) {
     const validate = ajv.compile(schema)
     for (const { body } of await messagesOf(api, name)) {

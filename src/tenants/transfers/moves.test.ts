@@ -34,7 +34,6 @@ test('a tenant that is suspended and activated while it is moved stays closed un
   const release = await holdingImport(world.otherUrl, 't2_busy')
   const { transfer } = await world.transfers.move('busy', { isolation: 'schema-pg', placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
-  await until(transfer.id, 'closing').catch(() => undefined) // it may be further
   await eventually(async () => expect((await tenants().get('busy')).maintenance).not.toBeNull())
   const before = await place('busy')
   await eventually(async () => expect(await isFenced(before)).toBe(true))
