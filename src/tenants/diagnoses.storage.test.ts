@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
-import { createTestDatabase } from '../testing/database.ts'
+import { createTestDatabase, unreachableUrl } from '../testing/database.ts'
 import { type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { checks, make, NOTES, useTenancy } from './diagnoses.fixture.ts'
 
@@ -163,8 +163,7 @@ describe('storage', () => {
     await make(tenancy, 'near')
     await make(tenancy, 'far', { placement: 'second' })
     await tenancy.kernel.database.sql('drop schema t1_near cascade')
-    const unreachable = Object.assign(new URL(other.url), { port: '1' }).href
-    const found = await checks(await open({ placements: { second: { url: unreachable } } }))
+    const found = await checks(await open({ placements: { second: { url: unreachableUrl(other.url) } } }))
     expect(found.map(({ name, code }) => `${name} ${code}`).sort()).toEqual([
       'servers doctor.not-examined',
       'storage doctor.not-examined',

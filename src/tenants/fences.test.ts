@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { createTestDatabase, type TestDatabase, WAITING_LOCKS } from '../testing/database.ts'
+import { createTestDatabase, type TestDatabase, unreachableUrl, WAITING_LOCKS } from '../testing/database.ts'
 import { holding } from '../testing/holding.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import type { TenantHandle } from './isolation.ts'
@@ -102,8 +102,7 @@ describe('the storage of a tenant', () => {
 
   test('whose server a process cannot reach is closed by a job of another process', async () => {
     await installed(world.tenancy, { id: 'far', name: 'Far', placement: 'elsewhere' })
-    const unreachable = Object.assign(new URL(elsewhere.url), { port: '1' }).href
-    const cutOff = await world.open({ role: 'api', placements: { elsewhere: { url: unreachable } } })
+    const cutOff = await world.open({ role: 'api', placements: { elsewhere: { url: unreachableUrl(elsewhere.url) } } })
     expect((await cutOff.tenants.suspend('far')).tenant.status).toBe('suspended')
     await expect(cutOff.tenants.activate('far')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
     expect((await cutOff.tenants.get('far')).status).toBe('suspended')

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import type { Tenancy } from '../tenancy.ts'
-import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { createTestDatabase, type TestDatabase, unreachableUrl } from '../testing/database.ts'
 import { type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 
 const NOTES = { name: '0001_notes', checksum: '1', up: 'create table notes (body text)' }
@@ -36,8 +36,6 @@ beforeEach(() => {
   asked.splice(0)
 })
 
-/** The URL of the same database where no server listens. */
-const unreachable = (url: string): string => Object.assign(new URL(url), { port: '1' }).href
 /** A tenancy that notes whose storage it asks. */
 const open = (placements: Record<string, { url: string }>): Promise<Tenancy> => {
   const driver = schemaPg()
@@ -60,7 +58,7 @@ const plans = [
 test.each(plans)(
   'of %s, all is planned but the tenants of a server that does not answer',
   async (_, options, { near }) => {
-    const { status } = (await open({ elsewhere: { url: unreachable(elsewhere.url) } })).tenants.migrations
+    const { status } = (await open({ elsewhere: { url: unreachableUrl(elsewhere.url) } })).tenants.migrations
     expect(await status.plan(options)).toEqual([
       ...FAR.map((tenantId) => ({ tenantId, migrations: [], error: UNREACHABLE })),
       { tenantId: 'near', migrations: near, error: null },

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy } from '../tenancy.ts'
-import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { createTestDatabase, type TestDatabase, unreachableUrl } from '../testing/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { InstallTenant, RecoverFences, schedule } from './jobs.ts'
 import { toPlace } from './registry.ts'
@@ -43,8 +43,6 @@ afterEach(async () => {
   lines.splice(0)
 })
 
-/** The URL of the same database where no server listens. */
-const unreachable = (url: string): string => Object.assign(new URL(url), { port: '1' }).href
 const placeOf = async (id: string) => toPlace(await here.tenants.registry.row(id))
 /** As a server is that was away when its tenants were closed, or that was restored from a backup. */
 const openAll = async () => {
@@ -77,7 +75,7 @@ test('what is open of tenants that are kept out is closed, by however many at on
 
 test('a server that is away is told of, and does not keep the others open', async () => {
   await openAll()
-  const cutOff = await opened.open({ placements: { elsewhere: { url: unreachable(elsewhere.url) } } })
+  const cutOff = await opened.open({ placements: { elsewhere: { url: unreachableUrl(elsewhere.url) } } })
   await cutOff.tenants.openStorage.close()
   expect(told().sort()).toEqual(['deleted', 'elsewhere', 'suspended'])
   expect(await fenced()).toEqual(['suspended', 'deleted'])

@@ -37,6 +37,9 @@ export function databaseUrl(serverUrl: string, name: string): string {
   return url.href
 }
 
+/** The URL of the same database where no server listens. */
+export const unreachableUrl = (url: string): string => Object.assign(new URL(url), { port: '1' }).href
+
 /**
  * The locks that sessions of the current database wait for. Copies of one template have the same OIDs: the OID of a table names it
  * only together with its database.
