@@ -91,7 +91,7 @@ describe('the real clocks', () => {
     expect(await found(made.tenancy)).toMatchObject([{ severity: 'warn', code: 'clocks.store', message }])
   })
 
-  test('have no finding for a store that is unavailable', async () => {
+  test('have a finding for a store that is unavailable, and none for its clock', async () => {
     const store = redisStore({ url: `redis://127.0.0.1:${await deadPort()}`, timeoutMs: 50 })
     const tenancy = await made.open({ store })
     expect(await found(tenancy)).toMatchObject([{ code: 'store.away' }])
