@@ -6,7 +6,7 @@ import { Egress, type EgressNetwork, type EgressSettings, type Exchange, type Ex
 import { type Certificate, certificate } from './egress-certificates.fixture.ts'
 import { type Conduct, startProxy } from './egress-proxies.fixture.ts'
 import { proxyOf } from './egress-proxy-url.ts'
-import { deadPort, eventually, gone, listen, listenHttp, watched } from './egress-receivers.fixture.ts'
+import { deadPort, eventually, gone, listen, listenHttp, socketsFromNow, watched } from './egress-receivers.fixture.ts'
 
 const NAME = 'hooks.example.com'
 const PUBLIC = '93.184.216.34'
@@ -285,27 +285,29 @@ describe('closing', () => {
 
   test.each(stages)('while %s leaves nothing open', async (_, conduct, scheme, seen) => {
     const proxy = await startProxy(conduct)
-    const before = handles()
+    const sockets = socketsFromNow()
     const { egress, send } = open(proxy.address)
     const sent = send(`${scheme}://${NAME}/`)
     await eventually(() => expect(proxy.received.join()).toContain(seen))
+    expect(sockets()).toBeGreaterThan(0)
     await egress.close()
     expect(await sent).toMatchObject({ error: 'aborted' })
     await gone(proxy)
     expect(egress.connections).toBe(0)
-    expect(handles()).toBeLessThanOrEqual(before)
+    expect(sockets()).toBe(0)
   })
 
   test('while a TLS handshake with the proxy is under way leaves nothing open', async () => {
     const silentTls = await listen(() => undefined)
-    const before = handles()
+    const sockets = socketsFromNow()
     const { egress, send } = open(`https://127.0.0.1:${silentTls.port}`)
     const sent = send(`https://${NAME}/`)
     await eventually(() => expect(silentTls.received.join()).toContain('\x16'))
+    expect(sockets()).toBeGreaterThan(0)
     await egress.close()
     expect(await sent).toMatchObject({ error: 'aborted' })
     await gone(silentTls)
-    expect(handles()).toBeLessThanOrEqual(before)
+    expect(sockets()).toBe(0)
   })
 
   test('a name that is answered for too late is not asked for', async () => {
@@ -338,9 +340,6 @@ describe('closing', () => {
     await gone(proxy)
   })
 })
-
-/** What keeps this process alive. */
-const handles = () => process.getActiveResourcesInfo().filter((name) => /TCPSocket|TLS/.test(name)).length
 
 describe('the URL of a proxy', () => {
   test.each([

@@ -1,7 +1,7 @@
 /** Receivers on real sockets, each with what it has seen; they end with their test. */
 import { once } from 'node:events'
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from 'node:http'
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { type AddressInfo, createServer, type Server, Socket } from 'node:net'
 import { expect, onTestFinished, vi } from 'vitest'
 
 export interface Receiver {
@@ -80,6 +80,13 @@ export const eventually = (check: () => unknown) => vi.waitFor(check, { timeout:
 /** Waits until the receivers have no open connection. */
 export const gone = (...receivers: Receiver[]) =>
   eventually(() => expect(receivers.map(({ open }) => open)).toEqual(receivers.map(() => 0)))
+
+/** Returns the open sockets that this process did not have yet when this was called: sockets of earlier tests may close meanwhile. */
+export function socketsFromNow(): () => number {
+  const sockets = () => (process as any)._getActiveHandles().filter((handle: unknown) => handle instanceof Socket)
+  const earlier = new Set(sockets())
+  return () => sockets().filter((socket: Socket) => !earlier.has(socket)).length
+}
 
 export async function bodyOf(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
