@@ -1,7 +1,7 @@
 /** That what falls due is sent without anybody telling: retries, and what a process that is gone has left behind. */
 
 import { randomUUID } from 'node:crypto'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import type { Clock } from '../../kernel/clock.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
@@ -18,6 +18,7 @@ const ROUNDED_MS = 1
 const OFTEN = { idleLookMs: 20 }
 /** Of a worker that wakes at due times and for notifications only. */
 const NEVER = { idleLookMs: 3_600_000 }
+const APART_MS = 60_000
 
 /** Goes on as time does, but for the leaps of a test. */
 let leaptMs = 0
@@ -40,6 +41,7 @@ beforeAll(async () => {
   webhookId = (await api.webhooks.create(id, { url: receiver.url, events: ['order.*'] })).webhookId
 })
 afterEach(async () => {
+  vi.useRealTimers()
   await worker?.stop()
   worker = undefined
   receiver.answers(() => ({}))
@@ -140,15 +142,20 @@ describe('a worker that nobody tells anything', () => {
        insert into multitenancy.webhook_deliveries
          (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, attempt_count, created_at)
        select gen_random_uuid(), message.id, $2, $1, $1, 'order.paid', 'retry_scheduled', false,
-         clock_timestamp() + ($3::float8 + n * 50) * interval '1 millisecond', 1, now()
-       from message, generate_series(1, $4::int) n`,
-      [id, webhookId, leaptMs, count],
+         clock_timestamp() + ($3::float8 + n * $4::float8) * interval '1 millisecond', 1, now()
+       from message, generate_series(1, $5::int) n`,
+      [id, webhookId, leaptMs, APART_MS, count],
     )
-    await startWorker(NEVER)
-    await eventually(async () => {
-      const rows = await sql(`select 1 from multitenancy.webhook_deliveries where state = 'delivered'`)
-      expect(rows).toHaveLength(count)
-    })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
+    await (await startWorker(NEVER)).pass() // it knows the first due time
+    for (let delivered = 0; delivered <= count; delivered++) {
+      await eventually(async () => {
+        const rows = await sql(`select 1 from multitenancy.webhook_deliveries where state = 'delivered'`)
+        expect(rows).toHaveLength(delivered)
+      })
+      leaptMs += APART_MS
+      vi.advanceTimersByTime(APART_MS)
+    }
   })
 
   test('goes through the whole schedule by itself', async () => {
