@@ -1,4 +1,4 @@
-/** Each exit code of the program, by one process. */
+/** Each exit code of the program, by one process, and its colours without a terminal. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -66,4 +66,12 @@ test('a process ends with each exit code', async () => {
     Object.entries(RUNS).map(async ([code, run]) => ({ expected: Number(code), ...(await run(url)) })),
   )
   for (const { expected, ...end } of ended) expect(end, end.stderr).toMatchObject({ code: expected })
+})
+
+test('without a terminal there are no colours, although FORCE_COLOR is set', async () => {
+  for (const argv of [['tenant:list'], ['tenant:show', 'nobody'], ['--help']]) {
+    const { stdout, stderr } = await tenantry.start(argv, { env: { FORCE_COLOR: '1' }, stdin: '' }).ended
+    expect(stdout + stderr).not.toBe('')
+    expect(stdout + stderr).not.toContain('\u001b')
+  }
 })

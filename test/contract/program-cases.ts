@@ -27,7 +27,7 @@ export const BY_COMMAND_LINE: Readonly<Record<string, ProgramCase>> = {
 /** They run until they are told to end. */
 export const SERVING = ['serve', 'dev']
 
-/** As people read them: without a terminal, and again with colours wished for. */
+/** As people read them without a terminal. */
 export const PAGES: Readonly<Record<string, readonly string[]>> = {
   'tenant:list': [],
   'tenant:show': ['acme'],
