@@ -26,7 +26,12 @@ export function useGolden() {
   })
   afterAll(() => stage?.end())
 
-  async function held({ tenancy }: Api, name: string, { isEndless, json = {}, ...given }: CommandCase): Promise<void> {
+  async function printed(
+    { tenancy }: Api,
+    name: string,
+    { isEndless, json = {}, ...given }: CommandCase,
+    isJson: boolean,
+  ): Promise<string> {
     const one = { ...given, ...json }
     const names = await stage.prepare(one)
     let hasSpoken = false
@@ -38,14 +43,17 @@ export function useGolden() {
         await stage.api.call(method, path, { body: body.join(' ') })
       }
     }
-    const stdout = await printedBy(tenancy, [name, ...filled(one.line, names)], { isEndless, spoken })
-    expectPrinted(name, one.line, stdout)
+    return printedBy(tenancy, [name, ...filled(one.line, names)], { isEndless, spoken, isJson })
   }
 
   return {
     get stage() {
       return stage
     },
-    held,
+    async held(api: Api, name: string, one: CommandCase): Promise<void> {
+      expectPrinted(name, one.json?.line ?? one.line, await printed(api, name, one, true))
+    },
+    /** What it prints for people. */
+    text: (api: Api, name: string, one: CommandCase): Promise<string> => printed(api, name, one, false),
   }
 }

@@ -1,5 +1,5 @@
-/** Commands that need a worker, with `--json`, held against their golden files. */
-import { afterAll, beforeAll, test } from 'vitest'
+/** Commands that need a worker, with `--json`, held against their golden files, and as text. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Api } from './contract/calls.ts'
 import { besideWorker, useGolden } from './golden.fixture.ts'
 
@@ -12,3 +12,5 @@ beforeAll(async () => {
 afterAll(() => worker?.tenancy.stop())
 
 test.each(besideWorker)('%s, with --json', (name, one) => here.held(worker, name, one))
+
+test.each(besideWorker)('%s, as text', async (name, one) => expect(await here.text(worker, name, one)).not.toBe(''))

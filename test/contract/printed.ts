@@ -1,4 +1,4 @@
-/** What a command prints with `--json`, by the terminal that the program has, on a tenancy that is open. */
+/** What a command prints, by the terminal that the program has, on a tenancy that is open. */
 import { Readable, Writable } from 'node:stream'
 import { runProgram } from '../../src/cli/parser.ts'
 import { createTerminal } from '../../src/cli/terminal.ts'
@@ -9,13 +9,15 @@ export interface PrintedOptions {
   readonly spoken?: (() => void) | undefined
   /** Whether it is interrupted once it has printed something. */
   readonly isEndless?: boolean | undefined
+  /** With `--json`; the default. */
+  readonly isJson?: boolean | undefined
 }
 
 /** Answers what was on standard output. Every question is answered yes. */
 export async function printedBy(
   { commands }: Tenancy,
   line: readonly string[],
-  { spoken = () => undefined, isEndless = false }: PrintedOptions,
+  { spoken = () => undefined, isEndless = false, isJson = true }: PrintedOptions,
 ): Promise<string> {
   const interruption = new AbortController()
   let text = ''
@@ -33,14 +35,18 @@ export async function printedBy(
     },
   })
   const group = { heading: 'Commands:', commands: commands.map(({ what }) => what) }
-  await runProgram([group], [...line, '--json', '--yes'], async ({ command, args, options, common }) => {
-    const { signal } = interruption
-    const context = { env: {}, stdin: Readable.from([]), stdout, stderr, on: () => undefined }
-    const terminal = createTerminal({ ...common, signal, context })
-    const service = commands.find(({ what }) => what === command)?.service
-    await command.run(service, { args, options, terminal, signal })
-    terminal.close()
-  })
+  await runProgram(
+    [group],
+    [...line, ...(isJson ? ['--json'] : []), '--yes'],
+    async ({ command, args, options, common }) => {
+      const { signal } = interruption
+      const context = { env: {}, stdin: Readable.from([]), stdout, stderr, on: () => undefined }
+      const terminal = createTerminal({ ...common, signal, context })
+      const service = commands.find(({ what }) => what === command)?.service
+      await command.run(service, { args, options, terminal, signal })
+      terminal.close()
+    },
+  )
   return text
 }
 
