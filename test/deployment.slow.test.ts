@@ -1,35 +1,15 @@
-/** The examples of a deployment, by systemd and as processes. */
-import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+/** The examples of a deployment as processes. */
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { expect, inject, test, vi } from 'vitest'
 import { type Child, programWith } from '../src/cli/program.fixture.ts'
 import { createTestDatabase } from '../src/testing/database.ts'
 import { freePort } from '../src/testing/free-port.ts'
 import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
-import { EXAMPLES, environmentOf, read } from './deployment.fixture.ts'
-import { programPath } from './setup/not-run.ts'
+import { EXAMPLES, environmentOf } from './deployment.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
-
-test('the unit is one for systemd, where there is one to ask', async () => {
-  const verify = programPath('systemd-analyze')
-  const text = await read('tenantry@.service')
-  expect(text).toMatch(/^ExecStart=\/usr\/bin\/node node_modules\/tenantry\//m)
-  if (!verify) return
-  const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))
-  try {
-    // Node and its user need not be where the unit will run.
-    const here = text.replace('/usr/bin/node', process.execPath).replace(/^(User|Group)=.*$/gm, '')
-    await writeFile(join(directory, 'tenantry@.service'), here)
-    const { stdout, stderr } = await promisify(execFile)(verify, ['verify', join(directory, 'tenantry@api-1.service')])
-    expect(`${stdout}${stderr}`.split('\n').filter((line) => line.includes('tenantry@'))).toEqual([])
-  } finally {
-    await rm(directory, { recursive: true })
-  }
-})
 
 test('one that serves and one that works run side by side on one machine, from the files of the unit', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))

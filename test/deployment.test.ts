@@ -42,6 +42,10 @@ test('what the image runs is what the package has', async () => {
   }
 })
 
+test('the unit starts the program of the package with Node', async () => {
+  expect(await read('tenantry@.service')).toMatch(/^ExecStart=\/usr\/bin\/node node_modules\/tenantry\//m)
+})
+
 test('the compose file has two of each, and names the Dockerfile', async () => {
   const text = await read('compose.yaml')
   expect(text.match(/deploy: \{ replicas: 2 \}/g)).toHaveLength(2)
