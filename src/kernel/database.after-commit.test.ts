@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { eventually } from '../testing/tenancy.ts'
 import { Database } from './database.ts'
 import { createLogger } from './logger.ts'
 
-/** Soon, however busy the machine is. */
-const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 })
 const log = createLogger({ level: 'silent' })
 let created: TestDatabase
 let database: Database

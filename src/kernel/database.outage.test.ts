@@ -1,12 +1,11 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { eventually } from '../testing/tenancy.ts'
 import { Database, isDatabaseUnavailable } from './database.ts'
 import { createLogger } from './logger.ts'
 
-/** Soon, however busy the machine is. */
-const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 })
 const log = createLogger({ level: 'silent' })
 let created: TestDatabase
 let database: Database

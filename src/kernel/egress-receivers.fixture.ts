@@ -2,7 +2,8 @@
 import { once } from 'node:events'
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { type AddressInfo, createServer, type Server, Socket } from 'node:net'
-import { expect, onTestFinished, vi } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
+import { eventually } from '../testing/tenancy.ts'
 
 export interface Receiver {
   readonly url: string
@@ -73,9 +74,6 @@ export async function watched(server: Server, protocol = 'http'): Promise<Receiv
     hangUp,
   }
 }
-
-/** Polls; the limit is for a machine under load. */
-export const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 })
 
 /** Waits until the receivers have no open connection. */
 export const gone = (...receivers: Receiver[]) =>

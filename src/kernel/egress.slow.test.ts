@@ -3,11 +3,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer as createHttpsServer } from 'node:https'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { eventually } from '../testing/tenancy.ts'
 import { Egress, type EgressSettings } from './egress.ts'
 import { certificate } from './egress-certificates.fixture.ts'
 import { startNameServer } from './egress-dns.fixture.ts'
 import { startProxy } from './egress-proxies.fixture.ts'
-import { eventually, listenHttp, watched } from './egress-receivers.fixture.ts'
+import { listenHttp, watched } from './egress-receivers.fixture.ts'
 import { silentPort } from './egress-silent-port.fixture.ts'
 
 const DEVELOPMENT: EgressSettings = { allowPrivateNetworks: true, allowHttp: true }

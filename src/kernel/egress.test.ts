@@ -1,12 +1,12 @@
 import type { ServerResponse } from 'node:http'
 import type { LookupFunction, Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { eventually } from '../testing/tenancy.ts'
 import { Egress, type EgressNetwork, type EgressSettings, type Exchange, type Exchanged } from './egress.ts'
 import { startNameServer } from './egress-dns.fixture.ts'
 import {
   bodyOf,
   deadPort,
-  eventually,
   gone,
   listen,
   listenHttp,

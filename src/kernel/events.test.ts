@@ -1,15 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { fakeClock } from '../testing/clock.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { eventually } from '../testing/tenancy.ts'
 import { ChangeRecorded, recordChange } from './changes.ts'
 import { runInContext, SYSTEM } from './context.ts'
 import { Database } from './database.ts'
 import { Events, event, on } from './events.ts'
 import { createLogger } from './logger.ts'
 
-/** Soon, however busy the machine is. */
-const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 })
 const log = createLogger({ level: 'silent' })
 const NoteWritten = event(
   'NoteWritten',

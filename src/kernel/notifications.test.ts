@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
+import { eventually } from '../testing/tenancy.ts'
 import { Database, isDatabaseUnavailable } from './database.ts'
 import { createLogger } from './logger.ts'
 
-/** Soon, however busy the machine is. */
-const eventually = (check: () => unknown) => vi.waitFor(check, { timeout: 10_000 })
 const log = createLogger({ level: 'silent' })
 let created: TestDatabase
 let database: Database
