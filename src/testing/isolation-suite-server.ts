@@ -93,9 +93,11 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
         return raw(db, 'select distinct owner from items')
       })
       expect(seen).toEqual([{ owner: 'of a' }])
-      for (let n = 0; n < 2 * proof().subject.maxConnections; n++) {
-        expect(await raw(b.db, 'select distinct owner from items')).toEqual([{ owner: 'of b' }])
-        await expect(raw(b.db, 'select * from pg_temp.items')).rejects.toMatchObject({ code: /42P01|3F000/ })
+      for (const { id, db } of [a, b]) {
+        for (let n = 0; n < 2 * proof().subject.maxConnections; n++) {
+          expect(await raw(db, 'select distinct owner from items')).toEqual([{ owner: `of ${id}` }])
+          await expect(raw(db, 'select * from pg_temp.items')).rejects.toMatchObject({ code: /42P01|3F000/ })
+        }
       }
     })
 
