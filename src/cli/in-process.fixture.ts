@@ -5,7 +5,6 @@
 import { PassThrough, Writable } from 'node:stream'
 import { partsOf } from '../composition.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
-import { createLogger } from '../kernel/logger.ts'
 import { type Opened, openTenancy, satellitesOn } from '../service/main.ts'
 import type { TestDatabase } from '../testing/database.ts'
 import { createMigratedDatabase } from '../testing/template.ts'
@@ -42,18 +41,14 @@ export interface InProcess {
 
 /** @param env all there is. */
 export function inProcess(env: NodeJS.ProcessEnv): InProcess {
-  const running = new Map<Run, ProcessContext>()
+  const running = new Set<Run>()
   const tenancies = new Map<string, Promise<Opened>>()
-  const logger = createLogger({
-    level: 'warn',
-    write: (line) => {
-      for (const { stderr } of running.values()) stderr.write(line)
-    },
-  })
   const openShared: typeof openTenancy = async (config, options) => {
     const key = JSON.stringify([config, options.role])
-    const opened = tenancies.get(key) ?? openTenancy(config, { ...options, logger, signal: undefined })
+    // Its log goes to the run that opens it.
+    const opened = tenancies.get(key) ?? openTenancy(config, { ...options, signal: undefined })
     tenancies.set(key, opened)
+    opened.catch(() => tenancies.delete(key))
     return { ...(await opened), stop: async () => undefined }
   }
   const start: InProcess['start'] = (argv, { env: more = {}, stdin: text, isAlone = false } = {}) => {
@@ -87,7 +82,7 @@ export function inProcess(env: NodeJS.ProcessEnv): InProcess {
         return ended
       },
     }
-    running.set(one, context)
+    running.add(one)
     ended.finally(() => running.delete(one))
     return one
   }
@@ -95,7 +90,7 @@ export function inProcess(env: NodeJS.ProcessEnv): InProcess {
     start,
     run: (...argv) => start(argv, { stdin: '' }).ended,
     async close() {
-      await Promise.all([...running.keys()].map((one) => one.interrupt()))
+      await Promise.all([...running].map((one) => one.interrupt()))
       const opened = await Promise.allSettled(tenancies.values())
       tenancies.clear()
       await Promise.all(opened.map((one) => one.status === 'fulfilled' && one.value.stop()))
