@@ -1,7 +1,8 @@
 /** Tenants that pay and are deleted, restored and purged, and what becomes of their subscriptions. */
-import { inject } from 'vitest'
+import { expect, inject } from 'vitest'
 import { type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
 import type { BillingOptions } from './index.ts'
+import { tables } from './tables.ts'
 
 export type OnTenantDelete = NonNullable<BillingOptions['onTenantDelete']>
 
@@ -31,3 +32,39 @@ export const sendUsage = async ({ tenancy }: OpenBilling) => {
 /** Events about one of its ids; others of the tenancy go on paying. */
 export const heardOf = ({ heard }: OpenBilling, payer: Subscriber) =>
   heard.filter(([, event]) => Object.values(payer).some((id) => JSON.stringify(event).includes(id)))
+
+export const TABLES = [...(tables[0]?.up ?? '').matchAll(/create table (\w+)/g)].map(([, name]) => name as string)
+
+/** Names of tables whose rows contain one of the texts. */
+export const whereStands = async ({ tenancy }: OpenBilling, ...texts: string[]) => {
+  const found: string[] = []
+  for (const table of TABLES) {
+    const { rows } = await tenancy.kernel.database.sql(`select * from multitenancy.${table}`)
+    if (texts.some((text) => JSON.stringify(rows).includes(text))) found.push(table)
+  }
+  return found
+}
+
+/**
+ * A tenant is purged while an event of its subscription is processed and its usage is closed: no row mentions it afterwards.
+ *
+ * @param order of the purge and the response that the processing waits for.
+ */
+export async function purgesDuringWork(
+  open: OpenBilling,
+  order: (purge: () => Promise<unknown>, respond: () => void) => Promise<unknown>,
+): Promise<void> {
+  const payer = await open.subscriber()
+  open.provider.changePrice(payer.subscriptionId, open.prices.scale)
+  await open.deliver()
+  await track(open, payer, 5)
+  const held = open.provider.faults.hold({ path: `/v1/subscriptions/${payer.subscriptionId}` })
+  const processing = open.process()
+  await held.arrived
+  const { billing, tenants } = open.tenancy
+  await tenants.delete(payer.tenantId)
+  await order(() => Promise.all([tenants.installation.purge(payer.tenantId), billing.windows.close()]), held.release)
+  await processing
+  const left = await whereStands(open, payer.tenantId, payer.customerId)
+  expect(left.filter((table) => table !== 'billing_inbox')).toEqual([])
+}

@@ -1,20 +1,7 @@
 /** A purge of a tenant that pays: no row of billing mentions it afterwards. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { OpenBilling } from './billing.fixture.ts'
-import { heardOf, openWith, sendUsage, track } from './departures.fixture.ts'
-import { tables } from './tables.ts'
-
-const TABLES = [...(tables[0]?.up ?? '').matchAll(/create table (\w+)/g)].map(([, name]) => name as string)
-
-/** Names of tables in which a text still stands. */
-const whereStands = async ({ tenancy }: OpenBilling, ...texts: string[]) => {
-  const found: string[] = []
-  for (const table of TABLES) {
-    const { rows } = await tenancy.kernel.database.sql(`select * from multitenancy.${table}`)
-    if (texts.some((text) => JSON.stringify(rows).includes(text))) found.push(table)
-  }
-  return found
-}
+import { heardOf, openWith, purgesDuringWork, sendUsage, TABLES, track, whereStands } from './departures.fixture.ts'
 
 describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (onTenantDelete) => {
   let open: OpenBilling
@@ -53,21 +40,10 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
     expect(await Array.fromAsync(open.tenancy.billing.sync.run(payer.tenantId))).toEqual([])
   })
 
-  test('whoever is at work for the tenant meanwhile writes nothing after it', async () => {
-    const payer = await open.subscriber()
-    open.provider.changePrice(payer.subscriptionId, open.prices.scale)
-    await open.deliver()
-    await track(open, payer, 5)
-    const held = open.provider.faults.hold({ path: `/v1/subscriptions/${payer.subscriptionId}` })
-    const processing = open.process()
-    await held.arrived
-    await open.tenancy.tenants.delete(payer.tenantId)
-    const purging = open.tenancy.tenants.installation.purge(payer.tenantId)
-    const closing = open.tenancy.billing.windows.close()
-    await Promise.all([purging, closing])
-    held.release()
-    await processing
-    const left = await whereStands(open, payer.tenantId, payer.customerId)
-    expect(left.filter((table) => table !== 'billing_inbox')).toEqual([])
+  test('writes of an event that is processed and of usage that is closed meanwhile leave nothing', async () => {
+    await purgesDuringWork(open, async (purge, respond) => {
+      await purge()
+      respond()
+    })
   })
 })

@@ -31,13 +31,7 @@ describe('somebody else has a say', () => {
     expect(open.activations(tenantId)).toEqual([])
   })
 
-  test('whose suspension is repeated while the payment is told stays so', async () => {
-    const { tenantId, subscriptionId } = await open.suspended()
-    open.pay(subscriptionId)
-    await open.deliver()
-    await Promise.all([open.process(), open.tenancy.tenants.suspend(tenantId)])
-    expect(await open.now(tenantId)).toEqual(['suspended pro', 'recovered'])
-  })
+  test('whose suspension is repeated while the payment is processed stays so', () => open.repeatsSuspension())
 
   test('who was activated and suspended again by hand stays so', async () => {
     const { tenantId, subscriptionId } = await open.suspended()
@@ -148,15 +142,7 @@ describe('many at once', () => {
     await other.stop()
   })
 
-  test('a payment that is told while it is swept', async () => {
-    const { tenantId, subscriptionId } = await open.debtor()
-    open.provider.advance(GRACE)
-    open.pay(subscriptionId)
-    await open.deliver()
-    const { billing } = open.tenancy
-    await Promise.all([billing.dunning.sweep(), open.process(), billing.dunning.sweep()])
-    expect(await open.now(tenantId)).toEqual(['active pro', 'recovered'])
-  })
+  test('a payment that is processed during a sweep prevents the suspension', () => open.paysDuringSweep())
 
   test('two customers of one tenant: what one ends does not take away what the other begins', async () => {
     const { tenantId, customerId } = await open.payer()

@@ -16,6 +16,10 @@ export interface Suspending extends OpenBilling, Debtors {
   activations(tenantId: string): string[]
   /** A debtor whose grace is over. */
   suspended(): Promise<Subscriber>
+  /** A case: an operator repeats the suspension while the payment is processed. */
+  repeatsSuspension(): Promise<void>
+  /** A case: the payment is processed during a sweep. */
+  paysDuringSweep(): Promise<void>
 }
 
 async function openSuspending(): Promise<Suspending> {
@@ -25,18 +29,36 @@ async function openSuspending(): Promise<Suspending> {
   })
   const open = Object.assign(opened, debtorsOf(opened))
   const now = async (tenantId: string) => [await open.standing(tenantId), ...(await open.cases(tenantId))]
+  const pay = (subscriptionId: string, index = 0) => {
+    open.provider.payInvoice(open.invoices(subscriptionId)[index]?.id as string)
+  }
+  const suspended = async () => {
+    const one = await open.debtor()
+    await open.pass(GRACE)
+    expect(await now(one.tenantId)).toEqual(['suspended pro', 'suspended'])
+    return one
+  }
   return Object.assign(open, {
     now,
     lastOf: (type: string) => open.provider.events.findLast((event) => event.type === type)?.id as string,
-    pay(subscriptionId: string, index = 0) {
-      open.provider.payInvoice(open.invoices(subscriptionId)[index]?.id as string)
-    },
+    pay,
     activations: (tenantId: string) => open.heardOf(tenantId).filter((name) => name === 'TenantActivated'),
-    async suspended() {
-      const one = await open.debtor()
-      await open.pass(GRACE)
-      expect(await now(one.tenantId)).toEqual(['suspended pro', 'suspended'])
-      return one
+    suspended,
+    async repeatsSuspension() {
+      const { tenantId, subscriptionId } = await suspended()
+      pay(subscriptionId)
+      await open.deliver()
+      await Promise.all([open.process(), open.tenancy.tenants.suspend(tenantId)])
+      expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
+    },
+    async paysDuringSweep() {
+      const { tenantId, subscriptionId } = await open.debtor()
+      open.provider.advance(GRACE)
+      pay(subscriptionId)
+      await open.deliver()
+      const { billing } = open.tenancy
+      await Promise.all([billing.dunning.sweep(), open.process(), billing.dunning.sweep()])
+      expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
     },
   })
 }
