@@ -1,16 +1,15 @@
 /** How commands end when they do not end by themselves, and what they ask before they destroy something. */
-import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Database } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
-import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
-import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
-import { type Child, PROGRAM, type Program, programWith } from './program.fixture.ts'
+import { eventually } from '../testing/tenancy.ts'
+import { type Child, PROGRAM, programWith } from './program.fixture.ts'
+import { useProgram } from './program-database.fixture.ts'
+import { hasScript, throughScript } from './terminal-script.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -18,21 +17,11 @@ vi.setConfig({ testTimeout: 60_000 })
 const ENTRIES = 5_000
 const ASLEEP = 'select pg_sleep(300)'
 
-let directory: string
-let created: TestDatabase
+const tenantry = useProgram(programWith)
 let database: Database
-let tenantry: Program
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
-  created = await createTestDatabase(inject('postgresUrl'))
-  database = new Database({ url: created.url, max: 1 }, createLogger({ level: 'silent' }))
-  tenantry = programWith({
-    DATABASE_URL: created.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-  })
+  database = new Database({ url: tenantry.database.url, max: 1 }, createLogger({ level: 'silent' }))
   expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme')).toMatchObject({ code: 0 })
   await database.sql(
     `insert into multitenancy.audit_entries (id, action, actor_type, actor_id, actor_name, target, outcome, created_at)
@@ -41,12 +30,7 @@ beforeAll(async () => {
   )
 })
 
-afterAll(async () => {
-  await tenantry?.killAll()
-  await database?.close()
-  await created?.drop()
-  await rm(directory, { recursive: true, force: true })
-})
+afterAll(() => database?.close())
 
 async function sleepers(): Promise<number> {
   const { rows } = await database.sql(
@@ -67,8 +51,8 @@ describe('interrupted', () => {
   const exec = ['tenant:exec', 'acme', '--sql', ASLEEP]
 
   test('a command closes what is open and ends with 130, and nothing goes on running', async () => {
-    const migrations = join(directory, 'migrations')
-    const config = join(directory, 'slow.json')
+    const migrations = join(tenantry.directory, 'migrations')
+    const config = join(tenantry.directory, 'slow.json')
     await mkdir(migrations)
     await writeFile(join(migrations, '0001_slow.sql'), `-- up\n${ASLEEP};\n`)
     await writeFile(config, JSON.stringify({ migrations }))
@@ -142,29 +126,13 @@ describe('standard output', () => {
   })
 })
 
-/** The script of util-linux gives a program a terminal; elsewhere it is another program of that name. */
-function hasScript(): boolean {
-  try {
-    return execFileSync('script', ['--version'], { encoding: 'utf8', stdio: 'pipe' }).includes('util-linux')
-  } catch {
-    return false
-  }
-}
-
 if (!hasScript()) console.log('not run: questions at a terminal (needs the script of util-linux)')
 
 describe.runIf(hasScript())('at a terminal', () => {
   const atTerminal = (command: string, env: NodeJS.ProcessEnv = {}): Child =>
     tenantry.start([], {
       env: { TERM: 'xterm', ...env },
-      through: [
-        'script',
-        '--quiet',
-        '--return',
-        '--command',
-        `stty cols 120 rows 40; "${process.execPath}" "${PROGRAM}" ${command}`,
-        '/dev/null',
-      ],
+      through: throughScript(`stty cols 120 rows 40; "${process.execPath}" "${PROGRAM}" ${command}`),
     })
 
   test('it asks, and goes ahead only on yes', async () => {

@@ -1,37 +1,17 @@
 /** Each exit code of the program, by one process, and its colours without a terminal. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
-import type { TestDatabase } from '../testing/database.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { TEST_APP_KEY } from '../testing/tenancy.ts'
+import { beforeAll, expect, test, vi } from 'vitest'
 import { EXIT_CODES } from './exit-codes.ts'
-import { createProgramDatabase } from './in-process.fixture.ts'
-import { type Ended, type Program, programWith } from './program.fixture.ts'
+import { type Ended, programWith } from './program.fixture.ts'
+import { useProgram } from './program-database.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-let directory: string
-let database: TestDatabase
-let tenantry: Program
+const tenantry = useProgram(programWith)
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-exit-'))
-  database = await createProgramDatabase(inject('postgresUrl'))
-  await writeFile(join(directory, 'unknown-default.json'), JSON.stringify({ plans: UNKNOWN_PLANS }))
-  tenantry = programWith({
-    DATABASE_URL: database.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    PORT: '0',
-  })
+  await writeFile(join(tenantry.directory, 'unknown-default.json'), JSON.stringify({ plans: UNKNOWN_PLANS }))
   expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme', '--plan', 'pro')).toMatchObject({ code: 0 })
-})
-afterAll(async () => {
-  await tenantry?.killAll()
-  if (database) await dropWithRoles(inject('postgresUrl'), database)
-  await rm(directory, { recursive: true, force: true })
 })
 
 /** Without the plan of the tenant: a finding of the doctor. */
@@ -44,7 +24,7 @@ const RUNS: Readonly<Record<number, (url: string) => Promise<Ended>>> = {
   3: () => tenantry.run('tenant:show', 'nobody'),
   4: (url) => tenantry.run('api', 'GET', '/tenants', '--url', url, '--header', 'x-admin-token: wrong'),
   5: () => tenantry.run('tenant:create', 'Acme', '--id', 'acme'),
-  6: () => tenantry.run('doctor', '--config', join(directory, 'unknown-default.json')),
+  6: () => tenantry.run('doctor', '--config', join(tenantry.directory, 'unknown-default.json')),
   7: () => tenantry.run('status', '--url', 'http://127.0.0.1:1'),
   130: async () => {
     const child = tenantry.start(['api', 'POST', '/tenants', '--data', '-'])

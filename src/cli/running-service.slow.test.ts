@@ -1,38 +1,11 @@
 /** `serve` and `dev` as processes: faults, signals, and other services beside them. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import type { TestDatabase } from '../testing/database.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { TEST_APP_KEY } from '../testing/tenancy.ts'
-import { createProgramDatabase } from './in-process.fixture.ts'
-import { type Program, programWith } from './program.fixture.ts'
+import { describe, expect, test, vi } from 'vitest'
+import { programWith } from './program.fixture.ts'
+import { useProgram } from './program-database.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-let directory: string
-let database: TestDatabase
-let tenantry: Program
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
-  database = await createProgramDatabase(inject('postgresUrl'))
-  tenantry = programWith({
-    DATABASE_URL: database.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    LOG_LEVEL: 'warn',
-    PORT: '0',
-  })
-})
-
-afterAll(async () => {
-  await tenantry?.killAll()
-  if (database) await dropWithRoles(inject('postgresUrl'), database)
-  await rm(directory, { recursive: true, force: true })
-})
+const tenantry = useProgram(programWith, { LOG_LEVEL: 'warn' })
 
 test('a failure that nothing handles is logged; a fault that nothing caught ends it, with 1', async () => {
   const faults = `

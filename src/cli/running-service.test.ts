@@ -1,49 +1,28 @@
 /** `serve`, and the commands that call a running service. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { TestDatabase } from '../testing/database.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { TEST_APP_KEY } from '../testing/tenancy.ts'
-import { createProgramDatabase, type Ended, type InProcess, inProcess, type Run } from './in-process.fixture.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type Ended, inProcess, type Run } from './in-process.fixture.ts'
+import { useProgram } from './program-database.fixture.ts'
 
-const TOKEN = 'a-token-for-the-tests'
+const TOKEN = 'a-token-for-this-test'
 
-let directory: string
-let database: TestDatabase
-let tenantry: InProcess
+const tenantry = useProgram(inProcess, { TENANTRY_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'warn' })
 let service: Run
 let url: string
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-cli-'))
-  database = await createProgramDatabase(inject('postgresUrl'))
-  tenantry = inProcess({
-    DATABASE_URL: database.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: TOKEN,
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    LOG_LEVEL: 'warn',
-    PORT: '0',
-  })
   service = tenantry.start(['serve'])
   await service.says(/Stop with Ctrl-C\./)
   url = (await service.says(/Admin API +(http:\/\/127\.0\.0\.1:\d+)/))[1] ?? ''
   expect(await api('POST', '/tenants', '--data', '{ "id": "taken", "name": "Taken" }')).toMatchObject({ code: 0 })
 })
 
-afterAll(async () => {
-  await tenantry?.close()
-  if (database) await dropWithRoles(inject('postgresUrl'), database)
-  await rm(directory, { recursive: true, force: true })
-})
-
 const api = (...argv: string[]): Promise<Ended> => tenantry.run('api', ...argv, '--url', url)
 
 test('serve says where everything is, and keeps a token that was given to itself', async () => {
   const [text = ''] = await service.says(/^\nTenantry[\s\S]*Stop with Ctrl-C\.\n\n/)
-  const { host, pathname } = new URL(database.url)
+  const { host, pathname } = new URL(tenantry.database.url)
   const known = text
     .replaceAll(url, '<url>')
     .replace(/code=\S+/, 'code=<code>')
@@ -92,7 +71,7 @@ describe('status', () => {
   })
 
   test('something else at the address is not taken for it', async () => {
-    const config = join(directory, 'elsewhere.json')
+    const config = join(tenantry.directory, 'elsewhere.json')
     await writeFile(config, JSON.stringify({ probes: { prefix: '/elsewhere' } }))
     const { code, stderr } = await tenantry.run('status', '--url', url, '--config', config)
     expect(code).toBe(7)
@@ -111,7 +90,7 @@ describe('api', () => {
   })
 
   test('sends a file, standard input and headers', async () => {
-    const file = join(directory, 'globex.json')
+    const file = join(tenantry.directory, 'globex.json')
     await writeFile(file, '{ "id": "globex", "name": "Globex" }')
     const header = ['--header', 'idempotency-key: once', '--header', 'prefer:wait=10']
     const [first, again] = [

@@ -1,43 +1,22 @@
 /** The program by the scripts of a clone: what docs/operating.md shows as a configuration, and who ends `npm start`. */
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
-import { TEST_APP_KEY } from '../testing/tenancy.ts'
-import { PROGRAM, type Program, programWith } from './program.fixture.ts'
+import { expect, test, vi } from 'vitest'
+import { PROGRAM, programWith } from './program.fixture.ts'
+import { useProgram } from './program-database.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
 const ROOT = join(import.meta.dirname, '../..')
 const STOP_MS = 20_000
 
-let directory: string
-let database: TestDatabase
-let tenantry: Program
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-scripts-'))
-  database = await createTestDatabase(inject('postgresUrl'))
-  tenantry = programWith({
-    DATABASE_URL: database.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    PORT: '0',
-  })
-})
-
-afterAll(async () => {
-  await tenantry?.killAll()
-  await database?.drop()
-  await rm(directory, { recursive: true, force: true })
-})
+const tenantry = useProgram(programWith)
 
 test('the configuration that docs/operating.md shows can be loaded', async () => {
   const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8')
   const [, example = ''] = page.match(/```ts\n([\s\S]*?)```/) ?? []
   expect(example).toContain("from 'tenantry'")
+  const { directory } = tenantry
   await mkdir(join(directory, 'node_modules'))
   await symlink(ROOT, join(directory, 'node_modules/tenantry'))
   await mkdir(join(directory, 'migrations'))

@@ -1,32 +1,11 @@
 /** The command of this satellite, as the program has it: in use, and where the satellite is switched off. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { createProgramDatabase, type InProcess, inProcess } from '../../cli/in-process.fixture.ts'
-import type { TestDatabase } from '../../testing/database.ts'
-import { dropWithRoles } from '../../testing/roles.ts'
-import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { expect, test } from 'vitest'
+import { inProcess } from '../../cli/in-process.fixture.ts'
+import { useProgram } from '../../cli/program-database.fixture.ts'
 
-let directory: string
-let database: TestDatabase
-let tenantry: InProcess
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-audit-'))
-  database = await createProgramDatabase(inject('postgresUrl'))
-  tenantry = inProcess({
-    DATABASE_URL: database.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-  })
-})
-
-afterAll(async () => {
-  await tenantry?.close()
-  if (database) await dropWithRoles(inject('postgresUrl'), database)
-  await rm(directory, { recursive: true, force: true })
-})
+const tenantry = useProgram(inProcess)
 
 test('writes who did what at the terminal', async () => {
   await tenantry.run('tenant:create', 'Acme', '--id', 'acme')
@@ -40,7 +19,7 @@ test('writes who did what at the terminal', async () => {
 })
 
 test('is not there where the satellite is switched off, and says so', async () => {
-  const config = join(directory, 'without-audit.json')
+  const config = join(tenantry.directory, 'without-audit.json')
   await writeFile(config, JSON.stringify({ satellites: { auditLogs: false } }))
   const { code, stderr } = await tenantry.run('tenant:audit:export', '--config', config)
   expect(code).toBe(3)

@@ -1,32 +1,11 @@
 /** The commands of this satellite, as the program has them. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { createProgramDatabase, type InProcess, inProcess } from '../../cli/in-process.fixture.ts'
-import type { TestDatabase } from '../../testing/database.ts'
-import { dropWithRoles } from '../../testing/roles.ts'
-import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { inProcess } from '../../cli/in-process.fixture.ts'
+import { useProgram } from '../../cli/program-database.fixture.ts'
 
-let directory: string
-let database: TestDatabase
-let tenantry: InProcess
-
+const tenantry = useProgram(inProcess)
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-flags-'))
-  database = await createProgramDatabase(inject('postgresUrl'))
-  tenantry = inProcess({
-    DATABASE_URL: database.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-  })
   await tenantry.run('tenant:create', 'Acme', '--id', 'acme')
-})
-
-afterAll(async () => {
-  await tenantry?.close()
-  if (database) await dropWithRoles(inject('postgresUrl'), database)
-  await rm(directory, { recursive: true, force: true })
 })
 
 async function json(...line: string[]): Promise<any> {
