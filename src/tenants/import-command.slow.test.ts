@@ -1,78 +1,32 @@
 /** `tenantry tenant:import` as a process: ended before it is done, and at a terminal. */
-import { execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import { createProgramDatabase } from '../cli/in-process.fixture.ts'
-import { PROGRAM, type Program, programWith } from '../cli/program.fixture.ts'
-import { Database } from '../kernel/database.ts'
-import { createLogger } from '../kernel/logger.ts'
-import type { TestDatabase } from '../testing/database.ts'
+import { describe, expect, test, vi } from 'vitest'
+import { PROGRAM, programWith } from '../cli/program.fixture.ts'
+import { hasScript, throughScript } from '../cli/terminal-script.fixture.ts'
 import { WAITING_LOCKS } from '../testing/database.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
+import { eventually } from '../testing/tenancy.ts'
+import { ROWS, useImport } from './import-command.fixture.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
 const LOCK = 77_001
 
-let directory: string
-let created: TestDatabase
-let database: Database
-let tenantry: Program
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-import-'))
-  created = await createProgramDatabase(inject('postgresUrl'))
-  database = new Database({ url: created.url, max: 2 }, createLogger({ level: 'silent' }))
-  const config = join(directory, 'tenantry.config.json')
-  await writeFile(config, JSON.stringify({ migrations: 'migrations' }))
-  await mkdir(join(directory, 'migrations'))
-  await writeFile(
-    join(directory, 'migrations', '0001_notes.sql'),
-    '-- up\ncreate table notes (id int primary key, body text);',
-  )
-  tenantry = programWith({
-    DATABASE_URL: created.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    TENANTRY_CONFIG: config,
-  })
-  expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme')).toMatchObject({ code: 0 })
-})
-afterAll(async () => {
-  await tenantry?.killAll()
-  await database?.close()
-  if (created) await dropWithRoles(inject('postgresUrl'), created)
-  await rm(directory, { recursive: true, force: true })
-})
-beforeEach(() => database.sql('delete from t1_acme.notes'))
-
-const ids = async () => (await database.sql('select id from t1_acme.notes order by id')).rows.map(({ id }) => id)
-const fileWith = async (text: string) => {
-  const file = join(directory, 'rows.sql')
-  await writeFile(file, text)
-  return file
-}
-
-const ROWS = `SET row_security = off;\ninsert into notes values (1, 'é'), (2, null);\ninsert into notes values (3, 'a;b');\n`
+const imports = useImport(programWith)
+const { fileWith, ids, tenantry } = imports
 
 describe('ended before its end', () => {
   const waiting = async () => {
-    const { rows } = await database.sql(`select pid from ${WAITING_LOCKS} where objid = ${LOCK}`)
+    const { rows } = await imports.database.sql(`select pid from ${WAITING_LOCKS} where objid = ${LOCK}`)
     return rows.map(({ pid }) => pid)
   }
   const gone = (pid: number) =>
     eventually(async () => {
-      const { rows } = await database.sql('select from pg_stat_activity where pid = $1', [pid])
+      const { rows } = await imports.database.sql('select from pg_stat_activity where pid = $1', [pid])
       expect(rows).toEqual([])
     }, 60_000)
 
   test.each(['SIGKILL', 'SIGTERM', 'SIGINT'] as const)('by %s in the middle of a statement', async (signal) => {
     const file = await fileWith(`${ROWS}select pg_advisory_xact_lock(${LOCK});\ninsert into notes values (4);\n`)
-    await database.session(async (client) => {
+    await imports.database.session(async (client) => {
       await client.query(`select pg_advisory_lock(${LOCK})`)
       const child = tenantry.start(['tenant:import', 'acme', '--file', file])
       const pid = await eventually(async () => {
@@ -92,7 +46,7 @@ describe('ended before its end', () => {
     const child = tenantry.start(['tenant:import', 'acme'])
     child.process.stdin.write(`${ROWS}insert into notes values (4);insert into not`)
     const pid = await eventually(async () => {
-      const { rows } = await database.sql(
+      const { rows } = await imports.database.sql(
         `select pid from pg_stat_activity
          where datname = current_database() and state = 'idle in transaction' and query like '%(4)%'`,
       )
@@ -110,29 +64,13 @@ describe('ended before its end', () => {
   })
 })
 
-/** The script of util-linux gives a program a terminal; elsewhere it is another program of that name. */
-function hasScript(): boolean {
-  try {
-    return execFileSync('script', ['--version'], { encoding: 'utf8', stdio: 'pipe' }).includes('util-linux')
-  } catch {
-    return false
-  }
-}
-
 if (!hasScript()) console.log('not run: progress at a terminal (needs the script of util-linux)')
 
 test.runIf(hasScript())('at a terminal it says how far it is, and does not wait for input there', async () => {
   const atTerminal = (rest: string) =>
     tenantry.start([], {
       env: { TERM: 'xterm' },
-      through: [
-        'script',
-        '--quiet',
-        '--return',
-        '--command',
-        `"${process.execPath}" "${PROGRAM}" ${rest}`,
-        '/dev/null',
-      ],
+      through: throughScript(`"${process.execPath}" "${PROGRAM}" ${rest}`),
     }).ended
   const { code, stdout } = await atTerminal(`tenant:import acme --file ${await fileWith(ROWS)}`)
   expect(stdout).toContain(`100 % of ${Buffer.byteLength(ROWS)} B, 2 statements`)

@@ -1,58 +1,11 @@
 /** `tenantry tenant:import` by its output, exit code and rows. */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { createProgramDatabase, type Ended, type InProcess, inProcess } from '../cli/in-process.fixture.ts'
-import { Database } from '../kernel/database.ts'
-import { createLogger } from '../kernel/logger.ts'
-import type { TestDatabase } from '../testing/database.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { TEST_APP_KEY } from '../testing/tenancy.ts'
+import { describe, expect, test } from 'vitest'
+import { type Ended, inProcess } from '../cli/in-process.fixture.ts'
+import { ROWS, useImport } from './import-command.fixture.ts'
 
-let directory: string
-let created: TestDatabase
-let database: Database
-let tenantry: InProcess
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-import-'))
-  created = await createProgramDatabase(inject('postgresUrl'))
-  database = new Database({ url: created.url, max: 2 }, createLogger({ level: 'silent' }))
-  const config = join(directory, 'tenantry.config.json')
-  await writeFile(config, JSON.stringify({ migrations: 'migrations' }))
-  await mkdir(join(directory, 'migrations'))
-  await writeFile(
-    join(directory, 'migrations', '0001_notes.sql'),
-    '-- up\ncreate table notes (id int primary key, body text);',
-  )
-  tenantry = inProcess({
-    DATABASE_URL: created.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    TENANTRY_CONFIG: config,
-  })
-  expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme')).toMatchObject({ code: 0 })
-})
-afterAll(async () => {
-  await tenantry?.close()
-  await database?.close()
-  if (created) await dropWithRoles(inject('postgresUrl'), created)
-  await rm(directory, { recursive: true, force: true })
-})
-beforeEach(() => database.sql('delete from t1_acme.notes'))
-
-const ids = async () => (await database.sql('select id from t1_acme.notes order by id')).rows.map(({ id }) => id)
-const fileWith = async (text: string) => {
-  const file = join(directory, 'rows.sql')
-  await writeFile(file, text)
-  return file
-}
+const { fileWith, ids, tenantry } = useImport(inProcess)
 const piped = (stdin: string, ...argv: string[]): Promise<Ended> =>
   tenantry.start(['tenant:import', 'acme', ...argv], { stdin }).ended
-
-const ROWS = `SET row_security = off;\ninsert into notes values (1, 'é'), (2, null);\ninsert into notes values (3, 'a;b');\n`
 
 test('a file, or standard input', async () => {
   const bytes = Buffer.byteLength(ROWS)
