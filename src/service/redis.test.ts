@@ -1,55 +1,15 @@
 /** The service keeps its store in the Redis that `REDIS_URL` names. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { createProgramDatabase } from '../cli/in-process.fixture.ts'
-import type { TestDatabase } from '../testing/database.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
-import { loadConfig } from './config.ts'
-import { type Service, startService } from './main.ts'
+import { eventually } from '../testing/tenancy.ts'
+import { API, call, useRedisServices } from './redis.fixture.ts'
 
-const TOKEN = 'a-token-for-the-service'
-
-let directory: string
-let database: TestDatabase
+const { serviceWith } = useRedisServices()
 let redis: Redis
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-redis-service-'))
-  database = await createProgramDatabase(inject('postgresUrl'))
+beforeAll(() => {
   redis = new Redis(inject('redisUrl'))
 })
-afterAll(async () => {
-  await redis.quit()
-  await dropWithRoles(inject('postgresUrl'), database)
-  await rm(directory, { recursive: true, force: true })
-})
-
-async function serviceWith(redisUrl: string): Promise<Service> {
-  const env = {
-    DATABASE_URL: database.url,
-    REDIS_URL: redisUrl,
-    TENANTRY_ADMIN_TOKEN: TOKEN,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    PORT: '0',
-    LOG_LEVEL: 'silent',
-  }
-  return startService(await loadConfig({ env, directory }))
-}
-
-async function call(service: Service, method: string, path: string, body?: unknown): Promise<any> {
-  const response = await fetch(`${service.url}${path}`, {
-    method,
-    headers: { 'x-admin-token': TOKEN, 'content-type': 'application/json' },
-    body: body === undefined ? null : JSON.stringify(body),
-  })
-  return response.json()
-}
-
-const API = '/admin/multitenancy/tenants'
+afterAll(() => redis.quit())
 
 test('quotas are counted and flags cached in Redis, under the keys that are documented', async () => {
   const service = await serviceWith(inject('redisUrl'))
