@@ -2,6 +2,7 @@
  * Circuits of several processes on one real store, and calls that meet what servers do. Time is one clock for the processes and
  * the store.
  */
+import { expect } from 'vitest'
 import { partsOf } from '../composition.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { Database } from '../kernel/database.ts'
@@ -13,7 +14,14 @@ import { TenantLabels } from '../kernel/tenant-labels.ts'
 import { NO_TRACING } from '../kernel/tracing.ts'
 import { type FakeClock, fakeClock } from '../testing/clock.ts'
 import { createMigratedDatabase } from '../testing/template.ts'
+import { eventually } from '../testing/tenancy.ts'
 import { type CircuitPlace, Circuits, type CircuitsConfig } from './circuits.ts'
+
+export const acme = { tenantId: 'acme', placement: 'main', isolation: 'own' }
+export const globex = { tenantId: 'globex', placement: 'main', isolation: 'own' }
+
+/** The record of its open circuit in the store. */
+export const OF_ACME = { owner: 'acme', key: 'circuit', placement: 'main' }
 
 export interface CircuitProcess {
   readonly circuits: Circuits
@@ -31,6 +39,9 @@ export interface CircuitStage {
   open(config?: Partial<CircuitsConfig> & { deaf?: boolean }): Promise<CircuitProcess>
   /** Calls with the outcome of their name; `times` of one after another, their errors as they came. */
   readonly work: Readonly<Record<'healthy' | 'serverDown' | 'databaseMissing' | 'wrongSql', () => Promise<unknown>>>
+  /** The records in the store. */
+  kept(): Promise<unknown[]>
+  untilKept(records: readonly unknown[]): Promise<void>
   end(): Promise<void>
 }
 
@@ -49,6 +60,13 @@ export async function circuitStage(
   const nobody = new Database({ url: 'postgres://x@127.0.0.1:1/x' }, log)
   const missing = new Database({ url: `${url}_missing` }, log)
   const processes: CircuitProcess[] = []
+  const kept = async () => {
+    const { rows } = await database.sql(
+      `select owner, key, value::json ->> 'placement' as placement from multitenancy.store
+       where key like 'circuit%' and key not like 'circuit-probe%' order by owner, key`,
+    )
+    return rows
+  }
   return {
     clock,
     database,
@@ -90,6 +108,8 @@ export async function circuitStage(
       processes.push(process)
       return process
     },
+    kept,
+    untilKept: (records) => eventually(async () => expect(await kept()).toEqual(records)),
     async end() {
       for (const { circuits } of processes) await circuits.stop()
       for (const process of processes) await process.end()
@@ -98,6 +118,12 @@ export async function circuitStage(
     },
   }
 }
+
+export const stateIn = ({ circuits }: CircuitProcess, tenantId: string) =>
+  circuits.snapshot().tenants.find((tenant) => tenant.tenantId === tenantId)?.state
+
+export const untilStateIn = (process: CircuitProcess, tenantId: string, state: string) =>
+  eventually(() => expect(stateIn(process, tenantId)).toBe(state))
 
 /** The error codes of `times` calls, one after another; `ok` for a call that was answered. */
 export async function codesOf(

@@ -2,10 +2,17 @@
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { startProxy, type Proxy as Way } from '../testing/proxy.ts'
 import { eventually } from '../testing/tenancy.ts'
-import { type CircuitProcess, type CircuitStage, circuitStage, codesOf } from './circuits.fixture.ts'
-
-const acme = { tenantId: 'acme', placement: 'main', isolation: 'own' }
-const globex = { tenantId: 'globex', placement: 'main', isolation: 'own' }
+import {
+  acme,
+  type CircuitProcess,
+  type CircuitStage,
+  circuitStage,
+  codesOf,
+  globex,
+  OF_ACME,
+  stateIn,
+  untilStateIn,
+} from './circuits.fixture.ts'
 
 let stage: CircuitStage
 let wayToStore: Way
@@ -23,21 +30,6 @@ afterEach(async () => {
   await stage.end()
   await wayToStore.close()
 })
-
-const stateIn = ({ circuits }: CircuitProcess, tenantId: string) =>
-  circuits.snapshot().tenants.find((tenant) => tenant.tenantId === tenantId)?.state
-const untilStateIn = (process: CircuitProcess, tenantId: string, state: string) =>
-  eventually(() => expect(stateIn(process, tenantId)).toBe(state))
-const kept = async () => {
-  const { rows } = await stage.database.sql(
-    `select owner, key, value::json ->> 'placement' as placement from multitenancy.store
-     where key like 'circuit%' and key not like 'circuit-probe%' order by owner, key`,
-  )
-  return rows
-}
-const untilKept = (records: unknown[]) => eventually(async () => expect(await kept()).toEqual(records))
-
-const OF_ACME = { owner: 'acme', key: 'circuit', placement: 'main' }
 
 describe('while the store is unavailable', () => {
   test('a process has its own circuits, says so once, and what is open is kept again after the next probe', async () => {
@@ -59,11 +51,11 @@ describe('while the store is unavailable', () => {
         errorCode: 'E_DEPENDENCY_UNAVAILABLE',
       },
     ])
-    expect(await kept()).toEqual([])
+    expect(await stage.kept()).toEqual([])
     await wayToStore.open()
     stage.clock.advance(30_000)
     expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
-    await untilKept([OF_ACME])
+    await stage.untilKept([OF_ACME])
     await one.circuits.stop()
     expect(one.degraded).toHaveLength(1)
   })
@@ -78,7 +70,7 @@ describe('while the store is unavailable', () => {
 
   test('it starts, and takes over what was open once the store is back', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
-    await untilKept([OF_ACME])
+    await stage.untilKept([OF_ACME])
     await one.circuits.stop() // its notification has been sent: the next process does not receive it
     await wayToStore.close()
     const late = await stage.open()

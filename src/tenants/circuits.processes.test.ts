@@ -1,10 +1,16 @@
 /** Circuits of several processes: what one learns, all know; one probes for all; a restart forgets nothing. */
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { eventually } from '../testing/tenancy.ts'
-import { type CircuitProcess, type CircuitStage, circuitStage, codesOf } from './circuits.fixture.ts'
-
-const acme = { tenantId: 'acme', placement: 'main', isolation: 'own' }
-const globex = { tenantId: 'globex', placement: 'main', isolation: 'own' }
+import {
+  acme,
+  type CircuitProcess,
+  type CircuitStage,
+  circuitStage,
+  codesOf,
+  globex,
+  OF_ACME,
+  untilStateIn,
+} from './circuits.fixture.ts'
 
 let stage: CircuitStage
 let one: CircuitProcess
@@ -16,27 +22,13 @@ beforeEach(async () => {
 })
 afterEach(() => stage.end())
 
-const stateIn = ({ circuits }: CircuitProcess, tenantId: string) =>
-  circuits.snapshot().tenants.find((tenant) => tenant.tenantId === tenantId)?.state
-const untilStateIn = (process: CircuitProcess, tenantId: string, state: string) =>
-  eventually(() => expect(stateIn(process, tenantId)).toBe(state))
-const kept = async () => {
-  const { rows } = await stage.database.sql(
-    `select owner, key, value::json ->> 'placement' as placement from multitenancy.store
-     where key like 'circuit%' and key not like 'circuit-probe%' order by owner, key`,
-  )
-  return rows
-}
-const untilKept = (records: unknown[]) => eventually(async () => expect(await kept()).toEqual(records))
-
-const OF_ACME = { owner: 'acme', key: 'circuit', placement: 'main' }
 const OF_SERVER = { owner: '', key: 'circuit:main', placement: 'main' }
 
 describe('a restart', () => {
   test('finds open circuits of tenants and servers, and refuses before the first call', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await codesOf(one.circuits, globex, work.serverDown, 10)
-    await untilKept([OF_SERVER, OF_ACME])
+    await stage.untilKept([OF_SERVER, OF_ACME])
     await one.end()
     stage.clock.advance(10_000)
     const { circuits } = await stage.open()
@@ -49,12 +41,12 @@ describe('a restart', () => {
     expect(await codesOf(circuits, globex, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
     stage.clock.advance(20_000)
     expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])
-    await untilKept([])
+    await stage.untilKept([])
   })
 
   test('long afterwards finds nothing', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
-    await untilKept([OF_ACME])
+    await stage.untilKept([OF_ACME])
     await one.end()
     stage.clock.advance(300_000)
     expect((await stage.open()).circuits.snapshot().tenants).toEqual([])
@@ -76,7 +68,7 @@ describe('two processes', () => {
     stage.clock.advance(30_000)
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
     await untilStateIn(one, 'acme', 'CLOSED')
-    await untilKept([])
+    await stage.untilKept([])
     expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
@@ -86,7 +78,7 @@ describe('two processes', () => {
     const refused = database.transaction(async () => {
       await database.sql('select 1/0').catch(() => undefined)
       await codesOf(circuits, acme, work.databaseMissing, 10)
-      await untilKept([OF_ACME])
+      await stage.untilKept([OF_ACME])
       throw new Error('the change is refused')
     })
     await expect(refused).rejects.toThrow('the change is refused')
@@ -99,7 +91,7 @@ describe('two processes', () => {
     for (const { circuits } of others) await codesOf(circuits, acme, work.databaseMissing, deaf ? 10 : 0)
     if (!deaf) await codesOf(one.circuits, acme, work.databaseMissing, 10)
     for (const other of others) await untilStateIn(other, 'acme', 'OPEN')
-    await untilKept([OF_ACME])
+    await stage.untilKept([OF_ACME])
     stage.clock.advance(30_000)
     let calls = 0
     const { promise, resolve } = Promise.withResolvers<void>()

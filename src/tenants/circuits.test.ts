@@ -1,12 +1,9 @@
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { CheckFailure } from '../kernel/health.ts'
 import { TenantLabels } from '../kernel/tenant-labels.ts'
-import { type CircuitStage, circuitStage, codesOf } from './circuits.fixture.ts'
+import { acme, type CircuitStage, circuitStage, codesOf, globex } from './circuits.fixture.ts'
 import type { Circuits } from './circuits.ts'
 import { TenantIsSuspended } from './errors.ts'
-
-const acme = { tenantId: 'acme', placement: 'main', isolation: 'own' }
-const globex = { tenantId: 'globex', placement: 'main', isolation: 'own' }
 
 let stage: CircuitStage
 let circuits: Circuits
