@@ -8,28 +8,22 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
-import { type Child, startChild } from '../../testing/child.ts'
 import { WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { type ISOLATIONS, openWorld, type World } from '../../testing/two-servers.ts'
+import type { ISOLATIONS } from '../../testing/two-servers.ts'
 import type { IsolationDriver, Place } from '../isolation.ts'
 import { toPlace } from '../registry.ts'
-import { migrationsOf } from './grown.fixture.ts'
 import type { Transfer } from './transfer.ts'
-import type { Asked, ProcessOptions } from './transfer-process.fixture.ts'
+import { ask, idle, NOTES, openProcessesWorld, type ProcessesWorld } from './transfer-processes.fixture.ts'
 
-const PROGRAM = new URL('./transfer-process.fixture.ts', import.meta.url)
 const LOCK = 4_004
-const NOTES = Array.from({ length: 20 }, (_, index) => `note ${index}`)
 
-let world: World
+let world: ProcessesWorld
 /** Of the test alone: what it does to the row of a transfer must not wait for its own lock. */
 let database: Database
-let options: ProcessOptions
 
 beforeAll(async () => {
-  world = await openWorld(inject('postgresUrl'), { role: 'api', migrations: migrationsOf('all') })
-  options = { url: world.url, otherUrl: world.otherUrl, archives: world.archives }
+  world = await openProcessesWorld(inject('postgresUrl'))
   database = new Database({ url: world.url }, createLogger({ level: 'silent' }))
   await database.sql(`
     create table pause_at (phase text);
@@ -46,18 +40,7 @@ afterAll(async () => {
   await world?.end()
 })
 
-const idle = { isLast: true, signal: new AbortController().signal }
 const api = () => world.tenancy.tenants
-const install = async (id: string, isolation: string) => {
-  await api().create({ id, name: id, isolation })
-  await api().installation.install(id, idle)
-  const { db } = await world.tenancy.tenant(id)
-  await db
-    .insertInto('notes')
-    .values(NOTES.map((text) => ({ text })))
-    .execute()
-}
-const ask = (child: Child, asked: Asked) => child.ask(asked)
 
 type Kind = Transfer['kind']
 
@@ -127,7 +110,7 @@ describe('a killed process', () => {
     'leaves a $kind on $isolation, interrupted while $phase, to the next process',
     async ({ isolation, kind, phase }) => {
       const id = `${kind}-${phase}-${isolation.slice(0, 3)}`
-      await install(id, isolation)
+      await world.install(id, isolation)
       const begun = await BEGIN[kind](id)
       await killedAt(phase, begun.id)
 
@@ -178,7 +161,7 @@ describe('a killed process', () => {
 
 /** Lets a process carry out the transfer, and kills it where it says that it begins with this phase. */
 async function killedAt(phase: string, transferId: string): Promise<void> {
-  const child = await startChild(PROGRAM, options)
+  const child = await world.start()
   const holder = new AbortController()
   const held = Promise.withResolvers<void>()
   const holding = database.session(async (client) => {

@@ -1,33 +1,14 @@
 /** Writers in two processes that go on through a move. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type Child, startChild } from '../../testing/child.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { openWorld, type World } from '../../testing/two-servers.ts'
-import { migrationsOf } from './grown.fixture.ts'
-import type { Asked, ProcessOptions, Written } from './transfer-process.fixture.ts'
+import type { Written } from './transfer-process.fixture.ts'
+import { ask, idle, NOTES, openProcessesWorld, type ProcessesWorld } from './transfer-processes.fixture.ts'
 
-const PROGRAM = new URL('./transfer-process.fixture.ts', import.meta.url)
-const NOTES = Array.from({ length: 20 }, (_, index) => `note ${index}`)
-
-let world: World
-let options: ProcessOptions
+let world: ProcessesWorld
 beforeAll(async () => {
-  world = await openWorld(inject('postgresUrl'), { role: 'api', migrations: migrationsOf('all') })
-  options = { url: world.url, otherUrl: world.otherUrl, archives: world.archives }
+  world = await openProcessesWorld(inject('postgresUrl'))
 })
 afterAll(() => world?.end())
-
-const idle = { isLast: true, signal: new AbortController().signal }
-const install = async (id: string, isolation: string) => {
-  await world.tenancy.tenants.create({ id, name: id, isolation })
-  await world.tenancy.tenants.installation.install(id, idle)
-  const { db } = await world.tenancy.tenant(id)
-  await db
-    .insertInto('notes')
-    .values(NOTES.map((text) => ({ text })))
-    .execute()
-}
-const ask = (child: Child, asked: Asked) => child.ask(asked)
 
 test.each([
   ['schema-pg', 'database-pg'],
@@ -37,8 +18,8 @@ test.each([
   'a move from %s to %s keeps every write that was acknowledged, once, and none that was refused',
   async (from, to) => {
     const id = `writers-${from.slice(0, 3)}`
-    await install(id, from)
-    const writers = [await startChild(PROGRAM, options), await startChild(PROGRAM, options)]
+    await world.install(id, from)
+    const writers = [await world.start(), await world.start()]
     for (const [index, writer] of writers.entries()) await ask(writer, { write: id, as: `w${index}` })
     await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(NOTES.length + 20))
 

@@ -1,0 +1,32 @@
+/** Two placements without workers: processes that a test starts carry out the transfers, or write notes. */
+import { type Child, startChild } from '../../testing/child.ts'
+import { openWorld } from '../../testing/two-servers.ts'
+import { migrationsOf } from './grown.fixture.ts'
+import type { Asked, ProcessOptions } from './transfer-process.fixture.ts'
+
+const PROGRAM = new URL('./transfer-process.fixture.ts', import.meta.url)
+export const NOTES = Array.from({ length: 20 }, (_, index) => `note ${index}`)
+export const idle = { isLast: true, signal: new AbortController().signal }
+
+export type ProcessesWorld = Awaited<ReturnType<typeof openProcessesWorld>>
+
+export async function openProcessesWorld(serverUrl: string) {
+  const world = await openWorld(serverUrl, { role: 'api', migrations: migrationsOf('all') })
+  const options: ProcessOptions = { url: world.url, otherUrl: world.otherUrl, archives: world.archives }
+  return {
+    ...world,
+    start: () => startChild(PROGRAM, options),
+    /** Makes a tenant with the notes. */
+    async install(id: string, isolation: string): Promise<void> {
+      await world.tenancy.tenants.create({ id, name: id, isolation })
+      await world.tenancy.tenants.installation.install(id, idle)
+      const { db } = await world.tenancy.tenant(id)
+      await db
+        .insertInto('notes')
+        .values(NOTES.map((text) => ({ text })))
+        .execute()
+    },
+  }
+}
+
+export const ask = (child: Child, asked: Asked) => child.ask(asked)
