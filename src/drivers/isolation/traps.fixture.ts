@@ -63,11 +63,11 @@ export function traps(kinds: readonly string[]): void {
     }
     const owners = async (db: Kysely<any>) => (await raw(db, 'select owner from items')).map(({ owner }) => owner)
     /** On as many connections as there may be, at the same time. */
-    const everywhere = (work: (db: Kysely<any>) => Promise<void>): Promise<unknown> => {
+    const everywhere = (work: (db: Kysely<any>) => Promise<void>, handle = b): Promise<unknown> => {
       let arrived = 0
       const { promise: everybody, resolve } = Promise.withResolvers<void>()
       const one = () =>
-        b.transaction(async (db) => {
+        handle.transaction(async (db) => {
           if (++arrived === CONNECTIONS) resolve()
           await everybody
           await work(db)
@@ -221,21 +221,27 @@ export function traps(kinds: readonly string[]): void {
       await eventually(() => expect(owners(leaving.db)).rejects.toSatisfy(driver.mayBeFence))
     })
 
-    test('what a tenant finds in the catalog of its session is its own: no statement, cursor or lock of another', async () => {
-      await raw(a.db, 'select pg_advisory_lock(7)')
-      await a.transaction((db) => raw(db, 'declare left_by_a cursor with hold for select owner from items'))
-      await raw(a.db, 'prepare left_by_a as select owner from items')
-      await everywhere(async (db) => {
-        expect(
-          await raw(
-            db,
-            `select (select count(*)::int from pg_cursors where name = 'left_by_a') as cursors,
-             (select count(*)::int from pg_prepared_statements where name = 'left_by_a') as statements,
-             (select count(*)::int from pg_locks where locktype = 'advisory' and classid <> ${MARKS}
-                and pid = pg_backend_pid()) as locks`,
-          ),
-        ).toEqual([{ cursors: 0, statements: 0, locks: 0 }])
-      })
+    test.each([
+      ['lock', 'select pg_advisory_lock(7)'],
+      ['cursor', 'declare left_by_a cursor with hold for select owner from items'],
+      ['prepared statement', 'prepare left_by_a as select owner from items'],
+      ['channel', 'listen left_by_a'],
+    ])('a session has no %s of an earlier transaction, of the same tenant or another', async (_, text) => {
+      for (const handle of [a, b]) {
+        await raw(a.db, text)
+        await everywhere(async (db) => {
+          expect(
+            await raw(
+              db,
+              `select (select count(*)::int from pg_cursors where name = 'left_by_a') as cursors,
+               (select count(*)::int from pg_prepared_statements where name = 'left_by_a') as statements,
+               (select count(*)::int from pg_listening_channels()) as channels,
+               (select count(*)::int from pg_locks where locktype = 'advisory' and classid <> ${MARKS}
+                  and pid = pg_backend_pid()) as locks`,
+            ),
+          ).toEqual([{ cursors: 0, statements: 0, channels: 0, locks: 0 }])
+        }, handle)
+      }
     })
 
     test('what one tenant asks for in vain is not answered by what another one cached', async () => {
