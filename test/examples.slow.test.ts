@@ -1,25 +1,19 @@
 /** Every program in examples/ is started as its reader would start it, and called over HTTP. */
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { createTenancy, schemaPg, type Tenancy } from 'tenantry'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { AnnouncementPublished, announcements } from '../examples/own-satellite/announcements.ts'
 import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
+import { type Example, startExample } from './example-program.fixture.ts'
 
-const EXAMPLES = join(import.meta.dirname, '../examples')
 const APP_KEY = Buffer.alloc(32, 7).toString('base64')
 const ADMIN_TOKEN = 'a-token-of-the-examples'
-const START_TIMEOUT_MS = 90_000
 /** Tests of one program run in their order: the last one ends it. */
 const ONE_LIFE = { shuffle: false }
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 180_000 })
 
-interface Host {
-  readonly child: ChildProcess
-  readonly url: string
-  output(): string
+interface Host extends Example {
   admin(method: string, path: string, body?: unknown): Promise<{ status: number; body: any }>
 }
 
@@ -226,33 +220,16 @@ describe('examples/quotas', ONE_LIFE, () => {
   })
 })
 
-/** Resolves when the program has printed where it serves. */
 async function start(name: string, databaseUrl: string): Promise<Host> {
-  const child = spawn(process.execPath, ['--conditions=tenantry-source', join(EXAMPLES, name, 'host.ts')], {
-    env: {
-      ...process.env,
-      DATABASE_URL: databaseUrl,
-      TENANTRY_APP_KEY: APP_KEY,
-      TENANTRY_ADMIN_TOKEN: ADMIN_TOKEN,
-      PORT: '0',
-    },
+  const example = await startExample(`${name}/host.ts`, {
+    DATABASE_URL: databaseUrl,
+    TENANTRY_APP_KEY: APP_KEY,
+    TENANTRY_ADMIN_TOKEN: ADMIN_TOKEN,
   })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (text) => {
-      output += text
-    })
-  }
-  const url = () => /^http:\/\/\S+$/m.exec(output)?.[0]
-  await vi.waitUntil(() => url() !== undefined || child.exitCode !== null, { timeout: START_TIMEOUT_MS })
-  const at = url()
-  if (!at) throw new Error(`examples/${name} did not start:\n${output}`)
   return {
-    child,
-    url: at,
-    output: () => output,
+    ...example,
     async admin(method, path, body) {
-      const response = await fetch(`${at}/admin/multitenancy${path}`, {
+      const response = await fetch(`${example.url}/admin/multitenancy${path}`, {
         method,
         headers: { 'x-admin-token': ADMIN_TOKEN, 'content-type': 'application/json', prefer: 'wait=20' },
         body: body === undefined ? undefined : JSON.stringify(body),

@@ -1,5 +1,4 @@
 /** docs/receiving-webhooks.md: its TypeScript is the programs in examples/webhook-receiver, which are started and sent signed requests. */
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,17 +7,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { uuidv7 } from '../src/kernel/ids.ts'
 import { newSecret } from '../src/satellites/webhooks/secret.ts'
 import { signatureHeaders } from '../src/satellites/webhooks/signing.ts'
+import { type Example, startExample } from './example-program.fixture.ts'
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const ROOT = join(import.meta.dirname, '..')
 const PROGRAMS = ['node', 'express'] as const
-const START_TIMEOUT_MS = 30_000
 const [SECRET, BEFORE] = [newSecret(), 'a-secret-that-came-before']
-
-interface Receiver {
-  readonly child: ChildProcess
-  readonly url: string
-  output(): string
-}
 
 interface Sent {
   readonly id?: string
@@ -31,7 +26,7 @@ interface Sent {
 }
 
 let directory: string
-let receiver: Receiver
+let receiver: Example
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-receiver-'))
 })
@@ -134,20 +129,8 @@ async function send(request: Sent): Promise<number> {
   return response.status
 }
 
-/** Resolves when the program has printed where it serves. */
-async function start(program: string, database = ':memory:'): Promise<Receiver> {
-  const child = spawn(process.execPath, ['--conditions=tenantry-source', source(program)], {
-    env: { ...process.env, WEBHOOK_SECRETS: `${SECRET} ${BEFORE}`, WEBHOOK_DATABASE: database, PORT: '0' },
+const start = (program: string, database = ':memory:'): Promise<Example> =>
+  startExample(`webhook-receiver/${program}.ts`, {
+    WEBHOOK_SECRETS: `${SECRET} ${BEFORE}`,
+    WEBHOOK_DATABASE: database,
   })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (text) => {
-      output += text
-    })
-  }
-  const url = () => /^http:\/\/\S+$/m.exec(output)?.[0]
-  await vi.waitUntil(() => url() !== undefined || child.exitCode !== null, { timeout: START_TIMEOUT_MS })
-  const at = url()
-  if (!at) throw new Error(`examples/webhook-receiver/${program}.ts did not start:\n${output}`)
-  return { child, url: at, output: () => output }
-}
