@@ -3,47 +3,17 @@
  * the policy decides what callers see, and what is back is used again by itself.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { postgresStore } from '../../drivers/store/postgres.ts'
-import { redisStore } from '../../drivers/store/redis.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
-import { Database } from '../../kernel/database.ts'
 import type { EventOf } from '../../kernel/events.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { DependencyDegraded } from '../../kernel/resilience.ts'
-import type { StoreDriver } from '../../kernel/store.ts'
 import type { Tenancy } from '../../tenancy.ts'
 import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
+import { FAULTS, repair, storeBehind } from '../../testing/store-outages.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { asRecord, type MetricsOpened, openMetrics, type Satellites } from './metrics.fixture.ts'
 
-const TIMEOUT_MS = 500
 const REFUSED = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 7 }
-
-const FAULTS = {
-  'is cut off': (way: Way) => way.close(),
-  'is silent': (way: Way) => way.silence(),
-  'is slower than the time-out': (way: Way) => way.slow(4 * TIMEOUT_MS),
-}
-
-const STORES = {
-  redis: {
-    url: () => inject('redisUrl'),
-    driver: (url: string): StoreDriver => redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs: TIMEOUT_MS }),
-  },
-  postgres: {
-    url: () => inject('postgresUrl'),
-    driver: (url: string): StoreDriver => {
-      const driver = postgresStore({ timeoutMs: TIMEOUT_MS })
-      const byProxy = (database: Database) => {
-        const way = new URL(database.url)
-        way.host = new URL(url).host
-        return new Database({ url: way.href, max: 2 }, createLogger({ level: 'silent' }))
-      }
-      return { ...driver, open: ({ database, ...base }) => driver.open({ database: byProxy(database), ...base }) }
-    },
-  },
-}
 
 describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   let way: Way
@@ -56,8 +26,8 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   const logged: string[] = []
 
   beforeAll(async () => {
-    way = await startProxy(STORES[store].url())
-    const driver = STORES[store].driver(way.url)
+    way = await startProxy(inject(`${store}Url`))
+    const driver = storeBehind[store](way.url)
     const logger = createLogger({ level: 'warn', write: (line) => void logged.push(line) })
     const resilience = { redis: { metrics: 'fail-open' }, retryAfterSeconds: 7 } as const
     all = await openMetrics(store, { store: driver, logger, resilience })
@@ -74,9 +44,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
     logged.length = 0
   })
   const comeBack = async () => {
-    way.slow(0)
-    await way.close().catch(() => undefined)
-    await way.open()
+    await repair(way)
     for (const { kernel } of [open, closed]) {
       await eventually(() => kernel.store.sums.read('probe', [day]))
     }

@@ -3,50 +3,17 @@
  * is back is used again by itself.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { postgresStore } from '../../drivers/store/postgres.ts'
-import { redisStore } from '../../drivers/store/redis.ts'
-import { Database } from '../../kernel/database.ts'
 import type { EventOf } from '../../kernel/events.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
-import { createLogger } from '../../kernel/logger.ts'
 import { DependencyDegraded, type ResilienceConfig } from '../../kernel/resilience.ts'
-import type { StoreDriver } from '../../kernel/store.ts'
 import type { Tenancy } from '../../tenancy.ts'
 import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
+import { FAULTS, repair, storeBehind, TIMEOUT_MS } from '../../testing/store-outages.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import type { quotas } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
 
-const TIMEOUT_MS = 500
 /** Longer than any answer takes; who waits longer hangs. */
 const PATIENCE_MS = 10_000
-
-const FAULTS = {
-  'is cut off': (way: Way) => way.close(),
-  'is silent': (way: Way) => way.silence(),
-  'is slower than the time-out': (way: Way) => way.slow(4 * TIMEOUT_MS),
-}
-
-/** Both are the same server behind the proxy that the test has. */
-const STORES = {
-  redis: {
-    url: () => inject('redisUrl'),
-    open: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver =>
-      redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs }),
-  },
-  postgres: {
-    url: () => inject('postgresUrl'),
-    open: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver => {
-      const driver = postgresStore({ timeoutMs })
-      const viaProxy = (database: Database) => {
-        const way = new URL(database.url)
-        way.host = new URL(url).host
-        return new Database({ url: way.href, max: 2 }, createLogger({ level: 'silent' }))
-      }
-      return { ...driver, open: ({ database, ...base }) => driver.open({ database: viaProxy(database), ...base }) }
-    },
-  },
-}
 
 describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   let way: Way
@@ -56,9 +23,9 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   const degraded: EventOf<typeof DependencyDegraded>[] = []
 
   beforeAll(async () => {
-    way = await startProxy(STORES[store].url())
+    way = await startProxy(inject(`${store}Url`))
     const options = (quota: 'fail-open' | 'fail-closed') => ({
-      store: STORES[store].open(way.url),
+      store: storeBehind[store](way.url),
       resilience: { redis: { quota }, retryAfterSeconds: 7 } satisfies ResilienceConfig,
     })
     all = await openQuotas(store, options('fail-open'))
@@ -71,11 +38,8 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
     acme = await all.tenant()
     degraded.length = 0
   })
-  /** What was closed is opened again; what was slow or silent is closed first. */
   const comeBack = async () => {
-    way.slow(0)
-    await way.close().catch(() => undefined)
-    await way.open()
+    await repair(way)
     for (const { quotas } of [all.opened.tenancy, closed]) {
       await eventually(async () => expect(await quotas.decide(acme, 'probe')).toMatchObject({ degraded: false }))
     }
@@ -129,7 +93,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
     })
 
     test('it is the time-out that ends the wait', async () => {
-      const patient = await all.opened.open({ store: STORES[store].open(way.url, 60_000) })
+      const patient = await all.opened.open({ store: storeBehind[store](way.url, 60_000) })
       await patient.quotas.consume(acme, 'exports')
       await happen(way)
       if (happen === FAULTS['is cut off']) {
