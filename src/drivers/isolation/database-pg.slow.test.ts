@@ -1,67 +1,31 @@
 import { spawnSync } from 'node:child_process'
-import { CompiledQuery, type Kysely } from 'kysely'
-import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { IsolationDriver, Placement } from '../../tenants/isolation.ts'
 import { type Child, startChild } from '../../testing/child.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { startProxy } from '../../testing/proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
+import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { type Installation, placeOf } from './installation.fixture.ts'
 import { lockOf } from './owner-transaction.ts'
 import { withDatabase } from './postgres-server.ts'
 
-const CONNECTIONS = 3
-const NOTES = {
-  name: '0001_notes',
-  checksum: '1',
-  up: `create table notes (
-      tenant_id text not null default tenantry.current_tenant(), id int not null, owner text not null, primary key (tenant_id, id));
-    create sequence numbers`,
-  down: 'drop sequence numbers; drop table notes',
-}
-
+const fixture = useDatabasePg()
+const { databases, fresh, locatorOf, sessions, sql } = fixture
 let installation: Installation
 let placement: Placement
 let driver: IsolationDriver
-
-beforeAll(async () => {
-  installation = await createInstallation(inject('postgresUrl'), {
-    driver: () => databasePg(),
-    migrations: [NOTES],
-    connections: { max: CONNECTIONS, perTenant: CONNECTIONS },
-  })
-  placement = await installation.prepare()
-  driver = await installation.open(placement)
-  for (const id of ['a', 'b']) await driver.provision(placeOf(driver, id))
+beforeAll(() => {
+  ;({ installation, placement, driver } = fixture)
 })
-afterAll(() => installation.end())
 
-const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
-const sql = async (text: string, values: unknown[] = []) => (await installation.database.sql(text, values)).rows
-const locatorOf = (id: string) => placeOf(driver, id).locator
-const databases = (id: string) => sql('select datname from pg_database where datname like $1', [`%\\_${id}`])
-const sessions = (id: string) =>
-  sql(`select pid, usename from pg_stat_activity where datname = $1 and backend_type = 'client backend'`, [
-    locatorOf(id),
-  ])
 const otherProcess = (migrations = [NOTES]): Promise<Child> =>
   startChild(new URL('./database-process.fixture.ts', import.meta.url), {
     installation: installation.id,
     placement,
     migrations,
   })
-async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => undefined)
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end()
-  }
-}
 
 describe('provisioning', () => {
   test('by twenty at once, here and in another process, makes each database once', async () => {
@@ -166,13 +130,6 @@ describe('provisioning', () => {
 })
 
 describe('a fence', () => {
-  const OWNERS = 'select owner from notes'
-  const fresh = async (id: string) => {
-    const handle = await provisioned(driver, id)
-    await handle.pool.query(`insert into notes (id, owner) values (1, '${id}')`)
-    return handle
-  }
-
   test('ends what is open in this process and in others, and lets nobody in until it is lifted', async () => {
     const place = placeOf(driver, 'closed')
     const { pool, transaction } = await fresh('closed')

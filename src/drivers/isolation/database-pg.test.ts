@@ -1,62 +1,26 @@
 import fc from 'fast-check'
-import { CompiledQuery, type Kysely } from 'kysely'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'
 import type { IsolationDriver, Placement, TenantHandle } from '../../tenants/isolation.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
+import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
 import { withDatabase } from './postgres-server.ts'
 
-const CONNECTIONS = 3
-const NOTES = {
-  name: '0001_notes',
-  checksum: '1',
-  up: `create table notes (
-      tenant_id text not null default tenantry.current_tenant(), id int not null, owner text not null, primary key (tenant_id, id));
-    create sequence numbers`,
-  down: 'drop sequence numbers; drop table notes',
-}
-
+const fixture = useDatabasePg()
+const { databases, fresh, locatorOf, sessions, sql } = fixture
 let installation: Installation
 let placement: Placement
 let driver: IsolationDriver
 let a: TenantHandle
 let b: TenantHandle
-
-beforeAll(async () => {
-  installation = await createInstallation(inject('postgresUrl'), {
-    driver: () => databasePg(),
-    migrations: [NOTES],
-    connections: { max: CONNECTIONS, perTenant: CONNECTIONS },
-  })
-  placement = await installation.prepare()
-  driver = await installation.open(placement)
-  a = await provisioned(driver, 'a')
-  b = await provisioned(driver, 'b')
+beforeAll(() => {
+  ;({ installation, placement, driver, a, b } = fixture)
 })
-afterAll(() => installation.end())
 
-const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
-const sql = async (text: string, values: unknown[] = []) => (await installation.database.sql(text, values)).rows
-const locatorOf = (id: string) => placeOf(driver, id).locator
-const databases = (id: string) => sql('select datname from pg_database where datname like $1', [`%\\_${id}`])
-const sessions = (id: string) =>
-  sql(`select pid, usename from pg_stat_activity where datname = $1 and backend_type = 'client backend'`, [
-    locatorOf(id),
-  ])
 const loginOf = ({ tenantUrl }: Placement) => new URL(tenantUrl).username
-async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => undefined)
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end()
-  }
-}
 
 describe('the name of a database', () => {
   const id = fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,47}$/)
@@ -259,13 +223,6 @@ describe('a migration', () => {
 })
 
 describe('a fence', () => {
-  const OWNERS = 'select owner from notes'
-  const fresh = async (id: string) => {
-    const handle = await provisioned(driver, id)
-    await handle.pool.query(`insert into notes (id, owner) values (1, '${id}')`)
-    return handle
-  }
-
   test('leaves connections that are idle without a word: the next statement knows', async () => {
     const place = placeOf(driver, 'idle')
     const { pool } = await fresh('idle')
