@@ -21,7 +21,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     file: MOVE,
     replace: '  await storage.driver(closed.isolation).drain(toPlace(closed), { signal: attempt.signal })\n',
     by: '',
-    ...WRITERS,
+    tests: ['src/tenants/transfers/moves.test.ts'],
   },
   {
     name: 'a move that others may open',

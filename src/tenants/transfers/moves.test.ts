@@ -47,6 +47,30 @@ test('a tenant that is suspended and activated while it is moved stays closed un
   expect(await world.notes('busy')).toEqual(['first'])
 })
 
+test('a move waits for a transaction that began before it, and takes its rows along', async () => {
+  await install('open')
+  const [hasWritten, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const writing = (await world.tenancy.tenant('open')).transaction(async (db) => {
+    await db.insertInto('notes').values({ text: 'second' }).execute()
+    hasWritten.resolve()
+    await gate.promise
+  })
+  await hasWritten.promise
+  const { transfer } = await world.transfers.move('open', { placement: 'other' })
+  const moving = world.transfers.work(transfer.id, only)
+  const looksForTransactions = eventually(async () => {
+    const { rows } = await database().sql(
+      `select from pg_stat_activity where datname = current_database() and query like '%pg_prepared_xacts%' and pid <> pg_backend_pid()`,
+    )
+    expect(rows).not.toEqual([])
+  })
+  await Promise.race([looksForTransactions, moving])
+  gate.resolve()
+  await writing
+  await moving
+  expect(await world.notes('open')).toEqual(['first', 'second'])
+})
+
 test('a tenant that is suspended while it is moved arrives suspended, and closed', async () => {
   await install('late')
   const release = await holdingImport(world.otherUrl, 't2_late')
