@@ -1,7 +1,8 @@
 /** Every code that the source declares is in docs/reference/errors.md with its status, and nothing else is. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { type ErrorType, NotFound, TenancyError } from '../src/kernel/errors.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const SOURCE = join(ROOT, 'src')
@@ -51,4 +52,27 @@ test('every code of the reference is declared, and has one row', () => {
   const codes = listed.map(({ code }) => code)
   expect(codes.filter((code) => !declared.some((one) => one.code === code))).toEqual([])
   expect(codes.filter((code, index) => codes.indexOf(code) !== index)).toEqual([])
+})
+
+describe('instanceof', async () => {
+  const entries = ['index.ts', ...readdirSync(join(SOURCE, 'satellites')).map((name) => `satellites/${name}/index.ts`)]
+  const modules: object[] = await Promise.all(entries.map((entry) => import(join(SOURCE, entry))))
+  const exported = modules
+    .flatMap((module) => Object.entries(module))
+    .filter((entry): entry is [string, ErrorType] => typeof entry[1] === 'function' && 'matches' in entry[1])
+
+  test('is tested with the errors of the package and of its satellites', () => {
+    const names = exported.map(([name]) => name)
+    expect(names).toEqual(expect.arrayContaining(['DependencyUnavailableException', 'QuotaExceededException']))
+  })
+
+  test.each(exported)('%s recognises its errors', (_, type) => {
+    const error: unknown = type('A detail.')
+    expect(error instanceof type).toBe(true)
+    expect(error instanceof TenancyError).toBe(true)
+    expect(error instanceof NotFound).toBe(type.code === NotFound.code)
+    for (const other of [new Error('A detail.'), { ...type }, type.code, null, undefined]) {
+      expect(other instanceof type).toBe(false)
+    }
+  })
 })

@@ -39,9 +39,16 @@ export class TenancyError extends Error {
   }
 }
 
-/** A kind of error: call it to make one (`throw TenantNotFound('…')`), ask it with `matches`. */
+/**
+ * A kind of error: a call makes one, `instanceof` and `matches` recognise one.
+ *
+ * @example
+ *   throw TenantNotFound('There is no tenant "acme".')
+ *   if (error instanceof TenantNotFound) console.log(error.status) // 404
+ */
 export interface ErrorType extends ErrorAnswer {
   (detail: string, options?: ErrorOptions): TenancyError
+  [Symbol.hasInstance](error: unknown): error is TenancyError
   readonly code: string
   readonly status: number
   readonly title: string
@@ -60,7 +67,8 @@ export function defineError(code: string, status: number, title: string, answer:
   const type = { code, status, title }
   const make = (detail: string, options?: ErrorOptions) => new TenancyError(type, detail, options)
   const matches = (error: unknown): error is TenancyError => error instanceof TenancyError && error.code === code
-  return Object.assign(make, { ...type, ...answer, matches })
+  Object.defineProperty(make, Symbol.hasInstance, { value: matches })
+  return Object.assign(make as ErrorType, { ...type, ...answer, matches })
 }
 
 export const InvalidRequest = defineError('E_INVALID_REQUEST', 400, 'The request is not valid')
