@@ -21,7 +21,7 @@ afterAll(() => open.end())
 /** Something that has happened, about nothing of ours. */
 const happened = (): Stripe.Event => open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product' })
 
-/** As the provider would sign any text; `secondsAgo` it did. */
+/** The provider's signature of a text. @param secondsAgo negative for a time in the future */
 const signatureOf = (payload: string, secret = SECRET, secondsAgo = 0): string => {
   const timestamp = Math.floor(Date.now() / 1000) - secondsAgo
   return Stripe.webhooks.generateTestHeaderString({ payload, secret, timestamp })
@@ -99,6 +99,14 @@ describe('a signature', () => {
     expect(await post(body, signatureOf(body, SECRET, 302))).toMatchObject(NOT_SIGNED)
     expect(await post(body, signatureOf(body, SECRET, 86_400))).toMatchObject(NOT_SIGNED)
     expect(await post(body, signatureOf(body, SECRET, 290))).toMatchObject(RECEIVED)
+  })
+
+  test('of the future is good for five minutes', async () => {
+    const body = JSON.stringify(happened())
+    for (const secondsAgo of [-310, -86_400, -1e12]) {
+      expect(await post(body, signatureOf(body, SECRET, secondsAgo))).toMatchObject(NOT_SIGNED)
+    }
+    expect(await post(body, signatureOf(body, SECRET, -290))).toMatchObject(RECEIVED)
   })
 
   test('that is refused says why, and nothing of what would have fit', async () => {

@@ -9,7 +9,7 @@ const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
 /** One text for each sequence of bytes: what is not UTF-8 throws, and nothing is left out. */
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** The body as text; undefined when none of the secrets has signed it within the last five minutes. */
+/** The body as text; undefined when none of the secrets has signed it, or its timestamp is more than five minutes from now. */
 export function signedText(
   { signature }: Client['webhooks'],
   secrets: readonly string[],
@@ -24,7 +24,19 @@ export function signedText(
     }
   }
   const text = textOf(body)
-  return text !== undefined && secrets.some((secret) => isOf(text, secret)) ? text : undefined
+  return text !== undefined && secondsAhead(header) <= TOLERANCE_SECONDS && secrets.some((secret) => isOf(text, secret))
+    ? text
+    : undefined
+}
+
+/** Stripe's client refuses old timestamps only. It reads the last `t`, as this does. */
+function secondsAhead(header: string): number {
+  const [, timestamp = ''] =
+    header
+      .split(',')
+      .map((item) => item.split('='))
+      .findLast(([name]) => name === 't') ?? []
+  return Number.parseInt(timestamp, 10) - Math.floor(Date.now() / 1000)
 }
 
 function textOf(body: Uint8Array): string | undefined {
