@@ -8,7 +8,7 @@ import { fingerprint, randomToken, type Secrets } from '../kernel/crypto.ts'
 import type { Store } from '../kernel/store.ts'
 import type { Identity, Tokens } from './tokens.ts'
 
-const COOKIE = 'tenantry_session'
+const SESSION_COOKIE = 'tenantry_session'
 const SESSION_SECONDS = 12 * 3_600
 const CODE_SECONDS = 600
 
@@ -42,7 +42,7 @@ export class Sessions {
   async open(identity: Identity, isSecure: boolean): Promise<string> {
     const id = randomToken()
     await this.#store.set(null, sessionKey(id), identity.fingerprint, SESSION_SECONDS)
-    return this.#cookie(this.#secrets.seal(id, COOKIE), SESSION_SECONDS, isSecure)
+    return this.#cookie(this.#secrets.seal(id, SESSION_COOKIE), SESSION_SECONDS, isSecure)
   }
 
   async identify(request: Request): Promise<Identity | undefined> {
@@ -60,10 +60,11 @@ export class Sessions {
 
   #idOf(request: Request): string | undefined {
     const cookies = (request.headers.get('cookie') ?? '').split(/;\s*/)
-    const sealed = cookies.find((cookie) => cookie.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1)
+    const start = `${cookieName(isSecure(request))}=`
+    const sealed = cookies.find((cookie) => cookie.startsWith(start))?.slice(start.length)
     if (!sealed) return undefined
     try {
-      return this.#secrets.open(sealed, COOKIE)
+      return this.#secrets.open(sealed, SESSION_COOKIE)
     } catch {
       return undefined // altered, or sealed under a key that is gone: nobody is signed in
     }
@@ -71,7 +72,7 @@ export class Sessions {
 
   #cookie(value: string, maxAge: number, isSecure: boolean): string {
     const parts = [
-      `${COOKIE}=${value}`,
+      `${cookieName(isSecure)}=${value}`,
       `Path=${this.#path || '/'}`,
       `Max-Age=${maxAge}`,
       'HttpOnly',
@@ -80,6 +81,9 @@ export class Sessions {
     return [...parts, ...(isSecure ? ['Secure'] : [])].join('; ')
   }
 }
+
+/** Browsers take a `__Secure-` cookie from https alone, so a page of http cannot plant one. `__Host-` would need the path `/`. */
+const cookieName = (isSecure: boolean): string => `${isSecure ? '__Secure-' : ''}${SESSION_COOKIE}`
 
 /** Whether a request that changes something comes from a page of the same origin: scheme, host and port. */
 export function isSameOrigin(request: Request): boolean {

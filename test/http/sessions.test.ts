@@ -49,17 +49,35 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
   test('behind https the cookie is for https only', async () => {
     for (const forwarded of ['https', 'https, http', 'HTTPS , https']) {
       const answer = await call('POST /session', { 'x-forwarded-proto': forwarded }, { token: TOKEN })
-      expect(answer.headers['set-cookie']?.[0]).toMatch(/; Secure$/)
+      expect(answer.headers['set-cookie']?.[0]).toMatch(/^__Secure-tenantry_session=.*; Secure$/)
     }
     const answer = await call('POST /session', { 'x-forwarded-proto': 'http, https' }, { token: TOKEN })
     expect(answer.headers['set-cookie']?.[0]).not.toContain('Secure')
   })
 
+  test('a session of https is none over http, and the other way round', async () => {
+    for (const [made, asked] of [
+      ['https', 'http'],
+      ['http', 'https'],
+    ] as const) {
+      const answer = await call('POST /session', { 'x-forwarded-proto': made }, { token: TOKEN })
+      const cookie = cookieOf(answer)
+      expect(await call('GET /tenants', { cookie, 'x-forwarded-proto': made })).toMatchObject({ status: 200 })
+      expect(await call('GET /tenants', { cookie, 'x-forwarded-proto': asked })).toMatchObject({ status: 401 })
+      const ended = await call('DELETE /session', {
+        cookie,
+        'x-forwarded-proto': made,
+        origin: host.origin.replace('http', made),
+      })
+      expect(ended.headers['set-cookie']?.[0]).toContain(`${cookie.split('=')[0]}=; `)
+    }
+  })
+
   test('another scheme is another origin', async () => {
-    const cookie = await signIn()
     const secure = host.origin.replace('http:', 'https:')
-    const statusOf = async (origin: string, forwarded?: string) => {
-      const headers = { cookie, origin, ...(forwarded ? { 'x-forwarded-proto': forwarded } : {}) }
+    const statusOf = async (origin: string, forwarded = 'http') => {
+      const proxied = { 'x-forwarded-proto': forwarded }
+      const headers = { cookie: cookieOf(await call('POST /session', proxied, { token: TOKEN })), origin, ...proxied }
       return (await call('POST /tenants', headers, { name: 'Acme' })).status
     }
     expect(await statusOf(secure)).toBe(403)
