@@ -29,6 +29,7 @@ export {
   TenancyError,
 } from './kernel/errors.ts'
 export { type EventOf, type EventType, event, type Listener, on } from './kernel/events.ts'
+export { type Check, CheckFailure, type CheckReturn } from './kernel/health.ts'
 export { uuidv7 } from './kernel/ids.ts'
 export { type Attempt, handles, type Job, type JobType, jobType, type Recurring } from './kernel/jobs.ts'
 export type { Kernel } from './kernel/kernel.ts'

@@ -10,6 +10,7 @@ import type { Command } from './kernel/commands.ts'
 import type { Diagnosis } from './kernel/doctor.ts'
 import type { ErrorType } from './kernel/errors.ts'
 import type { EventType, Listener, WideListener } from './kernel/events.ts'
+import type { Check } from './kernel/health.ts'
 import type { Job, QueueCounts, Recurring } from './kernel/jobs.ts'
 import type { Kernel } from './kernel/kernel.ts'
 import type { Series } from './kernel/metrics.ts'
@@ -64,7 +65,7 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly receivers?: readonly Receiver<Service>[]
   readonly commands?: readonly Command<Service>[]
   /** Health checks; the ready-made service registers them, a host those that it wants. */
-  readonly checks?: Readonly<Record<string, (service: Service) => unknown>>
+  readonly checks?: Readonly<Record<string, (service: Service) => ReturnType<Check>>>
   /** What the doctor examines of it. */
   readonly doctor?: readonly Diagnosis<Service>[]
   readonly metrics?: (service: Service) => readonly Series[]

@@ -33,12 +33,32 @@ describe('the aggregate', () => {
 
 describe('a check', () => {
   test('passes with what it has to say, or with nothing', async () => {
-    const { checks } = await healthOf({ quiet: pass, talks: async () => '3 queues', counts: async () => 7 }).report()
+    const { checks } = await healthOf({ quiet: pass, talks: async () => '3 queues' }).report()
     expect(checks).toEqual({
       quiet: { status: 'pass', durationMs: expect.any(Number) },
       talks: { status: 'pass', durationMs: expect.any(Number), message: '3 queues' },
-      counts: { status: 'pass', durationMs: expect.any(Number) },
     })
+  })
+
+  test('returns a result with its status and a message', async () => {
+    const health = healthOf({
+      good: () => ({ status: 'pass' }),
+      queues: async () => ({ status: 'pass', message: '3 queues' }),
+      disk: async () => ({ status: 'fail', message: 'disk full' }),
+      bare: () => ({ status: 'fail' }),
+    })
+    const { status, checks } = await health.report()
+    expect(status).toBe('degraded')
+    expect(checks).toEqual({
+      good: { status: 'pass', durationMs: expect.any(Number) },
+      queues: { status: 'pass', durationMs: expect.any(Number), message: '3 queues' },
+      disk: { status: 'fail', durationMs: expect.any(Number), message: 'disk full' },
+      bare: { status: 'fail', durationMs: expect.any(Number), message: 'unavailable' },
+    })
+  })
+
+  test.each([{ status: 'failed' }, { status: 503 }, {}])('with an unknown status fails: %j', async (returned: any) => {
+    expect(await healthOf({ odd: () => returned }).report()).toMatchObject({ status: 'fail' })
   })
 
   test('that never answers fails by itself and holds nobody up', async () => {

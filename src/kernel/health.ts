@@ -10,8 +10,16 @@ import type { Logger } from './logger.ts'
 
 export const CHECK_TIMEOUT_MS = 2_000
 
-/** Throws when not healthy. A text that it answers is a message beside the `pass`. */
-export type Check = () => unknown
+/**
+ * A check fails when it throws or returns `{ status: 'fail' }`. What it returns as text or as `message` is public, on `/readyz` too;
+ * the text of an error is not (`CheckFailure` excepted).
+ *
+ * @example health.register('disk', async () => ((await freeBytes()) > 1e9 ? { status: 'pass' } : { status: 'fail', message: 'disk full' }))
+ */
+export type Check = () => CheckReturn | Promise<CheckReturn>
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a check that only throws returns nothing
+export type CheckReturn = void | string | { readonly status: 'pass' | 'fail'; readonly message?: string }
 
 /** A failure whose text may be shown to anybody. */
 export class CheckFailure extends Error {}
@@ -78,7 +86,7 @@ function aggregate(results: readonly (readonly [string, CheckResult])[], critica
 }
 
 type Outcome = { readonly durationMs: number } & (
-  | { readonly isFailed: false; readonly said: unknown }
+  | { readonly isFailed: false; readonly message: string | undefined }
   | { readonly isFailed: true; readonly error: unknown }
 )
 
@@ -90,8 +98,11 @@ async function run(check: Check, timeoutMs: number): Promise<Outcome> {
     timer = setTimeout(() => reject(new CheckFailure(`timeout after ${timeoutMs} ms`)), timeoutMs)
   })
   try {
-    const said = await Promise.race([Promise.resolve().then(check), deadline])
-    return { isFailed: false, durationMs: durationMs(), said }
+    const returned = await Promise.race([Promise.resolve().then(check), deadline])
+    const { status, message } =
+      typeof returned === 'object' ? returned : { status: 'pass', message: returned || undefined }
+    if (status === 'pass') return { isFailed: false, durationMs: durationMs(), message }
+    return { isFailed: true, durationMs: durationMs(), error: new CheckFailure(message ?? 'unavailable') }
   } catch (error) {
     return { isFailed: true, durationMs: durationMs(), error }
   } finally {
@@ -105,8 +116,8 @@ function resultOf(outcome: Outcome, detailed: boolean): CheckResult {
     const { error } = outcome
     return { status: 'fail', durationMs, message: detailed ? fullText(error) : plainWords(error) }
   }
-  const { said } = outcome
-  return { status: 'pass', durationMs, ...(typeof said === 'string' ? { message: said } : {}) }
+  const { message } = outcome
+  return { status: 'pass', durationMs, ...(message === undefined ? {} : { message }) }
 }
 
 const WORDS = new Map(
