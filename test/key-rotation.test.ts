@@ -44,6 +44,8 @@ test('secrets of webhooks and the key of the audit log outlive the key that they
     await first.webhooks.create(null, { url: 'https://example.com/', events: ['*'] })
     const { webhookId } = await first.webhooks.create(null, { url: 'https://example.com/', events: ['*'] })
     await first.webhooks.rotateSecret(null, webhookId)
+    const deleted = await first.webhooks.create(null, { url: 'https://example.com/', events: ['*'] })
+    await first.webhooks.delete(null, deleted.webhookId)
     await first.tenants.create({ id: 'acme', name: 'Acme' })
     await first.auditLogs.sealer.seal()
     expect(await resealed(first, createSecrets(keyOf(3)))).toEqual([
@@ -81,7 +83,7 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
       database: { url },
       appKey,
       isolation: [schemaPg()],
-      satellites: [sso()],
+      satellites: [sso(), webhooks({ bridge: false })],
       role: 'api',
       logger: createLogger({ level: 'silent' }),
     })
@@ -112,9 +114,11 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
       redirectUri: 'https://acme.example/callback',
       ...client,
     })
+    const { webhookId } = await first.webhooks.create(id, { url: 'https://example.com/', events: ['*'] })
+    await first.webhooks.delete(id, webhookId)
     await first.stop()
 
-    // Webhooks and the audit log were never on: they have no tables.
+    // The secret of a deleted webhook is erased; the audit log was never on and has no table.
     const isOff = { sso: false, webhooks: false, auditLogs: false }
     await writeFile(config, JSON.stringify({ satellites: isOff }))
     const which = '1 in sso.client_secret, of a satellite that is switched off, is sealed under'
@@ -123,15 +127,19 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
     expect(await secretsFound()).toEqual([
       ['warn', 'secrets.lost-key', `${which} an application key that is not configured here`],
     ])
+    const ofWebhooks = ['secret', 'previous_secret'].map((column) => ({
+      ...{ table: 'webhook_subscriptions', column },
+      ...{ resealed: 0, current: 0, failed: 0 },
+    }))
     const lost = await ran(['tenant:secrets:reencrypt'])
     expect(lost).toEqual({
       code: 6,
-      value: [{ table: 'sso', column: 'client_secret', resealed: 0, current: 0, failed: 1 }],
+      value: [{ table: 'sso', column: 'client_secret', resealed: 0, current: 0, failed: 1 }, ...ofWebhooks],
     })
     const done = await ran(['tenant:secrets:reencrypt'], keyOf(1))
     expect(done).toEqual({
       code: 0,
-      value: [{ table: 'sso', column: 'client_secret', resealed: 1, current: 0, failed: 0 }],
+      value: [{ table: 'sso', column: 'client_secret', resealed: 1, current: 0, failed: 0 }, ...ofWebhooks],
     })
     expect(await secretsFound()).toEqual([])
 

@@ -8,7 +8,7 @@ import type { Database } from './database.ts'
 
 const READ_AT_ONCE = 500
 
-/** Where a part keeps sealed values. */
+/** Where a part keeps sealed values. An empty one was erased, as of a deleted webhook. */
 export interface SealedColumn {
   readonly table: string
   /** Of the row, unique; what it is compared as text. */
@@ -51,7 +51,9 @@ export function canBeOpened(open: () => unknown): boolean {
 export async function countSealed(database: Database, columns: readonly SealedColumn[]): Promise<number> {
   let sum = 0
   for (const { table, column } of columns) {
-    const { rows } = await database.sql(`select count(${column})::int as count from multitenancy.${table}`)
+    const { rows } = await database.sql(
+      `select count(*)::int as count from multitenancy.${table} where ${column} <> ''`,
+    )
     sum += rows[0].count
   }
   return sum
@@ -70,7 +72,7 @@ export async function reseal(
     signal.throwIfAborted()
     const { rows } = await database.sql(
       `select ${key}::text as key, ${column} as sealed from multitenancy.${table}
-       where ${column} is not null and ($1::text is null or ${key}::text > $1) order by ${key}::text limit ${READ_AT_ONCE}`,
+       where ${column} <> '' and ($1::text is null or ${key}::text > $1) order by ${key}::text limit ${READ_AT_ONCE}`,
       [after],
     )
     for (const row of rows as { key: string; sealed: string }[]) {

@@ -20,7 +20,7 @@ export const sealedDiagnosis: Diagnosis<SwitchedOff> = {
       const { rows } = await database.sql(
         `select distinct on (${keyId}) ${key}::text as key, ${column} as sealed,
            count(*) over (partition by ${keyId})::int as count
-         from multitenancy.${table} where ${column} is not null order by ${keyId}`,
+         from multitenancy.${table} where ${column} <> '' order by ${keyId}`,
       )
       for (const row of rows as { key: string; sealed: string; count: number }[]) {
         if (secrets.isCurrent(row.sealed)) continue
