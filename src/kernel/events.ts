@@ -67,6 +67,22 @@ export const onAny = <Service>(
   handleAny: (service: Service, type: EventType, event: Record<string, unknown>) => Awaitable<void>,
 ): WideListener<Service> => ({ when, handleAny })
 
+/** The event whose listener threw an error, for the failure that a caller reads. */
+const refusals = new WeakMap<Error, string>()
+
+/** @returns the name of the event whose listener within the transaction threw this error */
+export const refusedEvent = (error: unknown): string | undefined =>
+  error instanceof Error ? refusals.get(error) : undefined
+
+async function named({ name }: EventType, handle: () => Awaitable<void>): Promise<void> {
+  try {
+    await handle()
+  } catch (error) {
+    if (error instanceof Error) refusals.set(error, name)
+    throw error
+  }
+}
+
 interface Handler {
   readonly handle: (event: any) => Awaitable<void>
 }
@@ -130,7 +146,7 @@ export class Events {
     }) as EventOf<Type>
     const within = this.#handlers.within.get(type.name) ?? []
     const announce = async () => {
-      for (const { handle } of within) await handle(published)
+      for (const { handle } of within) await named(type, () => handle(published))
       for (const { handle } of this.#handlers.after.get(type.name) ?? [])
         this.#database.afterCommit(() => handle(published))
     }

@@ -1,6 +1,7 @@
 /** What is kept of a failure of a job, for whoever looks at what it was to do; the log has the rest. */
 import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
+import { refusedEvent } from '../kernel/events.ts'
 
 export interface Failure {
   readonly code: string
@@ -10,11 +11,15 @@ export interface Failure {
 /** What a caller could have known stays as it is, and a host's migration that is wrong stays wrong; a server that is away may come back. */
 export const mayPass = (error: unknown): boolean => !(error instanceof TenancyError) || error.status === 503
 
-/** @param otherwise for what is not to be told. */
+/** @param otherwise for errors whose text stays in the log; that of a listener is the host's own. */
 export function failureOf(error: unknown, otherwise: Failure): Failure {
   if (error instanceof TenancyError) return { code: error.code, message: error.message }
   if (isDatabaseUnavailable(error)) {
     return { code: DependencyUnavailable.code, message: 'A database server could not be reached.' }
+  }
+  const event = refusedEvent(error)
+  if (event && error instanceof Error) {
+    return { code: otherwise.code, message: `A listener of ${event} failed: ${error.message}` }
   }
   return otherwise
 }

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Tenancy } from '../tenancy.ts'
 import { type Recorded, recorded } from '../testing/recorded.ts'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { TenantProvisioned } from './events.ts'
 import { readTenantMigrations, type TenantMigration } from './migrations.ts'
 import type { Tenant } from './tenant.ts'
 
@@ -68,6 +69,26 @@ const migrationsOf = async (id: string): Promise<string[]> => {
 }
 
 describe('an installation', () => {
+  test.each([
+    [
+      new Error('the CRM has no account for acme'),
+      'A listener of TenantProvisioned failed: the CRM has no account for acme',
+    ],
+    ['not an error', 'The storage could not be made; the log says why.'],
+  ])('that a listener refuses with %s fails with its message', async (thrown, message) => {
+    const worker = await opened.open({ role: 'api' })
+    worker.kernel.events.subscribe(TenantProvisioned, 'within', () => {
+      throw thrown
+    })
+    const { id } = await worker.tenants.create({ name: 'Acme' })
+    await worker.tenants.installation.install(id, { isLast: true })
+    expect(await worker.tenants.get(id)).toMatchObject({
+      status: 'failed',
+      failure: { code: 'E_INSTALLATION_FAILED', message },
+    })
+    await worker.stop()
+  })
+
   test('makes the storage, runs every migration, SQL or TypeScript, and says which', async () => {
     await withWorker([NOTES, TAGS], async (worker, said) => {
       expect((await installed(worker, { id: 'whole', name: 'Whole' })).status).toBe('active')
