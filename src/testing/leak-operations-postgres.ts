@@ -75,7 +75,10 @@ async function severalStatements(turn: Turn): Promise<void> {
 /** The host ends the handle's transaction itself: what follows has no scope, and so must not run. */
 async function endsItself(turn: Turn): Promise<void> {
   const [id, value] = [turn.id(), turn.value()]
-  const word = turn.random.pick(['commit', 'rollback', 'end', 'abort', 'commit and chain'])
+  const word = turn.random.pick([
+    ...['commit', 'rollback', 'end', 'abort'],
+    ...['commit and chain', 'end work and chain', 'rollback and chain', 'abort transaction and chain'],
+  ])
   const work = turn.handle.transaction(async (db) => {
     turn.see(await raw(db, writing(turn, id, value)))
     await raw(db, word)
@@ -83,7 +86,7 @@ async function endsItself(turn: Turn): Promise<void> {
   })
   await turn.refused(work)
   if (/^(commit|end)/.test(word)) turn.rows.set(id, value)
-  if (word !== 'commit and chain') await turn.refused(raw(turn.handle.db, word), ENDED)
+  await turn.refused(raw(turn.handle.db, word), ENDED)
 }
 
 /** As the login, or as whoever the session was: neither may read a row. */

@@ -141,6 +141,10 @@ export class ScopedConnection implements TenantConnection {
       const result = await this.#send(new HostQuery(configOf(statement)))
       if (spoils(result.command, statement.text)) this.#isClean = false
       if (result.command === 'COPY') throw new Error('COPY is not available on a tenant handle')
+      if (this.inTransaction && hasEnded(result.command, statement.text)) {
+        await this.#end('rollback')
+        throw chained()
+      }
       return result
     } catch (error) {
       throw fencedOr(error)
@@ -241,6 +245,12 @@ const fencedOr = (error: unknown): unknown =>
   sqlState(error) === FENCED ? StorageFenced('The storage of the tenant is closed.', { cause: error }) : error
 
 const endedBefore = () => new Error('a statement ended the transaction it ran in; that is for the handle to do')
+
+/** In a transaction that goes on: AND CHAIN has begun it, without the scope of the one before. */
+const hasEnded = (command: string, text: string): boolean =>
+  command === 'COMMIT' || (command === 'ROLLBACK' && endsTransaction(text))
+
+const chained = () => new Error('a statement ended the transaction it ran in; AND CHAIN begins none that has a scope')
 
 const transactionInProgress = () =>
   Object.assign(new Error('a transaction is in progress on this connection already'), { code: '25001' })

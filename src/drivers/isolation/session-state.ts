@@ -46,10 +46,7 @@ const seeds = (text: string): boolean =>
 export const spoils = (command: string, text: string): boolean =>
   SPOILS.has(command) || (!leavesNothing(text) && seeds(text))
 
-/**
- * Whether the statement ends the transaction it runs in. Through a pooler none may: the session would be somebody else's before
- * it is cleaned.
- */
+/** Whether the statement ends the transaction it runs in. Through a pooler none may: another client would have the session before it is cleaned. */
 export function endsTransaction(text: string): boolean {
   const [first = '', ...others] = firstWords(text, 3)
   if (first === 'rollback') return !others.includes('to') // a savepoint

@@ -1,6 +1,7 @@
 /** Ways in which isolation is lost in silence, each seen on a real server once: a test for each, on every driver that it concerns. */
 import type { Kysely } from 'kysely'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { isDatabaseUnavailable } from '../../kernel/database.ts'
 import type { IsolationDriver, Place, TenantHandle } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
@@ -106,26 +107,54 @@ export function traps(kinds: readonly string[]): void {
     })
 
     test('a scope, and whatever a tenant set in its place, is over with the transaction: nothing of it is on the connection', async () => {
-      await raw(a.db, `select set_config('role', current_user, false)`)
-      await raw(a.db, `select set_config('app.tenant_id', current_setting('app.tenant_id'), false)`)
-      for (let n = 0; n < CONNECTIONS; n++) await owners(a.db)
-      const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => a.pool.connect()))
-      try {
-        for (const client of clients) {
-          await client.query('select owner from items')
-          await client.query('begin')
-          await client.query('select owner from items')
-          await client.query('commit and chain')
-          const { rows } = await client.query(
-            `select current_user = session_user as "isLogin", coalesce(current_setting('app.tenant_id', true), '') as tenant,
-             current_setting('search_path') as path`,
-          )
-          expect(rows).toEqual([{ isLogin: true, tenant: '', path: 'pg_catalog' }])
-        }
-      } finally {
-        for (const client of clients) client.release(true)
+      const all = () => Promise.all(Array.from({ length: CONNECTIONS }, () => a.pool.connect()))
+      for (const client of await all()) client.release(true)
+      const connect = vi.spyOn(pg.Client.prototype, 'connect')
+      const clients = await all()
+      for (const client of clients) {
+        await client.query(`select set_config('role', current_user, false)`)
+        await client.query(`select set_config('app.tenant_id', current_setting('app.tenant_id'), false)`)
+        await client.query('select owner from items')
+        await client.query('begin')
+        await client.query('select owner from items')
+        await client.query('commit')
+        client.release()
+      }
+      expect(connect.mock.contexts).toHaveLength(CONNECTIONS)
+      for (const connection of connect.mock.contexts as pg.Client[]) {
+        const { rows } = await connection.query(
+          `select current_user = session_user as "isLogin", coalesce(current_setting('app.tenant_id', true), '') as tenant,
+           current_setting('search_path') as path`,
+        )
+        expect(rows).toEqual([{ isLogin: true, tenant: '', path: 'pg_catalog' }])
       }
     })
+
+    test.each(['commit and chain', '/* to */ end work and chain', 'rollback and chain', 'abort transaction and chain'])(
+      '%s is refused: what follows it does not run without a scope',
+      async (ending) => {
+        const isDone = /commit|end/.test(ending)
+        const careless = a.transaction(async (db) => {
+          await raw(db, 'update items set value = value + 1')
+          await raw(db, ending)
+          await raw(db, 'create temporary table left_by_a as select 1 as one')
+        })
+        await expect(careless).rejects.toThrow('ended the transaction')
+        await expect(raw(a.db, ending)).rejects.toThrow('ended the transaction')
+        const client = await a.pool.connect()
+        await client.query('begin')
+        await client.query('savepoint one')
+        await client.query('rollback to one')
+        await expect(client.query(ending)).rejects.toThrow('ended the transaction')
+        expect((await client.query('select owner from items')).rows).toEqual([{ owner: 'of a' }])
+        client.release()
+        expect(await raw(a.db, 'select value from items')).toEqual([{ value: isDone ? 1 : 0 }])
+        await raw(a.db, 'update items set value = 0')
+        await everywhere(async (db) => {
+          expect(await raw(db, `select to_regclass('pg_temp.left_by_a') as left`)).toEqual([{ left: null }])
+        })
+      },
+    )
 
     test('a table that a tenant does not have is not looked for where everybody’s are', async () => {
       const { url, tenantUrl } = viewOf('a')
