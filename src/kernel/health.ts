@@ -14,7 +14,7 @@ export const CHECK_TIMEOUT_MS = 2_000
  * A check fails when it throws or returns `{ status: 'fail' }`. What it returns as text or as `message` is public, on `/readyz` too;
  * the text of an error is not (`CheckFailure` excepted).
  *
- * @example health.register('disk', async () => ((await freeBytes()) > 1e9 ? { status: 'pass' } : { status: 'fail', message: 'disk full' }))
+ * @example health.register('disk', () => (isFull() ? { status: 'fail', message: 'disk full' } : { status: 'pass' }))
  */
 export type Check = () => CheckReturn | Promise<CheckReturn>
 

@@ -100,6 +100,13 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     by: '    this.#isReleased = true',
   },
   {
+    name: 'a chained transaction used on',
+    story: 'COMMIT AND CHAIN begins a transaction without the scope, and statements run in it.',
+    file: CONNECTION,
+    replace: 'if (this.inTransaction && hasEnded(result.command, statement.text)) {',
+    by: 'if (false) {',
+  },
+  {
     name: 'session not cleaned',
     story: 'What a transaction leaves in the session reaches the next tenant.',
     file: CONNECTION,
