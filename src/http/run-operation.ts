@@ -79,7 +79,7 @@ export class OperationRunner {
       const answer = await this.#core.transaction(async () => {
         const answer = await this.#call(call)
         if (answer instanceof StreamReply) throw new Error(`${call.operation.name} is a POST that streams`)
-        await lease.keep(answer)
+        await lease.keep(withoutSecrets(call.operation, answer))
         return answer
       })
       return send(await this.#wait(call, answer, lease))
@@ -125,7 +125,7 @@ export class OperationRunner {
   async #wait(call: Call, answer: KeptAnswer, lease?: Lease): Promise<KeptAnswer> {
     try {
       const settled = await this.#settled(call, answer)
-      if (settled !== answer) await lease?.keep(settled)
+      if (settled !== answer) await lease?.keep(withoutSecrets(call.operation, settled))
       return settled
     } catch (error) {
       this.#core.kernel.log.error({ err: error }, `waiting for ${call.operation.name} failed`)
@@ -176,6 +176,13 @@ function asProtocolSays(error: TenancyError, { bound, params }: Pick<Running, 'b
     headers,
     cause,
   })
+}
+
+/** What may be kept of an answer. */
+function withoutSecrets({ shownOnce }: AnyOperation, answer: KeptAnswer): KeptAnswer {
+  if (!shownOnce) return answer
+  const members = Object.entries(JSON.parse(answer.body)).filter(([name]) => !shownOnce.includes(name))
+  return { ...answer, body: JSON.stringify(Object.fromEntries(members)) }
 }
 
 /** A problem without its request id: that is of whoever is told. */

@@ -68,6 +68,8 @@ export interface Operation<
   /** Whether the body may be left out; then it is parsed as `{}`. */
   readonly bodyOptional?: boolean
   readonly reply: Answer
+  /** Members of `reply` that are secrets: a repeated `Idempotency-Key` is answered without them, so `reply` has them as optional. */
+  readonly shownOnce?: readonly string[]
   /** Default 200; 204 when `reply` is `z.void()`. */
   readonly status?: number
   /** Other successful statuses the handler may answer with `new Reply(status, …)`; a 304 has no body. */

@@ -57,6 +57,22 @@ describe('a test event', () => {
 describe('a secret', () => {
   const STANDARD = `whsec_${Buffer.alloc(24, 3).toString('base64')}`
 
+  test.each(SIDES)('of %s is not in the response to a repeated Idempotency-Key', async (_who, side) => {
+    const { path } = await side()
+    const headers = { 'idempotency-key': `key-${path}` }
+    const repeated = async (at: string, body: object) => {
+      const [first, second] = [await call('POST', at, { body, headers }), await call('POST', at, { body, headers })]
+      const { secret, ...shown } = first.json
+      expect(secret).toEqual(expect.any(String))
+      expect(second).toMatchObject({ status: first.status })
+      expect(second.headers.get('idempotency-replayed')).toBe('true')
+      expect(second.json).toEqual(shown)
+      return shown.webhookId
+    }
+    const webhookId = await repeated(path, BODY)
+    await repeated(`${path}/${webhookId}/rotate-secret`, {})
+  })
+
   test.each(['sixteen-letters!', 'x'.repeat(256), 'with"quotes\'and<angles>', STANDARD])(
     'may be %s',
     async (secret) => {
