@@ -66,7 +66,7 @@ describe('a tenant', () => {
       file,
       `insert into notes values ('a;b'); -- two\nselect body from notes; insert into nowhere values (1)`,
     )
-    expect((await tenantry.run('tenant:exec', other, '--file', file)).code).toBe(1)
+    expect((await tenantry.run('tenant:exec', other, '--file', file)).code).toBe(2)
     await writeFile(file, `insert into notes values ('a;b'); -- two\nselect body from notes;`)
     expect(await json('tenant:exec', other, '--file', file)).toEqual([{ body: 'a;b' }])
   })
@@ -172,7 +172,14 @@ describe.concurrent('what is refused', () => {
     [3, ['tenant:migrate:rollback', 'nobody', '--yes'], /nobody/],
     [2, ['tenant:exec', 'globex'], /--sql or --file/],
     [3, ['tenant:exec', 'nobody', '--sql', 'select 1'], /nobody/],
-    [1, ['tenant:exec', 'globex', '--sql', 'selec'], /syntax error at or near "selec"/],
+    [2, ['tenant:exec', 'globex', '--sql', 'selec'], /character 1: syntax error at or near "selec"/],
+    [
+      2,
+      ['tenant:exec', 'globex', '--sql', 'select 1; select * from nowhere'],
+      /character 15: relation "nowhere" does not/,
+    ],
+    [2, ['tenant:exec', 'globex', '--sql', `select 'a'::int`], /invalid input syntax for type integer: "a"/],
+    [2, ['tenant:exec', 'globex', '--file', 'missing.sql'], /missing\.sql: there is no such file/],
     [2, ['tenant:queue:stats', 'a', 'b'], /too many arguments/],
     [2, ['tenant:audit:export', '--format', 'xml'], /"xml" is not one of/],
     [3, ['tenant:audit:export', 'nobody'], /nobody/],
@@ -183,6 +190,15 @@ describe.concurrent('what is refused', () => {
     expect(ended).toMatchObject({ code, stdout: '' })
     expect(ended.stderr).toMatch(/^error: /)
     expect(ended.stderr).toMatch(words)
+  })
+
+  test('SQL that the database rejects is a problem with its SQLSTATE and position', async () => {
+    const { code, stderr } = await tenantry.run('tenant:exec', 'globex', '--sql', 'select 1 from nowhere', '--json')
+    expect(code).toBe(2)
+    expect(JSON.parse(stderr)).toMatchObject({
+      ...{ status: 422, code: 'E_SQL_REJECTED', sqlState: '42P01', position: 15 },
+      detail: 'character 15: relation "nowhere" does not exist',
+    })
   })
 
   test('with --json it is a problem, on standard error', async () => {

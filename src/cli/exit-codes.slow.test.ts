@@ -1,5 +1,5 @@
 /** Each exit code of the program, by one process, and its colours without a terminal. */
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test, vi } from 'vitest'
 import { EXIT_CODES } from './exit-codes.ts'
@@ -11,6 +11,9 @@ vi.setConfig({ testTimeout: 60_000 })
 const tenantry = useProgram(programWith)
 beforeAll(async () => {
   await writeFile(join(tenantry.directory, 'unknown-default.json'), JSON.stringify({ plans: UNKNOWN_PLANS }))
+  await mkdir(join(tenantry.directory, 'broken'))
+  await writeFile(join(tenantry.directory, 'broken/0001_broken.sql'), 'selec')
+  await writeFile(join(tenantry.directory, 'broken-migrations.json'), JSON.stringify({ migrations: 'broken' }))
   expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme', '--plan', 'pro')).toMatchObject({ code: 0 })
 })
 
@@ -19,7 +22,7 @@ const UNKNOWN_PLANS = { defaultPlan: 'small', definitions: { small: { limits: {}
 
 const RUNS: Readonly<Record<number, (url: string) => Promise<Ended>>> = {
   0: () => tenantry.run('tenant:show', 'acme'),
-  1: () => tenantry.run('tenant:exec', 'acme', '--sql', 'selec'),
+  1: () => tenantry.run('tenant:create', 'Broken', '--config', join(tenantry.directory, 'broken-migrations.json')),
   2: () => tenantry.run('tenant:create'),
   3: () => tenantry.run('tenant:show', 'nobody'),
   4: (url) => tenantry.run('api', 'GET', '/tenants', '--url', url, '--header', 'x-admin-token: wrong'),

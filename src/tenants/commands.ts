@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import { CompiledQuery } from 'kysely'
 import { z } from 'zod'
 import { type CommandInput, command, type Option } from '../kernel/commands.ts'
@@ -15,8 +14,10 @@ import { STATUSES } from './lifecycle.ts'
 import { migrationCommands } from './migration-commands.ts'
 import { count } from './numbers.ts'
 import { promptCommand } from './prompt-command.ts'
+import { asRejected } from './sql-rejected.ts'
 import { sqlStatements } from './sql-statements.ts'
 import type { Tenant } from './tenant.ts'
+import { textOfFile } from './text-file.ts'
 import { transferCommands } from './transfers/commands.ts'
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
@@ -158,9 +159,13 @@ export const commands = [
       { flags: '--file <path>', summary: 'a file with statements' },
     ],
     run: async (tenants, { args, options, terminal }) => {
-      const text: string = options.sql ?? (options.file ? await readFile(options.file, 'utf8') : '')
+      const text: string = options.sql ?? (options.file ? await textOfFile(options.file) : '')
       if (!text.trim()) throw invalid([{ path: 'sql', message: 'give a statement with --sql or --file' }])
-      terminal.table(await rowsOf(await tenants.handle(args.id ?? ''), sqlStatements(text)))
+      const handle = await tenants.handle(args.id ?? '')
+      const rows = await rowsOf(handle, sqlStatements(text)).catch((error: unknown) => {
+        throw asRejected(error)
+      })
+      terminal.table(rows)
     },
   }),
   importCommand,

@@ -16,3 +16,4 @@ export const CircuitOpen = defineError('E_CIRCUIT_OPEN', 503, 'The storage of th
 export const PlanNotFound = defineError('E_PLAN_NOT_FOUND', 404, 'Plan not found')
 export const PlanResolvedByHost = defineError('E_PLAN_RESOLVED_BY_HOST', 409, 'The host decides the plan')
 export const InstallationFailed = defineError('E_INSTALLATION_FAILED', 500, 'The installation was given up')
+export const SqlRejected = defineError('E_SQL_REJECTED', 422, 'The database rejected the SQL')

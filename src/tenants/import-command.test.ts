@@ -32,16 +32,16 @@ test('a dry run', async () => {
 describe('what goes wrong', () => {
   test.each<[number, string, RegExp]>([
     [
-      1,
+      2,
       `${ROWS}insert into notes values (9),\n(nowhere)`,
       /^error: line 5: column "nowhere" does not exist\nEverything was/,
     ],
     [
-      1,
+      2,
       `${ROWS}insert into notes values (1)`,
       /^error: line 4: .*notes_pkey": Key \(id\)=\(1\) already exists\.\nEverything/,
     ],
-    [1, 'create table other ()', /^error: line 1: permission denied/],
+    [2, 'create table other ()', /^error: line 1: permission denied/],
     [
       2,
       `${ROWS}\\connect other`,
@@ -57,10 +57,10 @@ describe('what goes wrong', () => {
   test('as a problem with --json', async () => {
     const { code, stderr } = await piped('select 1;\nselec', '--json')
     expect({ code, ...JSON.parse(stderr) }).toMatchObject({
-      code: 'E_INTERNAL',
+      ...{ status: 422, code: 'E_SQL_REJECTED', sqlState: '42601' },
       detail: expect.stringMatching(/^line 2: syntax error at or near "selec"\nEverything was rolled back/),
     })
-    expect(code).toBe(1)
+    expect(code).toBe(2)
   })
 
   test.each<[number, string[], RegExp]>([

@@ -2,23 +2,24 @@
  * Rows that the host puts into tenants' storage: a `.sql` file with statements, or a `.ts` or `.js` file that exports
  * `seed(db, tenant)`. It runs in the tenant's scope, in one transaction for each; whether it may run twice is its own business.
  */
-import { readFile } from 'node:fs/promises'
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { CompiledQuery, type Kysely } from 'kysely'
 import { invalid } from '../kernel/errors.ts'
+import { asRejected } from './sql-rejected.ts'
 import { sqlStatements } from './sql-statements.ts'
 import type { Tenant } from './tenant.ts'
+import { textOfFile } from './text-file.ts'
 
 export type Seed = (db: Kysely<any>, tenant: Tenant) => Promise<unknown>
 
 export async function readSeed(file: string): Promise<Seed> {
   const path = resolve(file)
-  if (extname(path) === '.sql') return seedOf(sqlStatements(await textOf(path, file)))
+  if (extname(path) === '.sql') return seedOf(sqlStatements(await textOfFile(file)))
   if (!['.ts', '.js', '.mts', '.mjs'].includes(extname(path))) {
     throw invalid([{ path: 'file', message: `${file}: a seed is a .sql, .ts or .js file` }])
   }
-  await textOf(path, file)
+  await textOfFile(file)
   const { seed } = await import(pathToFileURL(path).href)
   if (typeof seed !== 'function')
     throw invalid([{ path: 'file', message: `${file}: exports no function seed(db, tenant)` }])
@@ -28,14 +29,9 @@ export async function readSeed(file: string): Promise<Seed> {
 const seedOf =
   (statements: readonly string[]): Seed =>
   async (db) => {
-    for (const statement of statements) await db.executeQuery(CompiledQuery.raw(statement))
+    for (const statement of statements) {
+      await db.executeQuery(CompiledQuery.raw(statement)).catch((error: unknown) => {
+        throw asRejected(error)
+      })
+    }
   }
-
-async function textOf(path: string, file: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    throw invalid([{ path: 'file', message: `${file}: there is no such file` }])
-  }
-}

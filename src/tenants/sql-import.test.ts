@@ -94,7 +94,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     if (driver === 'schema-pg')
       await expect(failure).rejects.toThrow('pkey": Key (tenant_id, id)=(schema-pg, 1) already')
     await expect(failure).rejects.toThrow(`\n${UNDONE}`)
-    await expect(failure).rejects.not.toHaveProperty('status')
+    await expect(failure).rejects.toMatchObject({ code: 'E_SQL_REJECTED', status: 422, extras: { sqlState: '23505' } })
     expect(await notes()).toEqual([])
   })
 

@@ -9,6 +9,7 @@ import { CompiledQuery, type Kysely } from 'kysely'
 import { DependencyUnavailable, InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import type { Capabilities, TenantHandle } from './isolation.ts'
 import { verdictOn } from './sql-import-rules.ts'
+import { asRejected } from './sql-rejected.ts'
 import { lineAt, type SqlStatement, StatementReader } from './sql-statements.ts'
 import { Utf8Text } from './utf8-text.ts'
 
@@ -137,8 +138,9 @@ function offsetOf(error: unknown, text: string): number | undefined {
 function told(where: string, error: unknown): unknown {
   if (DependencyUnavailable.matches(error)) return again(error, `${where}: the database of this tenant was lost`)
   if (error instanceof TenancyError) return again(error, `${where}: ${error.message}`)
-  const { message, detail } = error as { message?: string; detail?: string }
-  return new Error(`${where}: ${message ?? error}${detail ? `: ${detail}` : ''}`, { cause: error })
+  const rejected = asRejected(error, where)
+  if (rejected !== error) return rejected
+  return new Error(`${where}: ${error instanceof Error ? error.message : error}`, { cause: error })
 }
 
 function undone(error: unknown): unknown {
