@@ -131,11 +131,10 @@ describe('a path', () => {
     ['/t/%61cme/orders', 'acme'],
     ['/t/%2561cme', '%61cme'],
     ['/t/__proto__/x', '__proto__'],
-    ['/t/a%2Fb', 'a/b'],
     ['/t/a..b/...', 'a..b'],
   ])('%s names %s', (path, id) => expect(named(path)).toEqual({ id }))
 
-  test.each(['/', '/t', '/t/', '/t//acme', '/T/acme', '/tt/acme', '/x/t/acme', 't/acme', '*'])(
+  test.each(['/', '/t', '/t/', '/T', '//t', '/tt/acme', '/x/t/acme', 't/acme', '*', '/t%zz', '/orders;v=1/t/acme'])(
     '%s names none',
     (path) => expect(named(path)).toBeUndefined(),
   )
@@ -151,6 +150,18 @@ describe('a path', () => {
     '/t/acme/..;/globex',
     '/t/acme%5c..%5cglobex',
     '/t/acme\\..\\globex',
+    '/t//acme',
+    '//t/acme',
+    '/T/acme',
+    '/%74/acme',
+    '/t%2Facme',
+    '\\t\\acme',
+    '/t;v=1/acme',
+    '/t/acme;v=1/orders',
+    '/t/acme%3Bv=1',
+    '/t/a%2Fb',
+    '/t/acme%5Corders',
+    '/t/%2Facme',
     '/t/%zz/orders',
     '/t/%c3%28',
   ])('%s is refused', (path) => expect(() => named(path)).toThrow(REFUSED))

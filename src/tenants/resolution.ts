@@ -68,22 +68,49 @@ export function fromCustomDomain({ ignore = [] }: IgnoreHosts = {}): Strategy {
   }
 }
 
-/** `acme` of `/t/acme/orders`. The prefix may be empty: then the first segment is the tenant's. */
+/**
+ * `acme` of `/t/acme/orders`. The prefix may be empty: then the first segment is the tenant's.
+ *
+ * Routers differ in what they do with `//`, `\\`, `%2F`, `;` and capital letters before they match. A path in which some of them read
+ * another tenant than this does is refused.
+ */
 export function fromPath({ prefix = '/t' }: { readonly prefix?: string } = {}): Strategy {
   if (prefix !== '' && !/^(\/[\w.~-]+)+$/.test(prefix)) {
     throw new Error(`"${prefix}" is no prefix of paths: write it as "/t", without a slash at the end`)
   }
   const start = `${prefix}/`
   return ({ path }) => {
-    if (!path.startsWith(start)) return undefined
-    if (hasDotSegment(path)) throw TenantNotIdentified('The path has dot segments: it can be read in two ways.')
-    const end = path.indexOf('/', start.length)
-    const segment = end < 0 ? path.slice(start.length) : path.slice(start.length, end)
-    if (segment === '') return undefined
-    const id = segment.includes('%') ? decodedOnce(segment) : segment
-    if (id === undefined) throw TenantNotIdentified('The path is not encoded correctly.')
-    return { id }
+    const segment = segmentAfter(start, path)
+    if (segment !== undefined && hasDotSegment(path)) throw inTwoWays('dot segments')
+    const id = segment?.includes('%') ? decodedOnce(segment) : segment
+    if (segment !== undefined && id === undefined) throw TenantNotIdentified('The path is not encoded correctly.')
+    if (segment === undefined || SPELLINGS.test(path)) {
+      const read = normalized(path)
+      const isPrefixed = read.slice(0, start.length).toLowerCase() === start.toLowerCase()
+      const other = isPrefixed ? segmentAfter('/', read.slice(start.length - 1)) : undefined
+      if (id !== other) throw inTwoWays('escapes, slashes, parameters or capital letters')
+    }
+    return id === undefined ? undefined : { id }
   }
+}
+
+/** What some routers change before they match a path. */
+const SPELLINGS = /[%;\\]|\/\//
+
+/** As the most lenient of them reads it. */
+const normalized = (path: string): string =>
+  (decodedOnce(path) ?? path)
+    .replaceAll('\\', '/')
+    .replaceAll(/;[^/]*/g, '')
+    .replaceAll(/\/+/g, '/')
+
+const inTwoWays = (what: string) => TenantNotIdentified(`The path has ${what}: it can be read in two ways.`)
+
+/** The next segment; undefined when there is none, or the path begins otherwise. */
+function segmentAfter(start: string, path: string): string | undefined {
+  if (!path.startsWith(start)) return undefined
+  const end = path.indexOf('/', start.length)
+  return (end < 0 ? path.slice(start.length) : path.slice(start.length, end)) || undefined
 }
 
 /** The host's own way, from a token's claim or a session. */
