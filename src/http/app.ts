@@ -72,9 +72,9 @@ interface Env {
 export const ANONYMOUS: Actor = { type: 'admin', id: 'anonymous', name: 'anonymous' }
 
 export function createHttp(core: Core, options: HttpOptions): Http {
+  const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // JavaScript may leave them out
   const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
   const { log, store, secrets, database } = core.kernel
-  const tokens = new Tokens(options.adminTokens)
   const sessions = new Sessions(store, secrets, tokens, prefix)
   const operations: readonly Bound<AnyOperation>[] = [
     ...core.operations,

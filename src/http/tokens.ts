@@ -26,9 +26,13 @@ export interface Identity {
 export class Tokens {
   readonly #known: readonly { digest: Buffer; identity: Identity }[]
 
-  constructor(tokens: readonly AdminToken[]) {
+  constructor(tokens: readonly AdminToken[] | undefined) {
+    if (!tokens?.length) {
+      throw new Error(
+        `the admin API needs a token: createHttp(tenancy, { adminTokens: [{ name: 'ops', token: '…' }] })`,
+      )
+    }
     const checked = tokens.map((token, index) => parsed(AdminToken, token, `adminTokens.${index}`))
-    if (checked.length === 0) throw new Error('the admin API needs at least one admin token')
     if (new Set(checked.map(({ token }) => token)).size < checked.length)
       throw new Error('two admin tokens are the same')
     this.#known = checked.map(({ name, token, scope }) => ({

@@ -1,5 +1,6 @@
 /** Nothing below the prefix answers without a token, whatever the path, the method or the body; on every host. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { createHttp } from '../../src/http/app.ts'
 import { type Host, hosts } from './hosts.ts'
 import { PREFIX, type Served, send, served, TOKEN } from './served.ts'
 
@@ -55,6 +56,13 @@ beforeAll(async () => {
   )
 })
 afterAll(() => tenancy.stop())
+
+test.each([undefined, {}, { adminTokens: [] }])(
+  'createHttp(tenancy, %j) says that a token is missing',
+  (options: any) => {
+    expect(() => createHttp(tenancy.tenancy, options)).toThrow('the admin API needs a token: createHttp(tenancy, {')
+  },
+)
 
 describe.each(Object.entries(hosts))('%s', (_name, start) => {
   let host: Host
