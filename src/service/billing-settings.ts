@@ -88,6 +88,8 @@ type Billing = z.output<typeof BillingSettings>
 interface FromEnvironment {
   readonly STRIPE_API_KEY?: string | undefined
   readonly STRIPE_WEBHOOK_SECRET?: string | undefined
+  readonly NODE_ENV?: string | undefined
+  readonly STRIPE_ALLOW_LIVE_IN_DEV?: string | undefined
 }
 
 /** What the environment says goes before the file. */
@@ -115,11 +117,24 @@ export function billingFaults(billing: Billing, env: FromEnvironment, plans: rea
   const wrong = plans ? named.filter(({ plan }) => !plans.includes(plan)) : []
   return [
     ...(apiKey === undefined ? ['STRIPE_API_KEY or billing.stripe.apiKey: billing needs one'] : []),
-    ...(isKey ? [] : [`STRIPE_API_KEY: ${NOT_A_KEY}`]),
+    ...(isKey ? modeFaults(apiKey, env) : [`STRIPE_API_KEY: ${NOT_A_KEY}`]),
     ...(webhookSecret === undefined
       ? ['STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret: billing needs one']
       : []),
     ...(areSecrets ? [] : [`${secretsFrom}: ${NOT_A_SECRET}`]),
     ...wrong.map(({ path, plan }) => `${path}: there is no plan "${plan}", only ${plans?.join(', ')}`),
+  ]
+}
+
+/** A key of the wrong mode: test money in production, or real cards outside of it. */
+function modeFaults(apiKey = '', { STRIPE_API_KEY, NODE_ENV, STRIPE_ALLOW_LIVE_IN_DEV }: FromEnvironment): string[] {
+  const where = STRIPE_API_KEY === undefined ? 'billing.stripe.apiKey' : 'STRIPE_API_KEY'
+  const isLive = /^(sk|rk)_live_/.test(apiKey)
+  if (NODE_ENV === 'production') {
+    return isLive || apiKey === '' ? [] : [`${where}: a test key, and NODE_ENV is production; use the live key`]
+  }
+  if (!isLive || STRIPE_ALLOW_LIVE_IN_DEV === 'true') return []
+  return [
+    `${where}: a live key, and NODE_ENV is not production; use a test key, or set STRIPE_ALLOW_LIVE_IN_DEV=true to charge real cards`,
   ]
 }

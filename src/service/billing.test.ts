@@ -230,11 +230,16 @@ describe('the service', () => {
     expect((await fetch(`${api.url}/from/stripe`)).status).toBe(405)
   })
 
-  test('does not start with a key for real money outside of production', async () => {
-    const env = { STRIPE_API_KEY: 'sk_live_1', STRIPE_WEBHOOK_SECRET: 'whsec_1', DATABASE_URL: database.url }
-    const config = await load(configured(), env)
-    await expect(startService({ ...config, appKey: TEST_APP_KEY, port: 0, logLevel: 'silent' })).rejects.toThrow(
-      'is a live key',
+  test('a key of the wrong mode is a fault of the configuration, reported with the others', async () => {
+    const env = { STRIPE_API_KEY: 'sk_live_1', STRIPE_WEBHOOK_SECRET: 'none', DATABASE_URL: database.url }
+    const faults = await load(configured(), env).catch(({ message }) => message)
+    expect(faults).toContain('STRIPE_API_KEY: a live key, and NODE_ENV is not production')
+    expect(faults).toContain('STRIPE_WEBHOOK_SECRET: ')
+    const allowed = { ...env, STRIPE_WEBHOOK_SECRET: 'whsec_1', STRIPE_ALLOW_LIVE_IN_DEV: 'true' }
+    await expect(load(configured(), allowed)).resolves.toMatchObject({ databaseUrl: database.url })
+    const production = { ...env, STRIPE_API_KEY: 'sk_test_1', NODE_ENV: 'production' }
+    await expect(load(configured(), production)).rejects.toThrow(
+      'STRIPE_API_KEY: a test key, and NODE_ENV is production',
     )
   })
 })
