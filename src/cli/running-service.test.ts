@@ -29,7 +29,7 @@ test('serve says where everything is, and keeps a token that was given to itself
     .replace(host + pathname, '<database>')
   expect(known).toMatchInlineSnapshot(`
     "
-    Tenantry 0.1.0 is ready
+    Tenantry 0.2.0 is ready
 
       Admin API   <url>/admin/multitenancy
       API page    <url>/admin/multitenancy/sign-in#code=<code>   (signs you in once, within 10 minutes)

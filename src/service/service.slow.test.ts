@@ -77,7 +77,7 @@ describe('an installation, from its first start', () => {
       .replaceAll(token, '<token>')
       .replace(/code=\S+/, 'code=<code>')
     expect(known).toMatchInlineSnapshot(`
-      "Tenantry 0.1.0 is ready
+      "Tenantry 0.2.0 is ready
 
         Admin API   <url>/admin/multitenancy
         API page    <url>/admin/multitenancy/sign-in#code=<code>   (signs you in once, within 10 minutes)
