@@ -103,6 +103,8 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
         }
       : {}),
     responses: { ...successes(operation), ...failures(operation) },
+    // Members that a repeated `Idempotency-Key` is answered without.
+    ...(operation.shownOnce ? { 'x-shown-once': operation.shownOnce } : {}),
   }
 }
 

@@ -25,6 +25,8 @@ export interface Described {
   readonly body: JsonSchema | undefined
   /** Statuses that it may answer, with the error codes that stand behind each. */
   readonly answers: ReadonlyMap<number, readonly string[]>
+  /** Members that a repeated request is answered without. */
+  readonly shownOnce: readonly string[]
 }
 
 const document = openApiOf(catalogueOf(satellites)) as any
@@ -32,8 +34,9 @@ const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true })).add
 const validators = new Map<string, ValidateFunction>()
 
 export const described: readonly Described[] = Object.entries<any>(document.paths).flatMap(([path, methods]) =>
-  Object.entries<any>(methods).map(([method, { operationId, parameters = [], requestBody, responses }]) => ({
+  Object.entries<any>(methods).map(([method, { operationId, parameters = [], requestBody, responses, ...more }]) => ({
     name: operationId,
+    shownOnce: more['x-shown-once'] ?? [],
     method: method.toUpperCase(),
     path: path.slice(DEFAULT_PREFIX.length),
     parameters: parameters.map((parameter: any) => ({ required: false, ...parameter })),

@@ -73,7 +73,7 @@ class Walker {
     const words = `${requestId}: ${operation.method} ${path} ${JSON.stringify(headers)} ${body ?? ''}`
     const faults = [
       ...breaches(operation, answer),
-      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, textOf(body), answer),
+      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, textOf(body), answer, operation.shownOnce),
     ]
     if (answer.status >= 500) faults.push('a fault of ours')
     if (answer.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
@@ -137,12 +137,13 @@ class Walker {
   }
 
   /** @param scope path and key: all of a walk that are run have one token */
-  #faultsOfKey(scope: string, body: string, answer: Answer): string[] {
+  #faultsOfKey(scope: string, body: string, answer: Answer, shownOnce: readonly string[]): string[] {
     const { status, text, json, headers } = answer
     const earlier = this.#keyed.get(scope) ?? []
     if (headers.has('idempotency-replayed')) {
       const isKnown = earlier.some(
-        (one) => one.body === body && one.answer.status === status && said(one.answer) === said({ text, json }),
+        (one) =>
+          one.body === body && one.answer.status === status && said(one.answer, shownOnce) === said({ text, json }),
       )
       return isKnown ? [] : ['it is replayed, and was never answered so']
     }
@@ -196,6 +197,9 @@ function tenantsIn(json: any): Shown[] {
 /** A body as UTF-8 decoders read it: without a byte order mark. */
 const textOf = (body = ''): string => body.replace(/^\ufeff/, '')
 
-/** What an answer says; a problem that is given again has the request id of the repeat. */
-const said = ({ text, json }: Pick<Answer, 'text' | 'json'>): string =>
-  json?.code === undefined ? text : JSON.stringify({ ...json, requestId: null })
+/** What an answer says, without what is shown once; a problem that is given again has the request id of the repeat. */
+function said({ text, json }: Pick<Answer, 'text' | 'json'>, shownOnce: readonly string[] = []): string {
+  if (json?.code !== undefined) return JSON.stringify({ ...json, requestId: null })
+  if (!shownOnce.some((name) => json && name in json)) return text
+  return JSON.stringify(Object.fromEntries(Object.entries(json).filter(([name]) => !shownOnce.includes(name))))
+}
