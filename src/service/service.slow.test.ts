@@ -66,7 +66,7 @@ function postmaster(): number | undefined {
   return pid !== undefined && isPostmasterOf(join(data, 'postgres'), pid) ? pid : undefined
 }
 
-describe('an installation, from its first start', () => {
+describe('an installation, from its first start', { shuffle: false }, () => {
   let first: Served
 
   test('the first start makes everything and says where it is', async () => {
