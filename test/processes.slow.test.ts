@@ -128,4 +128,6 @@ test('a worker serves probes and no API', async () => {
   expect((await fetch(`${metrics}/readyz`)).status).toBe(200)
   const api = await fetch(`${metrics}/admin/multitenancy/tenants`, { headers: { 'x-admin-token': TOKEN } })
   expect(api.status).toBe(404)
+  worker.process.kill('SIGTERM')
+  await worker.ended
 })

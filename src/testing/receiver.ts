@@ -25,6 +25,8 @@ export type Answering = (received: Received, response: ServerResponse) => Receiv
 export interface Receiver {
   readonly url: string
   readonly received: readonly Received[]
+  /** Empties `received`, for the next test. */
+  forget(): void
   answers(how: Answering): void
   close(): Promise<void>
 }
@@ -48,6 +50,9 @@ export async function startReceiver(how: Answering = () => ({})): Promise<Receiv
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
+    forget() {
+      received.splice(0)
+    },
     answers(next) {
       answering = next
     },

@@ -62,13 +62,13 @@ describe('the store redis and a server that', () => {
     }
     const forgotten = forgetting()
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => inTurns(100, () => counters().take('acme', one))),
+      Array.from({ length: 20 }, () => inTurns(100, () => counters().take('counted', one))),
     )
     isOver = true
     await forgotten
     expect(answers.flat()).toHaveLength(2_000)
-    expect((await counters().read('acme', 'calls')).today).toBe(2_000)
-    expect(await opened.store.increment('acme', 'plain', 2)).toBe(2)
+    expect((await counters().read('counted', 'calls')).today).toBe(2_000)
+    expect(await opened.store.increment('counted', 'plain', 2)).toBe(2)
   })
 
   test('forgets its scripts, while some clear and look: nothing is lost either', async () => {

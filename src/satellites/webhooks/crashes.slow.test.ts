@@ -45,6 +45,7 @@ beforeAll(async () => {
   receiver = await startReceiver()
 })
 afterEach(() => worker?.kill('SIGKILL'))
+afterEach(() => receiver.forget())
 afterEach(() => tenancy.kernel.database.sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts'))
 afterAll(async () => {
   await receiver.close()
