@@ -75,7 +75,7 @@ describe.each([
     if (!last) throw new Error('there is none')
     await last.ask({ close: true })
     for (const tenantId of tenants) await sendAll(last, tenantId)
-    const all = processes * CALLS * 3
+    const all = children.length * CALLS * 3 // other tests have killed some of them
     expect(payers.map(({ customerId }) => open.counted(customerId))).toEqual([all, all + 1_000, all, all, all])
   })
 
