@@ -5,7 +5,7 @@ import { type Program, usePrograms } from './commands.fixture.ts'
 
 const openProgram = usePrograms()
 
-test('backoffice:setup makes what is missing, and nothing the second time', async () => {
+test('backoffice:setup creates missing tables, and a second run changes nothing', async () => {
   const { tenantry } = await openProgram(createTestDatabase(inject('postgresUrl')))
   const first = await tenantry.run('backoffice:setup')
   expect(first).toMatchObject({ code: 0, stderr: '' })

@@ -62,7 +62,7 @@ const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
 function uncaughtFault({ tenancy }: Service, context: ProcessContext): Promise<never> {
   const { log } = tenancy.kernel
   const { promise, reject } = Promise.withResolvers<never>()
-  promise.catch(() => undefined)
+  promise.catch(() => undefined) // serve waits for it until it stops; a later exception is only logged
   context.on('unhandledRejection', (error) => log.error({ err: error }, 'a failure that nothing handles'))
   context.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a fault that nothing caught; the service stops')

@@ -78,7 +78,7 @@ async function named({ name }: EventType, handle: () => Awaitable<void>): Promis
   try {
     await handle()
   } catch (error) {
-    if (error instanceof Error) refusals.set(error, name)
+    if (error instanceof Error && !refusals.has(error)) refusals.set(error, name) // the innermost event
     throw error
   }
 }

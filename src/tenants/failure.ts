@@ -1,5 +1,5 @@
 /** What is kept of a failure of a job, for whoever looks at what it was to do; the log has the rest. */
-import { isDatabaseUnavailable } from '../kernel/database.ts'
+import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
 import { refusedEvent } from '../kernel/events.ts'
 
@@ -11,7 +11,7 @@ export interface Failure {
 /** What a caller could have known stays as it is, and a host's migration that is wrong stays wrong; a server that is away may come back. */
 export const mayPass = (error: unknown): boolean => !(error instanceof TenancyError) || error.status === 503
 
-/** @param otherwise for errors whose text stays in the log; that of a listener is the host's own. */
+/** @param otherwise for errors whose text stays in the log: all but those that a listener of the host throws */
 export function failureOf(error: unknown, otherwise: Failure): Failure {
   if (error instanceof TenancyError) return { code: error.code, message: error.message }
   if (isDatabaseUnavailable(error)) {
@@ -19,7 +19,9 @@ export function failureOf(error: unknown, otherwise: Failure): Failure {
   }
   const event = refusedEvent(error)
   if (event && error instanceof Error) {
-    return { code: otherwise.code, message: `A listener of ${event} failed: ${error.message}` }
+    // The words of a database name tables and rows.
+    const reason = sqlState(error) === undefined ? `: ${error.message}` : '; the log says why.'
+    return { code: otherwise.code, message: `A listener of ${event} failed${reason}` }
   }
   return otherwise
 }

@@ -69,17 +69,21 @@ const migrationsOf = async (id: string): Promise<string[]> => {
 }
 
 describe('an installation', () => {
-  test.each([
+  test.each<[string, (tenancy: Tenancy) => Promise<never>, string]>([
     [
-      new Error('the CRM has no account for acme'),
+      'an error',
+      () => Promise.reject(new Error('the CRM has no account for acme')),
       'A listener of TenantProvisioned failed: the CRM has no account for acme',
     ],
-    ['not an error', 'The storage could not be made; the log says why.'],
-  ])('that a listener refuses with %s fails with its message', async (thrown, message) => {
+    [
+      'an error of the database',
+      ({ kernel }) => kernel.database.sql('select secret from nowhere') as Promise<never>,
+      'A listener of TenantProvisioned failed; the log says why.',
+    ],
+    ['a text', () => Promise.reject('not an error'), 'The storage could not be made; the log says why.'],
+  ])('that a listener refuses with %s names the listener, and no inner detail', async (_, refuse, message) => {
     const worker = await opened.open({ role: 'api' })
-    worker.kernel.events.subscribe(TenantProvisioned, 'within', () => {
-      throw thrown
-    })
+    worker.kernel.events.subscribe(TenantProvisioned, 'within', () => refuse(worker))
     const { id } = await worker.tenants.create({ name: 'Acme' })
     await worker.tenants.installation.install(id, { isLast: true })
     expect(await worker.tenants.get(id)).toMatchObject({

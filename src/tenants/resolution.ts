@@ -71,7 +71,7 @@ export function fromCustomDomain({ ignore = [] }: IgnoreHosts = {}): Strategy {
 /**
  * `acme` of `/t/acme/orders`. The prefix may be empty: then the first segment is the tenant's.
  *
- * Routers differ in what they do with `//`, `\\`, `%2F`, `;` and capital letters before they match. A path in which some of them read
+ * Routers differ in what they do with `//`, `\`, `%2F`, `;` and capital letters before they match. A path in which some of them read
  * another tenant than this does is refused.
  */
 export function fromPath({ prefix = '/t' }: { readonly prefix?: string } = {}): Strategy {

@@ -3,8 +3,8 @@ import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { TenancyError } from '../kernel/errors.ts'
 import { SqlRejected } from './errors.ts'
 
-/** Of the database itself and not of the SQL: connection, serialization and deadlock, resources, operator, system, internal. */
-const NOT_OF_THE_SQL = /^(08|40|53|57|58|XX)/
+/** Connection, login, database, serialization and deadlock, resources, operator, system, internal: the SQL may be right. */
+const NOT_OF_THE_SQL = /^(08|28|3D|40|53|57|58|XX)/
 const SQLSTATE = /^[0-9A-Z]{5}$/
 
 interface DatabaseError {

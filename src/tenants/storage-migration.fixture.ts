@@ -1,4 +1,4 @@
-/** What is told and known of a storage whose migration does not go as it should: its process dies, is slow, or is not alone. */
+/** Events and recorded versions of a storage whose migration fails: its process dies, is slow, or competes with another one. */
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { uuidv7 } from '../kernel/ids.ts'
 import type { Tenancy } from '../tenancy.ts'

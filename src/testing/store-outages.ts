@@ -19,7 +19,7 @@ export const FAULTS = {
 /** What was closed is opened again; what was slow or silent is closed first. */
 export async function repair(way: Way): Promise<void> {
   way.slow(0)
-  await way.close().catch(() => undefined)
+  await way.close()
   await way.open()
 }
 

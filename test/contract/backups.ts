@@ -2,15 +2,9 @@
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Case, Part } from './row.ts'
+import { absent, backedUp, backingUp, deleted, moving, UNKNOWN, wrongQuery } from './transfer-cases.ts'
 
-const absent = { tenant: 'none' } as const
-const deleted = { given: ['DELETE /tenants/{id}'] } as const
-const UNKNOWN = '00000000-0000-7000-8000-000000000000'
-const backedUp = { backup: 'completed' } as const
-const moving = { given: ['POST /tenants/{id}/move {"isolation":"database-pg"}'] } as const
-const backingUp = { given: ['POST /tenants/{id}/backup'] } as const
 const ofUnknown: Case = { params: { backupId: UNKNOWN } }
-const wrongQuery = { query: { colour: 'red' } }
 const restoring = { body: { backupId: '{backupId}' } } as const
 
 export const backups: Part = {

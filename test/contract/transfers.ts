@@ -1,13 +1,6 @@
 /** The cases of clones, moves, and transfers of all kinds; backups and restores are in backups.ts. */
 import type { Part } from './row.ts'
-
-const absent = { tenant: 'none' } as const
-const deleted = { given: ['DELETE /tenants/{id}'] } as const
-const UNKNOWN = '00000000-0000-7000-8000-000000000000'
-const backedUp = { backup: 'completed' } as const
-const moving = { given: ['POST /tenants/{id}/move {"isolation":"database-pg"}'] } as const
-const backingUp = { given: ['POST /tenants/{id}/backup'] } as const
-const wrongQuery = { query: { colour: 'red' } }
+import { absent, backedUp, backingUp, deleted, moving, UNKNOWN, wrongQuery } from './transfer-cases.ts'
 
 export const transfers: Part = {
   operations: {

@@ -1,4 +1,4 @@
-/** What `doctor --prove` finds in an installation as it is made, in what is apart from tenants, and where it cannot ask. */
+/** Findings of `doctor --prove` in a new installation, in objects outside of tenants' schemas, and in databases that it cannot read. */
 import { describe, expect, test } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'
 import { type Fault, placesOf, TENANTS, useSchemas } from './catalog-audit.fixture.ts'
@@ -81,7 +81,7 @@ const elsewhere: readonly Fault[] = [
   },
 ]
 
-describe('what is apart from tenants', () => here.findsFaults(elsewhere))
+describe('an object outside of tenants’ schemas', () => here.findsFaults(elsewhere))
 
 describe('what cannot be asked is a finding', () => {
   test('a server that does not answer', async () => {

@@ -52,7 +52,7 @@ export function importsOfVersions(owners: readonly Owner[]): void {
       })
     })
 
-    test('also one that refers to what all tenants share, and somebody added by hand', async () => {
+    test('a copy refers to rows added by hand to shared tables: it is imported while they exist, and refused without them', async () => {
       await withSide(owner, async (side, newer) => {
         const { database } = side.installation
         await fill(side, 'rowscope-pg', 'source')
@@ -76,7 +76,7 @@ export function importsOfVersions(owners: readonly Owner[]): void {
       })
     })
 
-    test('a migration that makes rows of somebody else makes none out of a copy', async () => {
+    test('a migration that inserts rows of another tenant inserts none during an import', async () => {
       await withSide(owner, async (side) => {
         await fill(side, 'rowscope-pg', 'source')
         const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))

@@ -1,4 +1,4 @@
-/** Imports into storage of its own that are refused, cancelled or cut off, and leave nothing. */
+/** Refused, cancelled and interrupted imports into separate storage leave no schema or database. */
 import pg from 'pg'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { TenantCopy } from '../../tenants/copy.ts'
@@ -47,7 +47,7 @@ beforeAll(async () => {
   few = await exported(fewDriver, place('few'))
 })
 
-/** What is told of a copy that is refused, and that nothing is left of it. */
+/** Checks the message of a refused copy, and that its storage is gone. */
 async function refusal(what: TenantCopy, kind: Kind = 'schema-pg', by = here.side.drivers[kind]): Promise<string> {
   const at = place('refused', kind)
   const error = await take(at, what, by).catch((error) => error)
@@ -190,7 +190,7 @@ test('what its source throws is thrown as it is, and nothing is left', async () 
   expect(await isThere('t1_torn')).toBe(false)
 })
 
-describe('an import that nobody wants any more', () => {
+describe('a cancelled import', () => {
   test.each(['making', 'loading', 'indexing', 'migrating'] as const)(
     'ends while it is %s, and leaves nothing',
     async (phase) => {

@@ -1,4 +1,4 @@
-/** Imports into storage of its own by other owners, over connections that are cut, and those that are cancelled at the server. */
+/** Imports into separate storage: other owners, connections that are cut, and cancellation at the server. */
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
 import { startFaultProxy } from '../../testing/fault-proxy.ts'
@@ -86,7 +86,7 @@ describe('an import into database-pg that nobody wants any more', () => {
   )
 })
 
-test('an import that nobody wants any more ends at the server too, which would work for nobody', async () => {
+test('the server ends the statement of a cancelled import', async () => {
   const { database } = here.side.installation
   const name = pg.escapeIdentifier(new URL(here.side.installation.url).pathname.slice(1))
   await database.sql(`alter database ${name} set client_connection_check_interval = 0`)

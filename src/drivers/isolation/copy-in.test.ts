@@ -1,4 +1,4 @@
-/** Storage of its own that an import makes: the same as any other. Refused and cancelled imports are in copy-in.refused.test.ts. */
+/** An import into separate storage creates the same objects as provisioning. copy-in.refused.test.ts has refused and cancelled imports. */
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../kernel/logger.ts'

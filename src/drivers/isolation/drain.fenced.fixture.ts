@@ -1,4 +1,4 @@
-/** Drains after a fence, on every driver: what was acknowledged is there, and nothing comes later. */
+/** Drains after a fence, on every driver: acknowledged rows are stored, and no later transaction commits. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { IsolationDriver, TenantHandle } from '../../tenants/isolation.ts'
 import { directHandle } from '../../testing/direct-handle.ts'

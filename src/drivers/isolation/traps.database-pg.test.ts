@@ -1,3 +1,7 @@
 import { traps } from './traps.fixture.ts'
+import { serverTraps } from './traps.servers.fixture.ts'
 
-traps(['database-pg, batch'])
+const KINDS = ['database-pg, batch']
+
+traps(KINDS)
+serverTraps(KINDS)

@@ -290,32 +290,5 @@ export function traps(kinds: readonly string[]): void {
       expect(isOver).toBe(false)
       await over
     })
-
-    test('a login that has the rights of a scope without taking one is refused, before it asks anything', async () => {
-      const careless = await openSubject(inject('postgresUrl'), kind)
-      try {
-        const opened = await careless.open(proofMigrations('postgres'))
-        const at = placeIn(careless, opened, 'a')
-        await opened.provision(at)
-        const view = careless.viewOf?.(at)
-        if (!view) throw new Error(`${kind} has no server`)
-        const login = decodeURIComponent(new URL(view.tenantUrl).username)
-        await outside.all(view, `grant "${login}_scope" to "${login}" with inherit true`)
-        await expect(owners(directHandle(opened, at).db)).rejects.toThrow('NOINHERIT')
-      } finally {
-        await careless.close()
-      }
-    })
-
-    test('the first storage of a server is made by many at once, and once', async () => {
-      const first = await openSubject(inject('postgresUrl'), kind)
-      try {
-        const drivers = await Promise.all(Array.from({ length: 4 }, () => first.open(proofMigrations('postgres'))))
-        const made = drivers.flatMap((one) => ['a', 'b'].map((id) => one.provision(placeIn(first, one, id))))
-        expect(await Promise.all(made)).toEqual(Array(8).fill(proofMigrations('postgres').map(({ name }) => name)))
-      } finally {
-        await first.close()
-      }
-    })
   })
 }

@@ -1,3 +1,7 @@
 import { traps } from './traps.fixture.ts'
+import { serverTraps } from './traps.servers.fixture.ts'
 
-traps(['rowscope-pg, batch'])
+const KINDS = ['rowscope-pg, batch']
+
+traps(KINDS)
+serverTraps(KINDS)

@@ -1,3 +1,7 @@
 import { traps } from './traps.fixture.ts'
+import { serverTraps } from './traps.servers.fixture.ts'
 
-traps(['schema-pg, batch'])
+const KINDS = ['schema-pg, batch']
+
+traps(KINDS)
+serverTraps(KINDS)

@@ -1,4 +1,6 @@
 import { SLOW_KINDS } from './subject.fixture.ts'
 import { traps } from './traps.fixture.ts'
+import { serverTraps } from './traps.servers.fixture.ts'
 
 traps(SLOW_KINDS)
+serverTraps(SLOW_KINDS)

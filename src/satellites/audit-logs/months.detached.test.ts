@@ -26,7 +26,7 @@ describe('a month that is detached', () => {
     setTime('2031-09-15T00:00:00Z')
   }
 
-  test('is dropped with its seals only when nobody verifies', async () => {
+  test('is dropped with its seals once no verification reads it', async () => {
     await keepUntilSeptember()
     const client = await connect()
     await client.query('begin; lock table multitenancy.audit_checkpoints')

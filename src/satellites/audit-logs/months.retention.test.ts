@@ -5,7 +5,7 @@ import { VERIFY_LOCK } from './verification.ts'
 
 const { query, log, setTime, record, months, connect } = openMonths()
 
-describe('what is past its retention', () => {
+describe('a month past its retention', () => {
   test('goes by whole months, and the chains that are left begin at checkpoints that cannot be forged', async () => {
     setTime('2031-02-27T00:00:00Z')
     await log().months.keep()
@@ -58,7 +58,7 @@ describe('what is past its retention', () => {
     expect(await log().verify()).toMatchObject({ ok: true })
   })
 
-  test('stays while it is not sealed, and while somebody verifies', async () => {
+  test('stays while it is not sealed, and while a verification reads it', async () => {
     setTime('2031-03-20T00:00:00Z')
     await log().months.keep()
     await record('acme', 'late in march')

@@ -42,7 +42,7 @@ const verify = async () => {
   const { checked, ...found } = await audited.tenancy.auditLogs.verify()
   return { ...found, checked: checked - sealedBefore }
 }
-/** What is sealed of the tenant, in the order of its chain. */
+/** Sealed entries of the tenant, in the order of the chain. */
 const chain = async (): Promise<string[]> =>
   (
     await query(

@@ -77,16 +77,17 @@ test.each<[string, object]>([
 
 describe('what no member can know alone is refused by both, or by none', () => {
   const PLANS = ['free', 'pro']
-  const byGuard = (given: object): boolean => {
+  const byGuard = (given: object, env = {}): boolean => {
     try {
-      verifySettings(Options.parse(given), { env: {}, isPlan: (name) => PLANS.includes(name) })
+      verifySettings(Options.parse(given), { env, isPlan: (name) => PLANS.includes(name) })
       return false
     } catch (error) {
       if (!(error instanceof BillingNotUsable)) throw error
       return true
     }
   }
-  const byFile = (given: object): boolean => billingFaults(BillingSettings.parse(given), {}, PLANS).length > 0
+  const byFile = (given: object, env = {}): boolean =>
+    billingFaults(BillingSettings.parse(given), env, PLANS).length > 0
   const withSecret = (webhookSecret: unknown) => ({ ...MINIMAL, stripe: { ...MINIMAL.stripe, webhookSecret } })
 
   test.each<[boolean, object]>([
@@ -102,5 +103,19 @@ describe('what no member can know alone is refused by both, or by none', () => {
     [false, { ...MINIMAL, defaultPlan: 'free' }],
   ])('%j: %j', (isRefused, given) => {
     expect([byGuard(given), byFile(given)]).toEqual([isRefused, isRefused])
+  })
+
+  const [PRODUCTION, ALLOWED] = [{ NODE_ENV: 'production' }, { STRIPE_ALLOW_LIVE_IN_DEV: 'true' }]
+  test.each<[boolean, string, object]>([
+    [false, 'sk_test_1', {}],
+    [true, 'sk_live_1', {}],
+    [true, 'rk_live_1', { STRIPE_ALLOW_LIVE_IN_DEV: '1' }],
+    [false, 'rk_live_1', ALLOWED],
+    [false, 'sk_live_1', PRODUCTION],
+    [true, 'sk_test_1', PRODUCTION],
+    [true, 'rk_test_1', { ...PRODUCTION, ...ALLOWED }],
+  ])('%j: the key %s with %j', (isRefused, apiKey, env) => {
+    const given = { ...MINIMAL, stripe: { ...MINIMAL.stripe, apiKey } }
+    expect([byGuard(given, env), byFile(given, env)]).toEqual([isRefused, isRefused])
   })
 })

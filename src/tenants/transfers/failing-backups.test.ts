@@ -3,6 +3,7 @@ import { rename, rm, writeFile } from 'node:fs/promises'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { type FakeClock, fakeClock } from '../../testing/clock.ts'
 import { openWorld, type World } from '../../testing/two-servers.ts'
+import { HOURLY_BACKUPS, only } from './recovery.fixture.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -13,15 +14,11 @@ beforeEach(async () => {
   world = await openWorld(inject('postgresUrl'), {
     role: 'api',
     clock,
-    plans: {
-      defaultPlan: 'free',
-      definitions: { free: { limits: {} }, pro: { limits: {}, backups: { everyHours: 1, keep: 1 } } },
-    },
+    plans: HOURLY_BACKUPS,
   })
 })
 afterEach(() => world.end())
 
-const only = { isLast: true, signal: new AbortController().signal }
 const install = async (id: string, metadata = {}) => {
   await world.tenancy.tenants.create({ id, name: id, metadata })
   await world.tenancy.tenants.installation.install(id, only)

@@ -4,6 +4,12 @@ import { fakeClock } from '../../testing/clock.ts'
 import { openWorld, type World } from '../../testing/two-servers.ts'
 import { Attempt } from './attempt.ts'
 
+/** The plan `pro` has a backup an hour. */
+export const HOURLY_BACKUPS = {
+  defaultPlan: 'free',
+  definitions: { free: { limits: {} }, pro: { limits: {}, backups: { everyHours: 1, keep: 1 } } },
+}
+
 export const only = { isLast: true, signal: new AbortController().signal }
 
 /** For one file. */
@@ -14,10 +20,7 @@ export function useRecovery() {
     world = await openWorld(inject('postgresUrl'), {
       role: 'api',
       clock,
-      plans: {
-        defaultPlan: 'free',
-        definitions: { free: { limits: {} }, pro: { limits: {}, backups: { everyHours: 1, keep: 1 } } },
-      },
+      plans: HOURLY_BACKUPS,
     })
   })
   afterAll(() => world?.end())
