@@ -11,7 +11,7 @@ import { type Child, PROGRAM, programWith } from './program.fixture.ts'
 import { useProgram } from './program-database.fixture.ts'
 import { hasScript, throughScript } from './terminal-script.fixture.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
+vi.setConfig({ testTimeout: 120_000 })
 
 /** Several times what a pipe holds. */
 const ENTRIES = 5_000
@@ -43,7 +43,7 @@ async function sleepers(): Promise<number> {
 /** Starts them all, and resolves when each has a statement running that would go on for minutes. */
 async function asleep(...commands: readonly [string[], NodeJS.ProcessEnv?][]): Promise<Child[]> {
   const children = commands.map(([argv, env = {}]) => tenantry.start(argv, { env }))
-  await eventually(async () => expect(await sleepers()).toBe(commands.length), 30_000)
+  await eventually(async () => expect(await sleepers()).toBe(commands.length), 60_000)
   return children
 }
 
@@ -65,7 +65,8 @@ describe('interrupted', () => {
       expect(code).toBe(130)
       expect(stderr).toMatch(/^interrupted$/m)
     }
-    const said = ['', '', '', expect.stringMatching(/^status +provisioning$/m)]
+    // The status of the new tenant, if it is read within the second that a command has for its last step.
+    const said = ['', '', '', expect.stringMatching(/^$|^status +provisioning$/m)]
     expect(ended.map(({ stdout }) => stdout)).toEqual(said)
     await eventually(async () => expect(await sleepers()).toBe(0), 20_000)
   })
