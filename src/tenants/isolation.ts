@@ -138,6 +138,11 @@ export interface IsolationDriver {
    */
   import(place: Place, copy: TenantCopy, options: TransferOptions): Promise<Imported>
   /**
+   * Makes an imported or former storage the one that statements of the tenant reach, where one tenant may have several under one name.
+   * To be called behind the fence of the one that is left; the fence stays. Absent where each storage has a name of its own.
+   */
+  enter?(place: Place, options: { readonly signal: AbortSignal }): Promise<void>
+  /**
    * Removes the storage and everything in it. Throws `E_DEPENDENCY_UNAVAILABLE` when somebody is at work on it for longer than a
    * caller should wait: an import that goes on, or hangs.
    */

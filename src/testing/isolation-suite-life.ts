@@ -8,6 +8,13 @@ import { itemsOf, Outside } from './leak-operations-server.ts'
 
 const OWNERS = 'select owner from items'
 
+/** As a switch does it. */
+async function change(driver: IsolationDriver, from: Place, to: Place): Promise<void> {
+  await driver.fence(from)
+  await driver.enter?.(to, { signal: new AbortController().signal })
+  await driver.unfence(to)
+}
+
 export function lifeOfStorage(
   { afterAll, describe, expect, test }: Vitest,
   proof: () => Proof,
@@ -48,18 +55,23 @@ export function lifeOfStorage(
       await driver.drop(place('at-once'))
     })
 
-    test('of the next epoch makes other storage, and leaves that of the last one as it is', async () => {
+    test('of the next epoch makes other storage, and keeps what is left until it is dropped', async () => {
       const { driver } = proof()
       await fresh('moved')
       const next = place('moved', 2)
       await driver.provision(next)
+      await change(driver, place('moved'), next)
       const { pool } = directHandle(driver, next)
       expect((await pool.query(OWNERS)).rows).toEqual([])
       await pool.query(`insert into items (id, owner) values (1, 'of the next')`)
-      expect((await directHandle(driver, place('moved')).pool.query(OWNERS)).rows).toEqual([{ owner: 'of moved' }])
-      await driver.drop(place('moved'))
-      expect((await pool.query(OWNERS)).rows).toEqual([{ owner: 'of the next' }])
-      await driver.drop(next)
+      const former = { ...place('moved'), epoch: 3 }
+      await change(driver, next, former)
+      expect((await directHandle(driver, former).pool.query(OWNERS)).rows).toEqual([{ owner: 'of moved' }])
+      const again = { ...next, epoch: 4 }
+      await change(driver, former, again)
+      await driver.drop(former)
+      expect((await directHandle(driver, again).pool.query(OWNERS)).rows).toEqual([{ owner: 'of the next' }])
+      await driver.drop(again)
     })
   })
 
@@ -153,9 +165,9 @@ export function lifeOfStorage(
     test('of one epoch does not close the next', async () => {
       const { driver } = proof()
       await fresh('turned')
-      await driver.fence(place('turned'))
       const next = place('turned', 2)
       await driver.provision(next)
+      await change(driver, place('turned'), next)
       const { pool } = directHandle(driver, next)
       await pool.query(`insert into items (id, owner) values (1, 'of the next')`)
       expect((await pool.query(OWNERS)).rows).toEqual([{ owner: 'of the next' }])

@@ -105,7 +105,7 @@ export async function openWorld<const Satellites extends readonly Satellite[] = 
     },
     async notes(id) {
       const { db } = await tenancy.tenant(id)
-      const rows = await db.selectFrom('notes').select('text').orderBy('id').execute()
+      const rows = await db.selectFrom('notes').select('text').where('tenant_id', '=', id).orderBy('id').execute()
       return rows.map(({ text }) => text)
     },
     files: async () => (await readdir(archives, { recursive: true })).filter((name) => name.includes('/')),

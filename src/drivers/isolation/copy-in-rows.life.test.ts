@@ -20,7 +20,7 @@ test('a placement that has had migrations which are not known here takes no copy
   })
 })
 
-test('a place whose fence is left of one before is open when the copy is in it', async () => {
+test('a location behind the fence of an earlier one takes a copy, and stays closed until it is opened', async () => {
   await withSide('an owner like any other', async (side) => {
     const driver = side.drivers['rowscope-pg']
     await fill(side, 'rowscope-pg', 'source')
@@ -28,6 +28,8 @@ test('a place whose fence is left of one before is open when the copy is in it',
     await take(driver, 'taken', replayed(copy))
     await driver.drop(places(side, 'rowscope-pg', 'taken'))
     await take(driver, 'taken', replayed(copy))
+    expect(await driver.isFenced(places(side, 'rowscope-pg', 'taken'))).toBe(true)
+    await driver.unfence(places(side, 'rowscope-pg', 'taken'))
     expect(await ask(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([['one'], ['two']])
   })
 })

@@ -12,6 +12,7 @@
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
 import { type Imported, StorageExists, type TransferOptions } from '../../tenants/isolation.ts'
 import { refuseMisfit, withRows } from './copy-fit.ts'
@@ -21,7 +22,7 @@ import { type Holding, LOADING, QUIET, withSettings } from './copy-session.ts'
 import { all, existingIn, isTenants, qualified } from './copy-tables.ts'
 import { lockOf } from './owner-transaction.ts'
 import type { PostgresServer } from './postgres-server.ts'
-import { unfence } from './row-policies.ts'
+import { labelOf, type RowLocation } from './row-locations.ts'
 import { type RowReader, rowReader } from './row-reader.ts'
 import { takeByScratch } from './row-scratch.ts'
 import {
@@ -36,10 +37,15 @@ import { copyTableIn } from './table-in.ts'
 import { takeTables } from './take-tables.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
+const RETRY_AFTER_SECONDS = 1
+
+export interface RowStorage extends SharedStorage {
+  readonly location: RowLocation
+}
 
 export async function copyInRows(
   server: PostgresServer,
-  storage: SharedStorage,
+  storage: RowStorage,
   copy: TenantCopy,
   { signal, onPhase, refuseGivenUp, hold }: TransferOptions & { readonly hold: Holding },
 ): Promise<Imported> {
@@ -70,18 +76,19 @@ export const scratchOf = (tenant: string): string =>
 /** Locks migrations out, and looks at what there is for the tenant: nothing, else it would be mixed with the copy. */
 async function found(
   client: pg.ClientBase,
-  storage: SharedStorage & { readonly scratch: string; readonly reader: RowReader },
+  storage: RowStorage & { readonly scratch: string; readonly reader: RowReader },
   copy: TenantCopy,
 ): Promise<Shared> {
-  const { schema, tenant, migrator, reader } = storage
+  const { schema, tenant, migrator, reader, location } = storage
   const searchPath = storage.searchPathOf(schema)
   await all(
     client,
     'set local lock_timeout = 0', // a migration may take its time
     `select pg_advisory_xact_lock_shared(${lockOf(schema)})`,
     `set local lock_timeout = ${LOCK_TIMEOUT_MS}`,
-    ...(reader.isExempt ? [] : reader.statements),
+    ...(reader.isExempt ? [reader.names] : reader.statements),
   )
+  if ((await labelOf(client, location)) !== tenant) throw changedMeanwhile()
   const applied = await migrator.applied(client, schema)
   const lacking = copy.description.migrations.filter(({ name }) => !applied.includes(name))
   if (lacking.length > 0) {
@@ -94,9 +101,13 @@ async function found(
     .map(({ name }) => `exists (select from ${qualified(schema, name)} where tenant_id = $1)`)
   const { rows } = await client.query(`select ${['$1::text is null', ...any].join(' or ')} as any`, [tenant])
   if (rows[0].any) throw StorageExists('The place for the copy has rows already; nothing was changed.')
-  await unfence(client, tenant)
   return { ...storage, searchPath, stored, facts: await sharedFacts(client, schema), applied }
 }
+
+export const changedMeanwhile = () =>
+  DependencyUnavailable('Another transfer has changed where the rows of the tenant are. It is tried again.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
 
 const isDirect = ({ reader, facts, applied }: Shared, { description }: TenantCopy): boolean =>
   reader.isExempt && facts.mayBeQuiet && applied.length === description.migrations.length

@@ -14,6 +14,7 @@
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
+import { ROW_LOCATIONS } from './row-locations.ts'
 
 const HASH_LENGTH = 12
 
@@ -35,6 +36,7 @@ export const rowObjects = (scopeRole: string): string => {
   return `begin;
   select pg_advisory_xact_lock(7367228003);
   create table if not exists tenantry.fenced (tenant text primary key);
+  ${ROW_LOCATIONS};
   do $do$ begin
     if not (select relrowsecurity from pg_class where oid = 'tenantry.fenced'::regclass) then
       alter table tenantry.fenced enable row level security;

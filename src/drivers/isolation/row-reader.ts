@@ -20,6 +20,8 @@ interface Rows {
 export interface RowReader {
   /** Whether it sees the rows of all when it takes no role. */
   readonly isExempt: boolean
+  /** The statement that lets the owner past the tenant's fence. */
+  readonly names: string
   /** Statements by which a transaction, whose setting names the tenant, sees and writes its rows alone. */
   readonly statements: readonly string[]
 }
@@ -36,8 +38,12 @@ export async function rowReader(
     await inTransaction(client, protect, { begin: beginAlone(schema, LOCK_TIMEOUT_MS) })
   }
   const names = `select set_config('${ONE_TENANT}', ${pg.escapeLiteral(tenant)}, true)`
-  if (!(await isExempt(client))) return { isExempt: false, statements: [names] }
-  return { isExempt: true, statements: [names, `select set_config('role', ${pg.escapeLiteral(scopeRole)}, true)`] }
+  if (!(await isExempt(client))) return { isExempt: false, names, statements: [names] }
+  return {
+    isExempt: true,
+    names,
+    statements: [names, `select set_config('role', ${pg.escapeLiteral(scopeRole)}, true)`],
+  }
 }
 
 /** The same for whoever copies all rows of the tenant: throws when it might not see them all. */

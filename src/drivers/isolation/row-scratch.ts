@@ -114,7 +114,12 @@ const describing = ({ tables, sequences }: StoredSchema): CopyDescription => ({
   sequences: sequences.map(({ name }) => ({ name, lastValue: '0', isCalled: false })),
 })
 
-async function insertAll(client: pg.ClientBase, shared: Shared, made: StoredSchema): Promise<void> {
+/** Inserts the rows of all tables of the scratch schema as the tenant's. */
+export async function insertAll(
+  client: pg.ClientBase,
+  shared: Shared,
+  made: Pick<StoredSchema, 'tables'>,
+): Promise<void> {
   const { tenant, searchPath, scopeRole, facts, reader, stored } = shared
   const tables = made.tables.filter(({ name }) =>
     stored.tables.some((table) => table.name === name && isTenants(table)),
@@ -143,7 +148,7 @@ function insertOf(table: StoredTable, { schema, scratch, tenant }: Shared): stri
     select ${[pg.escapeLiteral(tenant), ...values].join(', ')} from ${from(table, scratch)}`
 }
 
-const writable = ({ columns }: StoredTable): StoredColumn[] =>
+export const writable = ({ columns }: StoredTable): StoredColumn[] =>
   columns.filter(({ isGenerated, isFilled }) => !isGenerated && !isFilled)
 
 /** Types that a schema has for itself are others than those of the same names elsewhere: their values pass as texts. */
@@ -152,7 +157,7 @@ function valueFor({ name, ownType }: StoredColumn, schema: string): string {
   return ownType ? `${value}::text::${pg.escapeIdentifier(schema)}.${ownType}` : value
 }
 
-const from = ({ name, isPartitioned }: StoredTable, schema: string): string =>
+export const from = ({ name, isPartitioned }: StoredTable, schema: string): string =>
   `${isPartitioned ? '' : 'only '}${qualified(schema, name)}`
 
 /** A migration may have made rows of whomever. */

@@ -3,21 +3,23 @@
  *
  * The tables are in one schema, made by the host's migrations once for the placement; each row names its tenant in `tenant_id`,
  * whose default is `tenantry.current_tenant()`. Policies are made here, never by the host, and what they cannot protect is
- * refused (row-policies.ts). A tenant's rows carry its locator, which is its id until its storage is replaced.
+ * refused (row-policies.ts). `tenant_id` is the tenant's id in the rows that the tenant reaches; see row-locations.ts for others.
  */
 import pg from 'pg'
 import { inTime } from '../../kernel/in-time.ts'
 import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
-import { copyInRows, scratchOf } from './copy-in-rows.ts'
+import { changedMeanwhile, copyInRows, type RowStorage, scratchOf } from './copy-in-rows.ts'
 import { copyOut } from './copy-out.ts'
-import { copying } from './copy-session.ts'
+import { abortable, copying } from './copy-session.ts'
 import { drainTransactions } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
 import type { MigratingOptions, PostgresServer } from './postgres-server.ts'
+import { enterRows } from './row-entry.ts'
+import { claim, FENCED_LOCATORS, isClosed, labelOf, leave, settle } from './row-locations.ts'
 import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
 import { readingRows } from './row-reader.ts'
 import { deleteTenantRows } from './row-removal.ts'
@@ -46,8 +48,8 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       .map((name) => pg.escapeIdentifier(name))
       .join(', ')
   const searchPath = searchPathOf(ROWS_SCHEMA)
-  const scopeOf = ({ locator }: Place, { scopeRole }: PostgresServer): Scope => ({
-    tenantId: locator,
+  const scopeOf = ({ tenantId }: Place, { scopeRole }: PostgresServer): Scope => ({
+    tenantId,
     searchPath,
     role: scopeRole,
     openSchema: null,
@@ -74,6 +76,22 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         })
     prepared.set(server, preparing)
     return preparing
+  }
+
+  /** @param tenant the label of the rows */
+  const storageOf = (location: Place, { scopeRole }: PostgresServer, tenant: string): RowStorage => ({
+    location,
+    schema: ROWS_SCHEMA,
+    searchPathOf,
+    tenant,
+    scopeRole,
+    migrator,
+  })
+
+  const enter = async (place: Place, signal: AbortSignal = new AbortController().signal): Promise<boolean> => {
+    const server = placements.server(place.placement)
+    await prepare(server)
+    return abortable(signal, (hold) => enterRows(server, storageOf(place, server, place.tenantId), hold))
   }
 
   /** Changes the tables, and protects what is there afterwards, in one transaction. */
@@ -112,11 +130,11 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     locator: (tenantId, epoch) => (epoch === 1 ? tenantId : `${tenantId}~${epoch}`),
 
-    async provision({ placement, locator }) {
-      const server = placements.server(placement)
+    async provision(place) {
+      const server = placements.server(place.placement)
       await prepare(server)
       const applied = await server.owned(async (client) => {
-        await unfence(client, locator)
+        await unfence(client, await claim(client, place))
         return migrator.applied(client, ROWS_SCHEMA)
       })
       if (migrator.isUpToDate(applied)) return applied
@@ -149,49 +167,61 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       return server.connect(scopeOf(place, server), manner)
     },
 
-    async fence({ placement, locator }) {
-      const server = placements.server(placement)
-      await inTime(prepare(server), ANSWER_MS, silent)
-      await server.answered((client) => inTransaction(client, () => fence(client, locator)))
+    async enter(place, { signal }) {
+      if (await enter(place, signal)) return
+      throw new Error(`a newer location of the tenant "${place.tenantId}" is in use on "${place.placement}"`)
     },
 
-    async unfence({ placement, locator }) {
-      const server = placements.server(placement)
+    async fence(place) {
+      const server = placements.server(place.placement)
       await inTime(prepare(server), ANSWER_MS, silent)
-      await server.answered((client) => inTransaction(client, () => unfence(client, locator))) // committed by who still waits
+      await server.answered((client) => inTransaction(client, async () => fence(client, await labelOf(client, place))))
     },
 
-    async isFenced({ placement, locator }) {
-      const server = placements.server(placement)
+    /** A process that died in the middle of a switch has left another location entered. */
+    async unfence(place) {
+      const server = placements.server(place.placement)
       await inTime(prepare(server), ANSWER_MS, silent)
-      const { rowCount } = await server.answered((client) =>
-        client.query('select from tenantry.fenced where tenant = $1', [locator]),
-      )
-      return rowCount === 1
+      const open = () =>
+        server.answered((client) =>
+          inTransaction(client, async () => {
+            const isEntered = await settle(client, place)
+            if (isEntered) await unfence(client, place.tenantId)
+            return isEntered
+          }),
+        ) // committed by the process that still waits
+      if (!(await open()) && (await enter(place))) await open()
+    },
+
+    async isFenced(place) {
+      const server = placements.server(place.placement)
+      await inTime(prepare(server), ANSWER_MS, silent)
+      return server.answered((client) => isClosed(client, place))
     },
 
     mayBeFence: (error) => StorageFenced.matches(error),
 
-    drain: ({ placement, locator }, options) => drainTransactions(placements.server(placement), locator, options),
+    drain: ({ placement, tenantId }, options) => drainTransactions(placements.server(placement), tenantId, options),
 
-    async export({ placement, locator }, work, { signal }) {
-      const server = placements.server(placement)
+    async export(place, work, { signal }) {
+      const server = placements.server(place.placement)
       await prepare(server)
-      const source = { isolation: 'rowscope-pg', schema: ROWS_SCHEMA, searchPath, tenantId: locator, migrator }
       return copying(server.exports, signal, (hold) =>
         server.owned(async (client) => {
-          const rows = { tenant: locator, scopeRole: server.scopeRole }
+          const tenant = await labelOf(client, place)
+          const source = { isolation: 'rowscope-pg', schema: ROWS_SCHEMA, searchPath, tenantId: tenant, migrator }
+          const rows = { tenant, scopeRole: server.scopeRole }
           const among = await hold(client, () => readingRows(client, ROWS_SCHEMA, rows))
           return copyOut(client, { ...source, among }, work, hold)
         }),
       )
     },
 
-    async import({ placement, locator }, copy, options) {
-      const server = placements.server(placement)
+    async import(place, copy, options) {
+      const server = placements.server(place.placement)
       migrator.refuseForeign(copy.description.migrations)
       await prepare(server)
-      const storage = { schema: ROWS_SCHEMA, searchPathOf, tenant: locator, scopeRole: server.scopeRole, migrator }
+      const storage = storageOf(place, server, await server.owned((client) => claim(client, place)))
       return copying(server.imports, options.signal, async (hold) => {
         const applied = await server.owned((client) => migrator.applied(client, ROWS_SCHEMA))
         const isBehind = copy.description.migrations.some(({ name }) => !applied.includes(name))
@@ -206,23 +236,32 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
      * The fence stays: a process that has not heard of it would find the tables there, and write to them for nobody. Imports of other
      * tenants go on: it waits for one of this tenant, and for migrations.
      */
-    async drop({ placement, locator }) {
-      const server = placements.server(placement)
+    async drop(place) {
+      const server = placements.server(place.placement)
       await prepare(server)
+      const tenant = await server.owned((client) => labelOf(client, place))
       const alone = (work: (client: pg.ClientBase) => Promise<void>) =>
-        server.administer(scratchOf(locator), work, { partOf: ROWS_SCHEMA })
-      await alone((client) => fence(client, locator))
+        server.administer(
+          scratchOf(tenant),
+          async (client) => {
+            if ((await labelOf(client, place)) !== tenant) throw changedMeanwhile()
+            await work(client)
+          },
+          { partOf: ROWS_SCHEMA },
+        )
+      await alone((client) => fence(client, tenant))
       await alone(async (client) => {
-        await fence(client, locator) // an import may have come between the two
-        await deleteTenantRows(client, ROWS_SCHEMA, { tenant: locator, searchPath, scopeRole: server.scopeRole })
+        await fence(client, tenant) // an import may have come between the two
+        await deleteTenantRows(client, ROWS_SCHEMA, { tenant, searchPath, scopeRole: server.scopeRole })
+        await leave(client, place)
       })
     },
 
     async inventory(placement) {
       return placements.server(placement).answered(async (client) => {
-        const { rows } = await client.query(`select to_regclass('tenantry.fenced') is not null as "isPrepared"`)
+        const { rows } = await client.query(`select to_regclass('tenantry.row_locations') is not null as "isPrepared"`)
         if (!rows[0].isPrepared) return [] // no tenant has been put there
-        return (await client.query('select tenant as locator, true as "isFenced" from tenantry.fenced')).rows
+        return (await client.query(FENCED_LOCATORS)).rows
       })
     },
 

@@ -71,6 +71,7 @@ async function activate(
   await database.transaction(async () => {
     const driver = storage.driver(isolation)
     const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, place, migrations)
+    await driver.enter?.(place, { signal: attempt.signal })
     await transitions.run(tenantId, 'install', (_, now) => ({
       set: {
         activatedAt: now,

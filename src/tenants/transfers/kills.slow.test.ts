@@ -81,7 +81,8 @@ type Isolation = (typeof ISOLATIONS)[number]
 
 /**
  * Each kind on each isolation, and each phase where it differs: `switching` and `closing` by kind, `making` and `loading` by
- * isolation. All other phases of filling a place are the same code for each kind.
+ * isolation. All other phases of filling a place are the same code for each kind. At `done` the shared tables have changed, and the
+ * registry has not.
  */
 const CASES: readonly { kind: Kind; isolation: Isolation; phase: string }[] = [
   { kind: 'backup', isolation: 'schema-pg', phase: 'switching' },
@@ -89,6 +90,7 @@ const CASES: readonly { kind: Kind; isolation: Isolation; phase: string }[] = [
   { kind: 'backup', isolation: 'database-pg', phase: 'writing' },
   { kind: 'restore', isolation: 'schema-pg', phase: 'making' },
   { kind: 'restore', isolation: 'rowscope-pg', phase: 'loading' },
+  { kind: 'restore', isolation: 'rowscope-pg', phase: 'done' },
   { kind: 'restore', isolation: 'database-pg', phase: 'switching' },
   { kind: 'rehearsal', isolation: 'schema-pg', phase: 'verifying' },
   { kind: 'rehearsal', isolation: 'rowscope-pg', phase: 'making' },

@@ -69,6 +69,7 @@ export async function switchTo(
     if (row.epoch !== from.epoch) throw new Error('the tenant has got other storage meanwhile')
     if (row.status === 'suspended') await driver.fence(place)
     await close(parts, attempt, row)
+    await driver.enter?.(place, { signal: attempt.signal })
     const lastEpoch = row.lastEpoch ?? row.epoch
     const epoch = was === 'making' ? place.epoch : lastEpoch + 1 // what it had before is another time
     await places.take(place, was)

@@ -1,0 +1,82 @@
+/**
+ * Enters a location: its rows get the tenant's id, and those of the location that was entered get a label of their own, in one
+ * transaction. What is killed in the middle has changed nothing. The fence of the tenant stands before and after it.
+ *
+ * Rows are deleted and inserted again by way of a scratch schema, as an import inserts them (row-scratch.ts): an update would run the
+ * host's triggers for updates, which may change what was copied.
+ */
+import pg from 'pg'
+import { withRows } from './copy-fit.ts'
+import { type RowStorage, scratchOf } from './copy-in-rows.ts'
+import { type Holding, LOADING, QUIET, withSettings } from './copy-session.ts'
+import { existingIn, isTenants, qualified } from './copy-tables.ts'
+import { lockOf } from './owner-transaction.ts'
+import type { PostgresServer } from './postgres-server.ts'
+import { enteredOf, labelAside, recordEntry } from './row-locations.ts'
+import { fence, unfence, withRowsOf } from './row-policies.ts'
+import { ONE_TENANT } from './row-policies-sql.ts'
+import { rowReader } from './row-reader.ts'
+import { deleteTenantRows } from './row-removal.ts'
+import { from, insertAll, writable } from './row-scratch.ts'
+import { rightsIn } from './schema-rights.ts'
+import { type Shared, sharedFacts } from './shared-tables.ts'
+
+/** False where a newer location of the tenant is in use. @param storage with the tenant's id as the label */
+export async function enterRows(server: PostgresServer, storage: RowStorage, hold: Holding): Promise<boolean> {
+  const { location, schema, tenant } = storage
+  const aside = labelAside(location)
+  const reader = await server.owned((client) => hold(client, () => rowReader(client, schema, storage)))
+  const enter = async (client: pg.ClientBase) => {
+    const entered = await enteredOf(client, location)
+    if (entered.locator === location.locator) return true
+    if (entered.epoch > location.epoch) return false
+    await client.query(`select pg_advisory_xact_lock(${lockOf(scratchOf(aside))})`) // of an import into it
+    const searchPath = storage.searchPathOf(schema)
+    const shared = {
+      ...storage,
+      reader,
+      searchPath,
+      stored: await existingIn(client, schema, searchPath),
+      facts: await sharedFacts(client, schema),
+      applied: [],
+    }
+    const left = labelAside({ tenantId: tenant, locator: entered.locator })
+    await relabel(client, shared, { from: tenant, to: left })
+    await relabel(client, shared, { from: aside, to: tenant })
+    await recordEntry(client, location)
+    for (const label of [tenant, left]) await fence(client, label)
+    await unfence(client, aside)
+    return true
+  }
+  return server.administer(scratchOf(tenant), (client) => hold(client, () => enter(client)), { partOf: schema })
+}
+
+async function relabel(
+  client: pg.ClientBase,
+  shared: Omit<Shared, 'scratch'>,
+  label: { readonly from: string; readonly to: string },
+): Promise<void> {
+  const { schema, searchPath, scopeRole, facts, stored } = shared
+  const scratch = scratchOf(label.from)
+  const name = pg.escapeIdentifier(scratch)
+  const tables = stored.tables.filter(isTenants)
+  await client.query(`create schema ${name}; ${rightsIn(name, pg.escapeIdentifier(scopeRole))}`)
+  await withRowsOf(client, schema, label.from, async () => {
+    for (const table of tables) {
+      const columns = writable(table).map((column) => pg.escapeIdentifier(column.name))
+      await client.query(
+        `create table ${qualified(scratch, table.name)} as
+         select ${[`${pg.escapeLiteral(label.to)} as tenant_id`, ...columns].join(', ')} from ${from(table, schema)}
+         where tenant_id = ${pg.escapeLiteral(label.from)}`,
+      )
+    }
+  })
+  const rows = { tenant: label.from, searchPath, scopeRole }
+  await withSettings(client, { ...LOADING, ...(facts.mayBeQuiet ? QUIET : {}) }, () =>
+    deleteTenantRows(client, schema, rows),
+  )
+  await client.query(`select set_config('${ONE_TENANT}', $1, true)`, [label.to])
+  await insertAll(client, { ...shared, tenant: label.to, scratch }, { tables })
+  await withRows(() => client.query('set constraints all immediate'))
+  await client.query(`drop schema ${name} cascade`)
+}
