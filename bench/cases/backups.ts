@@ -116,15 +116,17 @@ async function copies(say: Bench['say'], tenancy: Tenancy, url: string, rows: nu
   }
   let latest = ''
   let number = 0
-  const result = (name: string, against: string, both: { ours: number; reference: number }): Result => ({
+  const result = (name: string, against: string, both: { ours: number; reference: number }, goal = 0.7): Result => ({
     name: `${name}, ${isolation}, ${rows.toLocaleString('en-US')} rows`,
     against,
     unit: 'rows/s',
     ...both,
     ratio: both.ours / both.reference,
-    goal: 0.7,
+    goal,
   })
   const isShared = isolation === 'rowscope-pg'
+  /** In shared tables a restore in place writes each row, and then its `tenant_id` and that of the row which is left. */
+  const restoreGoal = isShared ? 0.3 : 0.7
   const intoTables = (fill: (into: ReturnType<typeof copyIn>) => Promise<unknown>, what: string) =>
     isShared
       ? async () => {
@@ -158,6 +160,7 @@ async function copies(say: Bench['say'], tenancy: Tenancy, url: string, rows: nu
           }),
           intoTables((into) => pipeline(createReadStream(file), into), 'bare COPY'),
         ),
+        restoreGoal,
       ),
     ]
     const second = new pg.Client({ connectionString: url })

@@ -1,4 +1,4 @@
 import { SLOW_OWNERS } from './copy-rows.fixture.ts'
-import { entriesOf } from './row-entry.fixture.ts'
+import { entriesOf, QUIET_OWNER } from './row-entry.fixture.ts'
 
-entriesOf(SLOW_OWNERS)
+entriesOf([...SLOW_OWNERS, QUIET_OWNER])

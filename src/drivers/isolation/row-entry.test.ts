@@ -20,7 +20,10 @@ test('a late process neither enters nor opens a location that is older than the 
     await driver.enter?.(third, { signal: never() })
     await driver.unfence(third)
     await expect(driver.enter?.(second, { signal: never() })).rejects.toThrow('a newer location of the tenant "gamma"')
-    for (const late of [first, second]) await driver.unfence(late)
+    for (const late of [first, second]) {
+      await driver.fence(late)
+      await driver.unfence(late)
+    }
     expect(await ask(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')).toEqual([['one'], ['two']])
     expect(await Promise.all([first, second, third].map((place) => driver.isFenced(place)))).toEqual([
       true,

@@ -2,8 +2,8 @@
  * Enters a location: its rows get the tenant's id, and those of the location that was entered get a label of their own, in one
  * transaction. What is killed in the middle has changed nothing. The fence of the tenant stands before and after it.
  *
- * Rows are deleted and inserted again by way of a scratch schema, as an import inserts them (row-scratch.ts): an update would run the
- * host's triggers for updates, which may change what was copied.
+ * An owner who may keep triggers quiet updates the rows. Else they are deleted, and inserted again by way of a scratch schema, as an
+ * import inserts them (row-scratch.ts).
  */
 import pg from 'pg'
 import { withRows } from './copy-fit.ts'
@@ -13,7 +13,7 @@ import { existingIn, isTenants, qualified } from './copy-tables.ts'
 import { lockOf } from './owner-transaction.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { enteredOf, labelAside, recordEntry } from './row-locations.ts'
-import { fence, unfence, withRowsOf } from './row-policies.ts'
+import { fence, unfence, withoutForce, withRowsOf } from './row-policies.ts'
 import { ONE_TENANT } from './row-policies-sql.ts'
 import { rowReader } from './row-reader.ts'
 import { deleteTenantRows } from './row-removal.ts'
@@ -51,12 +51,33 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
   return server.administer(scratchOf(tenant), (client) => hold(client, () => enter(client)), { partOf: schema })
 }
 
-async function relabel(
-  client: pg.ClientBase,
-  shared: Omit<Shared, 'scratch'>,
-  label: { readonly from: string; readonly to: string },
-): Promise<void> {
-  const { schema, searchPath, scopeRole, facts, stored } = shared
+interface Label {
+  readonly from: string
+  readonly to: string
+}
+
+async function relabel(client: pg.ClientBase, shared: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+  if (shared.facts.mayBeQuiet) await update(client, shared, label)
+  else await deleteAndInsert(client, shared, label)
+}
+
+/** Without triggers of the host's and of foreign keys: rows that refer to each other get the same label. */
+async function update(client: pg.ClientBase, { schema, stored }: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+  await withSettings(client, { ...LOADING, ...QUIET }, () =>
+    withoutForce(client, schema, async () => {
+      for (const table of stored.tables.filter(isTenants)) {
+        await client.query(`update ${from(table, schema)} set tenant_id = $2 where tenant_id = $1`, [
+          label.from,
+          label.to,
+        ])
+      }
+    }),
+  )
+}
+
+/** Triggers of the host's for updates would change what was copied; what those for inserts change is noticed. */
+async function deleteAndInsert(client: pg.ClientBase, shared: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+  const { schema, searchPath, scopeRole, stored } = shared
   const scratch = scratchOf(label.from)
   const name = pg.escapeIdentifier(scratch)
   const tables = stored.tables.filter(isTenants)
@@ -72,9 +93,7 @@ async function relabel(
     }
   })
   const rows = { tenant: label.from, searchPath, scopeRole }
-  await withSettings(client, { ...LOADING, ...(facts.mayBeQuiet ? QUIET : {}) }, () =>
-    deleteTenantRows(client, schema, rows),
-  )
+  await deleteTenantRows(client, schema, rows)
   await client.query(`select set_config('${ONE_TENANT}', $1, true)`, [label.to])
   await insertAll(client, { ...shared, tenant: label.to, scratch }, { tables })
   await withRows(() => client.query('set constraints all immediate'))
