@@ -42,14 +42,14 @@ export function parseInput(
   return input
 }
 
-/** The whole body as text; at most 1 MiB is ever held. */
-export async function readBody(request: Request): Promise<string> {
+/** The whole body as text. Holds at most `maxBytes`, default 1 MiB; a larger body is `E_PAYLOAD_TOO_LARGE`. */
+export async function readBody(request: Request, maxBytes: number = MAX_BODY_BYTES): Promise<string> {
   // The method first: asking for the body makes a lazy Request build all of itself.
   if (!HAS_BODY.has(request.method) || !request.body) return ''
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let text = ''
   try {
-    for await (const chunk of bodyOf(request)) text += decoder.decode(chunk, { stream: true })
+    for await (const chunk of bodyOf(request, maxBytes)) text += decoder.decode(chunk, { stream: true })
     return text + decoder.decode()
   } catch (error) {
     if (error instanceof TenancyError) throw error
@@ -62,7 +62,7 @@ export async function readBytes(request: Request): Promise<Uint8Array> {
   try {
     if (isKnownToFit(request)) return new Uint8Array(await request.arrayBuffer())
     const chunks: Uint8Array[] = []
-    if (request.body) for await (const chunk of bodyOf(request)) chunks.push(chunk)
+    if (request.body) for await (const chunk of bodyOf(request, MAX_BODY_BYTES)) chunks.push(chunk)
     return Buffer.concat(chunks)
   } catch (error) {
     if (error instanceof TenancyError) throw error
@@ -76,16 +76,16 @@ function isKnownToFit({ headers }: Request): boolean {
   return length !== null && Number(length) <= MAX_BODY_BYTES && !headers.has('content-encoding')
 }
 
-async function* bodyOf({ headers, body }: Request): AsyncIterable<Uint8Array> {
+async function* bodyOf({ headers, body }: Request, maxBytes: number): AsyncIterable<Uint8Array> {
   const encoding = headers.get('content-encoding') ?? 'identity'
   if (encoding !== 'identity')
     throw UnsupportedMediaType(`A body encoded as "${encoding}" is not taken; send it as it is.`)
-  const tooLarge = () => PayloadTooLarge(`A body is at most ${MAX_BODY_BYTES} bytes.`)
-  if (Number(headers.get('content-length') ?? 0) > MAX_BODY_BYTES) throw tooLarge()
+  const tooLarge = () => PayloadTooLarge(`A body is at most ${maxBytes} bytes.`)
+  if (Number(headers.get('content-length') ?? 0) > maxBytes) throw tooLarge()
   let size = 0
   for await (const chunk of body as unknown as AsyncIterable<Uint8Array>) {
     size += chunk.byteLength
-    if (size > MAX_BODY_BYTES) throw tooLarge()
+    if (size > maxBytes) throw tooLarge()
     yield chunk
   }
 }

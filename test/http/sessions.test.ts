@@ -182,6 +182,14 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     }
   })
 
+  test('a sign-in of more than 4 KiB is refused unread', async () => {
+    const ofBytes = (bytes: number) => `{"token":"${TOKEN}"}`.padEnd(bytes)
+    expect(await call('POST /session', {}, ofBytes(4096))).toMatchObject({ status: 200 })
+    const refusal = { status: 413, json: { code: 'E_PAYLOAD_TOO_LARGE', detail: 'A body is at most 4096 bytes.' } }
+    expect(await call('POST /session', {}, ofBytes(4097))).toMatchObject(refusal)
+    expect(await call('POST /session', { 'transfer-encoding': 'chunked' }, ofBytes(4097))).toMatchObject(refusal)
+  })
+
   test('sessions outlive a restart, and end when their token is removed', async () => {
     const [kept, ended] = [await signIn(TOKEN), await signIn(SECOND)]
     const restarted = await tenancy.again([{ name: 'admin', token: TOKEN }])

@@ -14,6 +14,8 @@ import { type Page, pageNonce, securityHeaders } from './security-headers.ts'
 import { signInPage } from './sign-in-page.ts'
 
 const TITLE = 'Tenantry admin API'
+/** Of a body without a token: a credential, with room to spare. */
+const MAX_CREDENTIAL_BYTES = 4 * 1024
 
 const SignIn = z.union([z.strictObject({ token: z.string() }), z.strictObject({ code: z.string() })])
 
@@ -77,7 +79,7 @@ export class AdminPages {
     }
     requireJson(request)
     const { tokens, sessions } = this.#options
-    const { data } = SignIn.safeParse(parseJson(await readBody(request)))
+    const { data } = SignIn.safeParse(parseJson(await readBody(request, MAX_CREDENTIAL_BYTES)))
     if (!data) throw invalid([{ path: '', message: 'send { "token": "…" } or { "code": "…" }' }])
     const identity = 'token' in data ? tokens.identify(data.token) : await sessions.redeemCode(data.code)
     if (!identity) {
