@@ -83,7 +83,8 @@ async function* bodyOf({ headers, body }: Request, maxBytes: number): AsyncItera
   const tooLarge = () => PayloadTooLarge(`A body is at most ${maxBytes} bytes.`)
   if (Number(headers.get('content-length') ?? 0) > maxBytes) throw tooLarge()
   let size = 0
-  for await (const chunk of body as unknown as AsyncIterable<Uint8Array>) {
+  // Cancelling the body could close the connection, and with it the way of the response.
+  for await (const chunk of body?.values({ preventCancel: true }) ?? []) {
     size += chunk.byteLength
     if (size > maxBytes) throw tooLarge()
     yield chunk

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Context, ErrorHandler, MiddlewareHandler } from 'hono'
 import { cloneRawRequest } from 'hono/request'
 import type { ActiveImpersonation } from '../../kernel/context.ts'
@@ -11,6 +11,7 @@ import type { GuardedRequest } from '../../tenants/resolution.ts'
 import type { Mountable } from '../app.ts'
 import { loggedAnswer, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
 import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
+import { lingerOnClose } from './lingering-close.ts'
 import { measure } from './measured.ts'
 
 export interface HonoOptions {
@@ -31,7 +32,10 @@ export function honoHandler(http: Mountable, { ip = addressOf }: HonoOptions = {
     if (!http.handles(new URL(context.req.url).pathname)) return next()
     const { raw } = context.req
     const client = { ip: ip(context), socketIp: socketIpOf(context) }
-    return http.fetch(raw.bodyUsed ? await cloneRawRequest(context.req) : raw, client)
+    const response = await http.fetch(raw.bodyUsed ? await cloneRawRequest(context.req) : raw, client)
+    const [incoming, outgoing] = [incomingOf(context), outgoingOf(context)]
+    if (incoming && outgoing) lingerOnClose(incoming, outgoing)
+    return response
   }
 }
 
@@ -42,6 +46,7 @@ const socketIpOf = (context: Context): string | null | undefined =>
   context.env?.incoming?.socket ? (addressOf(context) ?? null) : undefined
 
 /** Node's own, where @hono/node-server tells it. */
+const incomingOf = ({ env }: Context): IncomingMessage | undefined => env?.incoming
 const outgoingOf = ({ env }: Context): ServerResponse | undefined => env?.outgoing
 
 /** What the guard adds to a context, undefined on central and ignored paths; and behind it, in whose name the request is made. */

@@ -16,6 +16,7 @@ import { invalid } from '../../kernel/errors.ts'
 import { ANONYMOUS, type Mountable } from '../app.ts'
 import { problemResponse } from '../problem.ts'
 import { isStream } from '../respond.ts'
+import { lingerOnClose } from './lingering-close.ts'
 
 const DOT_SEGMENT = /\/(\.|%2e)/i
 
@@ -36,12 +37,13 @@ export function answer(
   const listen = getRequestListener(
     async (request) => {
       const response = await http.fetch(request, { ip, socketIp: incoming.socket.remoteAddress ?? null })
+      lingerOnClose(incoming, outgoing)
       if (!isStream(response)) return response
       await send(response, outgoing)
       // A clone, because only one of the platform's own class is known for what it is once the globals are replaced.
       return RESPONSE_ALREADY_SENT.clone()
     },
-    { overrideGlobalObjects: lightGlobals, hostname: 'localhost', errorHandler: unreadable },
+    { overrideGlobalObjects: lightGlobals, hostname: 'localhost', errorHandler: () => unreadable(incoming, outgoing) },
   )
   listen(incoming, outgoing).catch((error) => outgoing.destroy(error))
 }
@@ -63,7 +65,8 @@ async function send(response: Response, outgoing: ServerResponse): Promise<void>
 }
 
 /** The answer when not even a Request can be made: the Host header or the target is no part of a URL. */
-function unreadable(): Response {
+function unreadable(incoming: IncomingMessage, outgoing: ServerResponse): Response {
+  lingerOnClose(incoming, outgoing)
   const context = { requestId: randomUUID(), actor: ANONYMOUS, ip: null }
   const fault = { path: '', message: 'the Host header or the path cannot be read' }
   return runInContext(context, () => problemResponse(invalid([fault])))
