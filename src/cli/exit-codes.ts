@@ -29,6 +29,8 @@ const BY_CODE: Readonly<Record<string, number>> = {
   /** What a command that checks something throws after it has printed what it found. */
   E_FINDINGS: 6,
   E_INTERRUPTED: 130,
+  /** Of a wrong token: without it the status would be 401. */
+  E_TOO_MANY_ATTEMPTS: 4,
 }
 
 const BY_STATUS: Readonly<Record<number, number>> = {

@@ -14,6 +14,7 @@ import { Idempotency } from '../kernel/idempotency.ts'
 import { Histogram } from '../kernel/metrics.ts'
 import type { AnyOperation, Satellite } from '../satellite.ts'
 import type { Bound, Core } from '../tenancy.ts'
+import { FailedSignIns } from './failed-sign-ins.ts'
 import { openApiDocument } from './openapi.ts'
 import { AdminPages } from './pages/admin-pages.ts'
 import { pathOf } from './paths.ts'
@@ -75,6 +76,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // JavaScript may leave them out
   const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
   const { log, store, secrets, database } = core.kernel
+  const failedSignIns = new FailedSignIns(core.kernel)
   const sessions = new Sessions(store, secrets, tokens, prefix)
   const operations: readonly Bound<AnyOperation>[] = [
     ...core.operations,
@@ -86,7 +88,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       prefix,
     ),
   )
-  const pages = new AdminPages({ prefix, tokens, sessions, document })
+  const pages = new AdminPages({ prefix, tokens, sessions, failedSignIns, document })
   const runner = new OperationRunner(core, new Idempotency(database, secrets), prefix)
   const probes = createProbes(core, options)
   const seconds = new Histogram()
@@ -127,6 +129,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     if (open) return open
     const header = request.headers.get('x-admin-token')
     const identity = header === null ? await sessions.identify(request) : tokens.identify(header)
+    if (!identity && header !== null) await failedSignIns.count()
     if (!identity) return pages.notSignedIn(request) ?? problemResponse(unauthorized(), CHALLENGE)
     const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
     return runInContext({ requestId, actor, ip }, async () => {

@@ -12,6 +12,7 @@ import { DependencyUnavailable, type ErrorType, InvalidRequest, NotFound } from 
 import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/idempotency.ts'
 import type { AnyOperation } from '../satellite.ts'
 import { VERSION } from '../version.ts'
+import { TooManyAttempts } from './failed-sign-ins.ts'
 import { HAS_BODY } from './input.ts'
 import { Forbidden, InvalidJson, PayloadTooLarge, PROBLEM_TYPE, Unauthorized, UnsupportedMediaType } from './problem.ts'
 
@@ -137,7 +138,7 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
 }
 
 function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
-  const errors: ErrorType[] = [Unauthorized, InvalidRequest, ...(operation.errors ?? [])]
+  const errors: ErrorType[] = [Unauthorized, TooManyAttempts, InvalidRequest, ...(operation.errors ?? [])]
   // What a host's server may read, every token may.
   if (operation.method !== 'GET' || operation.scope !== 'runtime') errors.push(Forbidden)
   if (Object.keys(operation.params?.shape ?? {}).length > 0) errors.push(NotFound)
@@ -171,12 +172,20 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   return Object.fromEntries([...declared, ...(operation.alsoStatus?.includes(503) ? [] : [['503', unavailable]])])
 }
 
-/** Of one error that says more than others do; several of one status have in common what all have. */
-function contentOf([type, ...more]: readonly ErrorType[]) {
-  if (!type?.members || more.length > 0) return undefined
+/** The schema of errors that have members of their own; undefined where a plain problem describes all. */
+function contentOf(types: readonly ErrorType[]) {
+  if (types.every(({ members }) => !members)) return undefined
+  const [schema, ...more] = new Set(types.map(problemOf))
+  return {
+    [PROBLEM_TYPE]: { schema: more.length === 0 ? (schema as z.ZodType) : z.union([schema as z.ZodType, ...more]) },
+  }
+}
+
+function problemOf(type: ErrorType): z.ZodType {
+  if (!type.members) return Problem
   const schema = problems.get(type) ?? Problem.extend(type.members).meta({ id: `Problem_${type.code}` })
   problems.set(type, schema)
-  return { [PROBLEM_TYPE]: { schema } }
+  return schema
 }
 
 /** One of each, whichever operations have it. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isAddressAmong, isAddressRange, kindOfAddress } from './addresses.ts'
+import { isAddressAmong, isAddressRange, kindOfAddress, networkOf } from './addresses.ts'
 
 const kind = (address: string) => kindOfAddress(address).kind
 
@@ -187,3 +187,18 @@ describe('a range of addresses', () => {
 
 const number = (text: string) => text.split('.').reduce((sum, part) => sum * 256 + Number(part), 0)
 const address = (of: number) => [24, 16, 8, 0].map((bits) => (of >>> bits) & 0xff).join('.')
+
+test.each([
+  ['203.0.113.7', '203.0.113.7'],
+  ['::ffff:203.0.113.7', '203.0.113.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:DB8:1:2::', '2001:db8:1:2::/64'],
+  ['fe80::1%eth0', 'fe80::/64'],
+  ['::1', '::/64'],
+  ['203.0.113.7, 10.0.0.1', undefined],
+  ['203.0.113.7:80', undefined],
+  ['localhost', undefined],
+  ['', undefined],
+])('the network of "%s" is %s', (address, network) => {
+  expect(networkOf(address)).toBe(network)
+})

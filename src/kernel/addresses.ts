@@ -75,6 +75,15 @@ export function isAddressAmong(text: string, ranges: readonly string[]): boolean
   })
 }
 
+/** What counts as one client: an IPv4 address, also a mapped one, or the /64 of an IPv6 address; undefined if it is no address. */
+export function networkOf(text: string): string | undefined {
+  if (isIP(text) === 0) return undefined
+  const address = ipaddr.process(text)
+  if (address.kind() === 'ipv4') return address.toString()
+  const network = (address as ipaddr.IPv6).parts.map((part, index) => (index < 4 ? part : 0))
+  return `${new ipaddr.IPv6(network)}/64`
+}
+
 /** Written in full: the library takes `10/8` for 0.0.0.10/8, and `010.0.0.0/8` for 8.0.0.0/8. */
 function rangeOf(text: string): { from: ipaddr.IPv4 | ipaddr.IPv6; bits: number } | undefined {
   const [, address = '', length] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []

@@ -13,6 +13,8 @@ const ORIGIN = 'http://localhost'
 
 export interface Sent {
   readonly who?: Who
+  /** The address of the client. */
+  readonly from?: string
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON, unless it is text or bytes. */
   readonly body?: unknown
@@ -44,7 +46,7 @@ export function apiOf(tenancy: Tenancy): Api {
   return {
     tenancy,
     http,
-    call: async (method, path, { who = 'admin', headers = {}, body } = {}) => {
+    call: async (method, path, { who = 'admin', from, headers = {}, body } = {}) => {
       const request = new Request(`${ORIGIN}${DEFAULT_PREFIX}${path}`, {
         method,
         headers: {
@@ -54,7 +56,7 @@ export function apiOf(tenancy: Tenancy): Api {
         },
         body: body === undefined ? null : isRaw(body) ? body : JSON.stringify(body),
       })
-      return answerOf(await http.fetch(request))
+      return answerOf(await http.fetch(request, { ip: from }))
     },
   }
 }

@@ -7,6 +7,7 @@
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { DEFAULT_PREFIX } from '../../src/http/app.ts'
+import { failedSignInsKey, MAX_FAILED_SIGN_INS } from '../../src/http/failed-sign-ins.ts'
 import { fingerprint } from '../../src/kernel/crypto.ts'
 import { Idempotency } from '../../src/kernel/idempotency.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
@@ -104,6 +105,16 @@ export function coverPart(part: Part): void {
         if (!isRead) expect(await send(subject, success, names, { who: 'read' })).toMatchObject({ status: 403 })
         if (scope !== 'runtime')
           expect(await send(subject, success, names, { who: 'runtime' })).toMatchObject({ status: 403 })
+      })
+
+      test('rejects a wrong token from an address with too many failed sign-ins', async () => {
+        const from = '203.0.113.20'
+        const { store } = stage.api.tenancy.kernel
+        await store.increment(null, failedSignInsKey(from), MAX_FAILED_SIGN_INS, 60)
+        const wrong = { who: 'nobody', from, headers: { 'x-admin-token': 'wrong-token-0123456789' } } as const
+        const answer = await send(subject, success, namesOf(subject), wrong)
+        expect(answer).toMatchObject(refusal(429, 'E_TOO_MANY_ATTEMPTS'))
+        expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
       })
 
       test('accepts a valid request after the rejected ones, with each token of a sufficient scope', async () => {

@@ -64,7 +64,8 @@ test.each([undefined, {}, { adminTokens: [] }])(
   },
 )
 
-describe.each(Object.entries(hosts))('%s', (_name, start) => {
+describe.each(Object.entries(hosts))('%s', (name, start) => {
+  const from = `127.0.1.${Object.keys(hosts).indexOf(name) + 1}`
   let host: Host
   beforeAll(async () => {
     host = await start(tenancy.http)
@@ -97,7 +98,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
 
   test.each(Object.entries(WRONG))('a token that is %s is none', async (_what, token) => {
     const headers = { 'x-admin-token': token as string }
-    const answer = await send(host.origin, `GET ${PREFIX}/tenants`, { headers })
+    const answer = await send(host.origin, `GET ${PREFIX}/tenants`, { headers, from })
     expect(answer).toMatchObject({ status: 401, json: { code: 'E_UNAUTHORIZED' } })
   })
 

@@ -55,16 +55,26 @@ export interface Sent {
   readonly headers?: OutgoingHttpHeaders
   /** Sent as JSON, unless it is text or bytes. */
   readonly body?: unknown
+  /** A loopback address to send from; failed sign-ins are limited for each. */
+  readonly from?: string | undefined
 }
 
 /** One request by a connection of its own; the path goes out as it is written. */
-export async function send(origin: string, line: string, { headers = {}, body }: Sent = {}): Promise<Answer> {
+export async function send(origin: string, line: string, { headers = {}, body, from }: Sent = {}): Promise<Answer> {
   const [method, path] = line.split(' ', 2)
   const isRaw = typeof body === 'string' || Buffer.isBuffer(body)
   const bytes = body === undefined ? undefined : isRaw ? body : JSON.stringify(body)
   const type = bytes === undefined ? {} : { 'content-type': 'application/json' }
   const { hostname, port } = new URL(origin)
-  const outgoing = request({ hostname, port, method, path, agent: false, headers: { ...type, ...headers } })
+  const outgoing = request({
+    hostname,
+    port,
+    method,
+    path,
+    agent: false,
+    localAddress: from,
+    headers: { ...type, ...headers },
+  })
   outgoing.end(bytes)
   const [incoming] = await once(outgoing, 'response')
   const answered = await text(incoming)

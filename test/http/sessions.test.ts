@@ -21,7 +21,8 @@ beforeAll(async () => {
 })
 afterAll(() => tenancy.stop())
 
-describe.each(Object.entries(hosts))('%s', (_name, start) => {
+describe.each(Object.entries(hosts))('%s', (name, start) => {
+  const from = `127.0.1.${Object.keys(hosts).indexOf(name) + 1}`
   let host: Host
   beforeAll(async () => {
     host = await start(tenancy.http)
@@ -30,7 +31,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
 
   const call = (line: string, headers: Record<string, string> = {}, body?: unknown) => {
     const [method, path] = line.split(' ')
-    return send(host.origin, `${method} ${PREFIX}${path}`, { headers, body })
+    return send(host.origin, `${method} ${PREFIX}${path}`, { headers, body, from })
   }
   const signIn = async (token = TOKEN) => cookieOf(await call('POST /session', {}, { token }))
 

@@ -45,6 +45,7 @@ const NAMED_BY: Readonly<Record<string, string>> = { tenants: 'id', store: 'owne
 const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
   [/^session:/, 'of a person with an admin token'],
   [/^sign-in-code:/, 'makes such a session'],
+  [/^failed-sign-ins:/, 'of a client address'],
   [/^circuit(-probe)?:/, 'of a server, which tenants share'],
 ]
 

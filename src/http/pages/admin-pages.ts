@@ -2,6 +2,7 @@
 import type { Hono } from 'hono'
 import { z } from 'zod'
 import { invalid } from '../../kernel/errors.ts'
+import type { FailedSignIns } from '../failed-sign-ins.ts'
 import { readBody, requireJson } from '../input.ts'
 import { parseJson } from '../json.ts'
 import { withoutSlash } from '../prefix.ts'
@@ -23,6 +24,7 @@ export interface AdminPagesOptions {
   readonly prefix: string
   readonly tokens: Tokens
   readonly sessions: Sessions
+  readonly failedSignIns: FailedSignIns
   /** The OpenAPI document as JSON. */
   readonly document: string
 }
@@ -78,11 +80,12 @@ export class AdminPages {
       throw Forbidden('Signing in must be asked for by a page of this origin.')
     }
     requireJson(request)
-    const { tokens, sessions } = this.#options
+    const { tokens, sessions, failedSignIns } = this.#options
     const { data } = SignIn.safeParse(parseJson(await readBody(request, MAX_CREDENTIAL_BYTES)))
     if (!data) throw invalid([{ path: '', message: 'send { "token": "…" } or { "code": "…" }' }])
     const identity = 'token' in data ? tokens.identify(data.token) : await sessions.redeemCode(data.code)
     if (!identity) {
+      await failedSignIns.count()
       throw Unauthorized(
         'token' in data ? 'This is not an admin token.' : 'The code was used already, or its ten minutes are over.',
       )
