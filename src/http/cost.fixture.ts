@@ -43,18 +43,27 @@ export const EXPENSIVE_BODIES: Readonly<Record<string, string>> = {
   spaces: ' '.repeat(MEBIBYTE),
 }
 
-/** The smallest processor time of this thread for `work`, in microseconds, of three runs. */
-export async function costOf(work: () => unknown): Promise<number> {
-  const costs: number[] = []
-  for (let run = 0; run < RUNS; run++) {
-    const before = process.threadCpuUsage()
-    await work()
-    const { user, system } = process.threadCpuUsage(before)
-    costs.push(user + system)
-  }
-  return Math.min(...costs)
+/** The processor time of this thread for `work`, in microseconds: the event loop is blocked for no longer. */
+async function costOf(work: () => unknown): Promise<number> {
+  const before = process.threadCpuUsage()
+  await work()
+  const { user, system } = process.threadCpuUsage(before)
+  return user + system
 }
 
-/** What the platform itself needs for the most expensive body: `JSON.parse` of 1 MiB of short keys, in microseconds. */
-export const referenceCost = (): Promise<number> =>
-  costOf(() => expect(JSON.parse(EXPENSIVE_BODIES['short keys'] ?? '')).toBeTypeOf('object'))
+/** What the platform itself needs for the most expensive body. */
+const parseReference = () => costOf(() => JSON.parse(EXPENSIVE_BODIES['short keys'] ?? ''))
+let reference: number | undefined
+
+/** Fails if `work` costs more than twice the reference, in each of three runs: the load of the machine may change between the two. */
+export async function expectCheap(name: string, work: () => unknown): Promise<void> {
+  reference ??= await parseReference()
+  const runs: { readonly cost: number; readonly limit: number }[] = []
+  while (runs.length < RUNS) {
+    const cost = await costOf(work)
+    if (cost < 2 * reference) return
+    runs.push({ cost, limit: 2 * reference })
+    reference = await parseReference()
+  }
+  expect.fail(`${name}: ${JSON.stringify(runs)} µs`)
+}
