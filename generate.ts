@@ -9,6 +9,7 @@ import * as commandErrors from './src/cli/exit-codes.ts'
 import { groups } from './src/cli/program.ts'
 import { commandsReference } from './src/cli/reference.ts'
 import * as migrationSetErrors from './src/drivers/isolation/migration-set.ts'
+import * as hostErrors from './src/http/allowed-hosts.ts'
 import * as signInErrors from './src/http/failed-sign-ins.ts'
 import * as httpErrors from './src/http/problem.ts'
 import * as doctorErrors from './src/kernel/doctor.ts'
@@ -102,6 +103,7 @@ function errorsPage({ operations, errors }: Catalogue): string {
       kernelErrors,
       idempotencyErrors,
       httpErrors,
+      hostErrors,
       signInErrors,
       tenantErrors,
       isolationErrors,

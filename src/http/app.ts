@@ -146,12 +146,12 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     prefix,
     handles: (pathname) => probes.handles(pathname) || isApi(pathname),
     routes: [...probes.paths, ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`])],
-    fetch(request, { ip } = {}) {
+    fetch(request, { ip, socketIp = ip } = {}) {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
       const pathname = pathOf(request.url)
       return runInContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
         answered(async () => {
-          if (probes.handles(pathname)) return probes.answer(request, pathname)
+          if (probes.handles(pathname)) return probes.answer(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
           return problemResponse(NotFound('There is nothing at this path.'))
         }),

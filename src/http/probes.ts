@@ -1,6 +1,7 @@
 /** `/livez`, `/readyz`, `/healthz` and `/metrics`: for orchestrators and scrapers, without a token. Each group can be switched off. */
 import { CONTENT_TYPE } from '../kernel/metrics.ts'
 import type { Core } from '../tenancy.ts'
+import { hostCheck } from './allowed-hosts.ts'
 import { normalizedPrefix, withoutSlash } from './prefix.ts'
 import { MethodNotAllowed, problemResponse } from './problem.ts'
 import { respond, respondJson } from './respond.ts'
@@ -10,16 +11,28 @@ export interface ProbeOptions {
   readonly probes?: { readonly enabled?: boolean; readonly prefix?: string }
   /** `/metrics`; on by default, at the root. */
   readonly exposition?: { readonly enabled?: boolean; readonly prefix?: string }
+  /**
+   * Host names, without a port, under which probes and metrics answer, in addition to loopback names; `*` allows any. Without it, a
+   * connection from a loopback address must name a loopback host, and any other connection may name any host.
+   */
+  readonly allowedHosts?: readonly string[] | undefined
 }
 
 export interface Probes {
   readonly paths: readonly string[]
   handles(pathname: string): boolean
-  /** @param pathname one that it handles */
-  answer(request: Request, pathname: string): Promise<Response>
+  /**
+   * @param pathname one that it handles
+   * @param socketIp the address of the connection. Throws `E_HOST_NOT_ALLOWED`
+   */
+  answer(request: Request, pathname: string, socketIp: string | null | undefined): Promise<Response>
 }
 
-export function createProbes({ health, series }: Core, { probes = {}, exposition = {} }: ProbeOptions): Probes {
+export function createProbes(
+  { health, series }: Core,
+  { probes = {}, exposition = {}, allowedHosts }: ProbeOptions,
+): Probes {
+  const assertHost = hostCheck(allowedHosts)
   const uptimeSeconds = () => Math.round(process.uptime() * 1000) / 1000
   series.register({
     name: 'multitenancy_uptime_seconds',
@@ -46,7 +59,8 @@ export function createProbes({ health, series }: Core, { probes = {}, exposition
   return {
     paths: [...routes.keys()],
     handles: (pathname) => routes.has(withoutSlash(pathname)),
-    async answer(request, pathname) {
+    async answer(request, pathname, socketIp) {
+      assertHost(request, socketIp)
       const route = routes.get(withoutSlash(pathname))
       if (!route) throw new Error(`${pathname} is not a probe`)
       if (request.method === 'GET') return route()

@@ -93,6 +93,15 @@ test('what is right is read, paths from where they stand', async () => {
   })
 })
 
+test('an allowed host has no port', async () => {
+  const allowedHosts = ['status.example.com', '[2001:db8::1]', '*']
+  expect(await load({ allowedHosts })).toMatchObject({ allowedHosts })
+  expect((await load({})).allowedHosts).toBeUndefined()
+  expect(await faultsOf(load({ allowedHosts: ['status.example.com:4000'] }))).toEqual([
+    '<file>: allowedHosts.0: not a host name without a port, such as status.example.com',
+  ])
+})
+
 test('egress may be widened for development, and in production by neither setting', async () => {
   const content = (egress: object) => ({ egress, adminTokens: [{ name: 'ops', token: TOKEN }] })
   const both = { allowPrivateNetworks: true, allowHttp: true }

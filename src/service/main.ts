@@ -109,13 +109,14 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
     tenancy.health.register('store', () => tenancy.kernel.store.ping())
     tenancy.health.register('circuits', () => tenancy.tenants.circuits.check())
     for (const [name, check] of tenancy.checks) tenancy.health.register(name, check)
-    const { prefix, probes, exposition } = config
+    const { prefix, probes, exposition, allowedHosts } = config
     const http = createHttp(tenancy, {
       prefix,
       adminTokens,
       switchedOff,
       probes,
       exposition,
+      allowedHosts,
       api: config.role !== 'worker',
     })
     const receivers = createReceivers(tenancy)

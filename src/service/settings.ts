@@ -3,6 +3,7 @@
  * (docs/reference/settings.md) is made from it; config.ts reads both.
  */
 import { z } from 'zod'
+import { isAllowedHost } from '../http/allowed-hosts.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import { AdminToken } from '../http/tokens.ts'
 import { isAppKey } from '../kernel/crypto.ts'
@@ -236,6 +237,12 @@ export const File = z.strictObject({
   satellites: z.record(z.string(), z.boolean()).default({}).describe('`{ <name>: false }` switches one off'),
   probes: Group('Probes', '`/livez`, `/readyz`, `/healthz`'),
   exposition: Group('Metrics over HTTP', '`/metrics`'),
+  allowedHosts: z
+    .array(z.string().refine(isAllowedHost, 'not a host name without a port, such as status.example.com'))
+    .optional()
+    .describe(
+      'Host names under which probes and metrics answer, in addition to loopback names; `*` allows any. Default: on a loopback connection none, otherwise any',
+    ),
 })
 
 /** What the environment may hold; a variable that is set and empty is not set. */
