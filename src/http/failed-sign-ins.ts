@@ -19,7 +19,7 @@ const WINDOW_SECONDS = 60
 const MAX_REMEMBERED = 10_000
 
 export const TooManyAttempts = defineError('E_TOO_MANY_ATTEMPTS', 429, 'Too many failed sign-ins', {
-  headers: { 'Retry-After': 'Seconds until a wrong token is answered with 401 again; a correct one always passes' },
+  headers: { 'Retry-After': 'Seconds until a wrong token receives a 401 again; a correct one always passes' },
 })
 
 /** The key of the service in the store. Clients of unknown address share one. */
@@ -37,12 +37,16 @@ export class FailedSignIns {
   /** Counts a failure of the request's client. Throws `E_TOO_MANY_ATTEMPTS` */
   async count(): Promise<void> {
     const key = failedSignInsKey(currentContext().ip)
-    const nowMs = this.#kernel.clock.now().getTime()
-    const untilMs = this.#refusedUntil.get(key) ?? 0
-    if (untilMs > nowMs) throw tooMany((untilMs - nowMs) / 1_000)
+    const leftMs = (this.#refusedUntil.get(key) ?? 0) - this.#nowMs()
+    if (leftMs > 0) throw tooMany(leftMs / 1_000)
     if ((await this.#increment(key)) <= MAX_FAILED_SIGN_INS) return
-    this.#refusedUntil.set(key, nowMs + WINDOW_SECONDS * 1_000)
+    // Asked for after the store, so that the refusal does not end before the counter expires.
+    this.#refusedUntil.set(key, this.#nowMs() + WINDOW_SECONDS * 1_000)
     throw tooMany(WINDOW_SECONDS)
+  }
+
+  #nowMs(): number {
+    return this.#kernel.clock.now().getTime()
   }
 
   /** Without the store there is no limit: the credential is wrong, and its 401 must not depend on the store. */

@@ -55,9 +55,14 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
   }
   const isServed = async () => (await fetch(`${host.origin}${PREFIX}/plans`, { headers: ADMIN })).status === 200
 
-  test.each([2, 16])('fetch receives the 413 of %d MB, and the next response', async (megabytes) => {
+  test.each([
+    [2, `${PREFIX}/tenants`],
+    [2, `${PREFIX}/session`],
+    [2, RECEIVER],
+    [16, `${PREFIX}/tenants`],
+  ])('fetch receives the 413 of %d MB to %s, twice, and the next response', async (megabytes, path) => {
     const body = 'x'.repeat(megabytes * MEGABYTE)
-    for (const path of [`${PREFIX}/tenants`, `${PREFIX}/session`, RECEIVER]) {
+    for (let time = 0; time < 2; time++) {
       expect(await post(path, body, ADMIN)).toEqual([...TOO_LARGE, 'close'])
       expect(await isServed()).toBe(true)
     }
@@ -72,7 +77,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
   })
 
   test('fetch receives the response to a body that nothing reads', async () => {
-    const body = 'x'.repeat(16 * MEGABYTE)
+    const body = 'x'.repeat(4 * MEGABYTE)
     expect(await post(`${PREFIX}/tenants`, body)).toEqual([401, 'E_UNAUTHORIZED', 'close'])
     expect(await post(`${PREFIX}/nothing`, body, ADMIN)).toEqual([404, 'E_NOT_FOUND', 'close'])
     expect(await post('/livez', body)).toEqual([405, 'E_METHOD_NOT_ALLOWED', 'close'])

@@ -19,12 +19,14 @@ export function lingerOnClose(incoming: IncomingMessage, outgoing: ServerRespons
   const { end } = outgoing
   outgoing.end = (...last: readonly unknown[]) => {
     outgoing.end = end
+    // All of the response, but not its end, after which node closes the connection.
     const [chunk, encoding] = last
     if (typeof chunk === 'string')
       outgoing.write(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8')
     else if (chunk instanceof Uint8Array) outgoing.write(chunk)
     else outgoing.flushHeaders()
     const callback = last.find((one) => typeof one === 'function') as (() => void) | undefined
+    if (incoming.readableEnded || incoming.destroyed) return outgoing.end(callback)
     discard(incoming, () => outgoing.end(callback))
     return outgoing
   }
