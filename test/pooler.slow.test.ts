@@ -38,6 +38,7 @@ let pooled: Placement
 
 beforeAll(async () => {
   installation = await createInstallation(inject('postgresUrl'), {
+    publicRights: ['temporary'],
     connections: { max: CLIENTS, perTenant: CLIENTS, waitMs: 60_000, queuePerTenant: 1_000 },
   })
   direct = await installation.prepare()

@@ -1,5 +1,6 @@
 /** The part of the configuration that says where tenants live; isolation-drivers.ts makes the drivers from it. */
 import { z } from 'zod'
+import { PUBLIC_RIGHTS } from '../tenants/isolation.ts'
 
 export const PostgresUrl = z
   .string()
@@ -51,6 +52,10 @@ export const PlacementSettings = z.strictObject({
     .boolean()
     .optional()
     .describe('Whether a pooler in transaction mode (PgBouncer) stands before `tenantUrl`; default false'),
+  publicRights: z
+    .array(z.enum(PUBLIC_RIGHTS))
+    .optional()
+    .describe('Rights that PUBLIC keeps in the databases here; default none: see protection.md'),
   connections: z
     .strictObject({
       max: atLeast(1).optional().describe('At most, over all drivers and tenants; default 10'),

@@ -1,6 +1,7 @@
 /** What the doctor examines of tenants: their installation, what they depend on, and, with `prove`, their isolation. */
 import { type Diagnosis, type Examination, type Finding, notExamined } from '../kernel/doctor.ts'
 import type { Tenants } from './index.ts'
+import type { Repair } from './isolation.ts'
 import { serversDiagnosis } from './servers-diagnosis.ts'
 import { storageDiagnosis } from './storage-diagnosis.ts'
 import { transferDiagnoses } from './transfers/diagnoses.ts'
@@ -26,6 +27,7 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
     summary: "What servers' catalogs say about the isolation of tenants; only with prove",
     timeoutMs: PROOF_TIMEOUT_MS,
     examine: examineIsolation,
+    fix: (_, { subject }) => (subject as Repair)(),
   },
 ]
 

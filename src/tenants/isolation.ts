@@ -152,7 +152,10 @@ export interface IsolationDriver {
    * be the same for other processes.
    */
   inventory?(placement: string): Promise<readonly StoredPlace[]>
-  /** What the server's catalog says about isolation, for `doctor --prove`; nothing when all is as it should be. */
+  /**
+   * What the server's catalog says about isolation, for `doctor --prove`; nothing when all is as it should be. The `subject` of a
+   * finding that is `fixable` is a `Repair`.
+   */
   audit(places: AsyncIterable<Place>): AsyncIterable<Finding>
   /** What a server is doing, for the doctor; absent where there is no server. Drivers of one placement answer the same. */
   activity?(placement: string, options: ActivityOptions): Promise<ServerActivity>
@@ -168,6 +171,9 @@ export interface DrainOptions {
   readonly maxMs?: number
   readonly signal?: AbortSignal | undefined
 }
+
+/** Puts a finding right, where it is still so. Safe to repeat. Returns in words what was done. */
+export type Repair = () => Promise<string>
 
 export const DRAIN_DEFAULTS = { graceMs: 5_000, maxMs: 30_000 } as const
 
@@ -234,7 +240,21 @@ export interface Placement {
   readonly connections: ConnectionLimits
   /** Whether a pooler in transaction mode (PgBouncer) stands before `tenantUrl`: nothing is prepared on a connection then. */
   readonly pooler: boolean
+  /** Rights that PUBLIC keeps in the placement's databases; default none of these. */
+  readonly publicRights?: readonly PublicRight[] | undefined
 }
+
+/**
+ * Rights that PostgreSQL gives to PUBLIC and that reach beyond a tenant's scope, so that a placement takes them away:
+ *
+ *   temporary       temporary objects, which stay in the session; in the placement's own database
+ *   large-objects   `lo_create(…)` and the like: large objects belong to the role that all tenants share
+ *   signals         `pg_cancel_backend(…)` and `pg_terminate_backend(…)`, for sessions of the same login
+ *   wal-messages    `pg_logical_emit_message(…)`, to the readers of logical replication
+ *   dblink          the functions of that extension, which connect to other servers
+ */
+export const PUBLIC_RIGHTS = ['temporary', 'large-objects', 'signals', 'wal-messages', 'dblink'] as const
+export type PublicRight = (typeof PUBLIC_RIGHTS)[number]
 
 /** Of one process, for tenants' queries on one server. */
 export interface ConnectionLimits {

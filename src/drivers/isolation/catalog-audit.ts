@@ -14,18 +14,27 @@ import { type Finding, notExamined } from '../../kernel/doctor.ts'
 import type { Place } from '../../tenants/isolation.ts'
 import { baitsIn, canary } from './catalog-canary.ts'
 import { DATABASE_RULES } from './catalog-database-rules.ts'
+import { leftoverRules, OWNERSHIP_RULES } from './catalog-ownership-rules.ts'
 import { ROLE_RULES } from './catalog-role-rules.ts'
-import { askCatalog, type CatalogSubject, reading } from './catalog-rules.ts'
+import { askCatalog, type CatalogRule, type CatalogSubject, reading } from './catalog-rules.ts'
 import { SCHEMA_RULES } from './catalog-schema-rules.ts'
 import { TENANT_DATABASE_RULES } from './catalog-tenant-database-rules.ts'
 import { auditInside } from './catalog-tenant-databases.ts'
 import type { Placements } from './placements.ts'
 import type { PostgresServer } from './postgres-server.ts'
+import { publicRightsRules } from './public-rights.ts'
 import { auditRows } from './row-policies.ts'
 
 /** What holds on every server, whichever drivers use it. */
-export const auditRoles = (server: PostgresServer): Promise<Finding[]> =>
-  askCatalog({ server }, [...ROLE_RULES, ...DATABASE_RULES])
+const serverRules = (server: PostgresServer): readonly CatalogRule[] => [
+  ...ROLE_RULES,
+  ...OWNERSHIP_RULES,
+  ...leftoverRules(server),
+  ...DATABASE_RULES,
+  ...publicRightsRules(server.placement, 'own'),
+]
+
+export const auditRoles = (server: PostgresServer): Promise<Finding[]> => askCatalog({ server }, serverRules(server))
 
 export const auditSchemas = (
   placements: Placements,
@@ -33,7 +42,7 @@ export const auditSchemas = (
   { extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> = {},
 ): AsyncIterable<Finding> =>
   onEachServer(placements, places, async function* (server, tenantOf) {
-    const rules = [...ROLE_RULES, ...DATABASE_RULES, ...SCHEMA_RULES]
+    const rules = [...serverRules(server), ...SCHEMA_RULES]
     yield* await askCatalog({ server, tenantOf, extensionsSchema }, rules)
     yield* canary(server, await reading(server, (client) => baitsIn(client, [...tenantOf.keys()])))
   })
@@ -45,7 +54,7 @@ export const auditRowTables = (
   { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
   onEachServer(placements, places, async function* (server) {
-    yield* await askCatalog({ server, extensionsSchema }, [...ROLE_RULES, ...DATABASE_RULES])
+    yield* await askCatalog({ server, extensionsSchema }, serverRules(server))
     yield* await server.owned((client) => auditSharedTables(server, client, schema))
     const baits = await reading(server, (client) => baitsIn(client, [schema], 'tenant_id'))
     yield* canary(server, baits, { takesRole: true })

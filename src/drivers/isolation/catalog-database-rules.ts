@@ -11,12 +11,14 @@ const notExtended = (catalog: string, oid: string): string =>
 
 export const DATABASE_RULES: readonly CatalogRule[] = [
   {
-    code: 'isolation.public-temporary',
-    severity: 'info',
-    query: `select 'database ' || quote_ident(datname) as object from pg_database, aclexplode(coalesce(datacl, acldefault('d', datdba)))
-      where datname = current_database() and grantee = 0 and privilege_type = 'TEMPORARY'`,
-    fault: () => 'lets everybody make temporary tables, tenants too',
-    remedy: ({ object }) => `revoke temporary on ${object} from public`,
+    code: 'isolation.server-functions',
+    severity: 'error',
+    query: `select pg_describe_object('pg_proc'::regclass, p.oid, 0) as object, p.oid::regprocedure as other, input.scope::regrole as detail
+      from pg_proc p, input where exists (select from aclexplode(proacl) where grantee in (0, scope)) and exists (
+        select from pg_init_privs where classoid = 'pg_proc'::regclass and objoid = p.oid
+          and not exists (select from aclexplode(initprivs) where grantee = 0))`,
+    fault: () => `is not for everybody in a new server, and every tenant's statement may execute it`,
+    remedy: ({ other, detail }) => `revoke execute on function ${other} from public, ${detail}`,
   },
   {
     code: 'isolation.public-creates-schemas',

@@ -4,7 +4,7 @@
  */
 import type { CatalogRule } from './catalog-rules.ts'
 
-type Who = 'login' | 'scope'
+export type Who = 'login' | 'scope'
 
 const ATTRIBUTES = [
   ['rolsuper', 'superuser', 'is a superuser', 'nosuperuser'],
@@ -28,18 +28,8 @@ const attributeRule = (who: Who, column: string, code: string, fault: string, wa
   remedy: ({ object }) => `alter ${object} ${wanted}`,
 })
 
-/** Everything that belongs to a role, in whichever database of the server. */
-const ownershipRule = (who: Who): CatalogRule => ({
-  code: `isolation.${who}-owns`,
-  severity: 'error',
-  query: dependencies(who, 'o'),
-  fault: ({ other }) => `owns ${other}`,
-  remedy: ({ object }) =>
-    `Give it to the owner of the placement: reassign owned by ${object.slice('role '.length)} to …`,
-})
-
 /** What the server keeps of a role in lists of rights (a) or as an owner (o); a name from another database is not to be had. */
-const dependencies = (who: Who, kind: 'a' | 'o', also = 'true'): string => `
+export const dependencies = (who: Who, kind: 'a' | 'o', also = 'true'): string => `
   select distinct 'role ' || quote_ident(rolname) as object,
     case when dbid = 0 or datname = current_database() then coalesce(pg_describe_object(classid, objid, objsubid), 'something')
       else 'something in the database ' || quote_ident(datname) end as other
@@ -55,8 +45,6 @@ const memberships = (condition: string, object: string, other: string): string =
 export const ROLE_RULES: readonly CatalogRule[] = [
   ...attributeRules('login'),
   ...attributeRules('scope'),
-  ownershipRule('login'),
-  ownershipRule('scope'),
   {
     code: 'isolation.login-member-of',
     severity: 'error',

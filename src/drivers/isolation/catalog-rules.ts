@@ -4,10 +4,13 @@
  */
 import type pg from 'pg'
 import type { Finding, Severity } from '../../kernel/doctor.ts'
+import type { Repair } from '../../tenants/isolation.ts'
 import { inTransaction } from './owner-transaction.ts'
+import { LOCK_BASE_OBJECTS } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
 const STATEMENT_TIMEOUT_MS = 120_000
+const BEGIN_REPAIR = `begin; ${LOCK_BASE_OBJECTS}; set local search_path = pg_catalog`
 
 export interface Broken {
   /** As `pg_describe_object` calls it: `table t1_acme.notes`. */
@@ -16,6 +19,12 @@ export interface Broken {
   readonly other: string
   /** That of a tenant, when the object is in one. */
   readonly schema: string | null
+  /** A second word of the query's, for a rule that needs it. */
+  readonly detail: string
+  /** The role of `url`, quoted, where the query answers it. */
+  readonly owner: string
+  /** Of a rule with `repair`: whether the role of `url` may do it. */
+  readonly mayRepair?: boolean
 }
 
 export interface CatalogRule {
@@ -26,6 +35,8 @@ export interface CatalogRule {
   /** What is wrong, after the object's name. */
   readonly fault: (broken: Broken) => string
   readonly remedy: (broken: Broken) => string
+  /** Does what `remedy` tells, in a transaction with the lock of `baseObjects`. It looks again, and is safe to repeat. */
+  readonly repair?: (client: pg.ClientBase) => Promise<unknown>
 }
 
 export interface CatalogSubject {
@@ -74,18 +85,32 @@ export async function askCatalog(subject: CatalogSubject, rules: readonly Catalo
   const where = database ? `${server.name}, database ${database.name}` : server.name
   const ask = async (client: pg.ClientBase): Promise<Finding[]> => {
     const findings: Finding[] = []
-    for (const { code, severity, query, fault, remedy } of rules) {
+    for (const { code, severity, query, fault, remedy, repair } of rules) {
       const { rows } = await client.query<Broken>(`${PRELUDE}\n${query}`, values)
       for (const broken of rows) {
         const tenantId = database?.tenantId ?? tenantOf.get(broken.schema ?? '')
         const words = { message: `${where}: ${broken.object} ${fault(broken)}`, remedy: remedy(broken) }
-        findings.push({ severity, code, ...words, ...(tenantId === undefined ? {} : { tenantId }) })
+        findings.push({
+          severity,
+          code,
+          ...words,
+          ...(tenantId === undefined ? {} : { tenantId }),
+          ...(repair && broken.mayRepair ? { fixable: true, subject: repairing(subject, repair) } : {}),
+        })
       }
     }
     return findings
   }
   return reading(server, ask, database?.name)
 }
+
+const repairing =
+  ({ server, database }: CatalogSubject, repair: NonNullable<CatalogRule['repair']>): Repair =>
+  async () => {
+    const work = (client: pg.ClientBase) => inTransaction(client, () => repair(client), { begin: BEGIN_REPAIR })
+    await (database ? server.ownedIn(database.name, work) : server.owned(work))
+    return 'the statements of the remedy were run, where it was still so'
+  }
 
 /** With nothing but the catalog in the search path, so that every other name is told with its schema. */
 export function reading<T>(

@@ -3,8 +3,11 @@
  * and what only their own catalogs have, asked in each.
  */
 import { DATABASE_RULES } from './catalog-database-rules.ts'
+import { leftoverRules, OWNERSHIP_RULES_INSIDE } from './catalog-ownership-rules.ts'
 import type { CatalogRule } from './catalog-rules.ts'
 import { SCHEMA_RULES } from './catalog-schema-rules.ts'
+import type { PostgresServer } from './postgres-server.ts'
+import { publicRightsRules } from './public-rights.ts'
 
 const OF_TENANTS = `pg_database join (select unnest(locators) from input) as place (locator) on datname = locator`
 
@@ -54,13 +57,15 @@ export const TENANT_DATABASE_RULES: readonly CatalogRule[] = [
 
 /** What means something only where several tenants are in one database, or is asked of all of them at once. */
 const OF_A_SHARED_ONE = new Set([
-  'isolation.public-temporary',
   'isolation.bound-to-another-tenant',
   'isolation.reads-beyond-tenant',
   'isolation.table-in-public',
 ])
 
 /** Asked inside of each, where the tenant's schema is that with its tables. */
-export const RULES_INSIDE: readonly CatalogRule[] = [...DATABASE_RULES, ...SCHEMA_RULES].filter(
-  ({ code }) => !OF_A_SHARED_ONE.has(code),
-)
+export const rulesInside = (server: PostgresServer): readonly CatalogRule[] => [
+  ...OWNERSHIP_RULES_INSIDE,
+  ...leftoverRules(server),
+  ...publicRightsRules(server.placement, 'tenant'),
+  ...[...DATABASE_RULES, ...SCHEMA_RULES].filter(({ code }) => !OF_A_SHARED_ONE.has(code)),
+]

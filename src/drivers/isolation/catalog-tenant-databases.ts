@@ -10,7 +10,7 @@ import { type Finding, notExamined } from '../../kernel/doctor.ts'
 import { inLanes } from '../../tenants/in-lanes.ts'
 import { baitsIn, canary } from './catalog-canary.ts'
 import { askCatalog, type CatalogSubject, reading, type TenantDatabase } from './catalog-rules.ts'
-import { RULES_INSIDE } from './catalog-tenant-database-rules.ts'
+import { rulesInside } from './catalog-tenant-database-rules.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
 const EXAMINED_AT_ONCE = 4
@@ -50,7 +50,7 @@ async function examined(
   const { name, tenantId } = database
   try {
     const tenantOf = new Map([[schema, tenantId]])
-    const found = await askCatalog({ server, tenantOf, extensionsSchema, database }, RULES_INSIDE)
+    const found = await askCatalog({ server, tenantOf, extensionsSchema, database }, rulesInside(server))
     if (!isOpen) return found // nobody may connect
     const baits = await reading(server, (client) => baitsIn(client, [schema]), name)
     const answered = await Array.fromAsync(canary(server, baits, { database: name }))

@@ -29,6 +29,7 @@ import { MigrationFailed } from './migration-set.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { baseObjects, PostgresMigrator } from './postgres-migrator.ts'
 import type { MigratingOptions, PostgresServer } from './postgres-server.ts'
+import { adjustPublicRights } from './public-rights.ts'
 import { rightsIn } from './schema-rights.ts'
 import type { Manner } from './scoped-connection.ts'
 import type { Scope } from './scoped-query.ts'
@@ -79,7 +80,8 @@ export function databasePg({
 
   const make = async (server: PostgresServer, locator: string, options: MakingOptions = {}): Promise<void> => {
     await makeDatabase(server, locator, template, options)
-    const objects = `${baseObjects(server.scopeRole)}; ${madeText(server)}`
+    const rights = adjustPublicRights(server.placement, 'tenant')
+    const objects = `${baseObjects(server.scopeRole)}; ${rights}; ${madeText(server)}`
     await server.ownedIn(locator, (client) => client.query(objects))
   }
 

@@ -27,7 +27,7 @@ import { cut } from './goodbye.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { MARKS, markOf } from './scoped-query.ts'
 import { ANSWER_MS, silent } from './silent.ts'
-import { endSessions } from './tenant-database.ts'
+import { endSessions, MAY_END } from './tenant-database.ts'
 
 /** What takes long is looked at less often: all locks of the server are read each time. */
 const [FIRST_POLL_MS, LONGEST_POLL_MS] = [5, 100]
@@ -119,7 +119,7 @@ const OPEN = `
     select holder, bool_or(objid = (${markOf('$2')}::bigint & 4294967295)::oid) as "isOwn"
     from locks where locktype = 'advisory' group by holder
   )
-  select virtualxid as id, pid, "isOwn", pg_has_role(usesysid, 'usage') as "mayEnd", xact_start as since
+  select virtualxid as id, pid, "isOwn", ${MAY_END} as "mayEnd", xact_start as since
   from locks left join marks using (holder) join pg_stat_activity using (pid) join pg_roles on pg_roles.oid = usesysid
   where locktype = 'virtualxid' and datname = current_database() and leader_pid is null
     and not rolsuper and rolname <> session_user and pg_has_role(usesysid, $1::name, 'member') and "isOwn" is distinct from false
@@ -136,7 +136,7 @@ const PREPARED = `
 /** By the id and not by the session, which may be at another tenant's by now. */
 const END = `
   select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
-  where locktype = 'virtualxid' and mode = 'ExclusiveLock' and virtualxid = any($1) and pg_has_role(usesysid, 'usage')`
+  where locktype = 'virtualxid' and mode = 'ExclusiveLock' and virtualxid = any($1) and ${MAY_END}`
 
 function stillOpen(open: readonly Open[], maxMs: number, failure: unknown): Error {
   const [oldest] = open.flatMap(({ since }) => since ?? []).sort((one, other) => one.getTime() - other.getTime())

@@ -4,7 +4,14 @@ import { createSecrets } from '../../kernel/crypto.ts'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { installationId } from '../../tenants/installation-id.ts'
-import type { ConnectionLimits, IsolationDriver, Place, Placement, TenantHandle } from '../../tenants/isolation.ts'
+import type {
+  ConnectionLimits,
+  IsolationDriver,
+  Place,
+  Placement,
+  PublicRight,
+  TenantHandle,
+} from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { dropWithRoles } from '../../testing/roles.ts'
@@ -22,6 +29,7 @@ export interface InstallationOptions extends SchemaPgOptions {
   readonly driver?: () => IsolationDriver
   readonly connections?: Partial<ConnectionLimits>
   readonly migrations?: readonly TenantMigration[]
+  readonly publicRights?: readonly PublicRight[]
   /** Of the owner, when it is not who made the database. */
   readonly ownerUrl?: (url: string) => string
 }
@@ -48,8 +56,7 @@ export async function createInstallation(serverUrl: string, options: Installatio
     id,
     url,
     database,
-    prepare: (tenantUrl) =>
-      preparePlacement('main', { url: ownerUrl, tenantUrl, connections: options.connections }, database, secrets, log),
+    prepare: (tenantUrl) => preparePlacement('main', { ...options, url: ownerUrl, tenantUrl }, database, secrets, log),
     async open(placement, { migrations = [], driver: make, ...driverOptions } = options) {
       const driver = make?.() ?? schemaPg(driverOptions)
       const placements = new Map([['main', placement]])

@@ -1,9 +1,10 @@
 /** A login of tenants' queries that could see or own more than it should is refused before it is used. */
 import type pg from 'pg'
+import { GIVES_RIGHTS } from './catalog-ownership-rules.ts'
 
 /**
- * What a role is or may become, and why it must not have tenants' queries. Temporary tables are nothing that it owns: they are a
- * tenant's, in a session that is about to lose them. Names are qualified, as such a table may have them.
+ * What a role is or may become, and why it must not have tenants' queries. Any statement of a tenant can make the role own objects
+ * that give no rights: these must not stop the connections of all tenants. Names are qualified, as a temporary table may have them.
  */
 const MIGHT = `
   select rolname as role, rolname = session_user as itself, case
@@ -14,9 +15,7 @@ const MIGHT = `
         select from pg_catalog.pg_shdepend
         where refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass and refobjid = role.oid and deptype = 'o'
           and dbid in (0, (select oid from pg_catalog.pg_database where datname = current_database()))
-          and not exists (
-            select from pg_catalog.pg_class
-            where classid = 'pg_catalog.pg_class'::pg_catalog.regclass and oid = objid and relpersistence = 't')
+          and ${GIVES_RIGHTS}
       ) then 'owns something in the database'
       when rolname = $1 and pg_has_role(session_user, oid, 'usage')
         then 'gives it rights outside of a scope: make the login NOINHERIT, or grant that role WITH INHERIT FALSE'

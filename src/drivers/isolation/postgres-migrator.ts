@@ -26,9 +26,11 @@ import {
 import { appliedOf, inOrder, lastOf, MigrationFailed, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
 import { orRollback } from './owner-transaction.ts'
 
+export const LOCK_BASE_OBJECTS = 'select pg_advisory_xact_lock(7367228002)'
+
 /** What a database with tenants' rows needs once; in a transaction, ten processes may do it at the same moment. */
 export const baseObjects = (scopeRole: string): string => `
-  select pg_advisory_xact_lock(7367228002);
+  ${LOCK_BASE_OBJECTS};
   create schema if not exists tenantry;
   ${RECORDS};
   create or replace function tenantry.current_tenant() returns text stable parallel safe language plpgsql as $function$
@@ -40,9 +42,6 @@ export const baseObjects = (scopeRole: string): string => `
       return tenant;
     end $function$;
   grant usage on schema tenantry to ${pg.escapeIdentifier(scopeRole)}`
-
-/** The same by itself. */
-export const prepareStatements = (scopeRole: string): string => `begin; ${baseObjects(scopeRole)}; commit`
 
 type Direction = 'up' | 'down'
 

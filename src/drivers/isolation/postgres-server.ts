@@ -14,7 +14,8 @@ import { knock } from './knock.ts'
 import { refuseMightyRole } from './login-rights.ts'
 import { reading, type StorageRead } from './migration-records.ts'
 import { beginAlone, inTransaction } from './owner-transaction.ts'
-import { prepareStatements } from './postgres-migrator.ts'
+import { baseObjects } from './postgres-migrator.ts'
+import { adjustPublicRights } from './public-rights.ts'
 import { isIdle, type Manner, ScopedConnection } from './scoped-connection.ts'
 import { ready, type Scope, tryScope } from './scoped-query.ts'
 import { ANSWER_MS, KEPT_ALIVE, silent } from './silent.ts'
@@ -241,7 +242,7 @@ export class PostgresServer {
 
   async #prepare(): Promise<void> {
     try {
-      await this.#owner.query(prepareStatements(this.scopeRole))
+      await this.#owner.query(`begin; ${baseObjects(this.scopeRole)}; ${adjustPublicRights(this.#placement)}; commit`)
     } catch (error) {
       this.#prepared = undefined
       throw error

@@ -24,7 +24,7 @@ export const ALL_TENANTS = 'tenantry.all_tenants'
 export const ONE_TENANT = 'tenantry.one_tenant'
 
 /**
- * What a database needs once, after `prepareStatements`; ten processes may do it at the same moment. A tenant may look up its
+ * What a database needs once, after `baseObjects`; ten processes may do it at the same moment. A tenant may look up its
  * own row of `tenantry.fenced` and no other: nobody learns who else is here.
  *
  * A fence lets pass who logged in as the owner and has named the tenant in a setting of the transaction: so what is suspended, or

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
-import { prepareStatements } from './postgres-migrator.ts'
+import { baseObjects } from './postgres-migrator.ts'
 import { auditRows, fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
 
 const ROWS = 'tenantry_rows'
@@ -32,7 +32,7 @@ beforeAll(async () => {
   admin = await connect(database.url)
   host = await connect(as(owner))
   tenants = await connect(as(login))
-  await host.query(prepareStatements(scope))
+  await host.query(`begin; ${baseObjects(scope)}; commit`)
   await host.query(rowObjects(scope))
   for (const client of [admin, host]) await client.query(`set search_path = ${ROWS}`)
 })
@@ -505,7 +505,7 @@ describe('drift', () => {
 
   test('ten at once make what a database needs', async () => {
     await host.query('drop schema tenantry cascade')
-    await host.query(prepareStatements(scope))
+    await host.query(`begin; ${baseObjects(scope)}; commit`)
     const clients = await Promise.all(Array.from({ length: 10 }, () => connect(as(owner))))
     try {
       await Promise.all(clients.map((client) => client.query(rowObjects(scope))))

@@ -27,6 +27,7 @@ beforeAll(async () => {
   installation = await createInstallation(inject('postgresUrl'), {
     connections: { max: CONNECTIONS, perTenant: CONNECTIONS },
     migrations: [NOTES],
+    publicRights: ['temporary'],
   })
   driver = await installation.open(await installation.prepare())
   for (const id of tenantIds) handles.set(id, await provisioned(driver, id))

@@ -69,7 +69,8 @@ export async function openSubject(
 ): Promise<Subject> {
   const { engine, make, look } = KINDS[kind] ?? unknownKind(kind)
   const connections = { max: CONNECTIONS, perTenant: CONNECTIONS, waitMs: WAIT_MS, queuePerTenant: 1_000, ...limits }
-  const installation = await createInstallation(serverUrl, { connections })
+  // What a temporary table of one tenant does to the next one is proven where tenants may make them.
+  const installation = await createInstallation(serverUrl, { connections, publicRights: ['temporary'] })
   const { tenantUrl, ...prepared } = await installation.prepare()
   const placement = { ...prepared, tenantUrl: way(tenantUrl) }
   return {

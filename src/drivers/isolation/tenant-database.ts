@@ -215,7 +215,10 @@ async function isOpen(server: PostgresServer, client: pg.ClientBase, name: strin
 const STARTING = `select from pg_locks where locktype = 'object' and classid = 'pg_database'::regclass
   and mode = 'RowExclusiveLock' and objid = (select oid from pg_database where datname = $1)`
 
-/** The owner need not have the rights of the login. A role may always end its own sessions. */
+/** Whether the owner may end the session of `usesysid`. */
+export const MAY_END = `(pg_has_role(usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage'))`
+
+/** The owner need not have the rights of the login. A role may end its own sessions, unless that right was taken from PUBLIC. */
 const END_OWN = `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = session_user`
 
 /** Of the installation's logins, that of an earlier configuration too; an administrator's own are left alone. */
@@ -232,10 +235,7 @@ export async function endSessions(server: PostgresServer, name: string): Promise
   for (;;) {
     const [starting, sessions] = await server.answered(async (client) => {
       const starting = await client.query(STARTING, [name])
-      const sessions = await client.query(`select pid, pg_has_role(usesysid, 'usage') as "mayEnd" ${SESSIONS}`, [
-        name,
-        server.scopeRole,
-      ])
+      const sessions = await client.query(`select pid, ${MAY_END} as "mayEnd" ${SESSIONS}`, [name, server.scopeRole])
       const pids = sessions.rows.filter(({ mayEnd }) => mayEnd).map(({ pid }) => pid)
       if (pids.length > 0) await client.query('select pg_terminate_backend(unnest($1::int[]))', [pids])
       return [starting.rows, sessions.rows]

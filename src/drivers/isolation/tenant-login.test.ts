@@ -152,6 +152,12 @@ describe('a login that is given', () => {
       ['create table public.own ()', 'alter table public.own owner to $login'],
       'owns something',
     ],
+    [
+      'the owner of one function',
+      '',
+      ['create function public.own() returns int language sql return 1', 'alter function public.own() owner to $login'],
+      'owns something',
+    ],
     ['a member of the owner', '', ['grant $other to $login', 'create schema s authorization $other'], 'owns something'],
     ['one who may read everything', '', ['grant pg_read_all_data to $login'], 'may read or write everything'],
   ])('that is %s is refused', async (_, attributes, statements, fault) => {

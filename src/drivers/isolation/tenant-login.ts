@@ -17,7 +17,7 @@ import { randomToken } from '../../kernel/crypto.ts'
 import { type Database, isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import type { ConnectionLimits, Placement } from '../../tenants/isolation.ts'
+import type { ConnectionLimits, Placement, PublicRight } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 import { goodbye } from './goodbye.ts'
 
@@ -41,6 +41,8 @@ export interface PlacementConfig {
   readonly tenantUrl?: string | undefined
   /** Set it when a pooler in transaction mode (PgBouncer) stands before `tenantUrl`. */
   readonly pooler?: boolean | undefined
+  /** Rights that PUBLIC keeps in the databases here; default none. docs/protection.md has what each of them shares between tenants. */
+  readonly publicRights?: readonly PublicRight[] | undefined
   /** Of this process, for tenants' queries on this server. */
   readonly connections?: Partial<ConnectionLimits> | undefined
 }
@@ -93,6 +95,7 @@ function knownOrMade(
     scopeRole,
     connections: limitsOf(config.connections),
     pooler: config.pooler ?? false,
+    publicRights: config.publicRights,
   })
   return database.transaction(async () => {
     await database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry placement ' || $1, 0))`, [name])
