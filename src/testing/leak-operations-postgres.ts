@@ -249,6 +249,25 @@ async function releasesWhileBusy(turn: Turn): Promise<void> {
   }
 }
 
+/** What PostgreSQL lets every role do beside its rows, and a placement takes from PUBLIC. */
+const BEYOND = [
+  (mark: string) => `select lo_from_bytea(0, '${mark}')`,
+  () => 'select lo_create(0)',
+  () => 'select lo_get(oid) from pg_largeobject_metadata union all select lo_get(1)',
+  () => `select set_config('role', 'none', true), pg_cancel_backend(0)`,
+  () => `select set_config('role', 'none', true), pg_terminate_backend(0)`,
+  () => `select pg_logical_emit_message(true, 'fuzz', 'left')`,
+]
+
+const reachesBeyond = (turn: Turn): Promise<void> =>
+  turn.refused(raw(turn.handle.db, turn.random.pick(BEYOND)(turn.mark)), '42501')
+
+/** Gives nobody a right, and must not stop the connections of all. */
+async function changesDefaults({ handle }: Turn): Promise<void> {
+  const changed = raw(handle.db, 'alter default privileges grant select on tables to public')
+  await changed.catch(() => undefined) // two at the same moment: the server refuses one
+}
+
 export const POSTGRES_OPERATIONS: readonly LeakOperation[] = [
   { name: 'read by parameter', weight: 10, run: readsByParameter },
   { name: 'copy a row', weight: 4, run: copies },
@@ -266,6 +285,8 @@ export const POSTGRES_OPERATIONS: readonly LeakOperation[] = [
   { name: 'temporary table', weight: 2, run: makesTemporary },
   { name: 'temporary table of another', weight: 3, run: looksForTemporary },
   { name: 'sequence', weight: 2, run: usesSequence },
+  { name: 'beyond the scope', weight: 2, run: reachesBeyond },
+  { name: 'default privileges', weight: 1, run: changesDefaults },
   { name: 'read only transaction', weight: 2, run: hasModes },
   { name: 'one client, many at once', weight: 3, run: crowdsOneClient },
   { name: 'client released while busy', weight: 3, run: releasesWhileBusy },

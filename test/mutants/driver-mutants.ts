@@ -12,6 +12,53 @@ const SERVER = 'drivers/isolation/postgres-server.ts'
 const onSchema = { on: ['schema-pg, batch'] }
 const onDatabase = { on: ['database-pg, batch'] }
 
+const byPublicRights = {
+  tests: ['src/drivers/isolation/public-rights.test.ts', 'src/drivers/isolation/public-rights.placement.test.ts'],
+}
+
+const PUBLIC_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'public: rights not taken',
+    story: 'What one tenant writes into a large object, another one reads.',
+    file: SERVER,
+    replace: '; ${adjustPublicRights(this.#placement)}; commit',
+    by: '; commit',
+    ...byPublicRights,
+  },
+  {
+    name: 'public: sessions of others may be ended',
+    story: 'A statement of one tenant ends those of another.',
+    file: 'drivers/isolation/public-rights.ts',
+    replace: 'lowrite|pg_cancel_backend|pg_terminate_backend|',
+    by: 'lowrite|',
+    ...byPublicRights,
+  },
+  {
+    name: 'public: rights of a tenant’s database kept',
+    story: 'SQL of a tenant ends sessions of the server from its own database.',
+    file: DATABASE,
+    replace: '; ${rights}; ${madeText(server)}`',
+    by: '; ${madeText(server)}`',
+    ...byPublicRights,
+  },
+  {
+    name: 'login: refused for what gives no right',
+    story: 'One tenant makes a large object, and nobody is served any more.',
+    file: 'drivers/isolation/login-rights.ts',
+    replace: 'and ${GIVES_RIGHTS}',
+    by: '',
+    ...byPublicRights,
+  },
+  {
+    name: 'login: refused for temporary objects',
+    story: 'A function in pg_temp of one tenant stops the connections of all.',
+    file: 'drivers/isolation/catalog-ownership-rules.ts',
+    replace: "n.nspname ~ '^pg_temp_')`",
+    by: "n.nspname ~ '^never_')`",
+    ...byPublicRights,
+  },
+]
+
 const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'schema: name without the epoch',
@@ -293,4 +340,9 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
 ]
 
-export const DRIVER_MUTANTS: readonly SourceMutant[] = [...SCHEMA_MUTANTS, ...ROW_MUTANTS, ...DATABASE_MUTANTS]
+export const DRIVER_MUTANTS: readonly SourceMutant[] = [
+  ...PUBLIC_MUTANTS,
+  ...SCHEMA_MUTANTS,
+  ...ROW_MUTANTS,
+  ...DATABASE_MUTANTS,
+]
