@@ -5,7 +5,14 @@
  * keys. A sequence's own row would tell more, so it is not readable.
  */
 import pg from 'pg'
-import { type Audience, type Policy, policyDefinition, type Relation, type SchemaFacts } from './row-policies-sql.ts'
+import {
+  type Audience,
+  type Policy,
+  policyDefinition,
+  type Relation,
+  type SchemaFacts,
+  SHARED,
+} from './row-policies-sql.ts'
 
 export interface Finding {
   /** `table "rows".notes` */
@@ -18,9 +25,6 @@ export interface Finding {
 export interface Repair extends Finding {
   readonly statement: string
 }
-
-/** The comment by which a host declares a table without tenants' rows, which all tenants may read. */
-export const SHARED = 'tenantry: shared'
 
 const DEFAULT = 'tenantry.current_tenant()'
 const OURS = /^tenantry_(tenant|owner)_/
@@ -58,7 +62,7 @@ export function faultsOf(schema: SchemaFacts): Finding[] {
       fault:
         'is SECURITY DEFINER and its owner bypasses row level security, so a tenant’s call reads every tenant’s rows',
       remedy:
-        'make it SECURITY INVOKER, give it to an owner that is neither superuser nor BYPASSRLS, or move it to another schema',
+        'make it SECURITY INVOKER, give it to an owner that is neither superuser nor BYPASSRLS, or revoke EXECUTE from public and that role',
     })
   }
   return faults
@@ -77,10 +81,11 @@ function* faultsOfKind(relation: Relation, schema: SchemaFacts): Generator<Told>
   if (kind === 'm') {
     yield [
       'row level security does not reach what it has stored',
-      'use a table or a view with security_invoker, or another schema',
+      'use a table or a view with security_invoker, or a schema that tenants’ queries may not use',
     ]
   }
-  if (kind === 'f') yield ['row level security does not apply to it', 'move it to another schema']
+  if (kind === 'f')
+    yield ['row level security does not apply to it', 'move it to a schema that tenants’ queries may not use']
   for (const rule of relation.rules) {
     yield [`the rule "${rule}" rewrites statements with the rights of the owner`, 'use a trigger instead']
   }

@@ -18,6 +18,9 @@ import { ROW_LOCATIONS } from './row-locations.ts'
 
 const HASH_LENGTH = 12
 
+/** The comment by which a host declares a table without tenants' rows, or another object, which all tenants may read. */
+export const SHARED = 'tenantry: shared'
+
 /** The setting by which the owner's transaction asks for the rows of all tenants. */
 export const ALL_TENANTS = 'tenantry.all_tenants'
 /** The setting of a transaction in which the owner sees the rows of the tenant that it names. */

@@ -4,6 +4,7 @@
  *   host's migrations ──► protectRows() ── refuses ──► E_MIGRATION_FAILED, the transaction is rolled back
  *                              └── repairs ──► every table forced, two policies, the scope role's rights ── nothing drifted: no lock
  *
+ *   refuseExposure() then looks at the rest of the database (row-exposure.ts)
  *   withoutForce()   a migration of the owner sees the rows of all tenants, in its transaction only
  *   auditRows()      the same rules, read only
  *   fence()          from its commit on, every statement of that tenant on a protected table raises TN001
@@ -19,6 +20,7 @@
  */
 import type pg from 'pg'
 import { MigrationFailed } from './migration-set.ts'
+import { exposuresOf } from './row-exposure.ts'
 import { type Finding, faultsOf, ownerRepairsOf, type Repair, repairsOf } from './row-policies-rules.ts'
 import {
   ALL_TENANTS,
@@ -55,10 +57,16 @@ export async function isProtected(client: pg.ClientBase, schema: string, scopeRo
   return repairsOf(await existing(client, schema, scopeRole), scopeRole).length === 0
 }
 
-/** What `protectRows` would refuse or repair; empty for a schema that is protected as it has to be. */
+/** Throws `E_MIGRATION_FAILED` naming each object of the whole database that shows the rows of tenants past the policies. */
+export async function refuseExposure(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
+  refuse(await exposuresOf(client, schema, scopeRole))
+}
+
+/** What `protectRows` and `refuseExposure` would refuse or repair; empty for a schema that is protected as it has to be. */
 export async function auditRows(client: pg.ClientBase, schema: string, scopeRole: string): Promise<readonly Finding[]> {
   const facts = await existing(client, schema, scopeRole)
-  return [...faultsOf(facts), ...repairsOf(facts, scopeRole)].map(({ object, fault, remedy }) => ({
+  const found = [...faultsOf(facts), ...repairsOf(facts, scopeRole), ...(await exposuresOf(client, schema, scopeRole))]
+  return found.map(({ object, fault, remedy }) => ({
     object,
     fault,
     remedy,

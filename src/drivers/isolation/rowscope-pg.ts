@@ -20,7 +20,7 @@ import { PostgresMigrator } from './postgres-migrator.ts'
 import type { MigratingOptions, PostgresServer } from './postgres-server.ts'
 import { enterRows } from './row-entry.ts'
 import { claim, FENCED_LOCATORS, isClosed, labelOf, leave, settle } from './row-locations.ts'
-import { fence, protectRows, rowObjects, unfence, withoutForce } from './row-policies.ts'
+import { fence, protectRows, refuseExposure, rowObjects, unfence, withoutForce } from './row-policies.ts'
 import { readingRows } from './row-reader.ts'
 import { deleteTenantRows } from './row-removal.ts'
 import type { Manner } from './scoped-connection.ts'
@@ -106,6 +106,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       async (client, read) => {
         const names = await withoutForce(client, ROWS_SCHEMA, () => work(client, read))
         await protectRows(client, ROWS_SCHEMA, server.scopeRole)
+        await refuseExposure(client, ROWS_SCHEMA, server.scopeRole)
         return names
       },
       migratingOptions,
