@@ -6,6 +6,8 @@ const DRIVER = 'drivers/isolation/rowscope-pg.ts'
 const RULES = 'drivers/isolation/row-policies-rules.ts'
 const SQL = 'drivers/isolation/row-policies-sql.ts'
 const on = ['rowscope-pg, batch']
+const EXPOSURE = 'drivers/isolation/row-exposure.ts'
+const byExposure = { on, tests: ['src/drivers/isolation/row-exposure.test.ts'] }
 const byPolicies = { on, tests: ['src/drivers/isolation/row-policies.test.ts'] }
 
 export const ROW_MUTANTS: readonly SourceMutant[] = [
@@ -152,6 +154,78 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     replace: 'for (const name of schema.mightyFunctions) {',
     by: 'for (const name of [] as string[]) {',
     ...byPolicies,
+  },
+  {
+    name: 'rows: the rest of the database not checked',
+    story: 'A migration puts a view of all rows into public, and all tenants may read it.',
+    file: DRIVER,
+    replace: '        await refuseExposure(client, ROWS_SCHEMA, server.scopeRole)\n',
+    by: '',
+    ...byExposure,
+  },
+  {
+    name: 'rows: a mighty function of another schema accepted',
+    story: 'A SECURITY DEFINER function in public reads every tenant’s rows.',
+    file: EXPOSURE,
+    replace: "where pronamespace in (select oid from outside) and has_function_privilege(scope, mighty.oid, 'execute')",
+    by: 'where false',
+    ...byExposure,
+  },
+  {
+    name: 'rows: a mighty trigger function of another schema accepted',
+    story: 'A write of one tenant changes the rows of all.',
+    file: EXPOSURE,
+    replace: 'where not tgisinternal and pronamespace <> shared',
+    by: 'where false',
+    ...byExposure,
+  },
+  {
+    name: 'rows: a view of another schema accepted',
+    story: 'A view in public reads the rows of all with the rights of its owner.',
+    file: EXPOSURE,
+    replace: `where relkind = 'v' and not "isInvoker" and not "isDeclared"`,
+    by: 'where false',
+    ...byExposure,
+  },
+  {
+    name: 'rows: only views of tables checked',
+    story: 'A view over another view reads the rows of all.',
+    file: EXPOSURE,
+    replace: 'select ev_class from reading join pg_depend',
+    by: 'select ev_class from kept reading join pg_depend',
+    ...byExposure,
+  },
+  {
+    name: 'rows: tables of another schema accepted',
+    story: 'A copy of all rows in public has no policies.',
+    file: EXPOSURE,
+    replace: `where relkind <> 'v' and not`,
+    by: `where false and not`,
+    ...byExposure,
+  },
+  {
+    name: 'rows: a declared table may be written',
+    story: 'Tenants write to one another in a table of public.',
+    file: EXPOSURE,
+    replace: `not ("isDeclared" and rights = '{SELECT}')`,
+    by: 'not "isDeclared"',
+    ...byExposure,
+  },
+  {
+    name: 'rows: a rule of another schema accepted',
+    story: 'An insert into a view of public deletes the rows of all.',
+    file: EXPOSURE,
+    replace: `where rulename <> '_RETURN' and exists`,
+    by: 'where false and exists',
+    ...byExposure,
+  },
+  {
+    name: 'rows: publications accepted',
+    story: 'Subscribers get the rows of all tenants.',
+    file: EXPOSURE,
+    replace: 'and exists (select from kept) and (puballtables',
+    by: 'and false and (puballtables',
+    ...byExposure,
   },
   {
     name: 'rows: marked without the epoch',
