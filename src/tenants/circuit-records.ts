@@ -36,7 +36,13 @@ const Message = z.object({
   kind: z.enum(['tenant', 'server']),
   name: z.string(),
   opening: Opening.nullable(),
+  signature: z.string(),
 })
+type Message = z.output<typeof Message>
+
+/** What is signed: SQL of a tenant may send to the channel, and could open the circuit of another. */
+const signed = ({ from, kind, name, opening }: Omit<Message, 'signature'>): string =>
+  JSON.stringify([from, kind, name, opening && [opening.openedAt, opening.placement]])
 
 export interface Heard {
   readonly key: CircuitKey
@@ -45,7 +51,7 @@ export interface Heard {
 }
 
 export class CircuitRecords {
-  readonly #kernel: Pick<Kernel, 'store' | 'database' | 'resilience' | 'log'>
+  readonly #kernel: Pick<Kernel, 'store' | 'database' | 'secrets' | 'resilience' | 'log'>
   readonly #rule: CircuitRule
   readonly #id = randomUUID()
   /** Changes are written outside of whatever transaction a call that failed was in. */
@@ -55,7 +61,7 @@ export class CircuitRecords {
   #isAway = false
   #pausedUntilMs = 0
 
-  constructor(kernel: Pick<Kernel, 'store' | 'database' | 'resilience' | 'log'>, rule: CircuitRule) {
+  constructor(kernel: Pick<Kernel, 'store' | 'database' | 'secrets' | 'resilience' | 'log'>, rule: CircuitRule) {
     this.#kernel = kernel
     this.#rule = rule
   }
@@ -64,6 +70,7 @@ export class CircuitRecords {
   async start(onChange: (heard: Heard) => void, onGap: () => void): Promise<void> {
     const hear = (payload: string) => {
       const message = Message.parse(JSON.parse(payload))
+      if (!this.#kernel.secrets.verify(signed(message), CHANNEL, message.signature)) return
       if (message.from !== this.#id) onChange({ key: message, opening: message.opening })
     }
     this.#listening = await this.#kernel.database.listen(CHANNEL, hear, onGap)
@@ -127,16 +134,14 @@ export class CircuitRecords {
   }
 
   async #put(key: CircuitKey, opening: Opening | null): Promise<void> {
-    const { store, database, log } = this.#kernel
+    const { store, database, secrets, log } = this.#kernel
     await this.#ask(() =>
       opening ? store.set(...at(key), JSON.stringify(opening), keptSeconds(this.#rule)) : store.delete(...at(key)),
     )
+    const message = { from: this.#id, ...key, opening }
+    const signature = secrets.sign(signed(message), CHANNEL)
     try {
-      await inTime(
-        database.notify(CHANNEL, JSON.stringify({ from: this.#id, ...key, opening })),
-        STORE_TIMEOUT_MS,
-        late,
-      )
+      await inTime(database.notify(CHANNEL, JSON.stringify({ ...message, signature })), STORE_TIMEOUT_MS, late)
     } catch (error) {
       log.warn({ err: error, circuit: key.name }, 'other processes could not be told of a circuit')
     }

@@ -5,6 +5,7 @@
 import { expect } from 'vitest'
 import { partsOf } from '../composition.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
+import { createSecrets } from '../kernel/crypto.ts'
 import { Database } from '../kernel/database.ts'
 import { type EventOf, Events } from '../kernel/events.ts'
 import { createLogger } from '../kernel/logger.ts'
@@ -14,7 +15,7 @@ import { TenantLabels } from '../kernel/tenant-labels.ts'
 import { NO_TRACING } from '../kernel/tracing.ts'
 import { type FakeClock, fakeClock } from '../testing/clock.ts'
 import { createMigratedDatabase } from '../testing/template.ts'
-import { eventually } from '../testing/tenancy.ts'
+import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
 import { type CircuitPlace, Circuits, type CircuitsConfig } from './circuits.ts'
 
 export const acme = { tenantId: 'acme', placement: 'main', isolation: 'own' }
@@ -85,7 +86,7 @@ export async function circuitStage(
       events.subscribe(DependencyDegraded, 'after', (event) => void degraded.push(event))
       const resilience = new Resilience({}, { events, log, tracing: NO_TRACING })
       const circuits = new Circuits(
-        { store, database: own, resilience, clock, log },
+        { store, database: own, secrets: createSecrets(TEST_APP_KEY), resilience, clock, log },
         {
           placements: ['main', 'second'],
           labels: new TenantLabels(1_000),

@@ -72,6 +72,34 @@ describe('two processes', () => {
     expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
+  test('a message without the signature of the installation opens no circuit', async () => {
+    const other = await stage.open()
+    const listened: string[] = []
+    const listening = await stage.database.listen(
+      'multitenancy_circuits',
+      (text) => listened.push(text),
+      () => undefined,
+    )
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    await eventually(() => expect(listened).toHaveLength(1))
+    const { signature, ...message } = JSON.parse(listened[0] ?? '')
+    for (const forged of [
+      { ...message, name: 'globex' },
+      { ...message, name: 'globex', signature },
+      { ...message, kind: 'server', name: 'main', signature },
+    ])
+      await stage.database.notify('multitenancy_circuits', JSON.stringify(forged))
+    await stage.database.notify('multitenancy_circuits', 'the last one')
+    await eventually(() => expect(listened).toHaveLength(5))
+    expect(await codesOf(other.circuits, globex, work.healthy)).toEqual(['ok'])
+    expect(other.circuits.snapshot()).toMatchObject({
+      servers: [{ state: 'CLOSED' }],
+      tenants: [{ tenantId: 'acme' }, { tenantId: 'globex', state: 'CLOSED' }],
+    })
+    await listening.close()
+  })
+
   test('a change inside a transaction that is rolled back, or broken already, is told all the same', async () => {
     const other = await stage.open()
     const { database, circuits } = one

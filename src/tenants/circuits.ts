@@ -56,7 +56,7 @@ export class Circuits {
   #restoreAtMs = Number.POSITIVE_INFINITY
 
   constructor(
-    kernel: Pick<Kernel, 'store' | 'database' | 'resilience' | 'clock' | 'log'>,
+    kernel: Pick<Kernel, 'store' | 'database' | 'secrets' | 'resilience' | 'clock' | 'log'>,
     { rule: given, placements, labels, reach = () => 'shared database' }: CircuitsConfig,
   ) {
     const rule = { ...CIRCUIT_RULE, ...given }
