@@ -77,7 +77,7 @@ export function leftoverRules({ login, scopeRole, placement }: PostgresServer): 
       from pg_largeobject_metadata join pg_roles on pg_roles.oid = lomowner, input where lomowner in (login, scope) group by rolname`,
     fault: ({ other }) => `owns large objects (${other}), which are in no tenant's backup`,
     remedy: ({ object }) =>
-      `select lo_unlink(oid) from pg_largeobject_metadata where pg_get_userbyid(lomowner) = '${object.slice('role '.length)}'`,
+      `select lo_unlink(oid) from pg_largeobject_metadata where lomowner = '${object.slice('role '.length)}'::regrole`,
     async repair(client) {
       const text = `select lo_unlink(oid) from (select oid from pg_largeobject_metadata where pg_get_userbyid(lomowner) = any($1) limit $2) as found`
       for (;;) {

@@ -109,7 +109,7 @@ const repairing =
   async () => {
     const work = (client: pg.ClientBase) => inTransaction(client, () => repair(client), { begin: BEGIN_REPAIR })
     await (database ? server.ownedIn(database.name, work) : server.owned(work))
-    return 'the statements of the remedy were run, where it was still so'
+    return 'the remedy was applied, where the finding was still true'
   }
 
 /** With nothing but the catalog in the search path, so that every other name is told with its schema. */

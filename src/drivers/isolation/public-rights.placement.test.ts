@@ -1,7 +1,9 @@
 /** Rights that a placement takes from PUBLIC, keeps, and gives back; and objects of tenants that must not stop the connections of all. */
+import pg from 'pg'
 import { describe, expect, inject, test, vi } from 'vitest'
 import type { PublicRight, Repair } from '../../tenants/isolation.ts'
-import { createInstallation, provisioned } from './installation.fixture.ts'
+import { createInstallation, placeOf, provisioned } from './installation.fixture.ts'
+import { withDatabase } from './postgres-server.ts'
 import { auditOf, kinds, NOTES, openOn, useInstallation } from './public-rights.fixture.ts'
 
 const TRUSTED_MS = 61_000
@@ -33,12 +35,17 @@ describe.each(kinds)('what a statement of one tenant leaves behind, %s', (kind) 
   })
 
   test('objects in pg_temp of a session that goes on do not stop new connections', async () => {
-    const client = await here.a.pool.connect()
-    await client.query('create temporary table t (n int)')
-    await client.query('create function pg_temp.f() returns int language sql return 1')
-    await client.query(`create type pg_temp.mood as enum ('sad')`)
+    const { tenantUrl, scopeRole } = await here.installation.prepare()
+    const locator = placeOf(here.driver, 'a').locator
+    const session = new pg.Client({
+      connectionString: kind === 'database-pg' ? withDatabase(tenantUrl, locator) : tenantUrl,
+    })
+    await session.connect()
+    await session.query(`set role ${scopeRole}; create temporary table t (n int); create type pg_temp.mood as enum ('sad');
+      create function pg_temp.f() returns int language sql return 1`)
     await expectNewConnections()
-    client.release(true)
+    expect(await here.audit()).toEqual([])
+    await session.end()
   })
 
   /** Made anew, and asked what they own, as a minute has passed since the last one was. */
