@@ -39,6 +39,17 @@ describe('a tenancy with several drivers', () => {
     expect(await tenancy.doctor.examine({ prove: true })).toEqual({ status: 'ok', checks: [] })
   })
 
+  test('takes a right from PUBLIC that was granted again', async () => {
+    const { doctor, kernel } = several.tenancy
+    await kernel.database.sql('grant execute on function pg_catalog.lo_create(oid) to public')
+    const approve = async (findings: readonly unknown[]) => findings.length === 1
+    expect(await doctor.fix({ prove: true, approve })).toMatchObject({
+      status: 'ok',
+      checks: [],
+      fixes: [{ code: 'isolation.public-functions', isDone: true }],
+    })
+  })
+
   test('proves its isolation only on request, and reports a finding of several drivers once', async () => {
     const { doctor, kernel } = several.tenancy
     const { rows } = await kernel.database.sql('select login from multitenancy.placement_logins')
