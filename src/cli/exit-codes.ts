@@ -40,6 +40,7 @@ const BY_STATUS: Readonly<Record<number, number>> = {
   404: 3,
   405: 2,
   409: 5,
+  412: 5,
   413: 2,
   415: 2,
   422: 2,

@@ -14,7 +14,15 @@ import type { AnyOperation } from '../satellite.ts'
 import { VERSION } from '../version.ts'
 import { TooManyAttempts } from './failed-sign-ins.ts'
 import { HAS_BODY } from './input.ts'
-import { Forbidden, InvalidJson, PayloadTooLarge, PROBLEM_TYPE, Unauthorized, UnsupportedMediaType } from './problem.ts'
+import {
+  ChangedMeanwhile,
+  Forbidden,
+  InvalidJson,
+  PayloadTooLarge,
+  PROBLEM_TYPE,
+  Unauthorized,
+  UnsupportedMediaType,
+} from './problem.ts'
 
 const Problem = z
   .looseObject({
@@ -34,6 +42,7 @@ const header = (description: string, schema: { type: 'string' | 'integer' } = { 
 })
 const REQUEST_ID = { 'x-request-id': header('Stands in every log line and audit entry') }
 const LOCATION = { Location: header('Path of what was made') }
+const ETAG = { ETag: header('Of the state in the body; strong') }
 const APPLIED = { 'Preference-Applied': header('`wait=N`, when that was waited for') }
 const REPLAYED = { 'Idempotency-Replayed': header('`true`: the answer to an earlier request with this key') }
 const RETRY_AFTER = { 'Retry-After': header('Seconds until a repeat makes sense', { type: 'integer' }) }
@@ -81,6 +90,13 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
   const hasWait = operation.settled !== undefined
   const headers = z.object({
     ...(isPost ? { 'Idempotency-Key': z.string().max(255).optional() } : {}),
+    ...(isConditional(operation)
+      ? {
+          'If-Match': z.string().optional().meta({
+            description: 'An `ETag`, several, or `*` for any: the change is made only in a state with one of them',
+          }),
+        }
+      : {}),
     ...(hasWait
       ? { Prefer: z.string().optional().meta({ description: '`wait=N` waits up to N seconds, at most 30' }) }
       : {}),
@@ -93,7 +109,7 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
     requestParams: {
       ...(operation.params ? { path: operation.params } : {}),
       ...(operation.query ? { query: operation.query } : {}),
-      ...(isPost || hasWait ? { header: headers } : {}),
+      ...(Object.keys(headers.shape).length > 0 ? { header: headers } : {}),
     },
     ...(operation.body
       ? {
@@ -125,6 +141,7 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
         headers: {
           ...REQUEST_ID,
           ...(status === 201 || own === 202 ? LOCATION : {}),
+          ...(operation.resource && !isEmpty ? ETAG : {}),
           ...(operation.settled ? APPLIED : {}),
           ...(operation.method === 'POST' ? REPLAYED : {}),
           ...headersOf(operation.replyHeaders),
@@ -144,6 +161,7 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   if (Object.keys(operation.params?.shape ?? {}).length > 0) errors.push(NotFound)
   // Also where none is wanted: what comes nevertheless is read before it is refused.
   if (HAS_BODY.has(operation.method)) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)
+  if (isConditional(operation)) errors.push(ChangedMeanwhile)
   if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress)
   const byStatus = Map.groupBy(new Set(errors), ({ status }) => status)
   const problem = { [PROBLEM_TYPE]: { schema: Problem } }
@@ -171,6 +189,9 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   }
   return Object.fromEntries([...declared, ...(operation.alsoStatus?.includes(503) ? [] : [['503', unavailable]])])
 }
+
+/** Whether it compares `If-Match`. */
+const isConditional = ({ resource, method }: AnyOperation): boolean => resource !== undefined && method !== 'GET'
 
 /** The schema of errors that have members of their own; undefined where a plain problem describes all. */
 function contentOf(types: readonly ErrorType[]) {

@@ -2,6 +2,7 @@
  * Errors as answers: RFC 9457 problem+json. This is the one place that turns a thrown error into a response. What is not a
  * TenancyError is a fault of ours or of something we depend on: its text goes to the log, never into an answer.
  */
+import { z } from 'zod'
 import { currentContext } from '../kernel/context.ts'
 import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/errors.ts'
@@ -12,6 +13,16 @@ export const Unauthorized = defineError('E_UNAUTHORIZED', 401, 'Not signed in')
 export const Forbidden = defineError('E_FORBIDDEN', 403, 'Not allowed')
 export const InvalidJson = defineError('E_INVALID_JSON', 400, 'The body is not JSON')
 export const MethodNotAllowed = defineError('E_METHOD_NOT_ALLOWED', 405, 'Method not allowed')
+/** `If-Match` names no tag of the present state. */
+export const ChangedMeanwhile = defineError('E_CHANGED_MEANWHILE', 412, 'Changed meanwhile', {
+  members: {
+    current: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .meta({ description: 'The present state, as GET answers it; null: it does not exist' }),
+  },
+  headers: { ETag: 'Of the present state, if it exists' },
+})
 export const PayloadTooLarge = defineError('E_PAYLOAD_TOO_LARGE', 413, 'The body is too large')
 export const UnsupportedMediaType = defineError('E_UNSUPPORTED_MEDIA_TYPE', 415, 'Unsupported media type')
 const Internal = defineError('E_INTERNAL', 500, 'Internal error')

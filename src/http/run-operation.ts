@@ -1,16 +1,19 @@
 /**
  * One request to one operation: scope, body, input, idempotency, the service, the checked answer.
  *
+ * A change with `If-Match` runs in one transaction with the comparison (if-match.ts).
  * A POST with an `Idempotency-Key` runs in one transaction with its kept answer: after a crash either both exist or neither.
  * `Prefer: wait` waits afterwards, outside of it, and what it finds replaces the kept answer. What is done stays done: a wait
  * that fails is logged, and the answer is the one from before it.
  */
 import { currentContext } from '../kernel/context.ts'
+import { entityTag } from '../kernel/entity-tags.ts'
 import { invalid, TenancyError } from '../kernel/errors.ts'
 import type { Idempotency, KeptAnswer, Lease } from '../kernel/idempotency.ts'
 import { type Input, Reply, StreamReply } from '../kernel/operation.ts'
 import type { AnyOperation } from '../satellite.ts'
 import type { Bound, Core } from '../tenancy.ts'
+import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
 import { asTenancyError, Forbidden, PROBLEM_TYPE, type Problem, problem, problemResponse } from './problem.ts'
 import { respond, respondStream } from './respond.ts'
@@ -93,7 +96,17 @@ export class OperationRunner {
     }
   }
 
-  async #call({ operation, service, input }: Call): Promise<KeptAnswer | StreamReply> {
+  async #call(call: Call): Promise<KeptAnswer | StreamReply> {
+    const { operation, service, input, request } = call
+    const condition = operation.method === 'GET' ? null : request.headers.get('if-match')
+    if (condition === null) return this.#handle(call)
+    return this.#core.transaction(async () => {
+      await assertMatch(condition, operation.resource, service, input.params)
+      return this.#handle(call)
+    })
+  }
+
+  async #handle({ operation, service, input }: Call): Promise<KeptAnswer | StreamReply> {
     const handled = await operation.handle(service, input)
     if (handled instanceof StreamReply) return handled
     const reply = handled instanceof Reply ? handled : new Reply(operation.status ?? 200, handled)
@@ -114,11 +127,9 @@ export class OperationRunner {
     const checked = operation.reply.parse(reply.body)
     if (headers.location) headers.location = this.#prefix + headers.location
     if (checked === undefined) return { status: reply.status === 200 ? 204 : reply.status, headers, body: '' }
-    return {
-      status: reply.status,
-      headers: { ...headers, 'content-type': 'application/json' },
-      body: JSON.stringify(checked),
-    }
+    const body = JSON.stringify(checked)
+    if (operation.resource) headers.etag = entityTag(body)
+    return { status: reply.status, headers: { ...headers, 'content-type': 'application/json' }, body }
   }
 
   /** Never throws: the change is made. What was found is kept with `lease`. */

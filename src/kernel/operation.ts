@@ -49,6 +49,21 @@ export class StreamReply {
 
 type Handled<T> = T | Reply<T> | StreamReply
 
+/**
+ * What GET reads at one path, and PUT, PATCH or DELETE change. Each answer that shows it has an `ETag`; a change with `If-Match` runs
+ * in one transaction with `lock`, so that nothing changes between the comparison and the change.
+ */
+export interface Resource<Service = any, Params = any, State extends z.ZodType = z.ZodType> {
+  /** Of the answers that show it. */
+  readonly state: State
+  /** Locks it until the transaction in progress ends. Resolves to its present state; undefined if it does not exist yet. */
+  readonly lock: (service: Service, params: Params) => Promise<z.input<State> | undefined>
+}
+
+export const resource = <Service, Params, State extends z.ZodType>(
+  definition: Resource<Service, Params, State>,
+): Resource<Service, Params, State> => definition
+
 export interface Operation<
   Service = any,
   Params extends z.ZodObject = z.ZodObject,
@@ -68,6 +83,8 @@ export interface Operation<
   /** Whether the body may be left out; then it is parsed as `{}`. */
   readonly bodyOptional?: boolean
   readonly reply: Answer
+  /** Of an operation that reads or changes one, and answers its state or nothing. */
+  readonly resource?: Resource<Service>
   /** Members of `reply` that are secrets: a repeated `Idempotency-Key` is answered without them, so `reply` has them as optional. */
   readonly shownOnce?: readonly string[]
   /** Default 200; 204 when `reply` is `z.void()`. */

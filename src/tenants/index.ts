@@ -14,6 +14,7 @@ import type { Circuits } from './circuits.ts'
 import { Edits } from './edits.ts'
 import { PlanNotFound, PlanResolvedByHost } from './errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './events.ts'
+import { lockExistingTenant } from './existing.ts'
 import { Fences } from './fences.ts'
 import { Handles } from './handles.ts'
 import { Installation } from './installation.ts'
@@ -151,6 +152,11 @@ export class Tenants {
 
   get(id: string): Promise<Tenant> {
     return this.registry.get(id)
+  }
+
+  /** The tenant, a deleted one too, which stays as it is until the transaction in progress ends. `E_TENANT_NOT_FOUND` */
+  async lock(id: string): Promise<Tenant> {
+    return toTenant(await lockExistingTenant(this.#kernel.database, id))
   }
 
   list(filter: TenantFilter): Promise<PageOf<Tenant>> {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { operation, Reply } from '../kernel/operation.ts'
+import { operation, Reply, resource } from '../kernel/operation.ts'
 import { Page, pageOf } from '../kernel/page.ts'
 import { DomainTaken, PlanNotFound, PlanResolvedByHost, TenantExists, TenantNotFound, TenantState } from './errors.ts'
 import type { Tenants } from './index.ts'
@@ -11,6 +11,11 @@ import type { Transition } from './transition.ts'
 
 const byId = z.object({ id: TenantId })
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
+
+const tenantResource = resource({
+  state: Tenant,
+  lock: (tenants: Tenants, { id }: z.output<typeof byId>) => tenants.lock(id),
+})
 
 const settled = (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => tenants.settled(id, signal)
 
@@ -51,6 +56,7 @@ export const operations = [
     summary: 'Read one tenant, a deleted one too',
     params: byId,
     reply: Tenant,
+    resource: tenantResource,
     errors: [TenantNotFound],
     handle: (tenants: Tenants, { params }) => tenants.get(params.id),
   }),
@@ -79,6 +85,7 @@ export const operations = [
     params: byId,
     body: TenantChange,
     reply: Tenant,
+    resource: tenantResource,
     errors: [TenantNotFound, TenantState, DomainTaken],
     handle: (tenants: Tenants, { params, body }) => tenants.update(params.id, body),
   }),
@@ -89,6 +96,7 @@ export const operations = [
     summary: 'Activate a suspended tenant, or install a failed one again',
     params: byId,
     reply: Tenant,
+    resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
     handle: async (tenants: Tenants, { params }) => answer(await tenants.activate(params.id)),
@@ -101,6 +109,7 @@ export const operations = [
     summary: 'Suspend an active tenant',
     params: byId,
     reply: Tenant,
+    resource: tenantResource,
     errors: [TenantNotFound, TenantState],
     handle: async (tenants: Tenants, { params }) => answer(await tenants.suspend(params.id)),
   }),
@@ -111,6 +120,7 @@ export const operations = [
     summary: 'Delete a tenant; it can be restored until its purgeAt',
     params: byId,
     reply: Tenant,
+    resource: tenantResource,
     errors: [TenantNotFound],
     handle: async (tenants: Tenants, { params }) => answer(await tenants.delete(params.id)),
   }),
@@ -121,6 +131,7 @@ export const operations = [
     summary: 'Bring a deleted tenant back to the status it had',
     params: byId,
     reply: Tenant,
+    resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
     handle: async (tenants: Tenants, { params }) => answer(await tenants.restore(params.id)),
@@ -135,6 +146,7 @@ export const operations = [
     body: MaintenanceRequest,
     bodyOptional: true,
     reply: Tenant,
+    resource: tenantResource,
     errors: [TenantNotFound, TenantState],
     handle: (tenants: Tenants, { params, body }) => tenants.enterMaintenance(params.id, body),
   }),
@@ -145,6 +157,7 @@ export const operations = [
     summary: 'Take a tenant out of maintenance',
     params: byId,
     reply: Tenant,
+    resource: tenantResource,
     errors: [TenantNotFound, TenantState],
     handle: (tenants: Tenants, { params }) => tenants.exitMaintenance(params.id),
   }),
@@ -155,6 +168,7 @@ export const operations = [
     summary: 'Put a tenant on a plan (writes metadata.plan)',
     params: z.object({ id: TenantId, plan: z.string().min(1).max(128) }),
     reply: Tenant,
+    resource: tenantResource,
     errors: [TenantNotFound, TenantState, PlanNotFound, PlanResolvedByHost],
     handle: (tenants: Tenants, { params }) => tenants.setPlan(params.id, params.plan),
   }),

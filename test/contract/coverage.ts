@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { DEFAULT_PREFIX } from '../../src/http/app.ts'
 import { failedSignInsKey, MAX_FAILED_SIGN_INS } from '../../src/http/failed-sign-ins.ts'
 import { fingerprint } from '../../src/kernel/crypto.ts'
+import { entityTag } from '../../src/kernel/entity-tags.ts'
 import { Idempotency } from '../../src/kernel/idempotency.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
 import { type Api, TOKENS } from './calls.ts'
@@ -132,6 +133,33 @@ export function coverPart(part: Part): void {
         const { status, json } = await send(subject, one, names, { api })
         expect([String(status), json?.code]).toContain(promise)
       })
+
+      if (operation.parameters.some(({ name }) => name === 'If-Match'))
+        test('changes only the state whose tag If-Match names, once for any number of requests', async () => {
+          const names = await stage.prepare(success)
+          const sendIf = (ifMatch: string) => send(subject, success, names, { headers: { 'if-match': ifMatch } })
+          const refused = await sendIf('"of another state"')
+          expect(refused).toMatchObject(refusal(412, 'E_CHANGED_MEANWHILE'))
+          const tag = refused.headers.get('etag') ?? expect.fail('no ETag')
+          expect(entityTag(JSON.stringify(refused.json.current))).toBe(tag)
+          expect(await sendIf(`W/${tag}`)).toMatchObject(refusal(412, 'E_CHANGED_MEANWHILE'))
+
+          const all = await Promise.all(Array.from({ length: 5 }, () => sendIf(`"another", ${tag}`)))
+          const [done, ...others] = all.toSorted((one, other) => one.status - other.status)
+          expect(done?.status, done?.text).toBe(successOf(operation))
+          // What was deleted is not there to be compared.
+          const refusals = done?.text === '' ? ['E_CHANGED_MEANWHILE', 'E_WEBHOOK_NOT_FOUND'] : ['E_CHANGED_MEANWHILE']
+          expect(others.filter(({ json }) => !refusals.includes(json.code))).toEqual([])
+          if (done?.text !== '') expect(others[0]?.headers.get('etag')).toBe(done?.headers.get('etag'))
+        })
+      else if (operation.method !== 'GET')
+        test('rejects If-Match, having nothing to compare it with', async () => {
+          const answer = await send(subject, success, namesOf(subject), { headers: { 'if-match': '*' } })
+          expect(answer).toMatchObject({
+            ...refusal(400, 'E_INVALID_REQUEST'),
+            json: { errors: [{ path: 'If-Match' }] },
+          })
+        })
 
       if (operation.method === 'POST')
         test('runs once for an Idempotency-Key', async () => {

@@ -63,7 +63,9 @@ export function breaches({ method, path, answers }: Described, answer: Answer): 
   if (!headers.get('x-request-id')) found.push('it has no x-request-id')
   const mediaType = headers.get('content-type')?.split(';')[0] ?? ''
   const pointer = ['paths', DEFAULT_PREFIX + path, method.toLowerCase(), 'responses', String(status)]
-  const { content } = pointed(document, pointer)
+  const { content, headers: promised = {} } = pointed(document, pointer)
+  const hasTag = headers.has('etag')
+  if (status < 300 && hasTag !== 'ETag' in promised) found.push(hasTag ? 'it has an ETag' : 'it has no ETag')
   if (!content) return text === '' ? found : [...found, `it has a body: ${text}`]
   if (!content[mediaType]) return [...found, `its media type is "${mediaType}"`]
   if (!/[/+]json$/.test(mediaType)) return found

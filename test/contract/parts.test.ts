@@ -2,6 +2,7 @@
 import { existsSync, globSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, inject, test } from 'vitest'
+import { z } from 'zod'
 import { satellites } from '../../src/service/main.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands.ts'
 import { eventsOf, parts } from './parts.ts'
@@ -28,6 +29,31 @@ describe('the cases of all parts', () => {
     expect(fixtures).toHaveLength(satellites.length)
     expect(fixtures.filter((file) => !existsSync(join(root, dirname(file), 'coverage.test.ts')))).toEqual([])
   })
+})
+
+describe('the resources', () => {
+  const { operations } = catalogue
+  test('are named by every PUT and PATCH, except by one that sets a counter of the store', () => {
+    const changes = operations.filter(({ method }) => method === 'PUT' || method === 'PATCH')
+    expect(namesOf(changes.filter(({ resource }) => !resource))).toEqual(['quotas.setUsage'])
+  })
+
+  test.each(operations.filter(({ resource, method }) => resource && method !== 'GET'))(
+    '$name changes one that a GET reads, and answers its state or nothing',
+    ({ resource, reply }) => {
+      const reads = operations.filter((one) => one.method === 'GET' && one.resource === resource)
+      expect(reads.map((one) => one.reply)).toEqual([resource?.state])
+      if (!(reply instanceof z.ZodVoid)) expect(reply).toBe(resource?.state)
+    },
+  )
+
+  test.each(operations.filter(({ method, resource }) => method === 'GET' && !resource))(
+    '$name reads none, as nothing changes what is at its path',
+    ({ path }) => {
+      const changes = ['PUT', 'PATCH']
+      expect(operations.filter((one) => one.path === path && changes.includes(one.method))).toEqual([])
+    },
+  )
 })
 
 test('every series of a worker has samples after a scrape', async () => {

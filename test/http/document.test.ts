@@ -18,9 +18,16 @@ test('what is made says where it is, whether it was waited for, and whether it w
 
 test('an action says whether it was waited for, in whichever status', () => {
   for (const status of [200, 202]) {
-    expect(headersOf('put', '/tenants/{id}/activate', status)).toEqual(['x-request-id', 'Preference-Applied'])
+    expect(headersOf('put', '/tenants/{id}/activate', status)).toEqual(['x-request-id', 'ETag', 'Preference-Applied'])
   }
-  expect(headersOf('put', '/tenants/{id}/suspend', 200)).toEqual(['x-request-id'])
+  expect(headersOf('put', '/tenants/{id}/suspend', 200)).toEqual(['x-request-id', 'ETag'])
+})
+
+test('what reads or changes the state of a resource has its tag', () => {
+  expect(headersOf('get', '/tenants/{id}', 200)).toEqual(['x-request-id', 'ETag'])
+  expect(headersOf('patch', '/tenants/{id}', 412)).toEqual(['x-request-id', 'ETag'])
+  expect(headersOf('delete', '/tenants/{id}/feature-flags/{key}', 204)).toEqual(['x-request-id'])
+  expect(headersOf('get', '/tenants', 200)).toEqual(['x-request-id'])
 })
 
 test('a refusal says whether it was given before, when its kind is kept', () => {

@@ -8,7 +8,7 @@ import type { z } from 'zod'
 import { recordChange } from '../../kernel/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { parsed } from '../../kernel/parsed.ts'
-import { assertTenantExists, lockTenant } from '../../tenants/existing.ts'
+import { assertTenantExists, lockExistingTenant, lockTenant } from '../../tenants/existing.ts'
 import { BrandingRequest, type BrandingSettings, MEMBERS, NO_BRANDING } from './settings.ts'
 import type { BrandingTables } from './tables.ts'
 
@@ -22,6 +22,12 @@ export class Branding {
   /** All null while nothing is set. `E_TENANT_NOT_FOUND`; a deleted tenant still has its brand. */
   async get(tenantId: string): Promise<BrandingSettings> {
     await assertTenantExists(this.#kernel.database, tenantId)
+    return this.#read(tenantId)
+  }
+
+  /** As `get`; it stays so until the transaction in progress ends. */
+  async lock(tenantId: string): Promise<BrandingSettings> {
+    await lockExistingTenant(this.#kernel.database, tenantId)
     return this.#read(tenantId)
   }
 

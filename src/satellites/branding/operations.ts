@@ -1,11 +1,15 @@
 import { z } from 'zod'
-import { operation } from '../../kernel/operation.ts'
+import { operation, resource } from '../../kernel/operation.ts'
 import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantId } from '../../tenants/tenant.ts'
 import type { Branding } from './branding.ts'
 import { BrandingRequest, BrandingSettings } from './settings.ts'
 
 const byId = z.object({ id: TenantId })
+const brandingResource = resource({
+  state: BrandingSettings,
+  lock: (branding: Branding, { id }: z.output<typeof byId>) => branding.lock(id),
+})
 
 export const operations = [
   operation({
@@ -15,6 +19,7 @@ export const operations = [
     summary: "Read a tenant's branding; all null while nothing is set",
     params: byId,
     reply: BrandingSettings,
+    resource: brandingResource,
     errors: [TenantNotFound],
     handle: (branding: Branding, { params }) => branding.get(params.id),
   }),
@@ -29,6 +34,7 @@ export const operations = [
     params: byId,
     body: BrandingRequest,
     reply: BrandingSettings,
+    resource: brandingResource,
     errors: [TenantNotFound, TenantState],
     handle: (branding: Branding, { params, body }) => branding.update(params.id, body),
   }),

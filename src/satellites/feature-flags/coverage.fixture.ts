@@ -15,6 +15,11 @@ export const part: Part = {
       wrong: { query: { cursor: 'nowhere' } },
       also: { E_TENANT_NOT_FOUND: absent },
     },
+    'featureFlags.get': {
+      success: { given, params },
+      wrong: { params: { key: 'new/checkout' } },
+      also: { E_TENANT_NOT_FOUND: { ...absent, params }, E_FLAG_NOT_FOUND: { params } },
+    },
     'featureFlags.set': {
       success: { given, params, body },
       wrong: { params, body: { enabled: true, rolloutPercent: 101 } },

@@ -101,6 +101,16 @@ export class FeatureFlags {
     return this.#records.list(tenantId, wish)
   }
 
+  /** `E_FLAG_NOT_FOUND`, else as `list`. */
+  get(tenantId: string, key: string): Promise<FeatureFlag> {
+    return this.#records.get(tenantId, key)
+  }
+
+  /** The flag if it exists, which stays as it is until the transaction in progress ends. `E_TENANT_NOT_FOUND` */
+  lock(tenantId: string, key: string): Promise<FeatureFlag | undefined> {
+    return this.#records.lock(tenantId, key)
+  }
+
   /** Full state: what is left out is null. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when deleted, or a 400. */
   set(tenantId: string, key: string, request: FlagRequest): Promise<FlagWritten> {
     return this.#records.set(tenantId, key, request)

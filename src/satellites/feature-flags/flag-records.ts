@@ -7,7 +7,7 @@ import { recordChange } from '../../kernel/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { DEFAULT_LIMIT, type PageOf } from '../../kernel/page.ts'
 import { parsed } from '../../kernel/parsed.ts'
-import { assertTenantExists, lockTenant } from '../../tenants/existing.ts'
+import { assertTenantExists, lockExistingTenant, lockTenant } from '../../tenants/existing.ts'
 import { FlagNotFound } from './errors.ts'
 import { FeatureFlagChanged } from './events.ts'
 import {
@@ -58,6 +58,19 @@ export class FlagRecords {
     return cursors.page(list, rows, limit, toFlag, ({ key }) => [key])
   }
 
+  async get(tenantId: string, key: string): Promise<FeatureFlag> {
+    await assertTenantExists(this.#kernel.database, tenantId)
+    const row = await this.#row(tenantId, key)
+    if (!row) throw notFound(tenantId)
+    return toFlag(row)
+  }
+
+  async lock(tenantId: string, key: string): Promise<FeatureFlag | undefined> {
+    await lockExistingTenant(this.#kernel.database, tenantId)
+    const row = await this.#row(tenantId, key)
+    return row && toFlag(row)
+  }
+
   async set(tenantId: string, key: string, request: FlagRequest): Promise<FlagWritten> {
     const settings = settingsOf(request)
     return this.#write(tenantId, parsed(FlagKey, key, 'key'), () => settings)
@@ -74,7 +87,7 @@ export class FlagRecords {
     await database.transaction(async () => {
       await lockTenant(database, tenantId)
       const before = await this.#row(tenantId, key)
-      if (!before) throw FlagNotFound(`The tenant "${tenantId}" has no such flag.`)
+      if (!before) throw notFound(tenantId)
       await this.#remove(tenantId).where('key', '=', key).execute()
       await this.#say('featureFlags.delete', before, settingsIn(before), null)
     })
@@ -163,3 +176,5 @@ export class FlagRecords {
     return this.#kernel.database.query<FlagTables>().deleteFrom('featureFlags').where('tenantId', '=', tenantId)
   }
 }
+
+const notFound = (tenantId: string) => FlagNotFound(`The tenant "${tenantId}" has no such flag.`)

@@ -6,8 +6,8 @@
  * targeting key is never missing: without one, the tenant is who a rollout chooses by. What is not known is an error, so that the
  * client's own default counts, and never a value or a list that would pass for the truth.
  */
-import { createHash } from 'node:crypto'
 import { z } from 'zod'
+import { entityTag, matchesNone } from '../../kernel/entity-tags.ts'
 import {
   DependencyUnavailable,
   type ErrorExtras,
@@ -21,7 +21,6 @@ import { FlagNotFound } from './errors.ts'
 import { JsonObject } from './evaluation-request.ts'
 import type { Explanation, FeatureFlags } from './feature-flags.ts'
 import { FlagKey } from './flag.ts'
-import { matchesNone } from './if-none-match.ts'
 import { type EvaluationContext, REASONS } from './rollout.ts'
 
 const Context = JsonObject.check(({ value, issues }) => {
@@ -76,11 +75,12 @@ export const ofrepOperations = [
     body: OfrepRequest,
     reply: z.object({ flags: z.array(OfrepEvaluation) }),
     alsoStatus: [304],
+    replyHeaders: { ETag: 'Of the answer; strong' },
     scope: 'runtime',
     problemMembers,
     handle: async (flags: FeatureFlags, { body, headers }) => {
       const answer = { flags: (await flags.explainAll(contextOf(body.context))).map(evaluationOf) }
-      const etag = `"${createHash('sha256').update(JSON.stringify(answer)).digest('base64url')}"`
+      const etag = entityTag(JSON.stringify(answer))
       return matchesNone(headers.get('if-none-match'), etag)
         ? new Reply(200, answer, { etag })
         : new Reply(304, undefined as never, { etag })

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { operation, Reply } from '../../kernel/operation.ts'
+import { operation, Reply, resource } from '../../kernel/operation.ts'
 import { Page, pageOf } from '../../kernel/page.ts'
 import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantId } from '../../tenants/tenant.ts'
@@ -10,6 +10,10 @@ import { FeatureFlag, FlagBody, FlagKey } from './flag.ts'
 
 const ofTenant = z.object({ id: TenantId })
 const byKey = z.object({ id: TenantId, key: FlagKey })
+const flagResource = resource({
+  state: FeatureFlag,
+  lock: (flags: FeatureFlags, { id, key }: z.output<typeof byKey>) => flags.lock(id, key),
+})
 
 export const operations = [
   operation({
@@ -24,6 +28,17 @@ export const operations = [
     handle: (flags: FeatureFlags, { params, query }) => flags.list(params.id, query),
   }),
   operation({
+    name: 'featureFlags.get',
+    method: 'GET',
+    path: '/tenants/{id}/feature-flags/{key}',
+    summary: 'Read one flag',
+    params: byKey,
+    reply: FeatureFlag,
+    resource: flagResource,
+    errors: [TenantNotFound, FlagNotFound],
+    handle: (flags: FeatureFlags, { params }) => flags.get(params.id, params.key),
+  }),
+  operation({
     name: 'featureFlags.set',
     method: 'PUT',
     path: '/tenants/{id}/feature-flags/{key}',
@@ -34,6 +49,7 @@ export const operations = [
     params: byKey,
     body: FlagBody,
     reply: FeatureFlag,
+    resource: flagResource,
     alsoStatus: [201],
     errors: [TenantNotFound, TenantState],
     handle: async (flags: FeatureFlags, { params: { id, key }, body }) => {
@@ -48,6 +64,7 @@ export const operations = [
     summary: 'Delete a flag',
     params: byKey,
     reply: z.void(),
+    resource: flagResource,
     errors: [TenantNotFound, TenantState, FlagNotFound],
     handle: (flags: FeatureFlags, { params }) => flags.delete(params.id, params.key),
   }),

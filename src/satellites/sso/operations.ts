@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { UrlNotAllowed } from '../../kernel/egress.ts'
-import { operation } from '../../kernel/operation.ts'
+import { operation, resource } from '../../kernel/operation.ts'
 import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
 import { TenantId } from '../../tenants/tenant.ts'
 import { ConnectionReport } from './connection-test.ts'
@@ -9,6 +9,10 @@ import { SsoRequest, SsoSettings } from './settings.ts'
 import type { Sso } from './sso.ts'
 
 const byId = z.object({ id: TenantId })
+const ssoResource = resource({
+  state: SsoSettings,
+  lock: (sso: Sso, { id }: z.output<typeof byId>) => sso.records.lock(id),
+})
 const Nothing = z.strictObject({})
 
 export const operations = [
@@ -19,6 +23,7 @@ export const operations = [
     summary: "Read a tenant's settings of single sign-on, without the secret; null and off while nothing is set",
     params: byId,
     reply: SsoSettings,
+    resource: ssoResource,
     errors: [TenantNotFound],
     handle: (sso: Sso, { params }) => sso.get(params.id),
   }),
@@ -33,6 +38,7 @@ export const operations = [
     params: byId,
     body: SsoRequest,
     reply: SsoSettings,
+    resource: ssoResource,
     errors: [TenantNotFound, TenantState, SsoRedirectUriTaken, UrlNotAllowed],
     handle: (sso: Sso, { params, body }) => sso.update(params.id, body),
   }),

@@ -17,7 +17,7 @@ import { invalid } from '../../kernel/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { parsed } from '../../kernel/parsed.ts'
 import { TenantNotFound } from '../../tenants/errors.ts'
-import { lockTenant } from '../../tenants/existing.ts'
+import { lockExistingTenant, lockTenant } from '../../tenants/existing.ts'
 import { TENANT_ID } from '../../tenants/tenant.ts'
 import { SsoNotEnabled, SsoRedirectUriTaken } from './errors.ts'
 import { DEFAULT_SCOPES, isLoopbackHttp, SsoRequest, type SsoSettings } from './settings.ts'
@@ -74,6 +74,12 @@ export class SsoRecords {
     const found = await this.#find(tenantId)
     if (!found) throw TenantNotFound(`There is no tenant "${tenantId}".`)
     return shown(found.row ?? NOTHING)
+  }
+
+  /** As `get`; it stays so until the transaction in progress ends. */
+  async lock(tenantId: string): Promise<SsoSettings> {
+    await lockExistingTenant(this.#kernel.database, tenantId)
+    return this.get(tenantId)
   }
 
   async update(tenantId: string, request: z.input<typeof SsoRequest>): Promise<SsoSettings> {

@@ -1,7 +1,7 @@
 /** The same resource twice: of a tenant, and of the host, whose subscriptions hear of all tenants. */
 import { z } from 'zod'
 import { UrlNotAllowed } from '../../kernel/egress.ts'
-import { operation, Reply } from '../../kernel/operation.ts'
+import { operation, Reply, resource } from '../../kernel/operation.ts'
 import { pageOf } from '../../kernel/page.ts'
 import type { AnyOperation } from '../../satellite.ts'
 import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
@@ -59,6 +59,10 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
   const ofOne = z.object({ ...owner, webhookId })
   const one = `${path}/{webhookId}`
   const missing = [...absent, WebhookNotFound]
+  const subscription = resource({
+    state: Subscription,
+    lock: (webhooks: Webhooks, params: z.output<typeof ofOne>) => webhooks.lock(ownerOf(params), params.webhookId),
+  })
   return [
     operation({
       name: `${names}s.list`,
@@ -96,6 +100,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       summary: `Read one of ${whose} subscriptions`,
       params: ofOne,
       reply: Subscription,
+      resource: subscription,
       errors: missing,
       handle: (webhooks: Webhooks, { params }) => webhooks.get(ownerOf(params), params.webhookId),
     }),
@@ -109,6 +114,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       params: ofOne,
       body: SubscriptionChange,
       reply: Subscription,
+      resource: subscription,
       errors: [...missing, ...closed, UrlNotAllowed],
       handle: (webhooks: Webhooks, { params, body }) => webhooks.update(ownerOf(params), params.webhookId, body),
     }),
@@ -119,6 +125,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       summary: `Delete one of ${whose} subscriptions`,
       params: ofOne,
       reply: z.void(),
+      resource: subscription,
       errors: [...missing, ...closed],
       handle: (webhooks: Webhooks, { params }) => webhooks.delete(ownerOf(params), params.webhookId),
     }),

@@ -65,6 +65,12 @@ export class Subscriptions {
     return toSubscription(await this.row(owner, webhookId))
   }
 
+  /** As `get`; it stays so until the transaction in progress ends. */
+  async lock(owner: Owner, webhookId: string): Promise<Subscription> {
+    if (owner !== null) await assertTenantExists(this.#kernel.database, owner)
+    return toSubscription(await this.#lock(owner, webhookId))
+  }
+
   async create(owner: Owner, request: z.input<typeof NewSubscription>): Promise<SubscriptionWithSecret> {
     const { secret = newSecret(), url, ...rest } = parsed(NewSubscription, request)
     return this.#insert(owner, { ...rest, url: this.#kernel.egress.check(url).href }, secret)

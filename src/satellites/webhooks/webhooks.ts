@@ -92,6 +92,11 @@ export class Webhooks {
     return this.#subscriptions.get(owner, webhookId)
   }
 
+  /** As `get`; it stays so until the transaction in progress ends. */
+  lock(owner: Owner, webhookId: string): Promise<Subscription> {
+    return this.#subscriptions.lock(owner, webhookId)
+  }
+
   /** Answers its secret, this once. `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, or a 400. */
   create(owner: Owner, request: z.input<typeof NewSubscription>): Promise<SubscriptionWithSecret> {
     return this.#subscriptions.create(owner, request)

@@ -1,0 +1,27 @@
+/**
+ * `If-Match` (RFC 9110, 13.1.1): a change is made only if the resource is in a state that the caller has seen; else 412 with the
+ * present state. The tag of a state is that of its JSON text, so it is the same in every process.
+ */
+import { entityTag, matchesAny } from '../kernel/entity-tags.ts'
+import { invalid } from '../kernel/errors.ts'
+import type { Resource } from '../kernel/operation.ts'
+import { ChangedMeanwhile } from './problem.ts'
+
+/** In the transaction of the change: the resource stays locked until it ends. `E_CHANGED_MEANWHILE`, or what `lock` throws. */
+export async function assertMatch(
+  condition: string,
+  resource: Resource | undefined,
+  service: unknown,
+  params: unknown,
+): Promise<void> {
+  if (!resource) throw invalid([{ path: 'If-Match', message: 'this operation has no ETag to compare; leave it out' }])
+  const locked = await resource.lock(service, params)
+  const current = locked === undefined ? null : (resource.state.parse(locked) as Record<string, unknown>)
+  const etag = current === null ? undefined : entityTag(JSON.stringify(current))
+  if (matchesAny(condition, etag)) return
+  const detail =
+    etag === undefined
+      ? 'It does not exist, so no tag of If-Match is its. Leave If-Match out to create it.'
+      : 'It has another state than the one with the tag in If-Match. Look at `current`, then repeat with the new ETag.'
+  throw ChangedMeanwhile(detail, { extras: { current }, headers: etag === undefined ? {} : { etag } })
+}
