@@ -8,7 +8,6 @@ import { z } from 'zod'
 import * as commandErrors from './src/cli/exit-codes.ts'
 import { groups } from './src/cli/program.ts'
 import { commandsReference } from './src/cli/reference.ts'
-import * as migrationSetErrors from './src/drivers/isolation/migration-set.ts'
 import * as hostErrors from './src/http/allowed-hosts.ts'
 import * as signInErrors from './src/http/failed-sign-ins.ts'
 import * as httpErrors from './src/http/problem.ts'
@@ -53,10 +52,22 @@ function schema({ tables }: Catalogue): string {
 
 function operationsPage(operations: readonly AnyOperation[]): string {
   const rows = operations.map((operation) => {
-    const { name, method, path, summary, status, alsoStatus = [], reply, streams = [], errors = [], scope } = operation
+    const {
+      name,
+      method,
+      path,
+      summary,
+      status,
+      alsoStatus = [],
+      reply,
+      streams = [],
+      errors = [],
+      jobErrors = [],
+      scope,
+    } = operation
     const statuses = [reply instanceof z.ZodVoid ? 204 : (status ?? 200), ...alsoStatus]
     const needed = scope ?? (method === 'GET' ? 'read' : 'admin')
-    const codes = errors.map(({ code }) => code)
+    const codes = [...errors, ...jobErrors].map(({ code }) => code)
     return row(`\`${method} ${path}\``, `\`${name}\``, summary, needed, statuses.join(', '), code(streams), code(codes))
   })
   return page(
@@ -110,7 +121,6 @@ function errorsPage({ operations, errors }: Catalogue): string {
       migrationErrors,
       archiveErrors,
       transferErrors,
-      migrationSetErrors,
     ),
     ...operations.flatMap(({ errors = [] }) => errors),
     ...errors,

@@ -43,7 +43,7 @@ const header = (description: string, schema: { type: 'string' | 'integer' } = { 
 const REQUEST_ID = { 'x-request-id': header('Stands in every log line and audit entry') }
 const LOCATION = { Location: header('Path of what was made') }
 const ETAG = { ETag: header('Of the state in the body; strong') }
-const APPLIED = { 'Preference-Applied': header('`wait=N`, when that was waited for') }
+const APPLIED = { 'Preference-Applied': header('`wait=N`, when the response was delayed by it') }
 const REPLAYED = { 'Idempotency-Replayed': header('`true`: the answer to an earlier request with this key') }
 const RETRY_AFTER = { 'Retry-After': header('Seconds until a repeat makes sense', { type: 'integer' }) }
 
@@ -98,7 +98,12 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
         }
       : {}),
     ...(hasWait
-      ? { Prefer: z.string().optional().meta({ description: '`wait=N` waits up to N seconds, at most 30' }) }
+      ? {
+          Prefer: z
+            .string()
+            .optional()
+            .meta({ description: '`wait=N` waits up to N seconds, at most 30, for the job' }),
+        }
       : {}),
   })
   return {
@@ -155,7 +160,8 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
 }
 
 function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
-  const errors: ErrorType[] = [Unauthorized, TooManyAttempts, InvalidRequest, ...(operation.errors ?? [])]
+  const { jobErrors = [] } = operation
+  const errors: ErrorType[] = [Unauthorized, TooManyAttempts, InvalidRequest, ...(operation.errors ?? []), ...jobErrors]
   // What a host's server may read, every token may.
   if (operation.method !== 'GET' || operation.scope !== 'runtime') errors.push(Forbidden)
   if (Object.keys(operation.params?.shape ?? {}).length > 0) errors.push(NotFound)
@@ -166,7 +172,8 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   const byStatus = Map.groupBy(new Set(errors), ({ status }) => status)
   const problem = { [PROBLEM_TYPE]: { schema: Problem } }
   // What its handler throws is kept; what refuses a request before that is not.
-  const ownStatuses = new Set(operation.errors?.map(({ status }) => status))
+  const ownStatuses = new Set([...(operation.errors ?? []), ...jobErrors].map(({ status }) => status))
+  const jobStatuses = new Set(jobErrors.map(({ status }) => status))
   const isReplayed = (status: number) => operation.method === 'POST' && status < 500 && ownStatuses.has(status)
   const declared = [...byStatus].map(([status, types]) => [
     String(status),
@@ -175,6 +182,7 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
       'x-error-codes': types.map(({ code }) => code),
       headers: {
         ...REQUEST_ID,
+        ...(jobStatuses.has(status) ? { ...LOCATION, ...APPLIED } : {}),
         ...(isReplayed(status) ? REPLAYED : {}),
         ...Object.assign({}, ...types.map(({ headers }) => headersOf(headers))),
       },
@@ -184,7 +192,7 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   const unavailable = {
     description: `\`${DependencyUnavailable.code}\`, with Retry-After`,
     'x-error-codes': [DependencyUnavailable.code],
-    headers: { ...REQUEST_ID, ...RETRY_AFTER },
+    headers: { ...REQUEST_ID, ...RETRY_AFTER, ...(jobErrors.length > 0 ? { ...LOCATION, ...APPLIED } : {}) },
     content: problem,
   }
   return Object.fromEntries([...declared, ...(operation.alsoStatus?.includes(503) ? [] : [['503', unavailable]])])

@@ -3,19 +3,19 @@
  *
  * A change with `If-Match` runs in one transaction with the comparison (if-match.ts).
  * A POST with an `Idempotency-Key` runs in one transaction with its kept answer: after a crash either both exist or neither.
- * `Prefer: wait` waits afterwards, outside of it, and what it finds replaces the kept answer. What is done stays done: a wait
- * that fails is logged, and the answer is the one from before it.
+ * `Prefer: wait` waits afterwards, outside of it: the finished resource, or the problem of the job's failure, replaces the kept answer.
+ * What is done stays done: a wait that fails is logged, and the answer is the one from before it.
  */
 import { currentContext } from '../kernel/context.ts'
 import { entityTag } from '../kernel/entity-tags.ts'
-import { invalid, TenancyError } from '../kernel/errors.ts'
+import { DependencyUnavailable, invalid, TenancyError } from '../kernel/errors.ts'
 import type { Idempotency, KeptAnswer, Lease } from '../kernel/idempotency.ts'
-import { type Input, Reply, StreamReply } from '../kernel/operation.ts'
+import { type Input, JobFailure, Reply, StreamReply } from '../kernel/operation.ts'
 import type { AnyOperation } from '../satellite.ts'
 import type { Bound, Core } from '../tenancy.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
-import { asTenancyError, Forbidden, PROBLEM_TYPE, type Problem, problem, problemResponse } from './problem.ts'
+import { asTenancyError, Forbidden, PROBLEM_TYPE, problem, problemResponse } from './problem.ts'
 import { respond, respondStream } from './respond.ts'
 import { type Identity, mayCall } from './tokens.ts'
 
@@ -89,7 +89,7 @@ export class OperationRunner {
     } catch (error) {
       const known = asProtocolSays(asTenancyError(error, this.#core.kernel.log), call)
       if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
-      else await lease.keep(kept(problem(known)))
+      else await lease.keep(withoutRequestId(answerOf(known)))
       return problemResponse(known)
     } finally {
       lease.end()
@@ -132,34 +132,36 @@ export class OperationRunner {
     return { status: reply.status, headers: { ...headers, 'content-type': 'application/json' }, body }
   }
 
-  /** Never throws: the change is made. What was found is kept with `lease`. */
+  /** Never throws: the change is made. What was found is kept with `lease`. The answer itself where nothing is to be waited for. */
   async #wait(call: Call, answer: KeptAnswer, lease?: Lease): Promise<KeptAnswer> {
-    try {
-      const settled = await this.#settled(call, answer)
-      if (settled !== answer) await lease?.keep(withoutSecrets(call.operation, settled))
-      return settled
-    } catch (error) {
-      this.#core.kernel.log.error({ err: error }, `waiting for ${call.operation.name} failed`)
-      return answer
-    }
-  }
-
-  /** The answer itself where nothing is to be waited for. */
-  async #settled({ operation, service, request }: Call, answer: KeptAnswer): Promise<KeptAnswer> {
+    const { operation, request } = call
     const wished = WAIT.exec(request.headers.get('prefer') ?? '')?.[1]
     if (wished === undefined || !operation.settled || (answer.status !== 201 && answer.status !== 202)) return answer
     const seconds = Math.min(Number(wished), LONGEST_WAIT_SECONDS)
-    const deadline = AbortSignal.timeout(seconds * 1_000)
-    const settled = await operation.settled(
-      service,
-      JSON.parse(answer.body),
-      AbortSignal.any([deadline, request.signal]),
-      answer.headers.location ?? '',
-    )
-    if (settled === undefined) return answer
-    const { headers, body } = this.#checked(operation, new Reply(answer.status, settled))
-    const status = answer.status === 202 && !deadline.aborted ? 200 : answer.status
-    return { status, headers: { ...answer.headers, ...headers, 'preference-applied': `wait=${seconds}` }, body }
+    const applied = { 'preference-applied': `wait=${seconds}` }
+    const first = { ...answer, headers: { ...answer.headers, ...applied } }
+    try {
+      const settled = await this.#settled(call, first, AbortSignal.timeout(seconds * 1_000))
+      if (settled.status < 500) await lease?.keep(withoutSecrets(operation, withoutRequestId(settled)))
+      return settled
+    } catch (error) {
+      this.#core.kernel.log.error({ err: error }, `waiting for ${operation.name} failed`)
+      return first
+    }
+  }
+
+  async #settled({ operation, service, request }: Call, first: KeptAnswer, deadline: AbortSignal): Promise<KeptAnswer> {
+    const signal = AbortSignal.any([deadline, request.signal])
+    const { location = '' } = first.headers
+    const settled = await operation.settled?.(service, JSON.parse(first.body), signal, location)
+    if (settled instanceof JobFailure) {
+      const { status, headers, body } = answerOf(errorOf(operation, settled))
+      const { etag: _, ...kept } = first.headers
+      return { status, headers: { ...kept, ...headers }, body }
+    }
+    const { headers, body } = this.#checked(operation, new Reply(first.status, settled))
+    const status = first.status === 202 && !deadline.aborted ? 200 : first.status
+    return { status, headers: { ...first.headers, ...headers }, body }
   }
 }
 
@@ -196,15 +198,27 @@ function withoutSecrets({ shownOnce }: AnyOperation, answer: KeptAnswer): KeptAn
   return { ...answer, body: JSON.stringify(Object.fromEntries(members)) }
 }
 
-/** A problem without its request id: that is of whoever is told. */
-const kept = ({ status, headers, body }: Problem): KeptAnswer => ({
-  status,
-  headers,
-  body: JSON.stringify({ ...body, requestId: undefined }),
-})
-
-function again(answer: KeptAnswer): KeptAnswer {
-  if (answer.headers['content-type'] !== PROBLEM_TYPE) return answer
-  const { requestId } = currentContext()
-  return { ...answer, body: JSON.stringify({ ...JSON.parse(answer.body), requestId }) }
+/** The failure of a job as an error that the document names for the operation. */
+function errorOf({ name, errors = [], jobErrors }: AnyOperation, { code, message }: JobFailure): TenancyError {
+  if (!jobErrors) throw new Error(`${name} declares no errors of its job`)
+  const type = [...jobErrors, ...errors, DependencyUnavailable].find((one) => one.code === code) ?? jobErrors[0]
+  return type(message)
 }
+
+function answerOf(error: TenancyError): KeptAnswer {
+  const { status, headers, body } = problem(error)
+  return { status, headers, body: JSON.stringify(body) }
+}
+
+const isProblem = ({ headers }: KeptAnswer): boolean => headers['content-type'] === PROBLEM_TYPE
+
+/** Of a problem: the request id is of whoever is told. */
+const withoutRequestId = (answer: KeptAnswer): KeptAnswer => (isProblem(answer) ? withRequestId(answer) : answer)
+
+const again = (answer: KeptAnswer): KeptAnswer =>
+  isProblem(answer) ? withRequestId(answer, currentContext().requestId) : answer
+
+const withRequestId = (answer: KeptAnswer, requestId?: string | null): KeptAnswer => ({
+  ...answer,
+  body: JSON.stringify({ ...JSON.parse(answer.body), requestId }),
+})

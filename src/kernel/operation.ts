@@ -47,6 +47,17 @@ export class StreamReply {
   }
 }
 
+/** The job of a request has failed, for a reason with this code and in these words. */
+export class JobFailure {
+  readonly code: string
+  readonly message: string
+
+  constructor({ code, message }: { readonly code: string; readonly message: string }) {
+    this.code = code
+    this.message = message
+  }
+}
+
 type Handled<T> = T | Reply<T> | StreamReply
 
 /**
@@ -94,6 +105,11 @@ export interface Operation<
   /** Other media types it can stream, by `Accept`. */
   readonly streams?: readonly string[]
   readonly errors?: readonly ErrorType[]
+  /**
+   * How its job may fail, besides `errors`: `Prefer: wait` answers the problem of the failure. The first one stands for failures whose
+   * code is not declared. Declared together with `settled`.
+   */
+  readonly jobErrors?: readonly [ErrorType, ...ErrorType[]]
   /** Headers of its successful answers, with their descriptions. */
   readonly replyHeaders?: Readonly<Record<string, string>>
   /** What its problems say beside the standard members, where a protocol has errors of its own. @param params as they came */
@@ -105,15 +121,15 @@ export interface Operation<
     input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,
   ) => Promise<Handled<z.input<Answer>>>
   /**
-   * For `Prefer: wait`: resolves with the resource once its job is done, or as it is when `signal` aborts; undefined when the job has
-   * failed and the resource does not say so: then the first answer stands, whose `Location` does.
+   * For `Prefer: wait`: resolves with the resource once its job has ended, or as it is when `signal` aborts; with a `JobFailure` if the
+   * job has failed.
    */
   readonly settled?: (
     service: Service,
     answer: z.input<Answer>,
     signal: AbortSignal,
     location: string,
-  ) => Promise<z.input<Answer> | undefined>
+  ) => Promise<z.input<Answer> | JobFailure>
 }
 
 export const operation = <

@@ -2,6 +2,7 @@
 import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/errors.ts'
 
+export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
 export const MigrationLocked = defineError('E_MIGRATION_LOCKED', 409, 'A table stayed locked')
 export const MigrationInterrupted = defineError('E_MIGRATION_INTERRUPTED', 500, 'A migration was interrupted')
 /** Another run is unfinished. */

@@ -4,7 +4,7 @@ import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
 import { outcomesOf } from './circuit-outcomes.ts'
 import { TenantNotFound } from './errors.ts'
 import { inLanes } from './in-lanes.ts'
-import { migrationFailure } from './migration-errors.ts'
+import { MigrationFailed, migrationFailure } from './migration-errors.ts'
 import { assertMigratable, type Candidate, candidates, type Selection } from './migration-plan.ts'
 import { type Counts, type Direction, ITEM_STATES, NO_COUNTS, type RunState } from './migration-run.ts'
 import { toPlace } from './registry.ts'
@@ -185,6 +185,6 @@ const unreachable = (placement: string, cause: unknown) =>
   DependencyUnavailable(`The database server of the placement "${placement}" could not be reached.`, { cause })
 
 const editedError = (edited: readonly string[]) => ({
-  code: 'E_MIGRATION_FAILED', // as the driver says it
+  code: MigrationFailed.code,
   message: `Changed after having been run: ${edited.join(', ')}; put them back and add new ones.`,
 })

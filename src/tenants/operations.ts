@@ -1,9 +1,18 @@
 import { z } from 'zod'
-import { operation, Reply, resource } from '../kernel/operation.ts'
+import { JobFailure, operation, Reply, resource } from '../kernel/operation.ts'
 import { Page, pageOf } from '../kernel/page.ts'
-import { DomainTaken, PlanNotFound, PlanResolvedByHost, TenantExists, TenantNotFound, TenantState } from './errors.ts'
+import {
+  DomainTaken,
+  InstallationFailed,
+  PlanNotFound,
+  PlanResolvedByHost,
+  TenantExists,
+  TenantNotFound,
+  TenantState,
+} from './errors.ts'
 import type { Tenants } from './index.ts'
 import { STATUSES } from './lifecycle.ts'
+import { MigrationFailed } from './migration-errors.ts'
 import { PlansDescription } from './plans.ts'
 import { MaintenanceRequest, NewTenant, Tenant, TenantChange, TenantId } from './tenant.ts'
 import { transferOperations } from './transfers/operations.ts'
@@ -17,7 +26,10 @@ const tenantResource = resource({
   lock: (tenants: Tenants, { id }: z.output<typeof byId>) => tenants.lock(id),
 })
 
-const settled = (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => tenants.settled(id, signal)
+const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => {
+  const tenant = await tenants.settled(id, signal)
+  return tenant.failure ? new JobFailure(tenant.failure) : tenant
+}
 
 /** 202 when the tenant is being installed (again), else 200. */
 const answer = ({ tenant }: Transition) =>
@@ -66,7 +78,7 @@ export const operations = [
     path: '/tenants',
     summary: 'Create a tenant',
     description:
-      'Its storage is made by a job: the answer shows it `provisioning`, unless `Prefer: wait` waits for the end.',
+      'A job makes its storage: the answer shows it `provisioning`. With `Prefer: wait` it shows it `active`, or is the problem of the failure.',
     body: NewTenant,
     reply: Tenant,
     status: 201,
@@ -76,6 +88,7 @@ export const operations = [
       return new Reply(201, tenant, { location: `/tenants/${tenant.id}` })
     },
     settled,
+    jobErrors: [InstallationFailed, MigrationFailed],
   }),
   operation({
     name: 'tenants.update',
@@ -101,6 +114,7 @@ export const operations = [
     errors: [TenantNotFound, TenantState],
     handle: async (tenants: Tenants, { params }) => answer(await tenants.activate(params.id)),
     settled,
+    jobErrors: [InstallationFailed, MigrationFailed],
   }),
   operation({
     name: 'tenants.suspend',
@@ -136,6 +150,7 @@ export const operations = [
     errors: [TenantNotFound, TenantState],
     handle: async (tenants: Tenants, { params }) => answer(await tenants.restore(params.id)),
     settled,
+    jobErrors: [InstallationFailed, MigrationFailed],
   }),
   operation({
     name: 'tenants.enterMaintenance',

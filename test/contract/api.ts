@@ -10,10 +10,8 @@ import type { TenancyConfig } from '../../src/tenancy.ts'
 import type { TenantMigration } from '../../src/tenants/migrations.ts'
 import { testTenancy } from '../../src/testing/tenancy.ts'
 import { type Api, apiOf } from './calls.ts'
+import { FAILING } from './row.ts'
 import { whole } from './whole.ts'
-
-/** A tenant whose id holds this cannot be installed: its migration fails. */
-export const FAILING = 'broken'
 
 const MIGRATIONS: readonly TenantMigration[] = [
   {

@@ -2,9 +2,20 @@
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Case, Part } from './row.ts'
-import { absent, backedUp, backingUp, deleted, moving, UNKNOWN, wrongQuery } from './transfer-cases.ts'
+import {
+  absent,
+  backedUp,
+  backingUp,
+  cancelled,
+  deleted,
+  moving,
+  refused,
+  UNKNOWN,
+  wrongQuery,
+} from './transfer-cases.ts'
 
 const ofUnknown: Case = { params: { backupId: UNKNOWN } }
+const REMOVED = 'the archive was removed'
 const restoring = { body: { backupId: '{backupId}' } } as const
 
 export const backups: Part = {
@@ -17,6 +28,8 @@ export const backups: Part = {
         E_TENANT_STATE: deleted,
         E_TRANSFER_IN_PROGRESS: backingUp,
         E_BACKUPS_NOT_CONFIGURED: { plansOfHost: true },
+        E_TRANSFER_FAILED: refused,
+        E_TRANSFER_CANCELLED: cancelled,
       },
     },
     'backups.list': { success: backedUp, wrong: wrongQuery, also: { E_TENANT_NOT_FOUND: absent } },
@@ -44,7 +57,17 @@ export const backups: Part = {
         E_BACKUP_INCOMPATIBLE: { backup: 'failed', ...restoring },
         E_TRANSFER_IN_PROGRESS: { ...backedUp, ...moving, ...restoring },
         E_BACKUPS_NOT_CONFIGURED: { ...backedUp, ...restoring, plansOfHost: true },
+        E_TRANSFER_FAILED: { ...backedUp, ...restoring, ...refused },
+        E_TRANSFER_CANCELLED: { ...backedUp, ...restoring, ...cancelled },
+        E_ARCHIVE_MISSING: { ...backedUp, ...restoring, given: [REMOVED], waits: true },
       },
+    },
+  },
+  happenings: {
+    [REMOVED]: async ({ api: { tenancy } }, { backupId }) => {
+      const elsewhere = `update multitenancy.backups set archive = archive || '.gone' where id = $1`
+      await tenancy.kernel.database.sql(elsewhere, [backupId])
+      return {}
     },
   },
   commands: {

@@ -12,7 +12,7 @@ import { fingerprint } from '../../src/kernel/crypto.ts'
 import { entityTag } from '../../src/kernel/entity-tags.ts'
 import { Idempotency } from '../../src/kernel/idempotency.ts'
 import { eventually } from '../../src/testing/tenancy.ts'
-import { type Api, TOKENS } from './calls.ts'
+import { type Answer, type Api, TOKENS } from './calls.ts'
 import { type Described, described } from './document.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Case, Names, Part, Row } from './row.ts'
@@ -21,7 +21,15 @@ import { createRefusableRole, type RefusableRole } from './unavailable.ts'
 
 const MEBIBYTE = 1024 * 1024
 const TAKES_BODY = ['POST', 'PUT', 'PATCH']
+const WAITING = { prefer: 'wait=30' }
 const UNAVAILABLE = ['503', 'E_DEPENDENCY_UNAVAILABLE']
+
+/** The problem of a failed job, which says where the resource is. */
+function expectFailure({ json, headers, text }: Answer, code: string): void {
+  expect(json, text).toMatchObject({ code })
+  expect(headers.get('preference-applied')).toBe(WAITING.prefer)
+  expect(headers.get('location')).toMatch(DEFAULT_PREFIX)
+}
 
 interface Subject {
   readonly name: string
@@ -127,11 +135,28 @@ export function coverPart(part: Part): void {
           expect((await send(subject, success, names, { who: 'runtime' })).status).toBe(successOf(operation))
       })
 
-      test.each(Object.entries(row.also ?? {}))('returns %s as the document promises', async (promise, one) => {
+      const immediate = Object.entries(row.also ?? {}).filter(([, { waits }]) => waits === undefined)
+      test.each(immediate)('returns %s as the document promises', async (promise, one) => {
         const api = one.plansOfHost ? await stage.plansOfHost() : stage.api
         const names = await (promise.startsWith('E_') ? stage.prepareUnchanged(one) : stage.prepare(one))
         const { status, json } = await send(subject, one, names, { api })
         expect([String(status), json?.code]).toContain(promise)
+      })
+
+      const cancelled = Object.entries(row.also ?? {}).filter(([, { waits }]) => waits === 'cancelled')
+      test.each(cancelled)('returns %s to a request that waits for a job that is cancelled', async (promise, one) => {
+        const names = await stage.prepare(one)
+        const waiting = send(subject, one, names, { headers: WAITING })
+        const { kernel, tenants } = stage.api.tenancy
+        await eventually(async () => {
+          const { rows } = await kernel.database.sql(
+            `select id, tenant_id from multitenancy.transfers where $1 in (tenant_id, source_id) and state = 'pending'`,
+            [names.id],
+          )
+          const [{ id, tenant_id }] = rows as [{ id: string; tenant_id: string }]
+          await tenants.transfers.cancel(tenant_id, id)
+        })
+        expectFailure(await waiting, promise)
       })
 
       if (operation.parameters.some(({ name }) => name === 'If-Match'))
@@ -235,8 +260,22 @@ export function coverPart(part: Part): void {
           '$name returns 200 to a request that waits for the job',
           async (subject) => {
             const { success } = subject.row
-            const sent = { api: worker, headers: { prefer: 'wait=30' } }
-            expect((await send(subject, success, await stage.prepare(success), sent)).status).toBe(200)
+            const answer = await send(subject, success, await stage.prepare(success), { api: worker, headers: WAITING })
+            expect(answer.status).toBe(200)
+            expect(answer.headers.get('preference-applied')).toBe(WAITING.prefer)
+          },
+        )
+
+        const failing = subjects.flatMap((subject) =>
+          Object.entries(subject.row.also ?? {}).flatMap(([promise, one]) =>
+            one.waits === true ? [{ name: subject.name, promise, subject, one }] : [],
+          ),
+        )
+        test.each(failing)(
+          '$name returns $promise to a request that waits for the job',
+          async ({ promise, subject, one }) => {
+            const names = await stage.prepare(one)
+            expectFailure(await send(subject, one, names, { api: worker, headers: WAITING }), promise)
           },
         )
 

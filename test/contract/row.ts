@@ -18,6 +18,12 @@ interface CaseRequest {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** A tenant whose id holds this cannot be installed: its migration fails. */
+export const FAILING = 'broken'
+
+/** Given: from now on a listener of the host refuses what happens to the tenant of the case. */
+export const REFUSED = 'the host refuses'
+
 export interface Case extends CaseRequest {
   /** Default `active`. */
   readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
@@ -27,6 +33,8 @@ export interface Case extends CaseRequest {
   readonly given?: readonly string[]
   /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, that failed, or of which only the file is known. */
   readonly backup?: 'completed' | 'failed' | 'forgotten'
+  /** Asked of a process with workers, with `Prefer: wait`; `cancelled`: of one without, and the transfer is cancelled meanwhile. */
+  readonly waits?: true | 'cancelled'
   /** Where the plans are decided by the host, whose `getPlan` fails, and where there is no place for backups. */
   readonly plansOfHost?: boolean
 }

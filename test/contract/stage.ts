@@ -1,20 +1,45 @@
 /** Where the cases are carried out: tenancies on one database, none of which works on jobs unless told. */
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
+import { defineError } from '../../src/kernel/errors.ts'
 import { catalogueOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
-import type { TenancyConfig } from '../../src/tenancy.ts'
+import type { Tenancy, TenancyConfig } from '../../src/tenancy.ts'
+import {
+  TenantBackedUp,
+  TenantCloned,
+  TenantMoved,
+  TenantProvisioned,
+  TenantRestored,
+} from '../../src/tenants/events.ts'
 import { BackupTenant } from '../../src/tenants/transfers/jobs.ts'
 import { startReceiver } from '../../src/testing/receiver.ts'
-import { FAILING, openApi } from './api.ts'
+import { openApi } from './api.ts'
 import type { Answer, Api, Sent } from './calls.ts'
 import { breaches, type Described } from './document.ts'
 import { Ledger } from './ledger.ts'
 import { merged } from './parts.ts'
-import type { Case, Names, Stage } from './row.ts'
+import { type Case, FAILING, type Names, REFUSED, type Stage } from './row.ts'
 
 export const catalogue = catalogueOf(satellites)
 const happenings = merged('happenings')
+
+/** Tenants of which a listener of the host refuses what jobs do, for a reason that Tenantry does not know. */
+const refusedTenants = new Set<string>()
+const Refused = defineError('E_OF_THE_HOST', 409, 'Refused')
+
+function refuse({ kernel: { events } }: Tenancy): void {
+  const refuseFor = (id: string) => {
+    if (refusedTenants.has(id)) throw Refused('The host does not want it.')
+  }
+  for (const type of [TenantProvisioned, TenantBackedUp, TenantMoved]) {
+    events.subscribe(type, 'within', ({ tenantId }) => refuseFor(tenantId))
+  }
+  events.subscribe(TenantCloned, 'within', ({ sourceId }) => refuseFor(sourceId))
+  events.subscribe(TenantRestored, 'within', ({ tenantId, from }) => {
+    if (from === 'backup') refuseFor(tenantId)
+  })
+}
 
 export interface OpenStage extends Stage {
   readonly url: string
@@ -36,12 +61,14 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
   const open = async (more: Partial<TenancyConfig>) => {
     const api = await first.open(more)
     ledger.listen(api.tenancy, catalogue.events)
+    refuse(api.tenancy)
     return api
   }
   const getPlan = () => Promise.reject(new Error('the billing system is down'))
   let plansOfHost: Promise<Api> | undefined
   const unchanged = new Map<string, Promise<Names>>()
   ledger.listen(first.tenancy, catalogue.events)
+  refuse(first.tenancy)
   const stage: OpenStage = {
     api: first,
     plansOfHost() {
@@ -79,6 +106,10 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
         ])
       }
       for (const line of given) {
+        if (line === REFUSED) {
+          refusedTenants.add(names.id ?? '')
+          continue
+        }
         const happening = happenings[line]
         if (happening) {
           names = { ...names, ...(await happening(stage, names)) }

@@ -1,11 +1,15 @@
 /** The cases of the tenants themselves, and of what the service says of itself. */
 import { join } from 'node:path'
 import { runCommand } from './command-line.ts'
-import type { Part } from './row.ts'
+import { FAILING, type Part, REFUSED } from './row.ts'
 
 const absent = { tenant: 'none' } as const
 const deleted = { given: ['DELETE /tenants/{id}'] } as const
 const suspended = { given: ['PUT /tenants/{id}/suspend'] } as const
+const refused = { tenant: 'none', given: [REFUSED] } as const
+const waits = { waits: true } as const
+const INSTALLED = 'its installation has ended'
+const DELETED = 'it was deleted before it was installed'
 const wrongId = { params: { id: 'No Id' } }
 const wrongQuery = { query: { colour: 'red' } }
 
@@ -22,6 +26,8 @@ export const tenants: Part = {
           given: ['PATCH /tenants/{id} {"domains":["{id}.example"]}'],
           body: { name: 'Acme', domains: ['{id}.example'] },
         },
+        E_INSTALLATION_FAILED: { ...refused, ...waits, body: { id: '{id}', name: 'Acme' } },
+        E_MIGRATION_FAILED: { tenant: 'none', ...waits, body: { id: `${FAILING}-{id}`, name: 'Acme' } },
       },
     },
     'tenants.update': {
@@ -39,7 +45,13 @@ export const tenants: Part = {
     'tenants.activate': {
       success: suspended,
       wrong: { body: { now: true } },
-      also: { 202: { tenant: 'failed' }, E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: deleted },
+      also: {
+        202: { tenant: 'failed' },
+        E_TENANT_NOT_FOUND: absent,
+        E_TENANT_STATE: deleted,
+        E_INSTALLATION_FAILED: { tenant: 'none', given: [REFUSED, INSTALLED], ...waits },
+        E_MIGRATION_FAILED: { tenant: 'failed', ...waits },
+      },
     },
     'tenants.suspend': {
       success: {},
@@ -50,7 +62,13 @@ export const tenants: Part = {
     'tenants.restore': {
       success: deleted,
       wrong: { body: { now: true } },
-      also: { 202: { tenant: 'provisioning', ...deleted }, E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: {} },
+      also: {
+        202: { tenant: 'provisioning', ...deleted },
+        E_TENANT_NOT_FOUND: absent,
+        E_TENANT_STATE: {},
+        E_INSTALLATION_FAILED: { tenant: 'none', given: [REFUSED, INSTALLED, DELETED], ...waits },
+        E_MIGRATION_FAILED: { tenant: 'failed', given: [DELETED], ...waits },
+      },
     },
     'tenants.enterMaintenance': {
       success: { body: { message: 'Back at noon', retryAfterSeconds: 600 } },
@@ -123,6 +141,19 @@ export const tenants: Part = {
     'BackofficeRestored',
     'DependencyDegraded',
   ],
+  happenings: {
+    [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
+      await tenancy.tenants.create({ id, name: 'Acme' })
+      await tenancy.tenants.installation.install(id, { isLast: true })
+      return {}
+    },
+    [DELETED]: async ({ api: { tenancy } }, { id = '' }) => {
+      await tenancy.tenants.delete(id)
+      const before = `update multitenancy.tenants set status_before = 'provisioning' where id = $1`
+      await tenancy.kernel.database.sql(before, [id])
+      return {}
+    },
+  },
   scenes: {
     'a backoffice that was restored from a dump': ({ api: { tenancy } }) =>
       runCommand(tenancy, ['backoffice:restored']),

@@ -1,6 +1,16 @@
 /** The cases of clones, moves, and transfers of all kinds; backups and restores are in backups.ts. */
-import type { Part } from './row.ts'
-import { absent, backedUp, backingUp, deleted, moving, UNKNOWN, wrongQuery } from './transfer-cases.ts'
+import { FAILING, type Part } from './row.ts'
+import {
+  absent,
+  backedUp,
+  backingUp,
+  cancelled,
+  deleted,
+  moving,
+  refused,
+  UNKNOWN,
+  wrongQuery,
+} from './transfer-cases.ts'
 
 export const transfers: Part = {
   operations: {
@@ -11,6 +21,9 @@ export const transfers: Part = {
         E_TENANT_NOT_FOUND: { ...absent, body: { name: 'A copy' } },
         E_TENANT_STATE: { ...deleted, body: { name: 'A copy' } },
         E_TENANT_EXISTS: { body: { id: '{id}', name: 'A copy' } },
+        E_TRANSFER_FAILED: { body: { name: 'A copy' }, ...refused },
+        E_TRANSFER_CANCELLED: { body: { name: 'A copy' }, ...cancelled },
+        E_MIGRATION_FAILED: { body: { id: `${FAILING}-{id}`, name: 'A copy', data: false }, waits: true },
       },
     },
     'tenants.move': {
@@ -20,6 +33,8 @@ export const transfers: Part = {
         E_TENANT_NOT_FOUND: { ...absent, body: { isolation: 'database-pg' } },
         E_TENANT_STATE: { ...deleted, body: { isolation: 'database-pg' } },
         E_TRANSFER_IN_PROGRESS: { ...moving, body: { isolation: 'database-pg' } },
+        E_TRANSFER_FAILED: { body: { isolation: 'database-pg' }, ...refused },
+        E_TRANSFER_CANCELLED: { body: { isolation: 'database-pg' }, ...cancelled },
       },
     },
     'transfers.list': { success: backedUp, wrong: wrongQuery, also: { E_TENANT_NOT_FOUND: absent } },

@@ -31,12 +31,19 @@ test('what reads or changes the state of a resource has its tag', () => {
 })
 
 test('a refusal says whether it was given before, when its kind is kept', () => {
-  expect(headersOf('post', '/tenants', 409)).toEqual(['x-request-id', 'Idempotency-Replayed'])
+  expect(headersOf('post', '/tenants/{id}/dispatch', 409)).toEqual(['x-request-id', 'Idempotency-Replayed'])
   expect(headersOf('post', '/tenants', 401)).toEqual(['x-request-id'])
   expect(headersOf('patch', '/tenants/{id}', 409)).toEqual(['x-request-id'])
 })
 
 test('what is away says when to come back', () => {
   expect(headersOf('get', '/tenants', 503)).toEqual(['x-request-id', 'Retry-After'])
-  expect(headersOf('post', '/tenants', 503)).toEqual(['x-request-id', 'Retry-After'])
+  expect(headersOf('post', '/webhooks', 503)).toEqual(['x-request-id', 'Retry-After'])
+})
+
+test('the failure of a job says where the resource is, and that it was waited for', () => {
+  const ofJob = ['x-request-id', 'Location', 'Preference-Applied']
+  expect(headersOf('post', '/tenants', 409)).toEqual([...ofJob, 'Idempotency-Replayed'])
+  expect(headersOf('post', '/tenants', 500)).toEqual(ofJob)
+  expect(headersOf('post', '/tenants', 503)).toEqual(['x-request-id', 'Retry-After', ...ofJob.slice(1)])
 })

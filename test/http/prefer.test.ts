@@ -44,12 +44,27 @@ test.each([
   expect(applied(answer)).toBe(expected)
 })
 
-test('a job that fails has ended, too', async () => {
+test('a job that fails is answered with the problem of its failure, and where the tenant is', async () => {
   const made = await create(FAILING, 'wait=20')
-  expect(made).toMatchObject({ status: 201, json: { status: 'failed', failure: { code: 'E_MIGRATION_FAILED' } } })
+  const at = `/admin/multitenancy/tenants/${FAILING}`
+  expect(made).toMatchObject({ status: 409, json: { code: 'E_MIGRATION_FAILED', status: 409 } })
+  expect(made.json.detail).toMatch('0001_fails')
+  expect([applied(made), made.headers.get('location'), made.headers.get('etag')]).toEqual(['wait=20', at, null])
+  expect(await api.call('GET', `/tenants/${FAILING}`)).toMatchObject({
+    json: { status: 'failed', failure: { code: 'E_MIGRATION_FAILED', message: made.json.detail } },
+  })
   const again = await api.call('PUT', `/tenants/${FAILING}/activate`, { headers: { prefer: 'wait=20' } })
-  expect(again).toMatchObject({ status: 200, json: { status: 'failed' } })
-  expect(applied(again)).toBe('wait=20')
+  expect(again).toMatchObject({ status: 409, json: { code: 'E_MIGRATION_FAILED' } })
+  expect([applied(again), again.headers.get('location'), again.headers.get('etag')]).toEqual(['wait=20', at, null])
+})
+
+test('the problem of a failed job is given again to a repeated Idempotency-Key', async () => {
+  const body = { id: `${FAILING}-once`, name: 'Acme' }
+  const send = () => api.call('POST', '/tenants', { body, headers: { prefer: 'wait=20', 'idempotency-key': 'once' } })
+  const first = await send()
+  const again = await send()
+  expect(again).toMatchObject({ status: 409, json: { ...first.json, requestId: again.headers.get('x-request-id') } })
+  expect([applied(again), again.headers.get('idempotency-replayed')]).toEqual(['wait=20', 'true'])
 })
 
 test.each([

@@ -78,7 +78,7 @@ test('a clone and a move are answered as the tenant, in its first state or in it
   expect((await api.call('GET', '/tenants/copy')).json.isolation).toBe('schema-pg')
 })
 
-test('who waits for what fails is not told that all is well: where it is says what became of it', async () => {
+test('a request that waits for a transfer which fails is answered with the problem, and where the transfer is', async () => {
   await tenantWithNote('hooli')
   const backup = (await api.call('POST', '/tenants/hooli/backup', { headers: waiting })).json
   await api.tenancy.kernel.database.sql(`update multitenancy.backups set sha256 = repeat('0', 64) where id = $1`, [
@@ -87,7 +87,8 @@ test('who waits for what fails is not told that all is well: where it is says wh
   for (const rehearse of [true, false]) {
     const body = { backupId: backup.id, rehearse }
     const answered = await api.call('POST', '/tenants/hooli/restore', { body, headers: waiting })
-    expect(answered.status).toBe(202)
+    expect(answered).toMatchObject({ status: 409, json: { code: 'E_BACKUP_INCOMPATIBLE' } })
+    expect(answered.headers.get('preference-applied')).toBe('wait=30')
     expect((await api.call('GET', below(answered.headers.get('location')))).json).toMatchObject({
       state: 'failed',
       failure: { code: 'E_BACKUP_INCOMPATIBLE' },

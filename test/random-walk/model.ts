@@ -4,8 +4,8 @@
  * explains is a fault.
  */
 import { type Action, type Move, type Status, verdict } from '../../src/tenants/lifecycle.ts'
-import { FAILING } from '../contract/api.ts'
 import type { Answer } from '../contract/calls.ts'
+import { FAILING } from '../contract/row.ts'
 
 interface State {
   readonly status: Status

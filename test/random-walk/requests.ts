@@ -6,9 +6,9 @@
  * in when a request is sent, so that each walk has tenants of its own.
  */
 import fc, { type Arbitrary } from 'fast-check'
-import { FAILING } from '../contract/api.ts'
 import type { Who } from '../contract/calls.ts'
 import type { Described, JsonSchema, Parameter } from '../contract/document.ts'
+import { FAILING } from '../contract/row.ts'
 import { anything, type Likely, mostly, nasty, valueFor } from './values.ts'
 
 /** One request as it was drawn. */

@@ -18,6 +18,7 @@ import {
   type Place,
   StorageFenced,
 } from '../../tenants/isolation.ts'
+import { MigrationFailed } from '../../tenants/migration-errors.ts'
 import { auditDatabases } from './catalog-audit.ts'
 import { isSessionLost } from './closed-database.ts'
 import { copyIn } from './copy-in.ts'
@@ -25,7 +26,6 @@ import { copyOut, nothingThere } from './copy-out.ts'
 import { copying } from './copy-session.ts'
 import { drainDatabase } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
-import { MigrationFailed } from './migration-set.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { baseObjects, PostgresMigrator } from './postgres-migrator.ts'
 import type { MigratingOptions, PostgresServer } from './postgres-server.ts'

@@ -1,10 +1,8 @@
 /** The host's migrations against what a storage says has been run in it: what is pending, what is taken back, what is refused. */
-import { defineError } from '../../kernel/errors.ts'
 import { BackupIncompatible } from '../../tenants/copy.ts'
+import { MigrationFailed } from '../../tenants/migration-errors.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { type AppliedMigration, compared } from '../../tenants/schema-version.ts'
-
-export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
 
 /** As a storage keeps it. */
 export interface Ran {

@@ -11,6 +11,7 @@
  */
 import pg from 'pg'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
+import { MigrationFailed } from '../../tenants/migration-errors.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import type { AppliedMigration } from '../../tenants/schema-version.ts'
 import { kyselyOn } from './migration-client.ts'
@@ -23,7 +24,7 @@ import {
   recording,
   type StorageRead,
 } from './migration-records.ts'
-import { appliedOf, inOrder, lastOf, MigrationFailed, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
+import { appliedOf, inOrder, lastOf, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
 import { orRollback } from './owner-transaction.ts'
 
 export const LOCK_BASE_OBJECTS = 'select pg_advisory_xact_lock(7367228002)'

@@ -19,7 +19,7 @@
  * LIKE and other operators that are not leakproof are tried after the policy, never as an index condition: slower, not unsafe.
  */
 import type pg from 'pg'
-import { MigrationFailed } from './migration-set.ts'
+import { MigrationFailed } from '../../tenants/migration-errors.ts'
 import { exposuresOf } from './row-exposure.ts'
 import { type Finding, faultsOf, ownerRepairsOf, type Repair, repairsOf } from './row-policies-rules.ts'
 import {

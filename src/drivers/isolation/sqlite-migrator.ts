@@ -5,10 +5,11 @@
  */
 import type { Kysely } from 'kysely'
 import type { MigrateOptions } from '../../tenants/isolation.ts'
+import { MigrationFailed } from '../../tenants/migration-errors.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import type { AppliedMigration } from '../../tenants/schema-version.ts'
 import { tenantDb } from '../../tenants/tenant-db.ts'
-import { appliedOf, inOrder, lastOf, MigrationFailed, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
+import { appliedOf, inOrder, lastOf, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
 import { MIGRATIONS_TABLE } from './sqlite-authorizer.ts'
 import { SqliteConnection } from './sqlite-connection.ts'
 import { SqliteError } from './sqlite-errors.ts'

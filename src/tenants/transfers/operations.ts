@@ -1,13 +1,23 @@
 import { z } from 'zod'
-import { operation, Reply } from '../../kernel/operation.ts'
+import { JobFailure, operation, Reply } from '../../kernel/operation.ts'
 import { Page, pageOf } from '../../kernel/page.ts'
 import { BackupIncompatible } from '../copy.ts'
 import { TenantExists, TenantNotFound, TenantState } from '../errors.ts'
 import type { Tenants } from '../index.ts'
+import { MigrationFailed } from '../migration-errors.ts'
 import { Tenant, TenantId } from '../tenant.ts'
+import { ArchiveMissing } from './archives.ts'
 import { Backup } from './backup-resource.ts'
 import { BackupRequest, CloneRequest, MoveRequest, RestoreRequest } from './bodies.ts'
-import { BackupNotFound, BackupsNotConfigured, TransferEnded, TransferInProgress, TransferNotFound } from './errors.ts'
+import {
+  BackupNotFound,
+  BackupsNotConfigured,
+  TransferCancelled,
+  TransferEnded,
+  TransferFailed,
+  TransferInProgress,
+  TransferNotFound,
+} from './errors.ts'
 import { Transfer } from './transfer.ts'
 
 const byId = z.object({ id: TenantId })
@@ -15,6 +25,11 @@ const byBackup = z.object({ id: TenantId, backupId: z.uuid() })
 const byTransfer = z.object({ id: TenantId, transferId: z.uuid() })
 
 const transferAt = ({ tenantId, id }: Transfer) => ({ location: `/tenants/${tenantId}/transfers/${id}` })
+
+const failureOf = ({ state, failure }: Transfer): JobFailure | undefined =>
+  state === 'failed' || state === 'cancelled'
+    ? new JobFailure(failure ?? { code: TransferFailed.code, message: `It is ${state}.` })
+    : undefined
 
 const begunAt = (location: string): string => location.slice(location.lastIndexOf('/') + 1)
 
@@ -36,9 +51,10 @@ export const transferOperations = [
       return new Reply(202, backup, { location: `/tenants/${params.id}/backups/${backup.id}` })
     },
     settled: async ({ transfers }, { tenantId, id }, signal) => {
-      await transfers.settled(tenantId, id, signal)
-      return transfers.backups.get(tenantId, id)
+      const failure = failureOf(await transfers.settled(tenantId, id, signal))
+      return failure ?? transfers.backups.get(tenantId, id)
     },
+    jobErrors: [TransferFailed, TransferCancelled],
   }),
   operation({
     name: 'backups.list',
@@ -78,8 +94,8 @@ export const transferOperations = [
     summary: 'Restore a tenant from one of its backups, or rehearse it',
     description:
       'A job fills new storage beside the old, verifies it, and lets the tenant have it; the old is kept for the retention ' +
-      'period, and `POST /tenants/{id}/move` with `undo` goes back to it. `Location` is the transfer that says how far it is; with ' +
-      '`Prefer: wait` the answer is 200 when it has succeeded, and else 202: that transfer says why.',
+      'period, and `POST /tenants/{id}/move` with `undo` goes back to it. `Location` is the transfer, with its progress; with ' +
+      '`Prefer: wait` the answer is 200 when it has succeeded, the problem of its failure, or 202 while it goes on.',
     params: byId,
     body: RestoreRequest,
     reply: Backup,
@@ -90,9 +106,10 @@ export const transferOperations = [
       return new Reply(202, backup, transferAt(transfer))
     },
     settled: async ({ transfers }, { tenantId, id }, signal, location) => {
-      const { state } = await transfers.settled(tenantId, begunAt(location), signal)
-      return state === 'completed' ? transfers.backups.get(tenantId, id) : undefined
+      const failure = failureOf(await transfers.settled(tenantId, begunAt(location), signal))
+      return failure ?? transfers.backups.get(tenantId, id)
     },
+    jobErrors: [TransferFailed, TransferCancelled, ArchiveMissing],
   }),
   operation({
     name: 'tenants.clone',
@@ -101,7 +118,7 @@ export const transferOperations = [
     summary: 'Make a new tenant from this one',
     description:
       'With its rows, unless `data` is false, its metadata and its settings; never its domains, webhooks or SSO. The answer shows ' +
-      'the new tenant `provisioning`, unless `Prefer: wait` waits for the end.',
+      'the new tenant `provisioning`. With `Prefer: wait` it shows it `active`, or is the problem of the failure.',
     params: byId,
     body: CloneRequest,
     reply: Tenant,
@@ -111,7 +128,11 @@ export const transferOperations = [
       const { tenant } = await transfers.clone(params.id, body)
       return new Reply(202, tenant, { location: `/tenants/${tenant.id}` })
     },
-    settled: (tenants, { id }, signal) => tenants.settled(id, signal),
+    settled: async (tenants, { id }, signal) => {
+      const tenant = await tenants.settled(id, signal)
+      return tenant.failure ? new JobFailure(tenant.failure) : tenant
+    },
+    jobErrors: [TransferFailed, TransferCancelled, MigrationFailed],
   }),
   operation({
     name: 'tenants.move',
@@ -121,8 +142,8 @@ export const transferOperations = [
     description:
       'A job puts the tenant into maintenance, closes its storage, copies and verifies it, and lets the tenant have the copy. What ' +
       'it leaves is kept for the retention period; with `undo` it goes back to that, and what was written since stays behind. ' +
-      '`Location` is the transfer that says how far it is; with `Prefer: wait` the answer is 200 when it has succeeded, and else 202: ' +
-      'that transfer says why.',
+      '`Location` is the transfer, with its progress; with `Prefer: wait` the answer is 200 when it has succeeded, the problem of its ' +
+      'failure, or 202 while it goes on.',
     params: byId,
     body: MoveRequest,
     reply: Tenant,
@@ -133,9 +154,10 @@ export const transferOperations = [
       return new Reply(202, tenant, transferAt(transfer))
     },
     settled: async (tenants, { id }, signal, location) => {
-      const { state } = await tenants.transfers.settled(id, begunAt(location), signal)
-      return state === 'completed' ? tenants.get(id) : undefined
+      const failure = failureOf(await tenants.transfers.settled(id, begunAt(location), signal))
+      return failure ?? tenants.get(id)
     },
+    jobErrors: [TransferFailed, TransferCancelled],
   }),
   operation({
     name: 'transfers.list',
