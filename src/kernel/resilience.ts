@@ -4,8 +4,9 @@
  *   fail-open    go on without it, with a fallback that the use knows
  *   fail-closed  refuse: 503 with `Retry-After`
  *
- * Whenever a policy takes effect, it is told in four ways: the event `DependencyDegraded`, an event on the active OpenTelemetry
- * span, a counter, and a line in the log (at most one a second for each use). None of them has a message of the dependency's.
+ * Each time a policy takes effect, it is reported in four ways: the event `DependencyDegraded`, an event on the active OpenTelemetry
+ * span, a counter, which adds them up, and a line in the log (at most one a second for each use). Only the log has a message of the
+ * dependency's.
  */
 import { z } from 'zod'
 import { DependencyUnavailable, TenancyError } from './errors.ts'
@@ -147,6 +148,7 @@ export class Resilience {
     })
     this.#count(dependency, policy)
     this.#log(degradation, error)
+    if (!events.isHeard(DependencyDegraded)) return // with a dependency away this may be on every request
     events
       .announce(DependencyDegraded, degradation)
       .catch((failure) => log.error({ err: failure }, 'that a dependency is degraded could not be said'))

@@ -3,7 +3,7 @@
  * server's under the service's) with an expiry, so it outlives a restart; every change is also a notification, so that
  * others need not run into the same failures. Who may probe takes a lease in the store.
  *
- * Nothing here throws, and nothing waits long: with the store away each process has its own circuits, and says so once. What
+ * Nothing here throws, and nothing waits long: with the store away each process has its own circuits. What
  * could not be written is written with the next change: as long as somebody asks, that is after the next probe.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -58,8 +58,8 @@ export class CircuitRecords {
   readonly #outside = AsyncLocalStorage.snapshot()
   readonly #writing = new Map<string, Promise<void>>()
   #listening: Listening | undefined
-  #isAway = false
   #pausedUntilMs = 0
+  #failure: unknown
 
   constructor(kernel: Pick<Kernel, 'store' | 'database' | 'secrets' | 'resilience' | 'log'>, rule: CircuitRule) {
     this.#kernel = kernel
@@ -95,7 +95,7 @@ export class CircuitRecords {
 
   /** Null when there is none; undefined when the store cannot say. */
   async opening(key: CircuitKey): Promise<Opening | null | undefined> {
-    if (this.#isPaused) return undefined
+    if (this.#isPaused) return this.#without()
     return this.#ask(async () => this.#parsed(await this.#kernel.store.get(...at(key))))
   }
 
@@ -119,14 +119,16 @@ export class CircuitRecords {
   /** Of all processes one may probe; the lease goes with its time. Without a store each has its own. */
   async lease(key: CircuitKey): Promise<boolean> {
     const { store } = this.#kernel
-    if (this.#isPaused) return true
-    const isMine = await this.#ask(() => store.setIfAbsent(...leaseAt(key), this.#id, this.#rule.halfOpenAfterSeconds))
+    const isMine = this.#isPaused
+      ? this.#without()
+      : await this.#ask(() => store.setIfAbsent(...leaseAt(key), this.#id, this.#rule.halfOpenAfterSeconds))
     return isMine ?? true
   }
 
   /** Gives the lease back before its time: the probe told nothing. */
   async release(key: CircuitKey): Promise<void> {
-    if (!this.#isPaused) await this.#ask(() => this.#kernel.store.delete(...leaseAt(key)))
+    if (this.#isPaused) this.#without()
+    else await this.#ask(() => this.#kernel.store.delete(...leaseAt(key)))
   }
 
   get #isPaused(): boolean {
@@ -161,28 +163,25 @@ export class CircuitRecords {
   async #ask<T>(question: () => Promise<T>): Promise<T | undefined> {
     try {
       const answer = await inTime(question(), STORE_TIMEOUT_MS, late)
-      this.#isAway = false
       this.#pausedUntilMs = 0
       return answer
     } catch (error) {
       this.#pausedUntilMs = performance.now() + STORE_PAUSE_MS
-      if (!this.#isAway) this.#outside(() => this.#sayAway(error))
-      this.#isAway = true
-      return undefined
+      this.#failure = error
+      return this.#without()
     }
   }
 
-  #sayAway(error: unknown): void {
-    this.#kernel.resilience.tell(
-      {
-        dependency: 'redis', // the store's name in policies, whichever driver
-        operation: 'circuit.persist',
-        tenantId: null,
-        policy: 'fail-open',
-        errorCode: codeOf(error),
-      },
-      error,
-    )
+  /** The circuits go on without the store. */
+  #without(): undefined {
+    const degradation = {
+      dependency: 'redis', // the store's name in policies, whichever driver
+      operation: 'circuit.persist',
+      tenantId: null,
+      policy: 'fail-open',
+      errorCode: codeOf(this.#failure),
+    } as const
+    this.#outside(() => this.#kernel.resilience.tell(degradation, this.#failure))
   }
 }
 

@@ -202,5 +202,7 @@ test('a table that is gone is a store that is away', async () => {
   ])
   stage.clock.advance(30_000)
   expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
-  await eventually(() => expect(one.degraded).toMatchObject([{ operation: 'circuit.persist' }]))
+  // Its opening, the lease of the probe, the return of that, and its closing.
+  const degradation = { operation: 'circuit.persist', policy: 'fail-open' }
+  await eventually(() => expect(one.degraded).toMatchObject(Array(4).fill(degradation)))
 })

@@ -122,10 +122,10 @@ describe('while the database is away', () => {
     expect(reads).toHaveBeenCalledTimes(1)
   })
 
-  test('it is told once a second, and not on every request', async () => {
+  test('DependencyDegraded is published each time a tenant is served as it was last known', async () => {
     vi.advanceTimersByTime(5_001)
-    for (let round = 0; round < 100; round++) await stage.registry.find(id)
-    await eventually(() => expect(stage.degraded).toHaveLength(1))
+    for (let round = 0; round < 10; round++) await stage.registry.find(id)
+    await eventually(() => expect(stage.degraded).toHaveLength(10))
     expect(stage.degraded[0]).toMatchObject({
       dependency: 'database',
       operation: 'tenants.find',
@@ -133,9 +133,8 @@ describe('while the database is away', () => {
       policy: 'fail-open',
       errorCode: 'E_DEPENDENCY_UNAVAILABLE',
     })
-    vi.advanceTimersByTime(1_001)
-    for (let round = 0; round < 100; round++) stage.registry.peek(id)
-    await eventually(() => expect(stage.degraded).toHaveLength(2))
+    for (let round = 0; round < 10; round++) stage.registry.peek(id)
+    await eventually(() => expect(stage.degraded).toHaveLength(20))
   })
 
   test('a tenant is served for 300 seconds after it was last confirmed', async () => {

@@ -30,7 +30,6 @@ const CACHED_TENANTS = 10_000
 const DEAF_TTL_MS = 5_000
 /** A connection that has gone silent fails a read only after minutes. */
 const LOAD_TIMEOUT_MS = 5_000
-const TOLD_EVERY_MS = 1_000
 
 /** A tenant with the place of its storage. */
 export interface Located {
@@ -79,7 +78,6 @@ export class TenantCache {
   #readsBegun = 0
   #period: Period = { endedAt: Number.POSITIVE_INFINITY }
   readonly #outage = new Outage()
-  #toldAt = Number.NEGATIVE_INFINITY
 
   constructor(kernel: Kernel, reads: TenantReads, staleForMs: number) {
     this.#kernel = kernel
@@ -262,11 +260,7 @@ export class TenantCache {
     }
   }
 
-  /** Once a second, not on every request. */
   #tell(tenantId: string): void {
-    const now = performance.now()
-    if (now - this.#toldAt < TOLD_EVERY_MS) return
-    this.#toldAt = now
     this.#kernel.resilience.tell({
       dependency: 'database',
       operation: 'tenants.find',

@@ -29,7 +29,6 @@ import { SharedFlags } from './shared-flags.ts'
 const ON = Promise.resolve(true)
 const OFF = Promise.resolve(false)
 const NO_SUCH_FLAG: Found = { rule: undefined, isKnown: true }
-const TOLD_EVERY_MS = 1_000
 
 /** An evaluation with what it was made of. */
 export interface Explanation extends Evaluation {
@@ -47,7 +46,6 @@ export class FeatureFlags {
   readonly #records: FlagRecords
   readonly #cache: FlagCache
   readonly #counts = { STATIC: 0, SPLIT: 0, DISABLED: 0, FLAG_NOT_FOUND: 0, STALE: 0, ERROR: 0 }
-  #toldAt = Number.NEGATIVE_INFINITY
 
   constructor(kernel: Kernel, ttlSeconds: number) {
     const shared = kernel.store.isCache ? new SharedFlags(kernel, ttlSeconds) : undefined
@@ -209,13 +207,9 @@ export class FeatureFlags {
     return found
   }
 
-  /** Returns when it is to go on with what is known; of that it is told once a second, not for every flag of every request. */
+  /** Returns when the evaluation is to go on with the last known value. */
   #degrade(tenantId: string, failure: TenancyError): void {
-    const { resilience } = this.#kernel
-    const now = performance.now()
-    if (resilience.policyOf('database.flags') === 'fail-open' && now - this.#toldAt < TOLD_EVERY_MS) return
-    this.#toldAt = now
-    resilience.degrade('database.flags', 'flags.evaluate', tenantId, failure)
+    this.#kernel.resilience.degrade('database.flags', 'flags.evaluate', tenantId, failure)
   }
 
   #evaluated({ rule, isKnown, failure }: Found, context: EvaluationContext): Evaluation {
