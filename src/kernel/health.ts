@@ -5,7 +5,6 @@
  * What a probe may tell the world (`message`) names no host, tenant or credential; the full text is for the admin API and
  * the log: a line when a check begins to fail, fails otherwise, or is good again, and none at each probe.
  */
-import { DependencyUnavailable } from './errors.ts'
 import type { Logger } from './logger.ts'
 
 export const CHECK_TIMEOUT_MS = 2_000
@@ -136,13 +135,20 @@ const WORDS = new Map(
   }),
 )
 
-/** An error in words that name no host, tenant or credential. */
+/** What drivers report without a code. */
+const MESSAGES: readonly (readonly [RegExp, string])[] = [
+  [/^(Connection terminated|Connection is closed)/, 'connection reset'],
+  [/^(timeout exceeded when trying to connect|timeout expired|Query read timeout)/, 'timeout'],
+]
+
+/** An error, or the cause of it that has words, in words that name no host, tenant or credential. */
 export function plainWords(error: unknown): string {
   if (error instanceof CheckFailure) return error.message
   if (error instanceof AggregateError) return plainWords(error.errors[0])
-  if (DependencyUnavailable.matches(error) && error.cause) return plainWords(error.cause)
-  const code = error instanceof Error ? (error as { code?: string }).code : undefined
-  return WORDS.get(code ?? '') ?? 'unavailable'
+  if (!(error instanceof Error)) return 'unavailable'
+  const { code = '' } = error as { code?: string }
+  const words = WORDS.get(code) ?? MESSAGES.find(([message]) => message.test(error.message))?.[1]
+  return words ?? plainWords(error.cause)
 }
 
 function fullText(error: unknown): string {

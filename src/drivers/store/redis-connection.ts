@@ -43,6 +43,8 @@ export class RedisConnection {
   #connecting: Promise<void> | undefined
   #publisher: Redis | undefined
   #closed = false
+  /** Of the last attempt to connect, while there is no connection: a command that fails meanwhile does not say why. */
+  #failure: unknown
 
   constructor(place: RedisPlace, log: Logger) {
     const ioredis = loadIoredis()
@@ -120,19 +122,18 @@ export class RedisConnection {
   /** Once when it goes, once when it is back. */
   #tellOfAbsence(log: Logger): void {
     let isAway = false
-    let failure: unknown
     // Unheard, an 'error' would be written to the console.
     this.#client.on('error', (error: unknown) => {
-      failure = error
+      this.#failure = error
     })
     this.#client.on('close', () => {
-      if (!isAway && !this.#closed) log.warn({ err: failure }, 'the store cannot be reached; connecting again')
+      if (!isAway && !this.#closed) log.warn({ err: this.#failure }, 'the store cannot be reached; connecting again')
       isAway = true
     })
     this.#client.on('ready', () => {
       if (isAway) log.info('the store can be reached again')
       isAway = false
-      failure = undefined
+      this.#failure = undefined
     })
   }
 
@@ -151,7 +152,7 @@ export class RedisConnection {
       await inTime(this.#connecting, this.#timeoutMs, () => unavailable())
       this.#connecting = undefined
     }
-    if (this.#client.status !== 'ready') throw unavailable()
+    if (this.#client.status !== 'ready') throw unavailable(this.#failure)
   }
 }
 

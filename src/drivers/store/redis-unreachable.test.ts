@@ -1,0 +1,23 @@
+/** What a probe reports of a Redis that nobody runs. The client of a cluster does not report why it has no connection. */
+import { expect, test } from 'vitest'
+import { createHealth } from '../../kernel/health.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { freePort } from '../../testing/free-port.ts'
+import { eventually } from '../../testing/tenancy.ts'
+import { redisStore } from './redis.ts'
+
+test('the check of a store that refuses connections names the cause at each probe', async () => {
+  const log = createLogger({ level: 'silent' })
+  const store = redisStore({ url: `redis://127.0.0.1:${await freePort()}` }).open({ log })
+  try {
+    const health = createHealth({ timeoutMs: 10_000 })
+    health.register('store', () => store.ping())
+    const check = async () => (await health.report()).checks.store
+    await eventually(async () => expect(await check()).toMatchObject({ message: 'connection refused' }))
+    for (let probe = 0; probe < 5; probe++) {
+      expect(await check()).toMatchObject({ status: 'fail', message: 'connection refused' })
+    }
+  } finally {
+    await store.close()
+  }
+})
