@@ -9,7 +9,7 @@
  * - A job carries its key: of one type and key at most one is waiting. One that is being worked on does not count, so that
  *   what is asked while it runs is not lost.
  * - Schedules and waiting jobs are taken away when nobody knows their name any more (`kernel/job-names.ts`): others on the same
- *   database may know more than this process does.
+ *   database may know more than this process does. A name without the prefix is no process's, and goes at once.
  */
 import { randomUUID } from 'node:crypto'
 import { PgBoss, type QueueOptions } from 'pg-boss'
@@ -194,6 +194,7 @@ export class PgBossJobs implements JobRunner {
       if (!keep) return
       await removeForgotten(this.#database, this.#log, {
         schema: SCHEMA,
+        prefix: PREFIX,
         deadLetter: DEAD_LETTER,
         keptSeconds: WAITING_KEPT_SECONDS,
       })

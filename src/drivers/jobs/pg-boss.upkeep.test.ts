@@ -123,34 +123,47 @@ const unknownFor = (days: number, ...names: string[]) =>
   rows(`update multitenancy.job_names set seen_at = now() - interval '${days} days'
     where name in (${names.map((name) => `'${name}'`)})`)
 
+test('waiting jobs of queues with unprefixed names become dead letters at once, and their schedules go', async () => {
+  const Present = type('Present')
+  await start([Present])
+  const former = new PgBoss({ connectionString: runners.url, schema: 'multitenancy_jobs', supervise: false })
+  former.on('error', () => undefined)
+  await former.start()
+  for (const queue of ['InstallTenant', 'reports']) await former.createQueue(queue)
+  await former.send('InstallTenant', { n: 1 }, { group: { id: 'acme' } })
+  await former.send('reports', { n: 2 }, { startAfter: 60 })
+  await former.schedule('reports', '0 3 * * *')
+  await former.stop({ close: true })
+
+  await start([Present]) // it does not keep the schedule, and leaves them alone
+  expect(await lettersIn('tenantry.dead-letter')).toEqual([])
+  await start([Present], {})
+  expect(await lettersIn('tenantry.dead-letter')).toEqual([
+    { source_name: 'InstallTenant', source_retry_count: 0, data: { n: 1 }, group_id: 'acme', later: true },
+    { source_name: 'reports', source_retry_count: 0, data: { n: 2 }, group_id: null, later: true },
+  ])
+  expect([await lettersIn('InstallTenant'), await lettersIn('reports'), await scheduled()]).toEqual([[], [], []])
+})
+
 test('waiting jobs of queues that nobody has known for a week become dead letters under their old name', async () => {
   const Former = type('Former')
   const Present = type('Present')
-  const foreign = new PgBoss({ connectionString: runners.url, schema: 'multitenancy_jobs', supervise: false })
-  foreign.on('error', () => undefined)
   const before = await start([Former, Present])
-  await foreign.start()
-  await foreign.createQueue('reports')
-  await foreign.send('reports', { n: 1 }, { group: { id: 'acme' } })
-  await foreign.stop({ close: true })
   await before.send(Former, { n: 2 }, { tenantId: 'acme', key: 'k' })
   await before.send(Former, { n: 3 }, { afterSeconds: 60 })
   await before.send(Present, { n: 4 }, { afterSeconds: 60 })
 
-  await start([Present], {}) // the first that looks: since now "reports" is known to be there
-  await unknownFor(6, 'reports', 'tenantry.Former', 'tenantry.Present')
+  await unknownFor(6, 'tenantry.Former', 'tenantry.Present')
   await start([Present], {})
   expect(await lettersIn('tenantry.dead-letter')).toEqual([])
-  await unknownFor(8, 'reports', 'tenantry.Former', 'tenantry.Present')
+  await unknownFor(8, 'tenantry.Former', 'tenantry.Present')
   await start([Present])
   expect(await lettersIn('tenantry.dead-letter')).toEqual([])
   await start([Present], {})
   expect(await lettersIn('tenantry.dead-letter')).toEqual([
-    { source_name: 'reports', source_retry_count: 0, data: { n: 1 }, group_id: 'acme', later: true },
     { source_name: 'tenantry.Former', source_retry_count: 0, data: { n: 2 }, group_id: 'acme', later: true },
     { source_name: 'tenantry.Former', source_retry_count: 0, data: { n: 3 }, group_id: null, later: true },
   ])
-  expect(await lettersIn('reports')).toEqual([])
   expect(await countsOf(Former)).toEqual([])
   expect(await countsOf(Present)).toMatchObject([{ delayed: 1 }])
 })

@@ -5,6 +5,8 @@ import type { Logger } from '../../kernel/logger.ts'
 
 export interface UpkeepOptions {
   readonly schema: string
+  /** Of the names of all queues that any release has registered since 0.1.0. */
+  readonly prefix: string
   readonly deadLetter: string
   readonly keptSeconds: number
 }
@@ -16,16 +18,27 @@ export async function unscheduled(database: Database, schema: string, queues: re
   return (await keptSchedules(database, queues)).filter((name) => !scheduled.has(name))
 }
 
-/** In the transaction that has noted what this process knows. */
+/**
+ * In the transaction that has noted what this process knows. A name without the prefix is no process's: it goes at once, the others
+ * when no process has known them for a week.
+ */
 export async function removeForgotten(database: Database, log: Logger, options: UpkeepOptions): Promise<void> {
-  const { schema, deadLetter } = options
+  const { schema, prefix, deadLetter } = options
   const { rows: queues } = await database.sql(
     `select name from ${schema}.queue where name <> $1 and name not like '\\_\\_pgboss\\_\\_%'`,
     [deadLetter],
   )
   const { rows: schedules } = await database.sql(`select distinct name from ${schema}.schedule`)
+  const isOurs = ({ name }: { name: string }) => name.startsWith(prefix)
   const names = (rows: readonly { name: string }[]) => rows.map(({ name }) => name)
-  const forgotten = await forgottenNames(database, { queues: names(queues), schedules: names(schedules) })
+  const known = await forgottenNames(database, {
+    queues: names(queues.filter(isOurs)),
+    schedules: names(schedules.filter(isOurs)),
+  })
+  const forgotten = {
+    queues: [...known.queues, ...names(queues.filter((queue) => !isOurs(queue)))],
+    schedules: [...known.schedules, ...names(schedules.filter((schedule) => !isOurs(schedule)))],
+  }
   if (forgotten.schedules.length > 0) {
     // Before its jobs: what is still sent would pile up among the dead letters.
     await database.sql(`delete from ${schema}.schedule where name = any($1)`, [forgotten.schedules])
