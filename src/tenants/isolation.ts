@@ -15,7 +15,7 @@ import type { Pool } from 'pg'
 import type { Finding } from '../kernel/doctor.ts'
 import { DependencyUnavailable, defineError, type TenancyError } from '../kernel/errors.ts'
 import type { Logger } from '../kernel/logger.ts'
-import type { TenantCopy } from './copy.ts'
+import type { CopiedSequence, TenantCopy } from './copy.ts'
 import type { TenantMigration } from './migrations.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
 
@@ -47,6 +47,8 @@ export interface Statement {
   readonly rowMode?: 'array' | undefined
   /** Parsers of column values, as node-postgres takes them. */
   readonly types?: unknown
+  /** Fails when role, search path or tenant are others after it than its scope has set; on a server, and inside of a transaction. */
+  readonly keepsScope?: boolean | undefined
 }
 
 export interface StatementResult {
@@ -112,6 +114,11 @@ export interface IsolationDriver {
   rollback(place: Place, steps: number, options?: MigrateOptions): Promise<readonly string[]>
   /** One statement in the tenant's scope, on whichever connection is free. */
   execute(place: Place, statement: Statement): Promise<StatementResult>
+  /**
+   * Moves sequences of the tenant's tables forward to where they are wanted; never back. Absent where there are no sequences. Those
+   * that tenants share go no further than the middle of their range, as their numbers are everybody's.
+   */
+  advanceSequences?(place: Place, wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
   /** A connection for several statements. Throws `E_TENANT_CONNECTION_LIMIT` when none becomes free in time. */
   connect(place: Place): Promise<TenantConnection>
   /** Closes the storage: from now on its server refuses every statement of the tenant. */

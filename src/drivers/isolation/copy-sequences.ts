@@ -12,6 +12,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
+import { InvalidRequest } from '../../kernel/errors.ts'
 import type { CopiedSequence, TenantCopy } from '../../tenants/copy.ts'
 import { withRows } from './copy-fit.ts'
 import { all, qualified, type StoredSchema, type StoredSequence } from './copy-tables.ts'
@@ -72,6 +73,40 @@ export async function setSequences(
 
 const setText = (schema: string, { name, lastValue, isCalled }: CopiedSequence): string =>
   `select setval(${pg.escapeLiteral(qualified(schema, name))}, ${pg.escapeLiteral(lastValue)}::bigint, ${isCalled})`
+
+export interface AdvanceOptions {
+  /** Whether all tenants of the placement take values from them. */
+  readonly isShared?: boolean
+  readonly signal: AbortSignal
+}
+
+/** What a tenant's import wants of sequences that are in use. Throws `E_INVALID_REQUEST` for one that would take the others' numbers. */
+export async function advanceForImport(
+  client: pg.ClientBase,
+  schema: string,
+  wanted: readonly CopiedSequence[],
+  { isShared = false, signal }: AdvanceOptions,
+): Promise<void> {
+  const { rows } = await client.query<StoredSequence & { readonly middle: string }>(
+    `select relname as name, seqincrement::text as increment, seqcache::text as cache,
+       trunc((seqmin::numeric + seqmax) / 2)::text as middle
+     from pg_sequence join pg_class c on c.oid = seqrelid join pg_namespace n on n.oid = relnamespace
+     where nspname = $1 and relname = any ($2)`,
+    [schema, wanted.map(({ name }) => name)],
+  )
+  for (const { name, lastValue } of isShared ? wanted : []) {
+    const facts = rows.find((row) => row.name === name)
+    if (
+      facts &&
+      isBeyond({ lastValue, isCalled: true }, { lastValue: facts.middle, isCalled: true }, facts.increment)
+    ) {
+      throw InvalidRequest(
+        `All tenants share the sequence "${name}": an import moves it to ${facts.middle} at most, the middle of its range.`,
+      )
+    }
+  }
+  await advanceSequences(client, schema, wanted, rows, signal)
+}
 
 /** Each in a transaction of its own, on a connection of the owner. */
 export async function advanceSequences(

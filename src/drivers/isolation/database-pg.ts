@@ -23,6 +23,7 @@ import { auditDatabases } from './catalog-audit.ts'
 import { isSessionLost } from './closed-database.ts'
 import { copyIn } from './copy-in.ts'
 import { copyOut, nothingThere } from './copy-out.ts'
+import { advanceForImport } from './copy-sequences.ts'
 import { copying } from './copy-session.ts'
 import { drainDatabase } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
@@ -132,6 +133,11 @@ export function databasePg({
       const server = placements.server(place.placement)
       return server.execute(scopeOf(place, server), manner, statement, place.locator)
     },
+
+    advanceSequences: ({ placement, locator }, wanted, signal) =>
+      placements
+        .server(placement)
+        .ownedIn(locator, (client) => advanceForImport(client, TENANT_SCHEMA, wanted, { signal })),
 
     connect(place) {
       const server = placements.server(place.placement)

@@ -11,6 +11,7 @@ import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced
 import { auditRowTables } from './catalog-audit.ts'
 import { changedMeanwhile, copyInRows, type RowStorage, scratchOf } from './copy-in-rows.ts'
 import { copyOut } from './copy-out.ts'
+import { advanceForImport } from './copy-sequences.ts'
 import { abortable, copying } from './copy-session.ts'
 import { drainTransactions } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
@@ -162,6 +163,11 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       const server = placements.server(place.placement)
       return server.execute(scopeOf(place, server), manner, statement)
     },
+
+    advanceSequences: ({ placement }, wanted, signal) =>
+      placements
+        .server(placement)
+        .owned((client) => advanceForImport(client, ROWS_SCHEMA, wanted, { isShared: true, signal })),
 
     connect(place) {
       const server = placements.server(place.placement)

@@ -11,6 +11,7 @@ import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced
 import { auditSchemas } from './catalog-audit.ts'
 import { copyIn } from './copy-in.ts'
 import { copyOut } from './copy-out.ts'
+import { advanceForImport } from './copy-sequences.ts'
 import { copying } from './copy-session.ts'
 import { drainTransactions } from './drain.ts'
 import { inTransaction } from './owner-transaction.ts'
@@ -108,6 +109,9 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
       const server = placements.server(place.placement)
       return server.execute(scopeOf(place, server), manner, statement)
     },
+
+    advanceSequences: ({ placement, locator }, wanted, signal) =>
+      placements.server(placement).owned((client) => advanceForImport(client, locator, wanted, { signal })),
 
     connect(place) {
       const server = placements.server(place.placement)

@@ -11,6 +11,7 @@
  */
 import type pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
+import { InvalidRequest } from '../../kernel/errors.ts'
 import {
   type Statement,
   type StatementResult,
@@ -19,6 +20,7 @@ import {
   type TransactionModes,
 } from '../../tenants/isolation.ts'
 import type { Connections, PooledClient } from './connections.ts'
+import { KeepingQuery } from './keeping-query.ts'
 import {
   BeginQuery,
   HostQuery,
@@ -137,8 +139,11 @@ export class ScopedConnection implements TenantConnection {
 
   async #inside(statement: Statement): Promise<StatementResult> {
     if (this.#form === 'in full' && endsTransaction(statement.text)) throw endedBefore()
+    const query = statement.keepsScope
+      ? new KeepingQuery(configOf(statement), this.#scope, this.#form)
+      : new HostQuery(configOf(statement))
     try {
-      const result = await this.#send(new HostQuery(configOf(statement)))
+      const result = await this.#send(query)
       if (spoils(result.command, statement.text)) this.#isClean = false
       if (result.command === 'COPY') throw new Error('COPY is not available on a tenant handle')
       if (this.inTransaction && hasEnded(result.command, statement.text)) {
@@ -147,6 +152,8 @@ export class ScopedConnection implements TenantConnection {
       }
       return result
     } catch (error) {
+      if (query instanceof KeepingQuery && query.hasRun && sqlState(error) === DIVISION_BY_ZERO)
+        throw scopeChanged(error)
       throw fencedOr(error)
     }
   }
@@ -243,6 +250,14 @@ const FENCED = 'TN001'
 
 const fencedOr = (error: unknown): unknown =>
   sqlState(error) === FENCED ? StorageFenced('The storage of the tenant is closed.', { cause: error }) : error
+
+const DIVISION_BY_ZERO = '22012'
+
+const scopeChanged = (cause: unknown) =>
+  InvalidRequest(
+    'the statement has changed role, search_path or tenant, by a trigger, a default or a function of its table',
+    { cause },
+  )
 
 const endedBefore = () => new Error('a statement ended the transaction it ran in; that is for the handle to do')
 

@@ -73,7 +73,7 @@ const FAULTS: Readonly<Record<string, ScopeFault>> = {
 export const scopeFault = (error: unknown): ScopeFault | undefined => FAULTS[sqlState(error) ?? '']
 
 /** node-postgres' protocol writer, of which its types say nothing. */
-interface Connection {
+export interface Connection {
   parse(query: { name: string; text: string }): void
   bind(config: { portal: string; statement: string; values: readonly unknown[] }): void
   execute(config: { portal: string; rows: number }): void
@@ -98,7 +98,7 @@ interface QueryBase {
 type QueryClass = new (config: string | object, values?: unknown[]) => QueryBase
 const QueryBase = (pg as unknown as { Query: QueryClass }).Query
 
-const valuesOf = ({ tenantId, searchPath, role, openSchema }: Scope) => [tenantId, searchPath, role, openSchema]
+export const valuesOf = ({ tenantId, searchPath, role, openSchema }: Scope) => [tenantId, searchPath, role, openSchema]
 
 /** Outside of any tenant: what a new connection is tried with. */
 const NOWHERE: Scope = { tenantId: '', searchPath: 'pg_catalog', role: 'none', openSchema: null }
