@@ -5,7 +5,7 @@ import type { IsolationDriver, Place, TenantHandle } from './isolation.ts'
 import type { Located } from './registry.ts'
 import { tenantDb } from './tenant-db.ts'
 import { tenantPool } from './tenant-pool.ts'
-import { type SourceParts, type TenantSource, tenantSource } from './tenant-source.ts'
+import { type ImportSource, type SourceParts, type TenantSource, tenantSource } from './tenant-source.ts'
 
 const KEPT_HANDLES = 10_000
 
@@ -15,6 +15,11 @@ export class Handles {
 
   constructor(parts: SourceParts) {
     this.#parts = parts
+  }
+
+  /** What the handle of a tenant stands on. */
+  source(id: string): ImportSource {
+    return tenantSource(id, this.#parts)
   }
 
   of({ tenant, place }: Located): TenantHandle {

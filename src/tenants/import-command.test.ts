@@ -34,20 +34,26 @@ describe('what goes wrong', () => {
     [
       2,
       `${ROWS}insert into notes values (9),\n(nowhere)`,
-      /^error: line 5: column "nowhere" does not exist\nEverything was/,
+      /^error: line 5: nowhere is not accepted: values are strings, .*\nEverything was/,
     ],
     [
       2,
       `${ROWS}insert into notes values (1)`,
       /^error: line 4: .*notes_pkey": Key \(id\)=\(1\) already exists\.\nEverything/,
     ],
-    [2, 'create table other ()', /^error: line 1: permission denied/],
+    [2, 'create table other ()', /^error: line 1: CREATE is not accepted: an import accepts INSERT .* tenant:exec/],
     [
       2,
       `${ROWS}\\connect other`,
       /^error: line 4: \\connect is a command of psql.*\nEverything was rolled back; nothing was imp/,
     ],
-    [2, `${ROWS}COPY notes (id) FROM stdin;\n7\n\\.\n`, /^error: line 4: COPY .*--column-inserts\n/],
+    [2, `${ROWS}COPY notes (id) FROM stdin;\n7\n`, /^error: line 6: the file ends within the rows of COPY/],
+    [2, `${ROWS}update notes set id = 7`, /^error: line 4: UPDATE is not accepted/],
+    [
+      2,
+      `${ROWS}insert into t1_other.notes values (7)`,
+      /^error: line 4: t1_other\.notes is not a table of this tenant/,
+    ],
     [2, `${ROWS}commit`, /^error: line 4: COMMIT: /],
   ])('exit code %i', async (code, text, words) => {
     expect(await piped(text)).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(words) })
@@ -55,10 +61,10 @@ describe('what goes wrong', () => {
   })
 
   test('as a problem with --json', async () => {
-    const { code, stderr } = await piped('select 1;\nselec', '--json')
+    const { code, stderr } = await piped("insert into notes values (1);\ninsert into notes values ('x')", '--json')
     expect({ code, ...JSON.parse(stderr) }).toMatchObject({
-      ...{ status: 422, code: 'E_SQL_REJECTED', sqlState: '42601' },
-      detail: expect.stringMatching(/^line 2: syntax error at or near "selec"\nEverything was rolled back/),
+      ...{ status: 422, code: 'E_SQL_REJECTED', sqlState: '22P02' },
+      detail: expect.stringMatching(/^line 2: invalid input syntax for type integer: "x"\nEverything was rolled back/),
     })
     expect(code).toBe(2)
   })

@@ -1,4 +1,4 @@
-/** `tenant:import`: an SQL file of any size in a tenant's scope, from a path or standard input, all or nothing. */
+/** `tenant:import`: an SQL file with data, of any size, into a tenant's tables, from a path or standard input, all or nothing. */
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { command, type Input } from '../kernel/commands.ts'
@@ -12,7 +12,7 @@ const READ_AT_ONCE = 256 * 1024
 
 export const importCommand = command<Tenants>({
   name: 'tenant:import',
-  summary: "Run an SQL file of any size in a tenant's scope, in one transaction",
+  summary: "Import an SQL file with data into a tenant's tables, in one transaction",
   arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],
   options: [
     { flags: '--file <path>', summary: 'a file with statements; - or none reads standard input' },
@@ -27,7 +27,7 @@ export const importCommand = command<Tenants>({
     const stop = () => stream.destroy()
     signal.addEventListener('abort', stop, { once: true })
     try {
-      const { passedOver, ...totals } = await importSql(handle, stream, {
+      const { passedOver, ...totals } = await importSql(tenants.handles.source(handle.id), stream, {
         engine,
         signal,
         isDryRun: options.dryRun,

@@ -17,7 +17,7 @@ let postgres: TestTenancy<[]>
 let sqlite: TestTenancy<[]>
 beforeAll(async () => {
   const named = { name: '0001_notes', checksum: '1' }
-  const up = 'create table notes (id int, length int)'
+  const up = 'create table notes (id int, body text)'
   postgres = await testTenancy(inject('postgresUrl'), { migrations: [{ ...named, up }] })
   sqlite = await testTenancy(inject('postgresUrl'), {
     isolation: [sqliteMemory()],
@@ -56,15 +56,15 @@ test.each(['postgres', 'sqlite'] as const)(
       for (let written = 0; written < FILE_BYTES; ) {
         statements += 2
         const piece = Buffer.from(
-          `insert into notes values (${statements}, length('${long}'));\n-- 💥\ninsert into notes values (${statements}, 0);\n`,
+          `insert into notes values (${statements}, '${long}');\n-- 💥\ninsert into notes values (${statements}, null);\n`,
         )
         yield piece
         written += piece.length
         if (written >= SAMPLE_EVERY * (samples.length + 1)) samples.push(await heldBytes())
       }
     }
-    const handle = await { postgres, sqlite }[engine].tenancy.tenant('acme')
-    const totals = await importSql(handle, file(), { engine, signal: new AbortController().signal })
+    const { handles } = { postgres, sqlite }[engine].tenancy.tenants
+    const totals = await importSql(handles.source('acme'), file(), { engine, signal: new AbortController().signal })
     expect(totals).toMatchObject({ statements, rows: statements })
     expect(totals.bytes).toBeGreaterThanOrEqual(FILE_BYTES)
     const [first = 0, ...others] = samples

@@ -1,16 +1,26 @@
 /**
- * An SQL file, run in the scope of one tenant: each statement as soon as it is whole, all of them in one transaction. Only the
- * statement at hand is in memory, so a file may have any size. Whatever fails is told with its line, and nothing is kept then.
+ * An SQL file with data, put into the storage of one tenant in one transaction. Only the statement at hand is in memory, so a file
+ * may have any size. Whatever fails is told with its line, and nothing is kept then.
+ *
+ *   what a statement may be   sql-import-rules.ts; everything else is refused before it reaches a server
+ *   what it may name          the tenant's own tables and sequences (import-target.ts), which are sent with their schema
+ *   what it may change        rows: after each statement the driver compares role, search path and tenant with those of the scope,
+ *                             as a trigger or a default of the host's may have changed them
  *
  * What has a line is not committed yet: deferred constraints are checked as the last statement, so that all a file can do wrong is
- * told in the same way, and in a dry run too.
+ * told in the same way, and in a dry run too. Sequences are moved before the commit: numbers may be lost, and none is given twice.
  */
-import { CompiledQuery, type Kysely } from 'kysely'
-import { DependencyUnavailable, InvalidRequest, TenancyError } from '../kernel/errors.ts'
-import type { Capabilities, TenantHandle } from './isolation.ts'
-import { verdictOn } from './sql-import-rules.ts'
-import { asRejected } from './sql-rejected.ts'
+import { InvalidRequest } from '../kernel/errors.ts'
+import { CopiedRows } from './copied-rows.ts'
+import type { CopiedSequence } from './copy.ts'
+import { offsetOf, told, undone } from './import-errors.ts'
+import { ImportTarget } from './import-target.ts'
+import type { Capabilities, TenantConnection } from './isolation.ts'
+import type { CopiedRow } from './sql-copy-data.ts'
+import { type ImportStatement, parseStatement } from './sql-import-rules.ts'
+import type { SqlName } from './sql-parser.ts'
 import { lineAt, type SqlStatement, StatementReader } from './sql-statements.ts'
+import type { ImportSource } from './tenant-source.ts'
 import { Utf8Text } from './utf8-text.ts'
 
 const LONGEST_STATEMENT = 64 * 1024 * 1024
@@ -18,7 +28,7 @@ const LONGEST_STATEMENT = 64 * 1024 * 1024
 export interface ImportTotals {
   /** That were run. */
   readonly statements: number
-  /** Inserted, changed or deleted, as the server counts them. */
+  /** Inserted, as the server counts them. */
   readonly rows: number
   /** Of the file. */
   readonly bytes: number
@@ -37,120 +47,160 @@ export interface ImportOptions {
 
 /** Whoever gives the file is told what the server says of it, as with any SQL of the host's own. */
 export async function importSql(
-  { transaction }: TenantHandle,
+  source: Pick<ImportSource, 'begin' | 'advanceSequences'>,
   file: AsyncIterable<Uint8Array>,
   options: ImportOptions,
 ): Promise<ImportTotals> {
-  options.signal.throwIfAborted()
-  const totals = { statements: 0, rows: 0, bytes: 0, passedOver: 0 }
-  let failure: { readonly error: unknown } | undefined
-  try {
-    await transaction(async (db) => {
-      try {
-        await runFile(db, file, options, totals)
-        if (options.isDryRun) throw DRY_RUN
-      } catch (error) {
-        failure = { error }
-        throw error
-      }
-    })
-  } catch (error) {
-    if (!failure) throw error // it was not begun, or the commit failed
-    if (failure.error === DRY_RUN) return totals
-    options.signal.throwIfAborted()
-    throw undone(failure.error)
-  }
-  return totals
-}
-
-type Counted = { -readonly [Name in keyof ImportTotals]: ImportTotals[Name] }
-
-const DRY_RUN = new Error('a dry run')
-
-async function runFile(
-  db: Kysely<any>,
-  file: AsyncIterable<Uint8Array>,
-  { engine, signal, onProgress }: ImportOptions,
-  totals: Counted,
-): Promise<void> {
-  const reader = new StatementReader({ engine, longest: LONGEST_STATEMENT })
-  const text = new Utf8Text()
-  const runAll = async (statements: Iterable<SqlStatement>) => {
-    for (const statement of statements) {
-      signal.throwIfAborted()
-      await carryOut(db, statement, totals)
-    }
-  }
-  for await (const chunk of file) {
-    await runAll(reader.read(text.read(chunk)))
-    totals.bytes += chunk.length
-    onProgress?.(totals)
-  }
-  text.end()
-  await runAll(reader.end())
-  await checkDeferred(db, engine)
+  const { signal, isDryRun } = options
   signal.throwIfAborted()
-}
-
-async function carryOut(db: Kysely<any>, statement: SqlStatement, totals: Counted): Promise<void> {
-  const { text, start } = statement
-  const verdict = verdictOn(statement)
-  if (verdict === 'pass over') {
-    totals.passedOver++
-    return
-  }
-  if (verdict !== 'run') throw InvalidRequest(`line ${lineAt(statement, start)}: ${verdict.refusal}`)
+  const connection = await source.begin({})
   try {
-    const { numAffectedRows } = await db.executeQuery(CompiledQuery.raw(apart(text)))
-    totals.rows += Number(numAffectedRows ?? 0)
-    totals.statements++
-  } catch (error) {
-    throw told(`line ${lineAt(statement, offsetOf(error, text) ?? start)}`, error)
+    const run = new ImportRun(source, connection, await ImportTarget.open(connection, options.engine), options)
+    try {
+      await run.file(file)
+    } catch (error) {
+      await connection.end('rollback').catch(() => undefined) // one that is not idle afterwards is not used again
+      signal.throwIfAborted()
+      throw undone(error)
+    }
+    await connection.end(isDryRun ? 'rollback' : 'commit')
+    return run.totals
+  } finally {
+    connection.release()
   }
 }
-
-/** A part of a text keeps all of that in memory: whoever remembers a statement would remember the piece it was read in. */
-const apart = (text: string): string => Buffer.from(text).toString()
 
 /** What a commit would check. */
 const CHECKS = { postgres: 'set constraints all immediate', sqlite: 'pragma foreign_key_check' } as const
 
-async function checkDeferred(db: Kysely<any>, engine: Capabilities['engine']): Promise<void> {
-  try {
-    const { rows } = await db.executeQuery(CompiledQuery.raw(CHECKS[engine]))
-    if (rows.length > 0) throw new Error('FOREIGN KEY constraint failed')
-  } catch (error) {
-    throw told('at the end of the file', error)
+class ImportRun {
+  readonly totals = { statements: 0, rows: 0, bytes: 0, passedOver: 0 }
+  readonly #source: Pick<ImportSource, 'advanceSequences'>
+  readonly #connection: TenantConnection
+  readonly #target: ImportTarget
+  readonly #options: ImportOptions
+  readonly #reader: StatementReader
+  /** By name; the last word on each counts. */
+  readonly #sequences = new Map<string, { readonly wanted: CopiedSequence; readonly line: number }>()
+  #copied: CopiedRows | undefined
+
+  constructor(
+    source: Pick<ImportSource, 'advanceSequences'>,
+    connection: TenantConnection,
+    target: ImportTarget,
+    options: ImportOptions,
+  ) {
+    this.#source = source
+    this.#connection = connection
+    this.#target = target
+    this.#options = options
+    this.#reader = new StatementReader({ engine: options.engine, longest: LONGEST_STATEMENT })
+  }
+
+  async file(file: AsyncIterable<Uint8Array>): Promise<void> {
+    const { signal, onProgress, isDryRun } = this.#options
+    const text = new Utf8Text()
+    for await (const chunk of file) {
+      await this.#takeAll(this.#reader.read(text.read(chunk)))
+      this.totals.bytes += chunk.length
+      onProgress?.(this.totals)
+    }
+    text.end()
+    await this.#takeAll(this.#reader.end())
+    await this.#endCopy()
+    await this.#checkDeferred()
+    signal.throwIfAborted()
+    if (!isDryRun) for (const { wanted, line } of this.#sequences.values()) await this.#advance(wanted, line)
+  }
+
+  async #takeAll(items: Iterable<SqlStatement | CopiedRow>): Promise<void> {
+    for (const item of items) {
+      this.#options.signal.throwIfAborted()
+      if ('row' in item) await this.#copied?.add(item)
+      else {
+        await this.#endCopy()
+        await this.#take(item)
+      }
+    }
+  }
+
+  async #take(statement: SqlStatement): Promise<void> {
+    const { engine } = this.#options
+    const parsed = parseStatement(statement, engine)
+    if (parsed.kind === 'setting' || (parsed.kind === 'setval' && engine === 'sqlite')) {
+      this.totals.passedOver++ // a column of SQLite continues after its last value by itself
+      return
+    }
+    if (parsed.kind === 'setval') await this.#setval(statement, parsed)
+    else {
+      const table = (await this.#target.table(parsed.table)) ?? this.#notOurs(statement, parsed.table, 'table')
+      if (parsed.kind === 'copy') {
+        this.#reader.expectRows()
+        this.#copied = new CopiedRows(this.#connection, table, parsed.columns)
+      } else await this.#insert(statement, parsed.table, table)
+    }
+    this.totals.statements++
+  }
+
+  async #insert(statement: SqlStatement, name: SqlName, table: string): Promise<void> {
+    const { text, start } = statement
+    const written = text.slice(name.start, name.end)
+    const lines = '\n'.repeat(written.split('\n').length - 1) // the server counts characters, and we lines
+    const sent = `${text.slice(start, name.start)}${table}${lines}${text.slice(name.end)}`
+    try {
+      const { rowCount } = await this.#connection.query({ text: apart(sent), keepsScope: true })
+      this.totals.rows += rowCount ?? 0
+    } catch (error) {
+      const before = lineAt(statement, start)
+      throw told(`line ${before + lineBreaks(sent, offsetOf(error, sent) ?? 0)}`, error)
+    }
+  }
+
+  async #setval(statement: SqlStatement, { sequence, lastValue, isCalled }: SetvalStatement): Promise<void> {
+    const name = (await this.#target.sequence(sequence)) ?? this.#notOurs(statement, sequence, 'sequence')
+    const line = lineAt(statement, statement.start)
+    this.#sequences.set(name, { wanted: { name, lastValue, isCalled }, line })
+  }
+
+  #notOurs(statement: SqlStatement, { start, end }: SqlName, what: 'table' | 'sequence'): never {
+    const written = statement.text.slice(start, end)
+    throw InvalidRequest(
+      `line ${lineAt(statement, start)}: ${written} is not a ${what} of this tenant; name its own, with "public." or nothing before the name`,
+    )
+  }
+
+  async #endCopy(): Promise<void> {
+    this.totals.rows += (await this.#copied?.end()) ?? 0
+    this.#copied = undefined
+  }
+
+  async #checkDeferred(): Promise<void> {
+    try {
+      const { rows } = await this.#connection.query({ text: CHECKS[this.#options.engine], keepsScope: true })
+      if (rows.length > 0) throw new Error('FOREIGN KEY constraint failed')
+    } catch (error) {
+      throw told('at the end of the file', error)
+    }
+  }
+
+  /** Under a lock that no transaction may have which has taken a value, not even this one. */
+  async #advance(wanted: CopiedSequence, line: number): Promise<void> {
+    try {
+      if (await this.#target.isLocked(wanted.name)) {
+        throw InvalidRequest(
+          `rows of this file take their numbers from the sequence "${wanted.name}": give them in each row, or take this line out`,
+        )
+      }
+      await this.#source.advanceSequences([wanted], this.#options.signal)
+    } catch (error) {
+      throw told(`line ${line}`, error)
+    }
   }
 }
 
-/** Where in the text the server points at; it counts characters from 1. */
-function offsetOf(error: unknown, text: string): number | undefined {
-  const position = Number((error as { position?: unknown }).position)
-  if (!(position > 0)) return undefined
-  let offset = 0
-  for (let left = position - 1; left > 0 && offset < text.length; left--) {
-    offset += (text.codePointAt(offset) ?? 0) > 0xffff ? 2 : 1
-  }
-  return offset
-}
+type SetvalStatement = Extract<ImportStatement, { kind: 'setval' }>
 
-function told(where: string, error: unknown): unknown {
-  if (DependencyUnavailable.matches(error)) return again(error, `${where}: the database of this tenant was lost`)
-  if (error instanceof TenancyError) return again(error, `${where}: ${error.message}`)
-  const rejected = asRejected(error, where)
-  if (rejected !== error) return rejected
-  return new Error(`${where}: ${error instanceof Error ? error.message : error}`, { cause: error })
-}
+/** A part of a text keeps all of that in memory: whoever remembers a statement would remember the piece it was read in. */
+const apart = (text: string): string => Buffer.from(text).toString()
 
-function undone(error: unknown): unknown {
-  const text = `${error instanceof Error ? error.message : error}\nEverything was rolled back; nothing was imported.`
-  return error instanceof TenancyError ? again(error, text) : new Error(text, { cause: error })
-}
-
-const again = (error: TenancyError, text: string): TenancyError =>
-  new TenancyError(error, text, {
-    extras: error.extras,
-    ...(error.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: error.retryAfterSeconds }),
-    cause: error,
-  })
+const lineBreaks = (text: string, end: number): number => text.slice(0, end).split('\n').length - 1

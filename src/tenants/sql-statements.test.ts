@@ -89,7 +89,7 @@ test('what is put together of whole pieces comes apart into them', () => {
 
 function read(pieces: readonly string[], options?: ReadingOptions): SqlStatement[] {
   const reader = new StatementReader(options)
-  return [...pieces.flatMap((piece) => [...reader.read(piece)]), ...reader.end()]
+  return [...pieces.flatMap((piece) => [...reader.read(piece)]), ...reader.end()] as SqlStatement[]
 }
 
 /** Whatever opens, closes or continues something, in any order. */
@@ -168,7 +168,7 @@ describe('pieces', () => {
 
   test('a statement is there as soon as its semicolon is', () => {
     const reader = new StatementReader()
-    const texts = (piece: string) => [...reader.read(piece)].map(({ text }) => text)
+    const texts = (piece: string) => ([...reader.read(piece)] as SqlStatement[]).map(({ text }) => text)
     expect(texts('select 1')).toEqual([])
     expect(texts(';')).toEqual(['select 1'])
     expect(texts("select 'a")).toEqual([])

@@ -3,10 +3,12 @@
  * and the bodies of functions and triggers. A scope takes one statement at a time.
  *
  * A text of any length is read in pieces that are cut anywhere. Of what was read only the statement at hand is kept. What is not
- * closed goes on to the end: the server says what is wrong with it.
+ * closed goes on to the end: the server says what is wrong with it. The rows after COPY .. FROM stdin are read as rows when the
+ * caller says so before it takes the next statement.
  */
 import { InvalidRequest } from '../kernel/errors.ts'
 import type { Capabilities } from './isolation.ts'
+import { type CopiedRow, CopyData } from './sql-copy-data.ts'
 import { type Open, restOfLine, SYNTAXES, type Syntax } from './sql-tokens.ts'
 
 export interface SqlStatement {
@@ -30,7 +32,9 @@ export interface ReadingOptions {
 /** Those of a whole text. */
 export function sqlStatements(text: string): string[] {
   const reader = new StatementReader()
-  return [...reader.read(text.replace(/^\ufeff/, '')), ...reader.end()].map(({ text }) => text)
+  return [...reader.read(text.replace(/^\ufeff/, '')), ...reader.end()].map(
+    (statement) => (statement as SqlStatement).text,
+  )
 }
 
 /** The line of the character at `offset` in the text of a statement. */
@@ -53,18 +57,32 @@ export class StatementReader {
   #draft = new Draft(1)
   #open: Open | undefined
   #rest = ''
+  #data: CopyData | undefined
 
   constructor({ engine = 'postgres', longest = Number.POSITIVE_INFINITY }: ReadingOptions = {}) {
     this.#syntax = SYNTAXES[engine]
     this.#longest = longest
   }
 
+  /** What comes next are the rows of the statement before: until their end, each is yielded by itself. */
+  expectRows(): void {
+    this.#data = new CopyData(this.#draft.line, this.#longest)
+  }
+
   /** Goes on with the next piece; to be read to its end. Throws `E_INVALID_REQUEST` for a statement that is too long. */
-  *read(piece: string): Generator<SqlStatement> {
+  *read(piece: string): Generator<SqlStatement | CopiedRow> {
     const text = this.#rest + piece
     let from = 0
     let at = 0
     while (at < text.length) {
+      if (this.#data) {
+        at = yield* this.#data.read(text, at)
+        from = at
+        if (!this.#data.isEnded) break
+        this.#draft = new Draft(this.#data.line)
+        this.#data = undefined
+        continue
+      }
       if (this.#open) {
         const reached = this.#open(text, at)
         at = reached.at
@@ -95,11 +113,15 @@ export class StatementReader {
   }
 
   /** The last one needs no semicolon. */
-  *end(): Generator<SqlStatement> {
-    yield* this.read(END)
-    this.#draft.add(this.#rest)
-    this.#rest = ''
-    yield* this.#ended('', END.length)
+  *end(): Generator<SqlStatement | CopiedRow> {
+    if (!this.#data) {
+      yield* this.read(END)
+      this.#draft.add(this.#rest)
+      this.#rest = ''
+      if (this.#open) this.#draft.start ??= 0 // a comment that is not closed hides all that follows it
+      yield* this.#ended('', END.length)
+    }
+    this.#data?.finish()
   }
 
   #tokenAt(text: string, at: number): string {
@@ -118,7 +140,7 @@ export class StatementReader {
       this.#open = restOfLine
     }
     this.#draft.start ??= this.#draft.length + offset
-    this.#draft.body.see(token)
+    if (!this.#open) this.#draft.body.see(token) // SQLite's names in brackets are no brackets
   }
 
   /** @param surplus characters at its end that are not of the text. */

@@ -13,6 +13,7 @@ import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import { assertUsable } from './access.ts'
 import type { Circuits } from './circuits.ts'
+import type { CopiedSequence } from './copy.ts'
 import { TenantNotFound } from './errors.ts'
 import type { Fences } from './fences.ts'
 import {
@@ -37,6 +38,12 @@ export interface TenantSource {
   connect(): Promise<TenantConnection>
 }
 
+/** Where the data of an import goes. */
+export interface ImportSource extends TenantSource {
+  /** As the driver does it; nothing where there are no sequences. */
+  advanceSequences(wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
+}
+
 export interface SourceParts {
   readonly registry: Registry
   readonly storage: Storage
@@ -50,7 +57,7 @@ const RETRY_AFTER_SECONDS = 5
 const CONNECTING = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|57P03|53300)$/
 const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to connect)/
 
-export function tenantSource(id: string, parts: SourceParts): TenantSource {
+export function tenantSource(id: string, parts: SourceParts): ImportSource {
   const at = <T>(work: Work<T>): Promise<T> => run(id, parts, work)
   const held = async (
     driver: IsolationDriver,
@@ -62,6 +69,7 @@ export function tenantSource(id: string, parts: SourceParts): TenantSource {
     execute: (statement) => at((driver, place) => driver.execute(place, statement)),
     begin: (modes) => at((driver, place) => held(driver, place, begun(driver, place, modes))),
     connect: () => at((driver, place) => held(driver, place, tried(parts.circuits, driver, place))),
+    advanceSequences: (wanted, signal) => at(async (driver, place) => driver.advanceSequences?.(place, wanted, signal)),
   }
 }
 

@@ -1,16 +1,15 @@
 /** A handle straight to a driver, with no registry before it: for tests of drivers. */
 import { handleOver } from '../tenants/handles.ts'
 import type { IsolationDriver, Place, TenantHandle } from '../tenants/isolation.ts'
-import { begun } from '../tenants/tenant-source.ts'
+import { begun, type ImportSource } from '../tenants/tenant-source.ts'
+
+export const directSource = (driver: IsolationDriver, place: Place): ImportSource => ({
+  id: place.tenantId,
+  execute: (statement) => driver.execute(place, statement),
+  begin: (modes) => begun(driver, place, modes),
+  connect: () => driver.connect(place),
+  advanceSequences: async (wanted, signal) => driver.advanceSequences?.(place, wanted, signal),
+})
 
 export const directHandle = (driver: IsolationDriver, place: Place): TenantHandle =>
-  handleOver(
-    {
-      id: place.tenantId,
-      execute: (statement) => driver.execute(place, statement),
-      begin: (modes) => begun(driver, place, modes),
-      connect: () => driver.connect(place),
-    },
-    driver,
-    place,
-  )
+  handleOver(directSource(driver, place), driver, place)

@@ -109,7 +109,7 @@ export const tenants: Part = {
     'tenant:migrate:rollback': { line: ['{id}', '--steps', '2'] },
     'tenant:migrate:status': { line: ['{id}'] },
     'tenant:seed': { line: ['{id}', '--file', join(import.meta.dirname, 'seed.sql')] },
-    'tenant:import': { line: ['{id}', '--file', join(import.meta.dirname, 'seed.sql')] },
+    'tenant:import': { line: ['{id}', '--file', join(import.meta.dirname, 'import.sql')] },
     'tenant:exec': { line: ['{id}', '--sql', 'select count(*) from notes'] },
     'tenant:repl': { line: ['{id}'] },
     'tenant:queue:stats': { line: ['{id}'] },

@@ -1,0 +1,2 @@
+-- Imported by the case of tenant:import.
+insert into notes (text) values ('first'), ('second');
