@@ -80,7 +80,7 @@ const SETVAL = `SELECT is accepted only as setval('sequence', number, true or fa
 const ON_CONFLICT = 'an import accepts ON CONFLICT .. DO NOTHING only'
 const BITS = new Set(['b', 'x'])
 const BIT_STRING = /^[bx]'[0-9a-f]*'$/i
-const DIGITS = /^[0-9]+$/
+const DIGITS = /^[0-9]{1,19}$/
 
 /** Throws `E_INVALID_REQUEST` with the line of what is not accepted. */
 export function parseStatement(statement: SqlStatement, engine: Capabilities['engine']): ImportStatement {

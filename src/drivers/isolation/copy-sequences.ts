@@ -80,29 +80,33 @@ export interface AdvanceOptions {
   readonly signal: AbortSignal
 }
 
-/** What a tenant's import wants of sequences that are in use. Throws `E_INVALID_REQUEST` for one that would take the others' numbers. */
+interface Facts extends StoredSequence {
+  /** What an import may set, in digits. */
+  readonly low: string
+  readonly high: string
+}
+
+/** What a tenant's import wants of sequences that are in use. Throws `E_INVALID_REQUEST` for a value that one must not have. */
 export async function advanceForImport(
   client: pg.ClientBase,
   schema: string,
   wanted: readonly CopiedSequence[],
   { isShared = false, signal }: AdvanceOptions,
 ): Promise<void> {
-  const { rows } = await client.query<StoredSequence & { readonly middle: string }>(
+  const { rows } = await client.query<Facts>(
     `select relname as name, seqincrement::text as increment, seqcache::text as cache,
-       trunc((seqmin::numeric + seqmax) / 2)::text as middle
-     from pg_sequence join pg_class c on c.oid = seqrelid join pg_namespace n on n.oid = relnamespace
+       case when $3 and seqincrement < 0 then middle else seqmin end::text as low,
+       case when $3 and seqincrement > 0 then middle else seqmax end::text as high
+     from pg_sequence join pg_class c on c.oid = seqrelid join pg_namespace n on n.oid = relnamespace,
+       trunc((seqmin::numeric + seqmax) / 2) as middle
      where nspname = $1 and relname = any ($2)`,
-    [schema, wanted.map(({ name }) => name)],
+    [schema, wanted.map(({ name }) => name), isShared],
   )
-  for (const { name, lastValue } of isShared ? wanted : []) {
+  for (const { name, lastValue } of wanted) {
     const facts = rows.find((row) => row.name === name)
-    if (
-      facts &&
-      isBeyond({ lastValue, isCalled: true }, { lastValue: facts.middle, isCalled: true }, facts.increment)
-    ) {
-      throw InvalidRequest(
-        `All tenants share the sequence "${name}": an import moves it to ${facts.middle} at most, the middle of its range.`,
-      )
+    if (facts && (BigInt(lastValue) < BigInt(facts.low) || BigInt(lastValue) > BigInt(facts.high))) {
+      const why = isShared ? ': all tenants share it, so an import leaves half of its range to the others' : ''
+      throw InvalidRequest(`setval sets the sequence "${name}" to ${facts.low} .. ${facts.high} only${why}.`)
     }
   }
   await advanceSequences(client, schema, wanted, rows, signal)
