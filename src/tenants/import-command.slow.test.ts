@@ -8,14 +8,12 @@ import { ROWS, useImport } from './import-command.fixture.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
-const LOCK = 77_001
-
 const imports = useImport(programWith)
 const { fileWith, ids, tenantry } = imports
 
 describe('ended before its end', () => {
   const waiting = async () => {
-    const { rows } = await imports.database.sql(`select pid from ${WAITING_LOCKS} where objid = ${LOCK}`)
+    const { rows } = await imports.database.sql(`select pid from ${WAITING_LOCKS} where locktype = 'transactionid'`)
     return rows.map(({ pid }) => pid)
   }
   const gone = (pid: number) =>
@@ -25,9 +23,9 @@ describe('ended before its end', () => {
     }, 60_000)
 
   test.each(['SIGKILL', 'SIGTERM', 'SIGINT'] as const)('by %s in the middle of a statement', async (signal) => {
-    const file = await fileWith(`${ROWS}select pg_advisory_xact_lock(${LOCK});\ninsert into notes values (4);\n`)
+    const file = await fileWith(`${ROWS}insert into notes values (5);\ninsert into notes values (4);\n`)
     await imports.database.session(async (client) => {
-      await client.query(`select pg_advisory_lock(${LOCK})`)
+      await client.query('begin; insert into t1_acme.notes values (5)') // the import waits for its end
       const child = tenantry.start(['tenant:import', 'acme', '--file', file])
       const pid = await eventually(async () => {
         const [pid, ...others] = await waiting()
@@ -36,7 +34,7 @@ describe('ended before its end', () => {
       }, 60_000)
       child.process.kill(signal)
       expect((await child.ended).code).toBe(signal === 'SIGKILL' ? signal : 130)
-      await client.query(`select pg_advisory_unlock(${LOCK})`)
+      await client.query('rollback')
       await gone(pid)
     })
     expect(await ids()).toEqual([])
@@ -48,7 +46,7 @@ describe('ended before its end', () => {
     const pid = await eventually(async () => {
       const { rows } = await imports.database.sql(
         `select pid from pg_stat_activity
-         where datname = current_database() and state = 'idle in transaction' and query like '%(4)%'`,
+         where datname = current_database() and state = 'idle in transaction' and query like '%app.tenant_id%'`,
       )
       expect(rows).toHaveLength(1)
       return rows[0].pid

@@ -75,6 +75,7 @@ const LITERAL_WORDS = new Set([
   ...['null', 'true', 'false', 'default'],
   ...['current_date', 'current_time', 'current_timestamp'],
 ])
+const LARGE_OBJECTS = 'large objects are not imported; write the dump with pg_dump --data-only --no-blobs'
 const NAMES = 'columns are names, and nothing else'
 const SETVAL = `SELECT is accepted only as setval('sequence', number, true or false): ${ACCEPTED}`
 const ON_CONFLICT = 'an import accepts ON CONFLICT .. DO NOTHING only'
@@ -111,6 +112,7 @@ function settingOrSetval(parser: StatementParser, first: 'set' | 'select'): Impo
   }
   if (SETTINGS.has(tokens.join(' '))) return { kind: 'setting' }
   parser.restart()
+  if (/^select (pg_catalog \. )?lo_/.test(tokens.join(' '))) throw parser.refused(LARGE_OBJECTS)
   if (first === 'select') return setval(parser)
   const [, name = ''] = tokens
   throw parser.refused(SETTING_HINTS[name] ?? 'this is not a setting that pg_dump writes; take it out')

@@ -11,9 +11,10 @@
  * Each worker takes its operations from a sequence that its seed fixes; how the workers interleave is the machine's.
  */
 import type { IsolationDriver, Place } from '../tenants/isolation.ts'
-import { directHandle } from './direct-handle.ts'
+import { directHandle, directSource } from './direct-handle.ts'
 import { markOf, type StorageView } from './isolation-subject.ts'
 import { COMMON_OPERATIONS, type LeakOperation, raw } from './leak-operations.ts'
+import { importOperation } from './leak-operations-import.ts'
 import { ALL_ITEMS, POSTGRES_OPERATIONS } from './leak-operations-postgres.ts'
 import { inspectedInside, itemsOf, Outside, serverOperations } from './leak-operations-server.ts'
 import { type FuzzedTenant, Turn, told, type Violation } from './leak-turn.ts'
@@ -62,12 +63,14 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
   }
   const tenants: FuzzedTenant[] = places.map((place) => ({
     handle: directHandle(driver, place),
+    source: directSource(driver, place),
     place,
     view: viewOf?.(place),
     rows: Array.from({ length: workers }, () => new Map<number, number>()),
   }))
   const all: LeakOperation[] = [
     ...COMMON_OPERATIONS,
+    importOperation(driver.capabilities.engine),
     ...(driver.capabilities.engine === 'postgres' ? POSTGRES_OPERATIONS : []),
     ...(viewOf ? serverOperations(outside) : []),
   ].filter(({ name }) => !options.without?.includes(name))

@@ -5,6 +5,7 @@
 import { sqlState } from '../kernel/database.ts'
 import { TenancyError } from '../kernel/errors.ts'
 import type { Place, TenantHandle } from '../tenants/isolation.ts'
+import type { ImportSource } from '../tenants/tenant-source.ts'
 import { markOf, type StorageView } from './isolation-subject.ts'
 import type { Random } from './seeded-random.ts'
 
@@ -22,6 +23,7 @@ export interface Violation {
 /** A tenant as all workers use it: one handle, shared. */
 export interface FuzzedTenant {
   readonly handle: TenantHandle
+  readonly source: ImportSource
   readonly place: Place
   readonly view: StorageView | undefined
   /** By worker. */

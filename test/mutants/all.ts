@@ -1,6 +1,7 @@
 /** All mutants, in the order in which they are listed. */
 import { CONNECTION_MUTANTS } from './connection-mutants.ts'
 import { DRIVER_MUTANTS } from './driver-mutants.ts'
+import { IMPORT_MUTANTS } from './import-mutants.ts'
 import type { Mutant } from './mutant.ts'
 import { READER_MUTANTS } from './reader-mutants.ts'
 import { SCOPE_MUTANTS } from './scope-mutants.ts'
@@ -14,4 +15,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...SQL_MUTANTS,
   ...TRANSFER_MUTANTS,
   ...READER_MUTANTS,
+  ...IMPORT_MUTANTS,
 ]

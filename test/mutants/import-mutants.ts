@@ -1,0 +1,80 @@
+/** An import that accepts more than data, or more than the data of its tenant. */
+import type { SourceMutant } from './mutant.ts'
+
+const BYPASSES = ['src/tenants/sql-import.bypass.test.ts']
+
+export const IMPORT_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'an import that names any schema',
+    story: 'INSERT INTO t1_globex.notes writes into another tenant, or seems to.',
+    file: 'tenants/import-target.ts',
+    replace: "    if (schema !== undefined && schema !== 'public' && schema !== this.#schema) return undefined\n",
+    by: '',
+    tests: BYPASSES,
+  },
+  {
+    name: 'an import that names any table',
+    story: 'A view, a catalog or a table of the driver takes rows from a file.',
+    file: 'tenants/import-target.ts',
+    replace: "tables: relation(`'r', 'p'`)",
+    by: "tables: relation(`'r', 'p', 'v'`)",
+    tests: BYPASSES,
+  },
+  {
+    name: 'an import that reads no further than the values',
+    story: 'INSERT .. RETURNING set_config(..) leaves the scope for the statements after it.',
+    file: 'tenants/sql-import-rules.ts',
+    replace: "  parser.end(ACCEPTED)\n  return { kind: 'insert', table }",
+    by: "  return { kind: 'insert', table }",
+    tests: BYPASSES,
+  },
+  {
+    name: 'an import whose values are any word',
+    story: 'A value is a column, a function or whatever else has a name.',
+    file: 'tenants/sql-import-rules.ts',
+    replace: "  } else if (!at.is('string') && !at.is('number') && !LITERAL_WORDS.has(at.word)) {",
+    by: "  } else if (!at.is('string') && !at.is('number') && !at.is('word')) {",
+    tests: BYPASSES,
+  },
+  {
+    name: 'an import that compares no scope',
+    story: 'A trigger of the host changes the tenant: the rows after it are those of another one.',
+    file: 'tenants/sql-import.ts',
+    replace: 'this.#connection.query({ text: apart(sent), keepsScope: true })',
+    by: 'this.#connection.query({ text: apart(sent) })',
+    tests: BYPASSES,
+  },
+  {
+    name: 'COPY that compares no scope',
+    story: 'The same for the rows of COPY.',
+    file: 'tenants/copied-rows.ts',
+    replace: '      keepsScope: true,\n',
+    by: '',
+    tests: BYPASSES,
+  },
+  {
+    name: 'a comparison without the tenant',
+    story: 'With rowscope-pg role and search path are the same for all tenants.',
+    file: 'drivers/isolation/keeping-query.ts',
+    replace: "  pg_catalog.current_setting('app.tenant_id') operator(pg_catalog.=) $1 and\n",
+    by: '  $1::pg_catalog.text is not null and\n',
+    tests: BYPASSES,
+  },
+  {
+    name: 'strings that the server reads in another way',
+    story: 'With standard_conforming_strings off, a value ends where the rules do not see it.',
+    file: 'tenants/import-target.ts',
+    replace: ", set_config('standard_conforming_strings', 'on', true)`",
+    by: '`',
+    tests: BYPASSES,
+  },
+  {
+    name: 'an import that moves shared sequences to their end',
+    story: 'One file takes all numbers from the other tenants of the placement.',
+    file: 'drivers/isolation/copy-sequences.ts',
+    replace: 'case when $3 and seqincrement > 0 then middle else seqmax end',
+    by: 'case when $3 and seqincrement > 0 then seqmax else seqmax end',
+    on: ['rowscope-pg, batch'],
+    tests: ['src/tenants/sql-import.copied.test.ts'],
+  },
+]
