@@ -351,3 +351,22 @@ test('strings are read as the server reads them, whatever its login has set', as
     await database.close()
   }
 })
+
+test('behind a pooler a trigger that has changed the tenant rolls the import back, too', async () => {
+  const behind = await postgres.open({
+    isolation: [schemaPg(), rowscopePg(), databasePg()],
+    placements: { main: { pooler: true } },
+  })
+  const options = { engine: 'postgres', signal: new AbortController().signal } as const
+  const importing = (text: string) =>
+    importSql(behind.tenants.handles.source('rowscope-pg'), [Buffer.from(text)] as never, options)
+  const jump = (value: string) => `insert into jumps (id, setting, value) values (3, 'app.tenant_id', '${value}');\n`
+  const copy = 'copy notes (id) from stdin;\n92\n\\.\n'
+  await expect(importing(`${jump('other-rowscope-pg')}${copy}`)).rejects.toThrow(
+    /^line 1: the statement has changed role/,
+  )
+  expect(await importing(`${jump('rowscope-pg')}${copy}`)).toMatchObject({ statements: 2, rows: 2 })
+  const { db } = await behind.tenant('rowscope-pg')
+  expect(await db.selectFrom('notes').select('id').execute()).toEqual([{ id: 92 }])
+  for (const table of ['notes', 'jumps']) await db.deleteFrom(table).execute()
+})
