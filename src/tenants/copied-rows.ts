@@ -5,7 +5,7 @@
  * A batch that fails is tried once more row by row, so that an error has the line of its row.
  */
 import { InvalidRequest } from '../kernel/errors.ts'
-import { told } from './import-errors.ts'
+import { toImportError } from './import-errors.ts'
 import type { TenantConnection } from './isolation.ts'
 import { type CopiedRow, valuesOf } from './sql-copy-data.ts'
 
@@ -63,14 +63,14 @@ export class CopiedRows {
     try {
       await this.#insert(batch)
     } catch (error) {
-      if (!this.#connection.inTransaction) throw told(`line ${batch[0]?.line}`, error)
+      if (!this.#connection.inTransaction) throw toImportError(`line ${batch[0]?.line}`, error)
       await this.#connection.query({ text: 'rollback to savepoint copied_rows' })
       for (const row of batch) {
         await this.#insert([row]).catch((failure) => {
-          throw told(`line ${row.line}`, failure)
+          throw toImportError(`line ${row.line}`, failure)
         })
       }
-      throw told(`line ${batch[0]?.line}`, error) // none of them by itself
+      throw toImportError(`line ${batch[0]?.line}`, error) // none of them by itself
     }
     await this.#connection.query({ text: 'release savepoint copied_rows' })
   }

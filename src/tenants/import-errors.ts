@@ -2,7 +2,7 @@
 import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
 import { asRejected } from './sql-rejected.ts'
 
-/** Where in the text the server points at; it counts characters from 1. */
+/** The offset of the character that the server points at; it counts characters from 1. */
 export function offsetOf(error: unknown, text: string): number | undefined {
   const position = Number((error as { position?: unknown }).position)
   if (!(position > 0)) return undefined
@@ -13,20 +13,20 @@ export function offsetOf(error: unknown, text: string): number | undefined {
   return offset
 }
 
-export function told(where: string, error: unknown): unknown {
-  if (DependencyUnavailable.matches(error)) return again(error, `${where}: the database of this tenant was lost`)
-  if (error instanceof TenancyError) return again(error, `${where}: ${error.message}`)
+export function toImportError(where: string, error: unknown): unknown {
+  if (DependencyUnavailable.matches(error)) return withMessage(error, `${where}: the database of this tenant was lost`)
+  if (error instanceof TenancyError) return withMessage(error, `${where}: ${error.message}`)
   const rejected = asRejected(error, where)
   if (rejected !== error) return rejected
   return new Error(`${where}: ${error instanceof Error ? error.message : error}`, { cause: error })
 }
 
-export function undone(error: unknown): unknown {
+export function toRolledBack(error: unknown): unknown {
   const text = `${error instanceof Error ? error.message : error}\nEverything was rolled back; nothing was imported.`
-  return error instanceof TenancyError ? again(error, text) : new Error(text, { cause: error })
+  return error instanceof TenancyError ? withMessage(error, text) : new Error(text, { cause: error })
 }
 
-const again = (error: TenancyError, text: string): TenancyError =>
+const withMessage = (error: TenancyError, text: string): TenancyError =>
   new TenancyError(error, text, {
     extras: error.extras,
     ...(error.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: error.retryAfterSeconds }),

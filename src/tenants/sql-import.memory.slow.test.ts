@@ -51,7 +51,7 @@ test.each(['postgres', 'sqlite'] as const)(
     const samples: number[] = []
     let [statements, rows] = [0, 0]
     const hasCopy = engine === 'postgres'
-    /** Long statements, rows of COPY and short statements, whose pieces somebody could go on holding. */
+    /** Long statements, rows of COPY and short statements, whose pieces could stay in memory. */
     async function* file(): AsyncGenerator<Buffer> {
       const text = 'x'.repeat(120_000)
       for (let written = 0; written < FILE_BYTES; ) {

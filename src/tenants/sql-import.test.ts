@@ -86,7 +86,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await imported('-- nothing')).toMatchObject({ statements: 0, rows: 0, bytes: 10 })
   })
 
-  test('what the server says is told with its line, and nothing is kept', async () => {
+  test('an error of the server has its line, and nothing is kept', async () => {
     const file = `insert into notes (id) values (1);\n\n-- again\ninsert into notes (id) values (2), (1);\n`
     const failure = imported(file)
     await expect(failure).rejects.toThrow(/^line 4: .*\n.*$/)
@@ -100,7 +100,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await notes()).toEqual([])
   })
 
-  test('so is what is refused, and what was before it is not kept either', async () => {
+  test('a refused statement has its line, and nothing before it is kept', async () => {
     for (const refused of ['\\connect x', 'COMMIT', 'copy notes from stdin', 'set role a', 'select 1']) {
       const failure = imported(`insert into notes (id) values (1);\n-- a\n${refused};`)
       await expect(failure).rejects.toMatchObject({
@@ -121,7 +121,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await notes()).toHaveLength(2)
   })
 
-  test('what only a commit would refuse is told before it', async () => {
+  test('deferred constraints are checked before the commit', async () => {
     const file = "insert into tags (note_id, tag) values (9, 'a'); insert into notes (id) values (8);"
     for (const isDryRun of [false, true]) {
       const failure = imported(file, { isDryRun })
@@ -142,7 +142,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await notes()).toEqual([])
   })
 
-  test('whoever stops it is told so, and nothing is kept', async () => {
+  test('an aborted import throws the reason of its signal, and nothing is kept', async () => {
     const stopped = new Error('stopped')
     const stop = new AbortController()
     async function* endless() {
@@ -160,7 +160,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await notes()).toEqual([])
   })
 
-  test('progress is what was done', async () => {
+  test('progress counts bytes, statements and rows', async () => {
     const seen: number[][] = []
     const file = 'insert into notes (id) values (1);\ninsert into notes (id) values (2);'
     await imported(pieces(file, 40), {
@@ -205,7 +205,7 @@ describe('lines', () => {
 })
 
 describe('connections', () => {
-  test('one that is lost is said, and nothing is kept', async () => {
+  test('a lost connection is reported with its line, and nothing is kept', async () => {
     const handle = await postgres.tenancy.tenant('schema-pg')
     const { database } = postgres.tenancy.kernel
     async function* file() {

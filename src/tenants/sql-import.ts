@@ -1,19 +1,18 @@
 /**
  * An SQL file with data, put into the storage of one tenant in one transaction. Only the statement at hand is in memory, so a file
- * may have any size. Whatever fails is told with its line, and nothing is kept then.
+ * may have any size. An error has the line of its statement or row, and nothing is kept then.
  *
  *   what a statement may be   sql-import-rules.ts; everything else is refused before it reaches a server
  *   what it may name          the tenant's own tables and sequences (import-target.ts), which are sent with their schema
  *   what it may change        rows: after each statement the driver compares role, search path and tenant with those of the scope,
  *                             as a trigger or a default of the host's may have changed them
  *
- * What has a line is not committed yet: deferred constraints are checked as the last statement, so that all a file can do wrong is
- * told in the same way, and in a dry run too. Sequences are moved before the commit: numbers may be lost, and none is given twice.
+ * Deferred constraints are checked as the last statement, so that their errors are reported in the same way, in a dry run too. Sequences are moved before the commit: numbers may be lost, and none is given twice.
  */
 import { InvalidRequest } from '../kernel/errors.ts'
 import { CopiedRows } from './copied-rows.ts'
 import type { CopiedSequence } from './copy.ts'
-import { offsetOf, told, undone } from './import-errors.ts'
+import { offsetOf, toImportError, toRolledBack } from './import-errors.ts'
 import { ImportTarget } from './import-target.ts'
 import type { Capabilities, TenantConnection } from './isolation.ts'
 import type { CopiedRow } from './sql-copy-data.ts'
@@ -40,12 +39,17 @@ export interface ImportOptions {
   readonly engine: Capabilities['engine']
   /** Ends it before the next statement; then it throws the signal's reason, and nothing is kept. */
   readonly signal: AbortSignal
-  /** Everything is run and checked, and taken back. */
+  /** Everything is run and checked, and rolled back. */
   readonly isDryRun?: boolean | undefined
   readonly onProgress?: ((totals: ImportTotals) => void) | undefined
 }
 
-/** Whoever gives the file is told what the server says of it, as with any SQL of the host's own. */
+/**
+ * Throws `E_INVALID_REQUEST` for what is not accepted and `E_SQL_REJECTED` for what the server rejects; both messages begin with the
+ * line. What only a commit finds is thrown as it is.
+ *
+ * @example await importSql(tenants.handles.source('acme'), createReadStream('rows.sql'), { engine: 'postgres', signal })
+ */
 export async function importSql(
   source: Pick<ImportSource, 'begin' | 'advanceSequences'>,
   file: AsyncIterable<Uint8Array>,
@@ -61,7 +65,7 @@ export async function importSql(
     } catch (error) {
       await connection.end('rollback').catch(() => undefined) // one that is not idle afterwards is not used again
       signal.throwIfAborted()
-      throw undone(error)
+      throw toRolledBack(error)
     }
     await connection.end(isDryRun ? 'rollback' : 'commit')
     return run.totals
@@ -152,7 +156,7 @@ class ImportRun {
       this.totals.rows += rowCount ?? 0
     } catch (error) {
       const before = lineAt(statement, start)
-      throw told(`line ${before + lineBreaks(sent, offsetOf(error, sent) ?? 0)}`, error)
+      throw toImportError(`line ${before + lineBreaks(sent, offsetOf(error, sent) ?? 0)}`, error)
     }
   }
 
@@ -179,7 +183,7 @@ class ImportRun {
       const { rows } = await this.#connection.query({ text: CHECKS[this.#options.engine], keepsScope: true })
       if (rows.length > 0) throw new Error('FOREIGN KEY constraint failed')
     } catch (error) {
-      throw told('at the end of the file', error)
+      throw toImportError('at the end of the file', error)
     }
   }
 
@@ -193,14 +197,14 @@ class ImportRun {
       }
       await this.#source.advanceSequences([wanted], this.#options.signal)
     } catch (error) {
-      throw told(`line ${line}`, error)
+      throw toImportError(`line ${line}`, error)
     }
   }
 }
 
 type SetvalStatement = Extract<ImportStatement, { kind: 'setval' }>
 
-/** A part of a text keeps all of that in memory: whoever remembers a statement would remember the piece it was read in. */
+/** A copy: a part of a text keeps the whole text in memory, here the piece of the file. */
 const apart = (text: string): string => Buffer.from(text).toString()
 
 const lineBreaks = (text: string, end: number): number => text.slice(0, end).split('\n').length - 1
