@@ -93,7 +93,12 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
 }
 
 /** Where the work is to be tried once more. Throws when it is not, for the best reason there is. */
-async function placeNow(id: string, { registry, fences }: SourceParts, before: Place, error: unknown): Promise<Place> {
+async function placeNow(
+  id: string,
+  { registry, storage, fences }: SourceParts,
+  before: Place,
+  error: unknown,
+): Promise<Place> {
   const ask = async () => {
     try {
       return usable(id, await registry.refresh(id))
@@ -107,7 +112,9 @@ async function placeNow(id: string, { registry, fences }: SourceParts, before: P
     fences.mend(id).catch((failure) => {
       throw told(failure)
     })
-  if (now.place.epoch !== before.epoch) return now.place
+  const isElsewhere = now.place.isolation !== before.isolation || now.place.placement !== before.placement
+  const sharesFence = storage.driver(now.place.isolation).enter !== undefined && !isElsewhere
+  if (now.place.epoch !== before.epoch && !sharesFence) return now.place
   const isOpen = await mended()
   const then = await ask() // it may have been closed for good in the meantime, or have moved
   if (isOpen || then.place.epoch !== before.epoch) return then.place

@@ -37,8 +37,8 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
     name: 'public: rights of a tenant’s database kept',
     story: 'SQL of a tenant ends sessions of the server from its own database.',
     file: DATABASE,
-    replace: '; ${rights}; ${madeText(server)}`',
-    by: '; ${madeText(server)}`',
+    replace: "; ${adjustPublicRights(server.placement, 'tenant')}`",
+    by: '`',
     ...byPublicRights,
   },
   {

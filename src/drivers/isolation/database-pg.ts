@@ -81,8 +81,7 @@ export function databasePg({
 
   const make = async (server: PostgresServer, locator: string, options: MakingOptions = {}): Promise<void> => {
     await makeDatabase(server, locator, template, options)
-    const rights = adjustPublicRights(server.placement, 'tenant')
-    const objects = `${baseObjects(server.scopeRole)}; ${rights}; ${madeText(server)}`
+    const objects = `${baseObjects(server.scopeRole)}; ${adjustPublicRights(server.placement, 'tenant')}`
     await server.ownedIn(locator, (client) => client.query(objects))
   }
 
@@ -108,7 +107,10 @@ export function databasePg({
     async provision(place, options) {
       const server = placements.server(place.placement)
       await make(server, place.locator, options)
-      const ran = await migrating(place, (client, read) => migrator.install(client, TENANT_SCHEMA, searchPath, read))
+      const ran = await migrating(place, async (client, read) => {
+        await client.query(madeText(server))
+        return migrator.install(client, TENANT_SCHEMA, searchPath, read)
+      })
       await openDatabase(server, place.locator)
       return ran
     },
