@@ -230,6 +230,51 @@ describe('what somebody else left in the session', () => {
   })
 })
 
+test.each(['schema-pg, batch', 'schema-pg, transaction', 'rowscope-pg, batch', 'database-pg, batch'])(
+  'settings that a tenant gives the login do not reach the statements of another: %s',
+  async (kind) => {
+    const driver = await installation.open(pooled, {
+      driver: () => (KINDS[kind]?.make ?? schemaPg)(),
+      migrations: proofMigrations('postgres'),
+    })
+    const [hostile, other] = ['hostile', 'other'].map((id) => placeOf(driver, id)) as [Place, Place]
+    for (const one of [hostile, other]) await driver.provision(one)
+    const { username } = new URL(direct.tenantUrl)
+    const texts = [
+      ['standard_conforming_strings', 'off'],
+      ['datestyle', 'German'],
+      ['bytea_output', 'escape'],
+      ['statement_timeout', '20s'],
+      ['default_transaction_read_only', 'on'],
+      ['default_transaction_isolation', 'serializable'],
+      ['role', `${username}_scope`],
+    ].map(([name, value]) => `alter role current_user set ${name} = '${value}'`)
+    await raw(directHandle(driver, hostile).db, `do $$ begin set local role none; ${texts.join('; ')}; end $$`)
+    const onServer = 'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1'
+    await installation.database.sql(onServer, [username])
+    const { db } = directHandle(driver, other)
+    const settings = `select length('\\') as one, '2026-12-31'::date::text as day, '\\x41'::bytea::text as bytes,
+      current_setting('statement_timeout') as timeout, current_setting('transaction_isolation') as isolation`
+    const found = { one: 1, day: '2026-12-31', bytes: '\\x41', timeout: '0', isolation: 'read committed' }
+    await eventually(async () => expect(await raw(db, settings)).toEqual([found]))
+    await raw(db, `insert into items (id, owner) values (1, 'of other')`)
+    await db.transaction().execute(async (db) => {
+      expect(await raw(db, settings)).toEqual([found])
+      await raw(db, `update items set value = 2`)
+    })
+    const strict = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only')
+    expect(await strict.execute((db) => raw(db, `show transaction_isolation`))).toMatchObject([
+      { transaction_isolation: 'repeatable read' },
+    ])
+    await expect(strict.execute((db) => raw(db, 'delete from items'))).rejects.toMatchObject({ code: '25006' })
+    await installation.database.sql(
+      `alter role "${username}" reset all; alter role "${username}" set search_path = pg_catalog`,
+    )
+    await installation.database.sql(onServer, [username])
+    for (const one of [hostile, other]) await eventually(() => driver.drop(one))
+  },
+)
+
 test('a configuration that does not know of the pooler is refused, whoever came before', async () => {
   const unaware = await installation.open({ ...pooled, pooler: false }, { migrations: proofMigrations('postgres') })
   const place = placeOf(unaware, 'unaware')

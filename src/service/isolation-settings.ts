@@ -56,6 +56,12 @@ export const PlacementSettings = z.strictObject({
     .array(z.enum(PUBLIC_RIGHTS))
     .optional()
     .describe('Rights that PUBLIC keeps in the databases here; default none: see protection.md'),
+  settings: z
+    .record(z.string().regex(/^[a-z][a-z0-9_.]*$/i, 'not the name of a setting'), z.string())
+    .optional()
+    .describe(
+      "Settings of tenants' sessions, by name (`statement_timeout`: `30s`); default: as a session of `url` has them",
+    ),
   connections: z
     .strictObject({
       max: atLeast(1).optional().describe('At most, over all drivers and tenants; default 10'),

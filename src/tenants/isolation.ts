@@ -249,6 +249,8 @@ export interface Placement {
   readonly pooler: boolean
   /** Rights that PUBLIC keeps in the placement's databases; default none of these. */
   readonly publicRights?: readonly PublicRight[] | undefined
+  /** Settings of tenants' sessions, by name, in place of those that a session of `url` has. */
+  readonly settings?: Readonly<Record<string, string>> | undefined
 }
 
 /**

@@ -3,7 +3,7 @@
  * tenants' login that have no scope, and what is left on a connection.
  */
 import { MARKS } from '../drivers/isolation/scoped-query.ts'
-import { Database } from '../kernel/database.ts'
+import { Database, sqlState } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { StorageView } from './isolation-subject.ts'
 import { type LeakOperation, raw, writing } from './leak-operations.ts'
@@ -11,6 +11,8 @@ import { ALL_ITEMS } from './leak-operations-postgres.ts'
 import type { FuzzedTenant, Turn } from './leak-turn.ts'
 
 const CANCELLED = '57014'
+/** The server's answer to two changes of one role at the same time. */
+const CONCURRENTLY_UPDATED = 'XX000'
 const log = createLogger({ level: 'silent' })
 
 /** Connections that are nobody's tenant: of the superuser, and of the tenants' login without a scope. */
@@ -44,6 +46,7 @@ export const itemsOf = ({ schema }: StorageView): string => `${quoted(schema)}.i
 export function serverOperations(outside: Outside): readonly LeakOperation[] {
   return [
     { name: 'unscoped canary', weight: 2, run: (turn) => canary(turn, outside) },
+    { name: 'defaults of the login', weight: 2, run: altersItsLogin },
     { name: 'backend terminated', weight: 1, run: (turn) => terminated(turn, outside) },
     { name: 'backend cancelled', weight: 1, run: (turn) => cancelled(turn, outside) },
     { name: 'connection inspected', weight: 6, run: inspected },
@@ -64,6 +67,23 @@ async function canary(turn: Turn, outside: Outside): Promise<void> {
     `with tenant as (select set_config('app.tenant_id', '${place.locator}', false)) select owner from tenant, ${items}`,
   ])
   await turn.refused(outside.unscoped(view, text), '42501')
+}
+
+/** Every role may change its own defaults, and all tenants of a shared login have one: no session may begin with them. */
+async function altersItsLogin(turn: Turn): Promise<void> {
+  const setting = turn.random.pick([
+    'standard_conforming_strings = off',
+    `datestyle = 'German'`,
+    `statement_timeout = '71s'`,
+    `default_transaction_isolation = serializable`,
+  ])
+  const altered = turn.handle.transaction(async (db) => {
+    await raw(db, 'set local role none')
+    await raw(db, `alter role current_user set ${setting}`)
+  })
+  await altered.catch((error) => {
+    if (sqlState(error) !== CONCURRENTLY_UPDATED) throw error
+  })
 }
 
 /** The connection is lost in a transaction: what was written in it is too. */
@@ -106,6 +126,7 @@ const INSPECTION = `select current_user as role, session_user as login, current_
   current_setting('app.tenant_id') as tenant,
   (select count(*)::int from pg_class where relnamespace = pg_my_temp_schema()) as "temporary tables",
   coalesce(current_setting('app.fuzz', true), '') as setting, current_setting('statement_timeout') as timeout,
+  length('\\') as "characters of a backslash", '2026-12-31'::date::text as "form of a day",
   current_setting('row_security') as "row security", current_setting('transaction_isolation') as isolation,
   current_setting('transaction_read_only') as "read only",
   (select count(*)::int from pg_locks where locktype = 'advisory' and classid <> ${MARKS} and pid = pg_backend_pid()) as locks,
@@ -117,6 +138,8 @@ const CLEAN = {
   'temporary tables': 0,
   setting: '',
   timeout: '0',
+  'characters of a backslash': 1,
+  'form of a day': '2026-12-31',
   'row security': 'on',
   isolation: 'read committed',
   'read only': 'off',

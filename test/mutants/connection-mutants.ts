@@ -4,7 +4,8 @@ import type { SourceMutant } from './mutant.ts'
 
 const CONNECTIONS = 'drivers/isolation/connections.ts'
 const IDLE_CLIENTS = 'drivers/isolation/idle-clients.ts'
-const SERVER = 'drivers/isolation/postgres-server.ts'
+const LOGIN_CLIENTS = 'drivers/isolation/login-clients.ts'
+const SETTINGS_TESTS = ['src/drivers/isolation/session-settings.test.ts']
 const LOGIN_TESTS = ['src/drivers/isolation/tenant-login.test.ts']
 const SOURCE_TESTS = ['src/tenants/tenant-source.test.ts']
 const FENCE_TESTS = ['src/tenants/fences.test.ts']
@@ -44,8 +45,8 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a mighty login accepted',
     story: 'Tenants’ queries run as a superuser, past every policy.',
-    file: SERVER,
-    replace: 'await refuseMightyRole(client, this.scopeRole)',
+    file: LOGIN_CLIENTS,
+    replace: 'await refuseMightyRole(client, scopeRole)',
     by: '',
     tests: LOGIN_TESTS,
   },
@@ -55,6 +56,23 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     file: 'drivers/isolation/login-rights.ts',
     replace: `when rolname = $1 and pg_has_role(session_user, oid, 'usage')`,
     by: 'when rolname = $1 and false',
+  },
+  {
+    name: 'settings of the login taken over',
+    story:
+      'Sessions begin with what a tenant has set for the login: alter role current_user set standard_conforming_strings = off.',
+    file: LOGIN_CLIENTS,
+    replace: 'return pooler ? url : withSettings(url, settings)',
+    by: 'return url',
+    tests: SETTINGS_TESTS,
+  },
+  {
+    name: 'role of the login taken over',
+    story: 'Sessions begin in the scope role, which a tenant has set for the login: an unscoped statement reads rows.',
+    file: 'drivers/isolation/session-settings.ts',
+    replace: `{ role: 'none', 'app.tenant_id': '' }`,
+    by: '{}',
+    tests: SETTINGS_TESTS,
   },
   {
     name: 'storage made by several at once',

@@ -8,7 +8,7 @@ const RIGHTS = 'drivers/isolation/schema-rights.ts'
 const DATABASE = 'drivers/isolation/database-pg.ts'
 const TENANT_DATABASE = 'drivers/isolation/tenant-database.ts'
 const CONNECTIONS = 'drivers/isolation/connections.ts'
-const SERVER = 'drivers/isolation/postgres-server.ts'
+const LOGIN_CLIENTS = 'drivers/isolation/login-clients.ts'
 const onSchema = { on: ['schema-pg, batch'] }
 const onDatabase = { on: ['database-pg, batch'] }
 
@@ -20,7 +20,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'public: rights not taken',
     story: 'What one tenant writes into a large object, another one reads.',
-    file: SERVER,
+    file: 'drivers/isolation/postgres-server.ts',
     replace: '; ${adjustPublicRights(this.#placement)}; commit',
     by: '; commit',
     ...byPublicRights,
@@ -250,7 +250,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: connected to the placement’s own',
     story: 'Every tenant is in one database.',
-    file: SERVER,
+    file: LOGIN_CLIENTS,
     replace: 'database === OWN_DATABASE ? tenantUrl : withDatabase(tenantUrl, database)',
     by: 'tenantUrl',
     ...onDatabase,
@@ -258,7 +258,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: not asked which it is',
     story: 'What stands between gives another database, and nobody notices.',
-    file: SERVER,
+    file: LOGIN_CLIENTS,
     replace: 'if (database !== OWN_DATABASE && reached.database !== database) {',
     by: 'if (false) {',
     ...onDatabase,

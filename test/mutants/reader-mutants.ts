@@ -22,7 +22,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a login trusted for ever',
     story: 'A login that is made a superuser after the first connection is never asked again.',
-    file: 'drivers/isolation/postgres-server.ts',
+    file: 'drivers/isolation/login-clients.ts',
     replace: 'this.#trustedUntil.set(where, performance.now() + TRUSTED_MS)',
     by: 'this.#trustedUntil.set(where, Number.POSITIVE_INFINITY)',
     tests: ['src/drivers/isolation/login-rights.test.ts'],

@@ -60,8 +60,8 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     name: 'sequences’ values kept',
     story: 'lastval() answers what another tenant was given.',
     file: QUERY,
-    replace: `for (const text of ['discard sequences', `,
-    by: 'for (const text of [',
+    replace: `writeAll(connection, ['discard sequences', `,
+    by: 'writeAll(connection, [',
   },
   {
     name: 'released as it is',
@@ -155,11 +155,9 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     name: 'a transaction without a scope',
     story: 'BEGIN alone is sent: what follows runs as the login.',
     file: QUERY,
-    replace: `    connection.execute({ portal: '', rows: 0 })
-    writeScope(connection, this.#scope, this.#form)
-    for`,
-    by: `    connection.execute({ portal: '', rows: 0 })
-    for`,
+    replace: `    writeAll(connection, this.#modes)
+    writeScope(connection, this.#scope, this.#form)`,
+    by: '    writeAll(connection, this.#modes)',
   },
   {
     name: 'goes on after the host’s own COMMIT',

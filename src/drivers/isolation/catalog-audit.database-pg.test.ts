@@ -5,7 +5,7 @@ import type { Finding } from '../../kernel/doctor.ts'
 import { type Audited, openAudited } from './catalog-audit.fixture.ts'
 import { databasePg } from './database-pg.ts'
 import { placeOf, provisioned } from './installation.fixture.ts'
-import { withDatabase } from './postgres-server.ts'
+import { withDatabase } from './login-clients.ts'
 
 const NOTES = {
   name: '0001_notes',

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Finding } from '../../kernel/doctor.ts'
 import type { IsolationDriver, Place, Placement } from '../../tenants/isolation.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
-import { withDatabase } from './postgres-server.ts'
+import { withDatabase } from './login-clients.ts'
 
 export const TENANTS: readonly string[] = ['acme', 'globex']
 

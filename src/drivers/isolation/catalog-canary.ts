@@ -7,7 +7,8 @@ import { sqlState } from '../../kernel/database.ts'
 import { type Finding, notExamined } from '../../kernel/doctor.ts'
 import { StorageFenced } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
-import { type PostgresServer, withDatabase } from './postgres-server.ts'
+import { withDatabase } from './login-clients.ts'
+import type { PostgresServer } from './postgres-server.ts'
 
 const TIMEOUT_MS = 5_000
 const BAITS = 5

@@ -4,7 +4,7 @@ import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { databasePg, TENANT_SCHEMA } from './database-pg.ts'
 import { createInstallation, type Installation, type InstallationOptions, placeOf } from './installation.fixture.ts'
-import { withDatabase } from './postgres-server.ts'
+import { withDatabase } from './login-clients.ts'
 import { ROWS_SCHEMA, rowscopePg } from './rowscope-pg.ts'
 import { schemaPg } from './schema-pg.ts'
 

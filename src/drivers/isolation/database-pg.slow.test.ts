@@ -8,8 +8,8 @@ import { eventually } from '../../testing/tenancy.ts'
 import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
 import { type Installation, placeOf } from './installation.fixture.ts'
+import { withDatabase } from './login-clients.ts'
 import { lockOf } from './owner-transaction.ts'
-import { withDatabase } from './postgres-server.ts'
 
 const fixture = useDatabasePg()
 const { databases, fresh, locatorOf, sessions, sql } = fixture

@@ -7,7 +7,7 @@ import { directHandle } from '../../testing/direct-handle.ts'
 import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
-import { withDatabase } from './postgres-server.ts'
+import { withDatabase } from './login-clients.ts'
 
 const fixture = useDatabasePg()
 const { databases, fresh, locatorOf, sessions, sql } = fixture

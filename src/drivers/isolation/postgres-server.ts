@@ -6,18 +6,18 @@ import pg from 'pg'
 import { inTime } from '../../kernel/in-time.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Placement, Statement, StatementResult } from '../../tenants/isolation.ts'
-import { closedOr } from './closed-database.ts'
+import { ready } from './client-state.ts'
 import { Connections } from './connections.ts'
 import type { Holding } from './copy-session.ts'
 import { cut, goodbye } from './goodbye.ts'
 import { knock } from './knock.ts'
-import { refuseMightyRole } from './login-rights.ts'
+import { LoginClients, OWN_DATABASE, withDatabase } from './login-clients.ts'
 import { reading, type StorageRead } from './migration-records.ts'
 import { beginAlone, inTransaction } from './owner-transaction.ts'
 import { baseObjects } from './postgres-migrator.ts'
 import { adjustPublicRights } from './public-rights.ts'
 import { isIdle, type Manner, ScopedConnection } from './scoped-connection.ts'
-import { ready, type Scope, tryScope } from './scoped-query.ts'
+import type { Scope } from './scoped-query.ts'
 import { ANSWER_MS, KEPT_ALIVE, silent } from './silent.ts'
 import { Slots } from './slots.ts'
 import { type AloneOptions, aloneInTime } from './storage-lock.ts'
@@ -32,16 +32,11 @@ const OWNER = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEPT_ALIVE, appl
 const LOCK_TIMEOUT_MS = 10_000
 /** Sooner than who waits for an answer gives up, so that there is one. */
 const AWAITED_LOCK_MS = 4_000
-/** How long a login that was found to have no more rights than it should is not asked again. */
-const TRUSTED_MS = 60_000
 /** A backend keeps some 60 KB of each five tables it has seen. */
 const SCHEMAS_PER_CONNECTION = 1_000
 
 /** For what is under way on the owner's connections to come to its end. */
 const CLOSE_MS = 10_000
-
-/** The server's own database, beside those that belong to a tenant. */
-export const OWN_DATABASE = ''
 
 export interface AdministerOptions extends Pick<AloneOptions, 'partOf'> {
   /** Whether somebody waits for it: fails then as `answered` does. */
@@ -69,10 +64,10 @@ export class PostgresServer {
   readonly #placement: Placement
   readonly #log: Logger
   readonly #owner: pg.Pool
+  readonly #logins: LoginClients
   readonly #owned = new Set<pg.ClientBase>()
   #users = 0
   #prepared: Promise<void> | undefined
-  readonly #trustedUntil = new Map<'own' | 'tenants', number>()
 
   /** The server of a placement: one for all drivers of a tenancy. Give it back with `close`. */
   static of(placement: Placement, log: Logger): PostgresServer {
@@ -102,10 +97,11 @@ export class PostgresServer {
       if (!this.#owner.ending)
         log.warn({ err: error, placement: this.name }, 'an idle connection of a placement was lost')
     })
+    this.#logins = new LoginClients(placement, log)
     this.connections = new Connections({
       limits: placement.connections,
       maxSchemas: SCHEMAS_PER_CONNECTION,
-      open: (database) => this.#open(database),
+      open: (database) => this.#logins.open(database),
       knock: () => knock(placement.tenantUrl, CONNECT_TIMEOUT_MS),
       isPooled: placement.pooler,
       log,
@@ -139,7 +135,8 @@ export class PostgresServer {
   async connect(scope: Scope, manner: Manner, database = OWN_DATABASE): Promise<ScopedConnection> {
     const taken = this.connections.acquire({ tenantId: scope.tenantId, database, schema: scope.openSchema })
     const pooled = taken instanceof Promise ? await taken : taken
-    return new ScopedConnection(this.connections, pooled, scope, manner)
+    const settings = this.#logins.pooled
+    return new ScopedConnection(this.connections, pooled, settings ? { ...scope, settings } : scope, manner)
   }
 
   /** One transaction of the owner in the placement's database that has this storage alone, as `aloneInTime` does. */
@@ -221,7 +218,7 @@ export class PostgresServer {
 
   /** A connection of the tenant login beside those of its budget, closed afterwards. */
   async asLogin<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
-    const client = await this.#open(OWN_DATABASE)
+    const client = await this.#logins.open(OWN_DATABASE)
     try {
       return await work(client)
     } finally {
@@ -248,53 +245,6 @@ export class PostgresServer {
       throw error
     }
   }
-
-  async #open(database: string): Promise<pg.Client> {
-    const { tenantUrl } = this.#placement
-    const client = new pg.Client({
-      connectionString: database === OWN_DATABASE ? tenantUrl : withDatabase(tenantUrl, database),
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      keepAlive: true,
-      application_name: 'tenantry tenants',
-    })
-    client.on('error', () => undefined) // heard by the connections once it is theirs
-    const timer = setTimeout(() => cut(client, silent()), CONNECT_TIMEOUT_MS)
-    try {
-      await client.connect()
-      // What it owns is asked where all tenants are; in one that is a tenant's alone the doctor looks.
-      const where = database === OWN_DATABASE ? 'own' : 'tenants'
-      if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {
-        await refuseMightyRole(client, this.scopeRole)
-        this.#trustedUntil.set(where, performance.now() + TRUSTED_MS)
-      }
-      const reached = await tryScope(client, this.connections.isPooled ? 'in full' : 'named')
-      if (reached.isBehindPooler && !this.connections.isPooled) throw hiddenPooler(this.name)
-      if (database !== OWN_DATABASE && reached.database !== database) {
-        throw new Error(`asked for the database "${database}", the server gave "${reached.database}"`)
-      }
-      return client
-    } catch (error) {
-      await goodbye(client).catch((failure) =>
-        this.#log.debug({ err: failure }, 'a failed connection was not ended in order'),
-      )
-      throw database === OWN_DATABASE ? error : closedOr(error)
-    } finally {
-      clearTimeout(timer)
-    }
-  }
 }
 
 const servers = new WeakMap<Placement, PostgresServer>()
-
-export function withDatabase(url: string, database: string): string {
-  const changed = new URL(url)
-  changed.pathname = `/${encodeURIComponent(database)}`
-  return changed.href
-}
-
-/** Named statements would be found on the connection of somebody else, or not at all. */
-const hiddenPooler = (placement: string) =>
-  new Error(
-    `placements.${placement}: a pooler stands before \`tenantUrl\`: set placements.${placement}.pooler to true, or let ` +
-      '`tenantUrl` name PostgreSQL itself',
-  )

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { describe, expect, inject, test, vi } from 'vitest'
 import type { PublicRight, Repair } from '../../tenants/isolation.ts'
 import { createInstallation, placeOf, provisioned } from './installation.fixture.ts'
-import { withDatabase } from './postgres-server.ts'
+import { withDatabase } from './login-clients.ts'
 import { auditOf, kinds, NOTES, openOn, useInstallation } from './public-rights.fixture.ts'
 
 const TRUSTED_MS = 61_000

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sqlState } from '../../kernel/database.ts'
 import type { Repair } from '../../tenants/isolation.ts'
 import { placeOf } from './installation.fixture.ts'
-import { withDatabase } from './postgres-server.ts'
+import { withDatabase } from './login-clients.ts'
 import { kinds, useInstallation } from './public-rights.fixture.ts'
 import { type Ground, WAYS } from './ways.fixture.ts'
 

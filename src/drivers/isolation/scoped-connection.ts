@@ -19,19 +19,18 @@ import {
   type TenantConnection,
   type TransactionModes,
 } from '../../tenants/isolation.ts'
+import { isAlive, stateOf } from './client-state.ts'
 import type { Connections, PooledClient } from './connections.ts'
 import { KeepingQuery } from './keeping-query.ts'
 import {
   BeginQuery,
   HostQuery,
-  isAlive,
   type Scope,
   type ScopedConfig,
   ScopedQuery,
   type ScopeForm,
   scopeFault,
   send,
-  stateOf,
 } from './scoped-query.ts'
 import { CLEAN, CLEAN_FOR_OTHERS, endsTransaction, LONGEST_KEPT_TEXT, leavesNothing, spoils } from './session-state.ts'
 

@@ -11,6 +11,8 @@
  */
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
+import { ready, stateOf } from './client-state.ts'
+import type { PooledSettings } from './session-settings.ts'
 
 /** What a statement must run as. */
 export interface Scope {
@@ -24,6 +26,8 @@ export interface Scope {
   readonly probe?: string
   /** Whether its transactions say whose they are: where other tenants have transactions too, and one is waited for (drain.ts). */
   readonly isMarked?: boolean
+  /** Behind a pooler, where a session cannot begin with them. */
+  readonly settings?: PooledSettings
 }
 
 const SCOPE_NAME = 'tenantry_scope'
@@ -137,9 +141,23 @@ export interface ScopedConfig {
 /** How the scope is written: by its name on this connection, or in full for a pooler that gives each transaction another one. */
 export type ScopeForm = 'named' | 'in full'
 
+const modesOf = ({ settings }: Scope): readonly string[] => settings?.modes ?? []
+
+const inFull = ({ settings }: Scope): string =>
+  settings ? `${SCOPE_TEXTS['in full']} and ${settings.conditions}` : SCOPE_TEXTS['in full']
+
+/** Statements that answer no rows, before anything else of their transaction. */
+function writeAll(connection: Connection, texts: readonly string[]): void {
+  for (const text of texts) {
+    connection.parse({ name: '', text })
+    connection.bind({ portal: '', statement: '', values: [] })
+    connection.execute({ portal: '', rows: 0 })
+  }
+}
+
 function writeScope(connection: Connection, scope: Scope, form: ScopeForm): void {
   const statement = form === 'named' ? SCOPE_NAME : ''
-  if (form === 'in full') connection.parse({ name: '', text: SCOPE_TEXTS['in full'] })
+  if (form === 'in full') connection.parse({ name: '', text: inFull(scope) })
   connection.bind({ portal: '', statement, values: valuesOf(scope) })
   connection.execute({ portal: '', rows: 0 })
 }
@@ -166,7 +184,8 @@ export class ScopedQuery extends HostQuery {
   readonly #scope: Scope
   readonly #form: ScopeForm
   readonly #unneeded: readonly string[]
-  #isScoped = false
+  /** Statements before that of the host that are yet to complete; the last one is the scope. */
+  #before: number
 
   /** @param unneeded names of statements that the connection may forget. */
   constructor(config: ScopedConfig, scope: Scope, form: ScopeForm, unneeded: readonly string[] = []) {
@@ -174,11 +193,12 @@ export class ScopedQuery extends HostQuery {
     this.#scope = scope
     this.#form = form
     this.#unneeded = unneeded
+    this.#before = 1 + modesOf(scope).length
   }
 
   /** Whether the scope was set: an error before that came from the scope, and the statement did not run. */
   get isScoped(): boolean {
-    return this.#isScoped
+    return this.#before === 0
   }
 
   override prepare(connection: Connection): void {
@@ -187,17 +207,18 @@ export class ScopedQuery extends HostQuery {
       delete connection.parsedStatements[name]
       delete connection.submittedNamedStatements[name]
     }
+    writeAll(connection, modesOf(this.#scope))
     writeScope(connection, this.#scope, this.#form)
     super.prepare(connection)
   }
 
   override handleDataRow(message: unknown): void {
-    if (this.#isScoped) super.handleDataRow(message)
+    if (this.#before === 0) super.handleDataRow(message)
   }
 
   override handleCommandComplete(message: unknown, connection: Connection): void {
-    if (this.#isScoped) super.handleCommandComplete(message, connection)
-    this.#isScoped = true
+    if (this.#before === 0) super.handleCommandComplete(message, connection)
+    else this.#before--
   }
 }
 
@@ -217,6 +238,7 @@ class FirstQuery extends ScopedQuery {
 export class BeginQuery extends QueryBase {
   readonly #scope: Scope
   readonly #form: ScopeForm
+  readonly #modes: readonly string[]
   #hasBegun = false
 
   /** @param modes as they stand after BEGIN: `isolation level serializable, read only` */
@@ -225,17 +247,15 @@ export class BeginQuery extends QueryBase {
     this.queryMode = 'extended'
     this.#scope = scope
     this.#form = form
+    this.#modes = scope.settings ? [...scope.settings.modes, ...(modes ? [`set transaction ${modes}`] : [])] : []
   }
 
   override _getRows(connection: Connection): void {
     const { isMarked, probe } = this.#scope
     connection.execute({ portal: '', rows: 0 })
+    writeAll(connection, this.#modes)
     writeScope(connection, this.#scope, this.#form)
-    for (const text of ['discard sequences', ...(isMarked ? [MARK] : []), ...(probe ? [probe] : [])]) {
-      connection.parse({ name: '', text })
-      connection.bind({ portal: '', statement: '', values: [] })
-      connection.execute({ portal: '', rows: 0 })
-    }
+    writeAll(connection, ['discard sequences', ...(isMarked ? [MARK] : []), ...(probe ? [probe] : [])])
     connection.sync()
   }
 
@@ -258,33 +278,4 @@ export async function send(client: pg.ClientBase, query: QueryBase): Promise<pg.
     await ready(client)
     throw error
   }
-}
-
-/** What node-postgres knows of a connection, and its types do not tell. */
-interface ClientState {
-  readonly readyForQuery: boolean
-  readonly _queryable: boolean
-  readonly _ending: boolean
-  /** Of the server, as it was told when the connection was made. */
-  readonly processID: number | null
-  getTransactionStatus(): string | null
-}
-export const stateOf = (client: pg.ClientBase): ClientState => client as unknown as ClientState
-
-export const isAlive = (client: pg.ClientBase): boolean => stateOf(client)._queryable && !stateOf(client)._ending
-
-/** node-postgres tells an error when it hears of it, before the server has said which state the transaction is in. */
-export async function ready(client: pg.ClientBase): Promise<void> {
-  if (stateOf(client).readyForQuery || !isAlive(client)) return
-  await new Promise<void>((resolve) => {
-    const done = () => {
-      client.off('drain', done)
-      client.off('error', done)
-      client.off('end', done)
-      resolve()
-    }
-    client.once('drain', done)
-    client.once('error', done)
-    client.once('end', done)
-  })
 }

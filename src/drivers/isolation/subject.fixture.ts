@@ -3,7 +3,7 @@ import type { ConnectionLimits, IsolationDriver, Place } from '../../tenants/iso
 import type { StorageView, Subject } from '../../testing/isolation-subject.ts'
 import { databasePg, TENANT_SCHEMA } from './database-pg.ts'
 import { createInstallation, type Installation } from './installation.fixture.ts'
-import { withDatabase } from './postgres-server.ts'
+import { withDatabase } from './login-clients.ts'
 import { ROWS_SCHEMA, rowscopePg } from './rowscope-pg.ts'
 import { schemaPg } from './schema-pg.ts'
 import { sqliteMemory } from './sqlite-memory.ts'

@@ -3,8 +3,8 @@ import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
 import { from } from 'pg-copy-streams'
 import { BackupIncompatible, type CopiedTable } from '../../tenants/copy.ts'
+import { ready } from './client-state.ts'
 import { rowRefused } from './copy-fit.ts'
-import { ready } from './scoped-query.ts'
 
 export interface Into {
   /** Qualified and quoted. */

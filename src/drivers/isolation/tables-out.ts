@@ -7,8 +7,8 @@
 import type pg from 'pg'
 import { type CopyToStreamQuery, to } from 'pg-copy-streams'
 import type { CopiedTable, CopyDescription, TableCopy, TableTotals, TenantCopy } from '../../tenants/copy.ts'
+import { ready } from './client-state.ts'
 import { cut } from './goodbye.ts'
-import { ready } from './scoped-query.ts'
 
 export interface TableRead {
   readonly table: CopiedTable

@@ -43,6 +43,11 @@ export interface PlacementConfig {
   readonly pooler?: boolean | undefined
   /** Rights that PUBLIC keeps in the databases here; default none. docs/protection.md has what each of them shares between tenants. */
   readonly publicRights?: readonly PublicRight[] | undefined
+  /**
+   * Settings of tenants' sessions, in place of those that a session of `url` has.
+   * @example { statement_timeout: '30s', timezone: 'Europe/Berlin' }
+   */
+  readonly settings?: Readonly<Record<string, string>> | undefined
   /** Of this process, for tenants' queries on this server. */
   readonly connections?: Partial<ConnectionLimits> | undefined
 }
@@ -96,6 +101,7 @@ function knownOrMade(
     connections: limitsOf(config.connections),
     pooler: config.pooler ?? false,
     publicRights: config.publicRights,
+    settings: config.settings,
   })
   return database.transaction(async () => {
     await database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry placement ' || $1, 0))`, [name])

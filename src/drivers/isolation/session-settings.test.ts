@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Database } from '../../kernel/database.ts'
+import { createLogger } from '../../kernel/logger.ts'
+import { raw } from '../../testing/leak-operations.ts'
+import { createInstallation, provisioned } from './installation.fixture.ts'
+import { sessionSettings } from './session-settings.fixture.ts'
+import { DECIDED, startupOptions, withSettings } from './session-settings.ts'
+import { FAST_KINDS } from './subject.fixture.ts'
+
+let server: Database
+beforeAll(() => {
+  server = new Database({ url: inject('postgresUrl'), max: 1 }, createLogger({ level: 'silent' }))
+})
+afterAll(() => server.close())
+
+test('every setting of this server that an ordinary role may change is decided, once', async () => {
+  const { rows } = await server.sql(`select name from pg_settings where context = 'user' order by name`)
+  const names = rows.map(({ name }) => name)
+  expect(names.filter((name) => !DECIDED.includes(name))).toEqual([])
+  expect(DECIDED.filter((name, at) => DECIDED.indexOf(name) !== at)).toEqual([])
+})
+
+test('a value with blanks and backslashes is one word of the startup packet', async () => {
+  const settings = new Map([
+    ['DateStyle', 'ISO, DMY'],
+    ['app.note', 'a \\ b'],
+  ])
+  expect(startupOptions(settings)).toBe('-c DateStyle=ISO,\\ DMY -c app.note=a\\ \\\\\\ b')
+  const asked = new Database(
+    { url: withSettings(inject('postgresUrl'), settings), max: 1 },
+    createLogger({ level: 'silent' }),
+  )
+  const { rows } = await asked.sql(`select current_setting('datestyle') as dates, current_setting('app.note') as note`)
+  expect(rows).toEqual([{ dates: 'ISO, DMY', note: 'a \\ b' }])
+  await asked.close()
+})
+
+test('the options of a given URL are kept, and decide', async () => {
+  const url = new URL(inject('postgresUrl'))
+  url.searchParams.set('options', '-c statement_timeout=30s')
+  const settings = new Map([['statement_timeout', '0']])
+  const asked = new Database({ url: withSettings(url.href, settings), max: 1 }, createLogger({ level: 'silent' }))
+  expect((await asked.sql('show statement_timeout')).rows).toEqual([{ statement_timeout: '30s' }])
+  await asked.close()
+})
+
+test('a placement may have settings of its own, which the server’s do not change', async () => {
+  const installation = await createInstallation(inject('postgresUrl'))
+  await installation.database.sql(`do $$ begin execute format('alter database %I set lock_timeout = ''7s''', current_database());
+    execute format('alter database %I set timezone = ''Asia/Tokyo''', current_database()); end $$`)
+  const placement = {
+    ...(await installation.prepare()),
+    settings: { timezone: 'Europe/Berlin', statement_timeout: '33s' },
+  }
+  const { db } = await provisioned(await installation.open(placement), 'acme')
+  const names = ['timezone', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']
+  expect(
+    await raw(db, `select ${names.map((name) => `current_setting('${name}')`).join(` || ' ' || `)} as settings`),
+  ).toEqual([{ settings: 'Europe/Berlin 33s 7s 0' }])
+  await installation.end()
+})
+
+sessionSettings(FAST_KINDS.filter((kind) => kind !== 'sqlite-memory'))

@@ -1,0 +1,168 @@
+/**
+ * The settings of tenants' sessions, and who decides them. PostgreSQL lets every role change its own defaults
+ * (`alter role current_user set ..`), and all tenants of a shared login would begin their sessions with them. Values in the startup
+ * packet take precedence over the defaults of roles and databases, and `reset` returns to them.
+ *
+ * Every setting that an ordinary role may change (`context = 'user'` in pg_settings) is decided here:
+ *
+ *   FIXED     one value, whatever the server is configured to
+ *   RESULTS   decides what a statement means, returns, logs, or whether it succeeds: the value that a session of `url` has
+ *   COST      decides how fast a statement is: the same
+ *   LEFT      is not sent, for the reason given
+ *
+ * A setting that a later version of PostgreSQL adds is sent like RESULTS and COST, and a test fails until it is decided here.
+ * A pooler in transaction mode takes no settings at the start: there each scope sets FIXED and RESULTS.
+ */
+import pg from 'pg'
+
+/** pg_settings lists those of PL/pgSQL once a session has used it. */
+const FIXED: Readonly<Record<string, string>> = {
+  search_path: 'pg_catalog',
+  standard_conforming_strings: 'on',
+  row_security: 'on',
+  'plpgsql.check_asserts': 'on',
+  'plpgsql.extra_errors': 'none',
+  'plpgsql.extra_warnings': 'none',
+  'plpgsql.print_strict_params': 'off',
+}
+/** They would begin every session inside of a scope; pg_settings does not list them. */
+const NOT_LISTED: Readonly<Record<string, string>> = { role: 'none', 'app.tenant_id': '' }
+
+const RESULTS = `
+  DateStyle IntervalStyle TimeZone array_nulls backslash_quote bytea_output client_min_messages default_table_access_method
+  default_text_search_config exit_on_error extra_float_digits gin_fuzzy_search_limit idle_in_transaction_session_timeout
+  lc_monetary lc_numeric lc_time lock_timeout log_parameter_max_length_on_error quote_all_identifiers
+  restrict_nonsystem_relation_kind statement_timeout synchronous_commit temp_tablespaces transaction_timeout
+  transform_null_equals xmlbinary xmloption`
+
+/** Of RESULTS, what a session takes at its start, or a transaction at its own: a scope comes too late. */
+const AT_START = `
+  client_connection_check_interval default_transaction_deferrable default_transaction_isolation default_transaction_read_only
+  idle_session_timeout local_preload_libraries tcp_keepalives_count tcp_keepalives_idle tcp_keepalives_interval tcp_user_timeout
+  timezone_abbreviations`
+
+const COST = `
+  backend_flush_after commit_siblings constraint_exclusion cpu_index_tuple_cost cpu_operator_cost cpu_tuple_cost
+  cursor_tuple_fraction debug_logical_replication_streaming debug_parallel_query debug_pretty_print
+  debug_print_parse debug_print_plan debug_print_rewritten default_statistics_target effective_cache_size
+  effective_io_concurrency enable_async_append enable_bitmapscan enable_distinct_reordering enable_gathermerge
+  enable_group_by_reordering enable_hashagg enable_hashjoin enable_incremental_sort enable_indexonlyscan enable_indexscan
+  enable_material enable_memoize enable_mergejoin enable_nestloop enable_parallel_append enable_parallel_hash
+  enable_partition_pruning enable_partitionwise_aggregate enable_partitionwise_join enable_presorted_aggregate
+  enable_self_join_elimination enable_seqscan enable_sort enable_tidscan escape_string_warning file_copy_method
+  force_parallel_mode from_collapse_limit geqo geqo_effort geqo_generations geqo_pool_size geqo_seed geqo_selection_bias
+  geqo_threshold gin_pending_list_limit hash_mem_multiplier io_combine_limit jit jit_above_cost jit_expressions
+  jit_inline_above_cost jit_optimize_above_cost jit_tuple_deforming join_collapse_limit logical_decoding_work_mem
+  maintenance_io_concurrency maintenance_work_mem max_parallel_maintenance_workers max_parallel_workers
+  max_parallel_workers_per_gather min_parallel_index_scan_size min_parallel_table_scan_size parallel_leader_participation
+  parallel_setup_cost parallel_tuple_cost plan_cache_mode random_page_cost recursive_worktable_factor seq_page_cost
+  synchronize_seqscans temp_buffers trace_notify trace_sort vacuum_buffer_usage_limit wal_skip_threshold work_mem`
+
+const NO_VACUUM = 'only VACUUM reads it, and tenants may not run VACUUM'
+const NO_ROLES = 'only CREATE ROLE and ALTER ROLE read it'
+const NO_TABLES = 'only DDL reads it, and tenants have temporary tables at most'
+const OF_TRANSACTION = 'each transaction begins with its default'
+
+/** With the reason. */
+export const LEFT: Readonly<Record<string, string>> = {
+  application_name: 'sent in a parameter of its own',
+  client_encoding: 'sent in a parameter of its own',
+  transaction_deferrable: OF_TRANSACTION,
+  transaction_isolation: OF_TRANSACTION,
+  transaction_read_only: OF_TRANSACTION,
+  createrole_self_grant: NO_ROLES,
+  md5_password_warnings: NO_ROLES,
+  password_encryption: NO_ROLES,
+  scram_iterations: NO_ROLES,
+  check_function_bodies: NO_TABLES,
+  default_tablespace: NO_TABLES,
+  default_toast_compression: NO_TABLES,
+  icu_validation_level: NO_TABLES,
+  vacuum_cost_delay: NO_VACUUM,
+  vacuum_cost_limit: NO_VACUUM,
+  vacuum_cost_page_dirty: NO_VACUUM,
+  vacuum_cost_page_hit: NO_VACUUM,
+  vacuum_cost_page_miss: NO_VACUUM,
+  vacuum_failsafe_age: NO_VACUUM,
+  vacuum_freeze_min_age: NO_VACUUM,
+  vacuum_freeze_table_age: NO_VACUUM,
+  vacuum_max_eager_freeze_failure_rate: NO_VACUUM,
+  vacuum_multixact_failsafe_age: NO_VACUUM,
+  vacuum_multixact_freeze_min_age: NO_VACUUM,
+  vacuum_multixact_freeze_table_age: NO_VACUUM,
+  vacuum_truncate: NO_VACUUM,
+  stats_fetch_consistency: 'only the views of statistics read it',
+  wal_sender_timeout: 'only replication reads it',
+}
+
+const namesIn = (text: string): string[] => text.trim().split(/\s+/)
+
+const OF_SCOPE = new Set([...namesIn(RESULTS), ...Object.keys(FIXED)].map((name) => name.toLowerCase()))
+
+/** Every name that is decided here, once. Older and later versions of PostgreSQL have some of them only. */
+export const DECIDED: readonly string[] = [
+  ...Object.keys(FIXED),
+  ...[RESULTS, AT_START, COST].flatMap(namesIn),
+  ...Object.keys(LEFT),
+]
+
+/** What a session of tenants is to have, by name. */
+export type SessionSettings = ReadonlyMap<string, string>
+
+/**
+ * @param client of the owner, as it is after its start: its values are those of the server, of the placement's database, and of the
+ * role of `url`, but never those of the tenants' login
+ * @param given by the configuration, in place of these
+ */
+export async function readSessionSettings(
+  client: pg.ClientBase,
+  given: Readonly<Record<string, string>> = {},
+): Promise<SessionSettings> {
+  const { rows } = await client.query(
+    `select name, reset_val as value from pg_catalog.pg_settings where context = 'user' and name <> all($1)`,
+    [Object.keys(LEFT)],
+  )
+  const ofServer: [string, string][] = rows.map(({ name, value }) => [name, value ?? ''])
+  const configured = new Map(Object.entries(given).map(([name, value]) => [name.toLowerCase(), value]))
+  const settings = [...ofServer, ...Object.entries(FIXED), ...Object.entries(NOT_LISTED)]
+  return new Map([...settings.map(([name, value]) => [name.toLowerCase(), value] as const), ...configured])
+}
+
+/** As `options` of the startup packet: words, in which a backslash keeps a blank from ending one. */
+export const startupOptions = (settings: SessionSettings): string =>
+  [...settings].map(([name, value]) => `-c ${name}=${value.replace(/[\\\s]/g, '\\$&')}`).join(' ')
+
+/** The same URL with these settings. Its own `options` come after them, and decide. */
+export function withSettings(url: string, settings: SessionSettings): string {
+  const changed = new URL(url)
+  const own = changed.searchParams.get('options')
+  changed.searchParams.set('options', [startupOptions(settings), ...(own ? [own] : [])].join(' '))
+  return changed.href
+}
+
+/** What a scope sets behind a pooler, besides what every scope sets. */
+export interface PooledSettings {
+  /** Before the scope's own statement, as nothing may have been read before: that it may write, and how it is isolated. */
+  readonly modes: readonly string[]
+  /** Conditions that are true: they belong to the scope's statement, and set what is not so already. */
+  readonly conditions: string
+}
+
+/** @returns SQL that sets them for one transaction */
+export function pooledSettings(settings: SessionSettings): PooledSettings {
+  const assignments = [...settings]
+    .filter(([name]) => OF_SCOPE.has(name) && name !== 'search_path')
+    .concat([['client_encoding', 'UTF8']])
+  return {
+    modes: ['read_only', 'isolation', 'deferrable'].map(
+      (mode) => `set transaction_${mode} = ${pg.escapeLiteral(settings.get(`default_transaction_${mode}`) ?? 'off')}`,
+    ),
+    conditions: assignments
+      .map(([name, value]) => [pg.escapeLiteral(name), pg.escapeLiteral(value)])
+      .map(
+        ([name, value]) =>
+          `(current_setting(${name}, true) = ${value} or set_config(${name}, ${value}, true) is not null)`,
+      )
+      .join(' and '),
+  }
+}
