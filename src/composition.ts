@@ -11,6 +11,7 @@ import type { StoreDriver } from './kernel/store.ts'
 import type { Satellite } from './satellite.ts'
 import { BackofficeRestored } from './tenants/brought-back.ts'
 import * as tenantEvents from './tenants/events.ts'
+import { TenantLoginRestored } from './tenants/login-events.ts'
 import { tables } from './tenants/tables.ts'
 import { type Traffic, trafficTo } from './tenants/traffic.ts'
 
@@ -36,6 +37,7 @@ export const eventsOf = (satellites: readonly Satellite[]): EventType[] => [
   ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
   BackofficeRestored,
   DependencyDegraded,
+  TenantLoginRestored,
   ...satellites.flatMap(({ events = [] }) => events),
 ]
 

@@ -74,6 +74,7 @@ export {
   type TenantHandle,
   type TransferOptions,
 } from './tenants/isolation.ts'
+export * from './tenants/login-events.ts'
 export * from './tenants/migration-errors.ts'
 export type { MigrateOptions, MigrationReport, RollbackOptions } from './tenants/migration-options.ts'
 export { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'

@@ -19,7 +19,9 @@ import {
   subscribe,
   trafficOf,
 } from './composition.ts'
-import { type PlacementConfig, placementsOf, preparePlacement } from './drivers/isolation/tenant-login.ts'
+import { loginDiagnosis } from './drivers/isolation/login-diagnosis.ts'
+import { preparePlacements } from './drivers/isolation/login-repair.ts'
+import { type PlacementConfig, placementsOf } from './drivers/isolation/tenant-login.ts'
 import { PgBossJobs } from './drivers/jobs/pg-boss.ts'
 import { postgresStore } from './drivers/store/postgres.ts'
 import type { CircuitRule } from './kernel/circuit.ts'
@@ -54,7 +56,7 @@ import { diagnoses } from './tenants/diagnoses.ts'
 import { createGuard, type Guard, type GuardOptions } from './tenants/guard.ts'
 import { Tenants } from './tenants/index.ts'
 import { installationId } from './tenants/installation-id.ts'
-import type { IsolationDriver, Placement, TenantHandle } from './tenants/isolation.ts'
+import type { IsolationDriver, TenantHandle } from './tenants/isolation.ts'
 import { jobs, schedule } from './tenants/jobs.ts'
 import { tenantSeries } from './tenants/metrics.ts'
 import { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'
@@ -203,10 +205,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     const own = { database, store, events, jobs: runner, secrets, cursors }
     const kernel: Kernel = { ...own, resilience, egress, clock, log }
 
-    const prepared = new Map<string, Placement>()
-    for (const [name, placement] of Object.entries(placements)) {
-      prepared.set(name, await preparePlacement(name, placement, database, secrets, log))
-    }
+    const { prepared, logins } = await preparePlacements(placements, { database, secrets, events, log })
     const changes = new TableChanges(database, log)
     await changes.start()
     stops.push(() => changes.stop())
@@ -245,6 +244,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     const health = createHealth({ log, critical: config.health?.critical })
     const doctor = new Doctor(log)
     for (const diagnosis of kernelDiagnoses) doctor.register(diagnosis, kernel)
+    doctor.register(loginDiagnosis, logins)
     const metrics = new Metrics()
     for (const part of parts) {
       const { satellite, service } = part
@@ -263,6 +263,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await tenants.registry.start()
     await tenants.lostPlacements.start()
     await circuits.start()
+    await logins.restoreAll()
     stops.push(() => circuits.stop())
     const { role = 'all' } = config
     await runner.start(registeredJobs(parts), { work: role !== 'api', keep: role === 'all' || role === 'worker' })

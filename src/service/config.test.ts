@@ -50,7 +50,7 @@ test('faults of the environment, of keys, between keys and of production are tol
     `<file>: adminTokens: the token of "ops" is another's too`,
     `<file>: migrations: no folder ${join(directory, 'absent')}`,
     '<file>: satellites: there is no satellite "brandig", only auditLogs, billing, branding, featureFlags, impersonation, metrics, quotas, sso, webhooks',
-    '<file>: health.critical: there is no check "weather", only backoffice, store, circuits',
+    '<file>: health.critical: there is no check "weather", only backoffice, store, circuits, logins',
     'DATABASE_URL: required in production',
     'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
   ])

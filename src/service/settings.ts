@@ -17,7 +17,7 @@ import { EgressFile, ProxyUrl } from './egress-settings.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './isolation-settings.ts'
 
 /** What service/main.ts checks beside the satellites' own checks. */
-export const CHECKS = ['backoffice', 'store', 'circuits']
+export const CHECKS = ['backoffice', 'store', 'circuits', 'logins']
 
 const PathPrefix = z
   .string()

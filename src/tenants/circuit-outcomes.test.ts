@@ -115,6 +115,13 @@ describe('what a failure says of the server and of the tenant, in a shared datab
     ['a query without an answer', unansweredQuery, SERVER, SERVER],
     ['a pool without a free connection', exhaustedPool, SERVER, SERVER],
     ['a login with too many connections', () => asPlainRole('connection limit 0'), SERVER, SERVER],
+    ['a login that is refused', () => refusalOf(database.url.replace(/:[^:@]*@/, ':another@')), SERVER, SERVER],
+    [
+      'a statement that raises the state of a refused login',
+      () => metBy(`do $$ begin raise sqlstate '28P01'; end $$`),
+      ANSWERED,
+      ANSWERED,
+    ],
     ['a database that is missing', () => refusalOf(`${database.url}_missing`), SERVER, TENANT],
     [
       'a database that is closed',

@@ -6,6 +6,7 @@
  * | -------------------------------------------------------------- | ------- | ------- |
  * | the statement's own: any other SQLSTATE                        | success | success |
  * | nobody listens, no connection in time, it starts, it is full   | failure | –       |
+ * | the server refuses the login at the start of a session         | failure | –       |
  * | a file is damaged or missing, the disk fails (58*)             | success | failure |
  * | a session was lost (57P01, 57P02, 08003, 08006, a reset)       | failure | –       |
  * | – where the database is the tenant's own                       | –       | failure |
@@ -35,6 +36,8 @@ const SESSION_LOST: Outcomes = { server: 'neither', tenant: 'failure' }
 const UNKNOWN: Outcomes = { server: 'neither', tenant: 'neither' }
 
 const DAMAGED = /^58/
+/** At the start of a session, where they are FATAL. */
+const LOGIN_REFUSED = new Set(['28P01', '28000'])
 const DROPPED = '57P04'
 /** Of these SQLSTATEs, which statements raise too, those that PostgreSQL raises at the start of a session are about its database. */
 const MISSING_CLOSED_OR_FULL = new Set(['3D000', '55000', '53300'])
@@ -52,7 +55,8 @@ export function outcomesOf(error: unknown, reach: Reach): Outcomes {
     return all.find(({ server }) => server === 'failure') ?? all.find(({ tenant }) => tenant === 'failure') ?? UNKNOWN
   }
   if (!(error instanceof Error)) return UNKNOWN
-  const { code = '', routine = '' } = error as { code?: string; routine?: string }
+  const { code = '', routine = '', severity } = error as { code?: string; routine?: string; severity?: string }
+  if (LOGIN_REFUSED.has(code) && severity === 'FATAL') return SERVER_FAILED
   const isOwn = reach === 'own database'
   if (code === DROPPED || (MISSING_CLOSED_OR_FULL.has(code) && WHERE_SESSIONS_START.has(routine))) {
     return isOwn ? TENANT_FAILED : SERVER_FAILED

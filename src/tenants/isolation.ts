@@ -166,6 +166,8 @@ export interface IsolationDriver {
   audit(places: AsyncIterable<Place>): AsyncIterable<Finding>
   /** What a server is doing, for the doctor; absent where there is no server. Drivers of one placement answer the same. */
   activity?(placement: string, options: ActivityOptions): Promise<ServerActivity>
+  /** Names of placements whose server refuses the login of tenants' queries; absent where there is no login. */
+  refusedLogins?(): Promise<readonly string[]>
   /** Connections for tenants' queries, by placement. */
   connections(): readonly ConnectionCount[]
   stop(): Promise<void>
@@ -251,6 +253,8 @@ export interface Placement {
   readonly publicRights?: readonly PublicRight[] | undefined
   /** Settings of tenants' sessions, by name, in place of those that a session of `url` has. */
   readonly settings?: Readonly<Record<string, string>> | undefined
+  /** Called when the server refuses the login. Restores one that was made here; false where nothing could be restored. */
+  readonly restoreLogin?: (() => Promise<boolean>) | undefined
 }
 
 /**

@@ -1,5 +1,6 @@
 /** The isolation drivers in use, by name, and the question which of them holds a tenant's rows. */
 import { DependencyUnavailable, invalid } from '../kernel/errors.ts'
+import { CheckFailure } from '../kernel/health.ts'
 import type { Capabilities, ConnectionCount, DriverEnvironment, IsolationDriver } from './isolation.ts'
 
 export interface StorageConfig {
@@ -41,6 +42,19 @@ export class Storage {
     const ofServers = this.drivers.filter(({ capabilities }) => capabilities.reach !== 'no server')
     const counts = ofServers.flatMap((driver) => driver.connections())
     return [...new Map(counts.map((count) => [count.placement, count])).values()]
+  }
+
+  /** Names of placements whose server refuses the login of tenants' queries. */
+  async refusedLogins(): Promise<string[]> {
+    const all = await Promise.all(this.drivers.map((driver) => driver.refusedLogins?.() ?? []))
+    return [...new Set(all.flat())]
+  }
+
+  /** The health check: fails while a server refuses the login of tenants' queries. */
+  async checkLogins(): Promise<void> {
+    const { length } = await this.refusedLogins()
+    if (length > 0)
+      throw new CheckFailure(`login of tenants' queries refused by ${length} server${length === 1 ? '' : 's'}`)
   }
 
   get drivers(): readonly IsolationDriver[] {

@@ -6,6 +6,7 @@ const CONNECTIONS = 'drivers/isolation/connections.ts'
 const IDLE_CLIENTS = 'drivers/isolation/idle-clients.ts'
 const LOGIN_CLIENTS = 'drivers/isolation/login-clients.ts'
 const SETTINGS_TESTS = ['src/drivers/isolation/session-settings.test.ts']
+const REPAIR_TESTS = ['src/drivers/isolation/login-repair.test.ts']
 const LOGIN_TESTS = ['src/drivers/isolation/tenant-login.test.ts']
 const SOURCE_TESTS = ['src/tenants/tenant-source.test.ts']
 const FENCE_TESTS = ['src/tenants/fences.test.ts']
@@ -73,6 +74,22 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     replace: `{ role: 'none', 'app.tenant_id': '' }`,
     by: '{}',
     tests: SETTINGS_TESTS,
+  },
+  {
+    name: 'a refused login left as it is',
+    story: 'A tenant changes the password of the login, and no tenant can connect any more.',
+    file: LOGIN_CLIENTS,
+    replace: 'if (!restores || !isRefusal(error) || !(await this.#restored())) throw error',
+    by: 'throw error',
+    tests: REPAIR_TESTS,
+  },
+  {
+    name: 'defaults of the login not compared',
+    story: 'What a tenant has set for the login stays there, for whoever connects without the startup packet.',
+    file: 'drivers/isolation/login-repair.ts',
+    replace: 'return { isRefused, defaults: rows }',
+    by: 'return { isRefused, defaults: rows.slice(rows.length) }',
+    tests: REPAIR_TESTS,
   },
   {
     name: 'storage made by several at once',

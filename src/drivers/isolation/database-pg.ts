@@ -195,6 +195,7 @@ export function databasePg({
     },
     audit: (places) => auditDatabases(placements, places, { schema: TENANT_SCHEMA, extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
+    refusedLogins: () => placements.refusedLogins(),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

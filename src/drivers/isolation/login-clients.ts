@@ -3,6 +3,9 @@
  * between, and, once a minute, whether the login may more than it should. Its sessions begin with the settings of session-settings.ts.
  */
 import pg from 'pg'
+import { sqlState } from '../../kernel/database.ts'
+import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { inTime } from '../../kernel/in-time.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Placement } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
@@ -21,6 +24,11 @@ import { silent } from './silent.ts'
 const CONNECT_TIMEOUT_MS = 5_000
 /** How long a login that was found to have no more rights than it should is not asked again. */
 const TRUSTED_MS = 60_000
+/** What a server answers to a login that it does not let in. */
+const REFUSED = new Set(['28P01', '28000'])
+/** How long it counts that a server let the login in, and how long a probe waits for an answer. */
+const ANSWER_COUNTS_MS = 10_000
+const PROBE_MS = 1_500
 /** What poolers answer to `options` in the startup packet. */
 const OPTIONS_REFUSED = new Set(['08P01', '0A000'])
 
@@ -33,6 +41,7 @@ export class LoginClients {
   readonly #trustedUntil = new Map<'own' | 'tenants', number>()
   #settings: Promise<SessionSettings> | undefined
   #pooled: PooledSettings | undefined
+  #answer: { readonly isRefused: boolean; readonly at: number } | undefined
 
   constructor(placement: Placement, log: Logger) {
     this.#placement = placement
@@ -44,8 +53,60 @@ export class LoginClients {
     return this.#pooled
   }
 
-  /** @param database one that belongs to a tenant, or `OWN_DATABASE` */
-  async open(database: string): Promise<pg.Client> {
+  /**
+   * Throws `E_DEPENDENCY_UNAVAILABLE` when the server refuses the login, also after it was restored.
+   * @param database one that belongs to a tenant, or `OWN_DATABASE`
+   * @param options `restores`: false for what only reads, such as the doctor; default true
+   */
+  async open(database: string, { restores = true } = {}): Promise<pg.Client> {
+    try {
+      return await this.#open(database).catch(async (error) => {
+        if (!restores || !isRefusal(error) || !(await this.#restored())) throw error
+        return this.#open(database)
+      })
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      this.#noteRefusal(error)
+      throw DependencyUnavailable("The server refuses the login of tenants' queries.", { cause: error })
+    }
+  }
+
+  /** Whether the server refuses the login. That it let it in counts for ten seconds; false while it does not answer. */
+  async isRefused(): Promise<boolean> {
+    const { isRefused = true, at = 0 } = this.#answer ?? {}
+    if (isRefused || performance.now() > at + ANSWER_COUNTS_MS) {
+      const asked = this.open(OWN_DATABASE).then(goodbye)
+      asked.catch(() => undefined) // it may come when nothing waits for it any more
+      await inTime(asked, PROBE_MS, silent).catch((error) =>
+        this.#log.debug(
+          { err: error, placement: this.#placement.name },
+          "the login of tenants' queries was tried in vain",
+        ),
+      )
+    }
+    return this.#answer?.isRefused ?? false
+  }
+
+  /** Logged once, until the server lets the login in again. */
+  #noteRefusal(error: unknown): void {
+    if (!this.#answer?.isRefused) {
+      this.#log.error(
+        { err: error, placement: this.#placement.name },
+        "a server refused the login of tenants' queries; run tenantry doctor",
+      )
+    }
+    this.#answer = { isRefused: true, at: performance.now() }
+  }
+
+  async #restored(): Promise<boolean> {
+    const { name, restoreLogin } = this.#placement
+    return (restoreLogin?.() ?? Promise.resolve(false)).catch((error) => {
+      this.#log.error({ err: error, placement: name }, "the login of tenants' queries could not be restored")
+      return false
+    })
+  }
+
+  async #open(database: string): Promise<pg.Client> {
     const settings = await this.#sessionSettings()
     const { name, pooler, scopeRole } = this.#placement
     const client = new pg.Client({
@@ -60,6 +121,7 @@ export class LoginClients {
       await client.connect().catch((error) => {
         throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
       })
+      this.#answer = { isRefused: false, at: performance.now() }
       // What it owns is asked where all tenants are; in one that is a tenant's alone the doctor looks.
       const where = database === OWN_DATABASE ? 'own' : 'tenants'
       if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {
@@ -115,6 +177,10 @@ export class LoginClients {
     }
   }
 }
+
+/** PostgreSQL names the place in its source at which it lets nobody in. Statements raise these states nowhere else. */
+const isRefusal = (error: unknown): boolean =>
+  REFUSED.has(sqlState(error) ?? '') && (error as { severity?: string }).severity === 'FATAL'
 
 export function withDatabase(url: string, database: string): string {
   const changed = new URL(url)

@@ -40,6 +40,13 @@ export class Placements {
     return this.#servers.values()
   }
 
+  async refusedLogins(): Promise<string[]> {
+    const all = await Promise.all(
+      [...this.all()].map(async (server) => ((await server.isLoginRefused()) ? [server.name] : [])),
+    )
+    return all.flat()
+  }
+
   connections(): ConnectionCount[] {
     return [...this.#servers.values()].map(({ name, placement, connections }) => ({
       placement: name,

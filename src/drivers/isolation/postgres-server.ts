@@ -216,14 +216,19 @@ export class PostgresServer {
     }
   }
 
-  /** A connection of the tenant login beside those of its budget, closed afterwards. */
-  async asLogin<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
-    const client = await this.#logins.open(OWN_DATABASE)
+  /** A connection of the tenant login beside those of its budget, closed afterwards. @param options of `LoginClients.open` */
+  async asLogin<T>(work: (client: pg.ClientBase) => Promise<T>, options?: { restores: boolean }): Promise<T> {
+    const client = await this.#logins.open(OWN_DATABASE, options)
     try {
       return await work(client)
     } finally {
       await goodbye(client)
     }
+  }
+
+  /** Whether it refuses the login of tenants' queries. */
+  isLoginRefused(): Promise<boolean> {
+    return this.#logins.isRefused()
   }
 
   /** Closes everything when the last driver gives it back. */

@@ -274,6 +274,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     audit: (places) => auditRowTables(placements, places, { schema: ROWS_SCHEMA, extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
+    refusedLogins: () => placements.refusedLogins(),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

@@ -179,6 +179,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     audit: (places) => auditSchemas(placements, places, { extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
+    refusedLogins: () => placements.refusedLogins(),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

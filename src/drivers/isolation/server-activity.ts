@@ -17,9 +17,9 @@ export async function activityOf(server: PostgresServer, options: ActivityOption
     ...(await client.query(CAPACITY)).rows[0],
     sessions: await read(client),
   }))
-  // A server that is full refuses the login; that it is full is the finding.
+  // A server that is full refuses the login; that it is full is the finding. The doctor changes nothing, so the login is not restored.
   const isFull = ofOwner.connections >= ofOwner.available
-  const ofLogin = await inTime(server.asLogin(read), ANSWER_MS, silent).catch((error) => {
+  const ofLogin = await inTime(server.asLogin(read, { restores: false }), ANSWER_MS, silent).catch((error) => {
     if (isFull) return []
     throw error
   })

@@ -114,12 +114,12 @@ function knownOrMade(
     const given = config.tenantUrl ? decodeURIComponent(new URL(config.tenantUrl).username) : undefined
     const isSame = kept && (given === undefined ? kept.password !== null : kept.login === given)
     if (isSame) {
-      const password = kept.password === null ? '' : secrets.open(kept.password, binding(name))
+      const password = kept.password === null ? '' : secrets.open(kept.password, bindingOf(name))
       if (kept.password !== null && !secrets.isCurrent(kept.password)) {
         await database
           .query<TenantTables>()
           .updateTable('placementLogins')
-          .set({ password: secrets.seal(password, binding(name)) })
+          .set({ password: secrets.seal(password, bindingOf(name)) })
           .where('placement', '=', name)
           .execute()
       }
@@ -134,7 +134,7 @@ function knownOrMade(
     ).catch((error) => {
       throw isDatabaseUnavailable(error) || sqlState(error) === QUERY_CANCELED ? unprepared(name, error) : error
     })
-    const row = { placement: name, login, scopeRole, password: password && secrets.seal(password, binding(name)) }
+    const row = { placement: name, login, scopeRole, password: password && secrets.seal(password, bindingOf(name)) }
     await database
       .query<TenantTables>()
       .insertInto('placementLogins')
@@ -145,7 +145,8 @@ function knownOrMade(
   })
 }
 
-const binding = (placement: string): string => `placement_logins ${placement}`
+/** What the password of a placement's login is sealed for. */
+export const bindingOf = (placement: string): string => `placement_logins ${placement}`
 
 const unprepared = (placement: string, cause: unknown) =>
   DependencyUnavailable(
@@ -159,7 +160,8 @@ interface Roles {
   readonly scopeRole: string
 }
 
-async function withServer<T>(url: string, work: (server: pg.Client) => Promise<T>): Promise<T> {
+/** A connection for setting up, which nothing waits for longer than a few seconds. */
+export async function withServer<T>(url: string, work: (server: pg.Client) => Promise<T>): Promise<T> {
   const server = new pg.Client({
     connectionString: url,
     application_name: 'tenantry setup',
@@ -254,7 +256,7 @@ const remedy = (statements: readonly string[]): string =>
     ...statements.map((statement) => `  ${statement.replace(/password '.*'/, "password '…'")};`),
   ].join('\n')
 
-function withLogin(url: string, login: string, password: string): string {
+export function withLogin(url: string, login: string, password: string): string {
   const changed = new URL(url)
   changed.username = encodeURIComponent(login)
   changed.password = encodeURIComponent(password)

@@ -1,0 +1,198 @@
+/**
+ * Restores a login that Tenantry made. Every role may change its own password and its own defaults, so SQL of one tenant may do so for
+ * all that share the login: nobody could connect any more, or everybody would begin with the tenant's settings.
+ *
+ *   at the start, when the server refuses the login (28P01), doctor --fix
+ *      ──► lock of the login ──► compare ──► restore, commit ──► log, event `TenantLoginRestored`
+ *
+ * The owner cannot read the password of a role. So it is compared by logging in. What is expected is what createLogin makes: the
+ * password that the backoffice keeps, and `search_path = pg_catalog` as the only default.
+ */
+import pg from 'pg'
+import type { Secrets } from '../../kernel/crypto.ts'
+import { type Database, isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
+import type { Events } from '../../kernel/events.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Placement } from '../../tenants/isolation.ts'
+import { TenantLoginRestored } from '../../tenants/login-events.ts'
+import type { TenantTables } from '../../tenants/tables.ts'
+import { inTransaction } from './owner-transaction.ts'
+import { withSettings } from './session-settings.ts'
+import { bindingOf, type PlacementConfig, preparePlacement, withLogin, withServer } from './tenant-login.ts'
+
+const PASSWORD_REFUSED = '28P01'
+/** The only default of a login that is made here, as the catalog has it. */
+const SEARCH_PATH = 'search_path=pg_catalog'
+const LOCK_TIMEOUT_MS = 4_000
+
+export interface LoginFaults {
+  readonly login: string
+  /** Whether the server refuses the password. */
+  readonly passwordChanged: boolean
+  /** Defaults that the login should not have, or lacks; with the database where they are for one. */
+  readonly settings: readonly string[]
+}
+
+export interface RepairParts {
+  readonly database: Database
+  readonly secrets: Secrets
+  readonly events: Events
+  readonly log: Logger
+  /** URLs of the owners, by placement. */
+  readonly urls: ReadonlyMap<string, string>
+}
+
+interface Kept {
+  readonly login: string
+  readonly password: string
+}
+
+interface Default {
+  readonly name: string
+  /** Null for one that applies to all databases. */
+  readonly database: string | null
+}
+
+interface Compared {
+  readonly isRefused: boolean
+  readonly defaults: readonly Default[]
+}
+
+/** With it the login connects, whatever library a tenant has named for its sessions. */
+const NO_LIBRARIES = new Map([['local_preload_libraries', '']])
+
+/** Defaults of a role: what is there, and should not be; and what should be, and is not. */
+const DEFAULTS = `
+  select datname as database, split_part(setting, '=', 1) as name
+  from pg_db_role_setting left join pg_database on pg_database.oid = setdatabase, unnest(setconfig) setting
+  where setrole = $1::regrole and (setdatabase <> 0 or setting <> '${SEARCH_PATH}')
+  union all
+  select null, 'search_path' where not exists (select from pg_db_role_setting, unnest(setconfig) setting
+    where setrole = $1::regrole and setdatabase = 0 and setting like 'search_path=%')
+  order by database nulls first, name`
+
+export class LoginRepair {
+  readonly #parts: RepairParts
+  readonly #running = new Map<string, Promise<LoginFaults | undefined>>()
+
+  constructor(parts: RepairParts) {
+    this.#parts = parts
+  }
+
+  /** Names of all placements. */
+  get placements(): readonly string[] {
+    return [...this.#parts.urls.keys()]
+  }
+
+  /** What is wrong with the login of a placement; undefined for a login that is given: its password is not kept here. */
+  async examine(placement: string): Promise<LoginFaults | undefined> {
+    const kept = await this.#kept(placement)
+    if (!kept) return undefined
+    const compared = await withServer(this.#urlOf(placement), (server) => this.#compare(server, placement, kept))
+    return faultsOf(kept, compared)
+  }
+
+  /** Restores what differs. @returns what did, as of the moment before; undefined for a login that is given */
+  restore(placement: string): Promise<LoginFaults | undefined> {
+    const running =
+      this.#running.get(placement) ?? this.#restore(placement).finally(() => this.#running.delete(placement))
+    this.#running.set(placement, running)
+    return running
+  }
+
+  /** Of all placements, at the start. A server that cannot be examined does not keep the others from being served. */
+  async restoreAll(): Promise<void> {
+    for (const placement of this.placements) {
+      await this.restore(placement).catch((error) => {
+        if (isDatabaseUnavailable(error)) return // preparePlacement has logged it
+        this.#parts.log.warn({ err: error, placement }, "the login of tenants' queries could not be examined")
+      })
+    }
+  }
+
+  async #restore(placement: string): Promise<LoginFaults | undefined> {
+    const { log, events } = this.#parts
+    const kept = await this.#kept(placement)
+    if (!kept) return undefined
+    const lock = `hashtextextended('tenantry login ' || ${pg.escapeLiteral(kept.login)}, 0)`
+    const begin = `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}; select pg_advisory_xact_lock(${lock})`
+    const faults = await withServer(this.#urlOf(placement), async (server) => {
+      const work = async () => {
+        const compared = await this.#compare(server, placement, kept)
+        const statements = restoring(kept, compared)
+        if (statements.length > 0) await server.query(statements.join('; '))
+        return faultsOf(kept, compared)
+      }
+      return inTransaction(server, work, { begin })
+    })
+    if (!isFaulty(faults)) return faults
+    log.warn({ placement, ...faults }, "the login of tenants' queries had been changed and was restored")
+    await events.announce(TenantLoginRestored, { placement, ...faults, settings: [...faults.settings] })
+    return faults
+  }
+
+  async #compare(server: pg.Client, placement: string, { login, password }: Kept): Promise<Compared> {
+    const { rows } = await server.query(DEFAULTS, [pg.escapeIdentifier(login)])
+    const url = withSettings(withLogin(this.#urlOf(placement), login, password), NO_LIBRARIES)
+    const isRefused = await withServer(url, async () => false).catch((error) => {
+      if (sqlState(error) === PASSWORD_REFUSED) return true
+      throw error
+    })
+    return { isRefused, defaults: rows }
+  }
+
+  #urlOf(placement: string): string {
+    const url = this.#parts.urls.get(placement)
+    if (url === undefined) throw new Error(`the placement "${placement}" is not configured`)
+    return url
+  }
+
+  async #kept(placement: string): Promise<Kept | undefined> {
+    const { database, secrets } = this.#parts
+    const row = await database
+      .query<TenantTables>()
+      .selectFrom('placementLogins')
+      .select(['login', 'password'])
+      .where('placement', '=', placement)
+      .executeTakeFirst()
+    if (!row || row.password === null) return undefined
+    return { login: row.login, password: secrets.open(row.password, bindingOf(placement)) }
+  }
+}
+
+const faultsOf = ({ login }: Kept, { isRefused, defaults }: Compared): LoginFaults => ({
+  login,
+  passwordChanged: isRefused,
+  settings: defaults.map(({ name, database }) => (database === null ? name : `${name} in database ${database}`)),
+})
+
+function restoring({ login, password }: Kept, { isRefused, defaults }: Compared): string[] {
+  const role = `alter role ${pg.escapeIdentifier(login)}`
+  const databases = new Set(defaults.map(({ database }) => database))
+  return [
+    ...(isRefused ? [`${role} password ${pg.escapeLiteral(password)}`] : []),
+    ...[...databases].map(
+      (name) => `${role}${name === null ? '' : ` in database ${pg.escapeIdentifier(name)}`} reset all`,
+    ),
+    ...(databases.has(null) ? [`${role} set ${SEARCH_PATH}`] : []),
+  ]
+}
+
+type Placements = Readonly<Record<string, PlacementConfig & { readonly url: string }>>
+
+/** Prepares all placements, with their logins. */
+export async function preparePlacements(
+  placements: Placements,
+  parts: Omit<RepairParts, 'urls'>,
+): Promise<{ prepared: ReadonlyMap<string, Placement>; logins: LoginRepair }> {
+  const urls = new Map(Object.entries(placements).map(([name, { url }]) => [name, url]))
+  const logins = new LoginRepair({ ...parts, urls })
+  const prepared = new Map<string, Placement>()
+  for (const [name, config] of Object.entries(placements)) {
+    const placement = await preparePlacement(name, config, parts.database, parts.secrets, parts.log)
+    prepared.set(name, { ...placement, restoreLogin: async () => (await logins.restore(name)) !== undefined })
+  }
+  return { prepared, logins }
+}
+
+export const isFaulty = ({ passwordChanged, settings }: LoginFaults): boolean => passwordChanged || settings.length > 0
