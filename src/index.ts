@@ -18,7 +18,7 @@ export { createReceivers } from './http/receivers.ts'
 export type { AdminToken } from './http/tokens.ts'
 export { type Change, ChangeRecorded, recordChange } from './kernel/changes.ts'
 export { type Command, type CommandInput, command, type Terminal } from './kernel/commands.ts'
-export { type Actor, type Context, currentContext, runInContext } from './kernel/context.ts'
+export { type Actor, type Context, type ContextChanges, currentContext, runInContext } from './kernel/context.ts'
 export type { Counted, Counters, Reading, Readings, Take, Taken } from './kernel/counters.ts'
 export {
   DependencyUnavailable,

@@ -128,7 +128,7 @@ export interface BackupsConfig {
   readonly seal?: boolean
 }
 
-export interface Core {
+export interface Core extends Scope {
   readonly kernel: Kernel
   readonly tenants: Tenants
   readonly health: Health
@@ -146,10 +146,6 @@ export interface Core {
    * and each transaction, asks again whether the tenant may be used and where its rows are.
    */
   tenant<Tables = any>(id: string): Promise<TenantHandle<Tables>>
-  /** Runs `work` for one tenant: `current()` answers its handle inside, and the storage of others is refused. */
-  readonly run: Scope['run']
-  /** The handle of the tenant that the work in progress is for: of a guarded request, or of `run`. */
-  readonly current: Scope['current']
   /** The guard of the host's own routes; the adapters of `tenantry/express` and the others put it before them. */
   guard(options: GuardOptions): Guard
   /** Runs `work` in one transaction of the backoffice: everything of Tenantry's that is called inside joins it. */
@@ -283,9 +279,16 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       receivers,
       checks: checksOf(parts),
       tenant: (id) => tenants.handle(id),
-      ...createScope((id) => tenants.handle(id)),
-      guard: ({ ignore = [], ...options }) =>
-        createGuard(tenants, { ...options, ignore: [...ignore, ...receivers.map(({ what }) => what.path)] }, traffic),
+      ...createScope(
+        (id) => tenants.handle(id),
+        (work) => database.outside(work),
+      ),
+      guard: ({ ignore = [], ...options }) => {
+        const unguarded = [...ignore, ...receivers.map(({ what }) => what.path)]
+        const guard = createGuard(tenants, { ...options, ignore: unguarded }, traffic)
+        if (options.authorize === 'anyone') log.warn('a guard admits anyone who names a tenant (authorize: anyone)')
+        return guard
+      },
       transaction: (work) => database.transaction(work),
       on: (type, listener) => events.subscribe(type, 'after', listener),
       stop,

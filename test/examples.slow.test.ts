@@ -3,14 +3,18 @@ import { once } from 'node:events'
 import { createTenancy, schemaPg, type Tenancy } from 'tenantry'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { AnnouncementPublished, announcements } from '../examples/own-satellite/announcements.ts'
+import { sessionCookie } from '../examples/sessions.ts'
 import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
 import { type Example, startExample } from './example-program.fixture.ts'
 
 const APP_KEY = Buffer.alloc(32, 7).toString('base64')
 const ADMIN_TOKEN = 'a-token-of-the-examples'
+const SESSION_SECRET = 'a-secret-of-the-examples-with-32-characters'
+const ANN = { id: 'ann', name: 'Ann', tenantIds: ['acme', 'globex', 'initech'] }
 /** Tests of one program run in their order: the last one ends it. */
 const ONE_LIFE = { shuffle: false }
 
+process.env.SESSION_SECRET = SESSION_SECRET
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 180_000 })
 
 interface Host extends Example {
@@ -51,8 +55,9 @@ describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name
       await database?.drop()
     })
 
-    const notes = async (tenant?: string) => {
-      const response = await fetch(`${host.url}/notes`, { headers: tenant === undefined ? {} : { 'x-tenant': tenant } })
+    const notes = async (tenant?: string, cookie = sessionCookie(ANN)) => {
+      const headers = { cookie, ...(tenant === undefined ? {} : { 'x-tenant': tenant }) }
+      const response = await fetch(`${host.url}/notes`, { headers })
       return { status: response.status, body: await response.json() }
     }
 
@@ -72,6 +77,14 @@ describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name
     test('refuses a tenant it does not know, and a request that names none', async () => {
       expect(await notes('initech')).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
       expect(await notes()).toMatchObject({ status: 400, body: { code: 'E_TENANT_NOT_IDENTIFIED' } })
+    })
+
+    test('refuses a caller without a session, with a forged one, and a user of another tenant', async () => {
+      const denied = { status: 403, body: { code: 'E_TENANT_ACCESS_DENIED' } }
+      expect(await notes('acme', '')).toMatchObject(denied)
+      expect(await notes('acme', sessionCookie({ ...ANN, tenantIds: ['globex'] }))).toMatchObject(denied)
+      const [session = ''] = sessionCookie(ANN).split('.')
+      expect(await notes('acme', `${session}.${'A'.repeat(43)}`)).toMatchObject(denied)
     })
 
     test('refuses a suspended tenant from the moment the suspension is answered', async () => {
@@ -196,7 +209,8 @@ describe('examples/quotas', ONE_LIFE, () => {
   })
 
   const report = async (tenant: string) => {
-    const response = await fetch(`${host.url}/reports`, { method: 'POST', headers: { 'x-tenant': tenant } })
+    const headers = { 'x-tenant': tenant, cookie: sessionCookie(ANN) }
+    const response = await fetch(`${host.url}/reports`, { method: 'POST', headers })
     return { status: response.status, body: await response.json() }
   }
 
@@ -209,7 +223,9 @@ describe('examples/quotas', ONE_LIFE, () => {
 
     expect((await host.admin('PUT', '/tenants/acme/plans/pro')).status).toBe(200)
     expect(await report('acme')).toEqual({ status: 201, body: { report: 'made for acme' } })
-    const left = await fetch(`${host.url}/reports/left`, { headers: { 'x-tenant': 'acme' } })
+    const left = await fetch(`${host.url}/reports/left`, {
+      headers: { 'x-tenant': 'acme', cookie: sessionCookie(ANN) },
+    })
     expect(await left.json()).toMatchObject({ usage: 4, limit: 300, remaining: 296 })
   })
 
@@ -225,6 +241,7 @@ async function start(name: string, databaseUrl: string): Promise<Host> {
     DATABASE_URL: databaseUrl,
     TENANTRY_APP_KEY: APP_KEY,
     TENANTRY_ADMIN_TOKEN: ADMIN_TOKEN,
+    SESSION_SECRET,
   })
   return {
     ...example,

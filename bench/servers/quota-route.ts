@@ -21,7 +21,7 @@ const { quotas: service } = tenancy as typeof tenancy & { quotas: ReturnType<(ty
 
 const SELECT = select('notes')
 const notes = guard(
-  tenancy.guard({ resolve: fromHeader() }),
+  tenancy.guard({ resolve: fromHeader(), authorize: 'anyone' }),
   enforceQuota(service, 'reads', async (incoming, outgoing, tenant) => {
     if (!tenant) throw new Error('the route is guarded')
     const { rows } = await tenant.pool.query(SELECT, [folderOf(incoming.url)])

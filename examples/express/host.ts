@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
 import { expressHandler, guard, problemHandler } from 'tenantry/express'
+import { isMember, signedInUser } from '../sessions.ts'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -15,7 +16,7 @@ const tenancy = await createTenancy({
 
 const app = express()
 app.use(expressHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
-app.use('/notes', guard(tenancy.guard({ resolve: fromHeader('x-tenant') })))
+app.use('/notes', guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })))
 
 app.get('/notes', async ({ tenant }, response) => {
   response.json(await tenant?.db.selectFrom('notes').selectAll().orderBy('id').execute())

@@ -2,6 +2,7 @@
 import fastify from 'fastify'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
 import { fastifyHandler, guard, problemHandler } from 'tenantry/fastify'
+import { isMember, signedInUser } from '../sessions.ts'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -17,7 +18,9 @@ app.setErrorHandler(problemHandler(tenancy.kernel.log))
 await app.register(fastifyHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
 
 await app.register(async (routes) => {
-  await routes.register(guard(tenancy.guard({ resolve: fromHeader('x-tenant') })))
+  await routes.register(
+    guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })),
+  )
   routes.get('/notes', async ({ tenant }) => {
     const result = await tenant?.pool.query('select * from notes where id >= $1 order by id', [1])
     return result?.rows

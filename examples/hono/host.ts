@@ -5,6 +5,7 @@ import { integer, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
 import { Hono } from 'hono'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
 import { type GuardedEnv, guard, honoHandler, problemHandler } from 'tenantry/hono'
+import { isMember, signedInUser } from '../sessions.ts'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -23,7 +24,7 @@ const notes = pgTable('notes', {
 
 const app = new Hono<GuardedEnv>()
 app.use(honoHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
-app.use('/notes', guard(tenancy.guard({ resolve: fromHeader('x-tenant') })))
+app.use('/notes', guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })))
 
 app.get('/notes', async (context) => {
   const { pool } = await tenancy.current()

@@ -4,6 +4,7 @@ import express from 'express'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
 import { enforceQuota, expressHandler, guard, problemHandler } from 'tenantry/express'
 import { QuotaThresholdReached, quotas } from 'tenantry/satellites/quotas'
+import { isMember, signedInUser } from '../sessions.ts'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -20,7 +21,7 @@ tenancy.on(QuotaThresholdReached, ({ tenantId, quota, threshold }) => {
 
 const app = express()
 app.use(expressHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
-app.use('/reports', guard(tenancy.guard({ resolve: fromHeader('x-tenant') })))
+app.use('/reports', guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })))
 
 app.post('/reports', enforceQuota(tenancy.quotas, 'reports'), ({ tenant }, response) => {
   response.status(201).json({ report: `made for ${tenant?.id}` })

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
 import { guard, nodeHandler, problemHandler } from 'tenantry/node'
+import { isMember, signedInUser } from '../sessions.ts'
 
 const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
@@ -14,10 +15,13 @@ const tenancy = await createTenancy({
 })
 const admin = nodeHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] }))
 
-const notes = guard(tenancy.guard({ resolve: fromHeader('x-tenant') }), async (_request, response, tenant) => {
-  const rows = await tenant?.db.selectFrom('notes').selectAll().orderBy('id').execute()
-  response.setHeader('content-type', 'application/json').end(JSON.stringify(rows))
-})
+const notes = guard(
+  tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser }),
+  async (_request, response, tenant) => {
+    const rows = await tenant?.db.selectFrom('notes').selectAll().orderBy('id').execute()
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(rows))
+  },
+)
 const isAnswered = problemHandler(tenancy.kernel.log)
 
 const server = createServer((request, response) =>

@@ -18,7 +18,7 @@ export async function withTenancy<T>(
   { needsWorker = false }: { needsWorker?: boolean | undefined },
   work: (tenancy: Tenancy) => Promise<T>,
 ): Promise<T> {
-  const [{ runInContext }, { jsonLogger }] = await Promise.all([import('../kernel/context.ts'), import('./logs.ts')])
+  const [{ enterContext }, { jsonLogger }] = await Promise.all([import('../kernel/context.ts'), import('./logs.ts')])
   const config = await loadConfig()
   // A command speaks for itself; the service's usual lines would only stand between its words.
   const level = context.env.LOG_LEVEL ? config.logLevel : 'warn'
@@ -29,7 +29,7 @@ export async function withTenancy<T>(
     signal.throwIfAborted()
     const requestContext = { requestId: randomUUID(), actor: { type: 'cli' as const, ...operator() }, ip: null }
     return await interruptible(
-      runInContext(requestContext, () => work(opened.tenancy)),
+      enterContext(requestContext, () => work(opened.tenancy)),
       signal,
       GRACE_MS,
     )

@@ -8,7 +8,7 @@
  */
 import { Hono } from 'hono'
 import type { RouterRoute } from 'hono/types'
-import { type Actor, runInContext } from '../kernel/context.ts'
+import { type Actor, enterContext } from '../kernel/context.ts'
 import { NotFound, SatelliteDisabled, type TenancyError } from '../kernel/errors.ts'
 import { Idempotency } from '../kernel/idempotency.ts'
 import { Histogram } from '../kernel/metrics.ts'
@@ -132,7 +132,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     if (!identity && header !== null) await failedSignIns.count()
     if (!identity) return pages.notSignedIn(request) ?? problemResponse(unauthorized(), CHALLENGE)
     const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
-    return runInContext({ requestId, actor, ip }, async () => {
+    return enterContext({ requestId, actor, ip }, async () => {
       if (header === null && changesSomething(request) && !isSameOrigin(request)) {
         throw Forbidden('A request with the session cookie must come from a page of this origin.')
       }
@@ -149,7 +149,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     fetch(request, { ip, socketIp = ip } = {}) {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
       const pathname = pathOf(request.url)
-      return runInContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
+      return enterContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
         answered(async () => {
           if (probes.handles(pathname)) return probes.answer(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)

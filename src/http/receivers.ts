@@ -2,7 +2,7 @@
  * The paths to which other systems post, each of a satellite: outside of the admin API, without its tokens. Whoever posts is known by
  * the signature of what it sends, which the satellite looks at.
  */
-import { runInContext } from '../kernel/context.ts'
+import { enterContext } from '../kernel/context.ts'
 import { NotFound } from '../kernel/errors.ts'
 import type { Core } from '../tenancy.ts'
 import { ANONYMOUS, type Mountable } from './app.ts'
@@ -38,7 +38,7 @@ export function createReceivers({ receivers, kernel }: Core): Mountable {
     handles: (pathname) => byPath.has(pathname),
     fetch(request, { ip = null, socketIp = ip } = {}) {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
-      return runInContext({ requestId, actor: ANONYMOUS, ip }, () => answered(request, socketIp))
+      return enterContext({ requestId, actor: ANONYMOUS, ip }, () => answered(request, socketIp))
     },
   }
 }

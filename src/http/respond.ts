@@ -1,5 +1,5 @@
 /** Every answer of ours is made here: it carries the request id, and is not kept by anybody on the way. */
-import { currentContext, runInContext } from '../kernel/context.ts'
+import { currentContext, enterContext } from '../kernel/context.ts'
 import type { Logger } from '../kernel/logger.ts'
 import type { StreamReply } from '../kernel/operation.ts'
 
@@ -59,7 +59,7 @@ export async function respondStream({ contentType, fileName, chunks }: StreamRep
     await source.return?.()
   }
   const body = new ReadableStream<Uint8Array>(
-    { pull: (controller) => runInContext(context, () => pull(controller)), cancel },
+    { pull: (controller) => enterContext(context, () => pull(controller)), cancel },
     { highWaterMark: 0 },
   )
   const response = new Response(body, {

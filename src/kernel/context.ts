@@ -6,10 +6,10 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 
 export interface Actor {
   /**
-   * `admin` holds a token, `cli` is an operator's terminal, `host` is the embedding program, `system` is Tenantry itself.
-   * `impersonator` is one of these who acts in the name of a tenant's user; the name names both.
+   * `admin` holds a token, `cli` is an operator's terminal, `host` is the embedding program, `user` is a user of the host,
+   * `system` is Tenantry itself. `impersonator` is one of these who acts in the name of a tenant's user; the name names both.
    */
-  readonly type: 'admin' | 'cli' | 'host' | 'system' | 'impersonator'
+  readonly type: 'admin' | 'cli' | 'host' | 'user' | 'system' | 'impersonator'
   readonly id: string
   readonly name: string
 }
@@ -46,7 +46,32 @@ const storage = new AsyncLocalStorage<Context>()
 /** The context of the work in progress; the host itself when no edge has set one. */
 export const currentContext = (): Context => storage.getStore() ?? nobody
 
-export const runInContext = <T>(context: Context, work: () => T): T => storage.run(context, work)
+/** Runs `work` in exactly this context. For the edges of Tenantry; hosts use `runInContext`. */
+export const enterContext = <T>(context: Context, work: () => T): T => storage.run(context, work)
+
+/** The part of the context that a host may change. A key that is absent or undefined keeps its value. */
+export type ContextChanges = Partial<Pick<Context, 'requestId' | 'actor' | 'ip'>>
+
+const CHANGEABLE: readonly string[] = ['requestId', 'actor', 'ip'] satisfies (keyof ContextChanges)[]
+
+/**
+ * Runs `work` in the current context with these changes. The tenant stays, and so does an impersonation, whose actor names the
+ * impersonator. Throws a TypeError for any other key.
+ *
+ *   await runInContext({ actor: { type: 'user', id: 'u1', name: 'ann@acme.example' } }, () => tenancy.tenants.suspend('acme'))
+ */
+export function runInContext<T>(changes: ContextChanges, work: () => T): T {
+  const other = Object.keys(changes).find((key) => !CHANGEABLE.includes(key))
+  if (other !== undefined) {
+    throw new TypeError(
+      `runInContext changes requestId, actor and ip only, not ${other}. tenancy.run enters a tenant, tenancy.withoutTenant leaves it.`,
+    )
+  }
+  const outer = currentContext()
+  const { requestId = outer.requestId, ip = outer.ip } = changes
+  const actor = outer.impersonation ? outer.actor : (changes.actor ?? outer.actor)
+  return enterContext({ ...outer, requestId, actor, ip }, work)
+}
 
 /**
  * Runs `work` in the name of Tenantry itself, outside of whatever it was asked for in: what is done for many at once, or goes on

@@ -4,7 +4,7 @@ import { fakeClock } from '../testing/clock.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
 import { eventually } from '../testing/tenancy.ts'
 import { ChangeRecorded, recordChange } from './changes.ts'
-import { runInContext, SYSTEM } from './context.ts'
+import { enterContext, SYSTEM } from './context.ts'
 import { Database } from './database.ts'
 import { Events, event, on } from './events.ts'
 import { createLogger } from './logger.ts'
@@ -61,7 +61,7 @@ describe('an event', () => {
 
   test('names the request it happened in', async () => {
     const context = { requestId: 'request-7', actor: SYSTEM, ip: null }
-    const published = await runInContext(context, () => events.publish(NoteWritten, { title: 'a' }))
+    const published = await enterContext(context, () => events.publish(NoteWritten, { title: 'a' }))
     expect(published.requestId).toBe('request-7')
   })
 

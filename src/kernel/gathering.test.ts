@@ -1,13 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { expect, test } from 'vitest'
-import { currentContext, HOST, runInContext, SYSTEM } from './context.ts'
+import { currentContext, enterContext, HOST, SYSTEM } from './context.ts'
 import { Gathering } from './gathering.ts'
 
 const span = new AsyncLocalStorage<string>()
 
 const inRequestOf = <T>(tenantId: string, work: () => T): T =>
   span.run(tenantId, () =>
-    runInContext({ requestId: `of ${tenantId}`, actor: HOST, ip: '198.51.100.7', tenantId }, work),
+    enterContext({ requestId: `of ${tenantId}`, actor: HOST, ip: '198.51.100.7', tenantId }, work),
   )
 
 const seenHere = () => ({ span: span.getStore(), tenantId: currentContext().tenantId, context: currentContext() })

@@ -1,10 +1,12 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { defineError } from '../kernel/errors.ts'
+import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy } from '../tenancy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { type Admission, createGuard, type GuardedTenants, type GuardOptions } from './guard.ts'
 import { firstOf, fromCustomDomain, fromFunction, fromHeader, fromPath, type GuardedRequest } from './resolution.ts'
+import type { Tenant } from './tenant.ts'
 
 const NOT_IDENTIFIED = { code: 'E_TENANT_NOT_IDENTIFIED', status: 400 }
 const NOT_FOUND = { code: 'E_TENANT_NOT_FOUND', status: 404, message: 'There is no such tenant.' }
@@ -36,7 +38,7 @@ const request = ({ id, ...rest }: Asked): GuardedRequest => ({
 })
 
 const guardOf = (options: Partial<GuardOptions> = {}, tenants: GuardedTenants = here.tenants) => {
-  const { admit } = createGuard(tenants, { resolve: fromHeader(), ...options })
+  const { admit } = createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone', ...options })
   return async (asked: Asked): Promise<Admission> => admit(request(asked))
 }
 
@@ -156,7 +158,7 @@ describe('a tenant that is not there', () => {
   })
 
   test('does not make the database read what is no id', async () => {
-    const { admit } = createGuard(here.tenants, { resolve: fromHeader() })
+    const { admit } = createGuard(here.tenants, { resolve: fromHeader(), authorize: 'anyone' })
     expect(() => admit(request({ id: 'No Id' }))).toThrow(expect.objectContaining(NOT_FOUND))
   })
 
@@ -182,10 +184,55 @@ test('a request that names no tenant, or two, is refused', async () => {
   for (const id of [undefined, '', 'a,b']) await expect(guardOf()({ id })).rejects.toMatchObject(NOT_IDENTIFIED)
 })
 
+test('a guard without authorize is a mistake at the start', () => {
+  const message = `guard.authorize is required: a function, or 'anyone'`
+  // @ts-expect-error authorize is required
+  expect(() => here.guard({ resolve: fromHeader() })).toThrow(message)
+  for (const authorize of [undefined, null, true, 'everyone']) {
+    expect(() => here.guard({ resolve: fromHeader(), authorize: authorize as 'anyone' })).toThrow(message)
+  }
+})
+
+test('a guard that admits anyone is logged once, when it is made', async () => {
+  const lines: string[] = []
+  const logger = createLogger({ level: 'warn', write: (line) => void lines.push(line) })
+  const { guard } = await opened.open({ role: 'api', logger })
+  guard({ resolve: fromHeader(), authorize: () => true })
+  expect(lines).toEqual([])
+  const { admit } = guard({ resolve: fromHeader(), authorize: 'anyone', universal: ['/orders'] })
+  admit(request({}))
+  admit(request({}))
+  expect(lines).toEqual([expect.stringContaining('authorize: anyone')])
+})
+
+describe('the actor', () => {
+  const ann = { type: 'user', id: 'ann', name: 'Ann' } as const
+
+  test('is asked of the host after authorize, for admitted requests only', async () => {
+    const { id } = await installed(here, { name: 'Named' })
+    const asked: string[] = []
+    const authorize = ({ raw }: GuardedRequest) => {
+      asked.push('authorize')
+      return raw === 'member'
+    }
+    const actor = () => {
+      asked.push('actor')
+      return ann
+    }
+    for (const hook of [actor, async () => actor()]) {
+      expect(await guardOf({ authorize, actor: hook })({ id, raw: 'member' })).toMatchObject({ actor: ann })
+      expect(asked.splice(0)).toEqual(['authorize', 'actor'])
+      await expect(guardOf({ authorize, actor: hook })({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
+      expect(asked.splice(0)).toEqual(['authorize'])
+    }
+    expect(await guardOf({ authorize })({ id, raw: 'member' })).toMatchObject({ actor: undefined })
+  })
+})
+
 describe('membership', () => {
   let id: string
   const asked: string[] = []
-  const authorize: GuardOptions['authorize'] = ({ raw }, tenant) => {
+  const authorize = ({ raw }: GuardedRequest, tenant: Tenant) => {
     asked.push(tenant.id)
     return raw === 'member'
   }
@@ -197,7 +244,7 @@ describe('membership', () => {
   })
 
   test('is asked of the host, with its own request and the tenant', async () => {
-    for (const hook of [authorize, async (...of: Parameters<NonNullable<typeof authorize>>) => authorize(...of)]) {
+    for (const hook of [authorize, async (...of: Parameters<typeof authorize>) => authorize(...of)]) {
       expect(await idOf(guardOf({ authorize: hook })({ id, raw: 'member' }))).toBe(id)
       await expect(guardOf({ authorize: hook })({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
     }
@@ -313,7 +360,9 @@ describe('paths', () => {
 
   test('that could never match are a mistake at the start', () => {
     for (const list of ['ignore', 'central', 'universal'] as const) {
-      expect(() => createGuard(here.tenants, { resolve: fromHeader(), [list]: ['health'] })).toThrow(/is no path/)
+      expect(() =>
+        createGuard(here.tenants, { resolve: fromHeader(), authorize: 'anyone', [list]: ['health'] }),
+      ).toThrow(/is no path/)
     }
   })
 })

@@ -14,11 +14,13 @@
  *
  * What is in the registry's cache is answered at once: no database, no promise.
  */
+import type { Actor } from '../kernel/context.ts'
 import { assertUsable } from './access.ts'
 import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from './errors.ts'
 import type { TenantHandle } from './isolation.ts'
 import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './resolution.ts'
+import { assertAgrees } from './scope.ts'
 import { TENANT_ID, type Tenant } from './tenant.ts'
 import type { Located } from './tenant-cache.ts'
 import type { Traffic } from './traffic.ts'
@@ -26,8 +28,13 @@ import type { Traffic } from './traffic.ts'
 export interface GuardOptions {
   /** Where a request names its tenant. */
   readonly resolve: Strategy
-  /** Whether whoever asks belongs to the tenant; only `true` lets through, and what it throws ends the request. */
-  readonly authorize?: (request: GuardedRequest, tenant: Tenant) => boolean | Promise<boolean>
+  /**
+   * Whether the caller belongs to the tenant. Only `true` admits it; an error that it throws ends the request. `'anyone'` admits
+   * every request that names a tenant: only where the strategy itself proves who the caller is, or where all data is public.
+   */
+  readonly authorize: 'anyone' | ((request: GuardedRequest, tenant: Tenant) => boolean | Promise<boolean>)
+  /** The caller, for the audit log and the log; called for admitted requests only. Default: the actor of the context, `host`. */
+  readonly actor?: (request: GuardedRequest, tenant: Tenant) => Actor | Promise<Actor>
   /** What a stranger is told: `forbidden` (default) is 403, `not-found` the 404 of a tenant that is not there. */
   readonly denial?: 'forbidden' | 'not-found'
   /** Paths that are not guarded at all: health checks, assets. See path-patterns.ts for how paths are matched. */
@@ -58,8 +65,8 @@ export interface GuardedTenant<Tables = any> extends TenantHandle<Tables> {
 
 /** How a request is let through. `ignored`: as if there were no guard. */
 export type Admission =
-  | { readonly scope: 'tenant'; readonly tenant: GuardedTenant }
-  | { readonly scope: 'central' | 'none' | 'ignored'; readonly tenant?: undefined }
+  | { readonly scope: 'tenant'; readonly tenant: GuardedTenant; readonly actor?: Actor | undefined }
+  | { readonly scope: 'central' | 'none' | 'ignored'; readonly tenant?: undefined; readonly actor?: undefined }
 
 export interface Guard {
   /** Throws, or rejects with, what the request is to be answered. */
@@ -73,10 +80,13 @@ const CENTRAL: Admission = { scope: 'central' }
 const IGNORED: Admission = { scope: 'ignored' }
 
 /**
- *   const guard = tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })
+ *   const guard = tenancy.guard({ resolve: fromHeader(), authorize: isMember, ignore: ['/health'] })
  */
 export function createGuard(tenants: GuardedTenants, options: GuardOptions, traffic?: Traffic): Guard {
-  const { resolve, authorize, denial = 'forbidden' } = options
+  const { resolve, authorize, actor, denial = 'forbidden' } = options
+  if (authorize !== 'anyone' && typeof authorize !== 'function') {
+    throw new TypeError(`guard.authorize is required: a function, or 'anyone'`)
+  }
   const classOf = pathClasses(options)
   const { registry, handles } = tenants
 
@@ -86,20 +96,24 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     return TENANT_ID.test(id) ? (registry.peek(id) ?? registry.find(id)) : undefined
   }
 
-  const admitted = (located: Located): Admission => {
+  const admitted = (request: GuardedRequest, located: Located): Admission | Promise<Admission> => {
+    assertAgrees(located.tenant.id)
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
     const { id, db, pool, transaction } = handles.of(located)
-    return { scope: 'tenant', tenant: { id, db, pool, transaction, record: located.tenant } }
+    const tenant = { id, db, pool, transaction, record: located.tenant }
+    const caller = actor?.(request, located.tenant)
+    if (!isPromise(caller)) return { scope: 'tenant', tenant, actor: caller }
+    return caller.then((actor) => ({ scope: 'tenant', tenant, actor }))
   }
 
   const known = (request: GuardedRequest, located: Located | undefined): Admission | Promise<Admission> => {
     if (!located || located.tenant.status === 'deleted') throw noSuchTenant()
-    if (!authorize) return admitted(located)
+    if (authorize === 'anyone') return admitted(request, located)
     const isMember = authorize(request, located.tenant)
     const decided = (isAllowed: boolean) => {
       if (isAllowed !== true) throw denial === 'not-found' ? noSuchTenant() : denied()
-      return admitted(located)
+      return admitted(request, located)
     }
     return isPromise(isMember) ? Promise.resolve(isMember).then(decided) : decided(isMember)
   }

@@ -1,5 +1,7 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { currentContext, NO_TENANT, runInContext, SYSTEM } from '../kernel/context.ts'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { runInContext } from '../index.ts'
+import { currentContext, enterContext, NO_TENANT, SYSTEM } from '../kernel/context.ts'
+import { lazy } from '../testing/lazy.ts'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { assertAgrees, createScope, type Scope } from './scope.ts'
 
@@ -9,13 +11,16 @@ let opened: TestTenancy<[]>
 let scope: Scope
 beforeAll(async () => {
   opened = await testTenancy(inject('postgresUrl'))
-  scope = createScope((id) => opened.tenancy.tenant(id))
+  scope = createScope(
+    (id) => opened.tenancy.tenant(id),
+    (work) => opened.tenancy.kernel.database.outside(work),
+  )
   for (const id of ['acme', 'globex']) await installed(opened.tenancy, { id, name: id })
 })
 afterAll(() => opened.end())
 
 const inContextOf = <T>(tenantId: string | null | undefined, work: () => T): T =>
-  runInContext({ requestId: 'r', actor: SYSTEM, ip: null, tenantId }, work)
+  enterContext({ requestId: 'r', actor: SYSTEM, ip: null, tenantId }, work)
 
 test('work is run in the context of its tenant, with its handle, and keeps the rest of the context', async () => {
   const seen = await inContextOf(undefined, () =>
@@ -74,4 +79,48 @@ test('who asks for the tenant where there is none is told what to do', async () 
       expect(scope.current()).rejects.toMatchObject({ ...MISMATCH, message: expect.stringContaining('tenancy.run') }),
     )
   }
+})
+
+describe('work for one tenant', () => {
+  const actor = { type: 'user', id: 'ann', name: 'Ann' } as const
+
+  test('cannot use another tenant in runInContext, however deep', async () => {
+    const globex = await opened.tenancy.tenant('globex')
+    await scope.run('acme', () =>
+      runInContext({ actor }, async () => {
+        expect(currentContext()).toMatchObject({ tenantId: 'acme', actor })
+        expect((await scope.current()).id).toBe('acme')
+        await expect(scope.run('globex', () => 'x')).rejects.toMatchObject(MISMATCH)
+        await expect(globex.pool.query('select 1')).rejects.toMatchObject(MISMATCH)
+        await runInContext({ requestId: 'r-2' }, () =>
+          expect(globex.db.selectNoFrom(({ lit }) => lit(1).as('one')).execute()).rejects.toMatchObject(MISMATCH),
+        )
+      }),
+    )
+  })
+
+  test('leaves its tenant with withoutTenant only, which keeps the request and the actor', async () => {
+    const seen = await scope.run('acme', () =>
+      runInContext({ actor, requestId: 'r-1' }, () =>
+        opened.tenancy.transaction(() =>
+          scope.withoutTenant(async () => ({
+            context: currentContext(),
+            other: await scope.run('globex', ({ id }) => id),
+            inTransaction: opened.tenancy.kernel.database.inTransaction,
+          })),
+        ),
+      ),
+    )
+    expect(seen).toEqual({
+      context: { requestId: 'r-1', actor, ip: null, tenantId: null },
+      other: 'globex',
+      inTransaction: false,
+    })
+  })
+
+  test('is awaited in its context when its promise is lazy', async () => {
+    expect(await scope.run('acme', () => lazy(() => currentContext().tenantId))).toBe('acme')
+    const without = () => scope.withoutTenant(() => lazy(() => currentContext().tenantId))
+    expect(await scope.run('acme', without)).toBeNull()
+  })
 })

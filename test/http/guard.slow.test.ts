@@ -28,7 +28,7 @@ afterAll(async () => {
 test.each(Object.entries(guardedHosts))('%s: a request is answered with 503, and reaches no route', async (_, open) => {
   const reached: unknown[] = []
   const host = await open({
-    guard: createGuard(tenants, { resolve: fromHeader() }),
+    guard: createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone' }),
     routes: { 'GET /seen': (called) => reached.push(called) },
     log: createLogger({ level: 'silent' }),
   })

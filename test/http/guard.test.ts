@@ -8,13 +8,22 @@ import { fastify } from 'fastify'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
-import { currentContext } from '../../src/kernel/context.ts'
+import { currentContext, HOST } from '../../src/kernel/context.ts'
 import { DependencyUnavailable } from '../../src/kernel/errors.ts'
 import { createLogger } from '../../src/kernel/logger.ts'
 import { TenantIsSuspended } from '../../src/tenants/errors.ts'
 import { createGuard, type GuardOptions } from '../../src/tenants/guard.ts'
-import { firstOf, fromCustomDomain, fromHeader, fromPath, fromSubdomain } from '../../src/tenants/resolution.ts'
+import {
+  firstOf,
+  fromCustomDomain,
+  fromFunction,
+  fromHeader,
+  fromPath,
+  fromSubdomain,
+  type GuardedRequest,
+} from '../../src/tenants/resolution.ts'
 import { assertAgrees } from '../../src/tenants/scope.ts'
+import { lazy } from '../../src/testing/lazy.ts'
 import { installed } from '../../src/testing/tenancy.ts'
 import { type Called, guardedHosts } from './guarded-hosts.ts'
 import { type Host, listening } from './hosts.ts'
@@ -62,6 +71,8 @@ const routes = {
     return seen(called)
   },
   'GET /central/handle': () => assertAgrees('acme'),
+  'GET /who': () => currentContext().actor,
+  'GET /lazy': () => lazy(() => ({ tenantId: currentContext().tenantId })),
   'GET /mine': () => {
     throw new Error('mine')
   },
@@ -80,11 +91,14 @@ const routes = {
 const guardOf = (options: Partial<GuardOptions> = {}) =>
   createGuard(opened.tenancy.tenants, {
     resolve: firstOf(fromHeader(), fromSubdomain('app.example.com'), fromPath()),
+    authorize: 'anyone',
     ignore: ['/health', '/assets/*'],
     central: ['/central/*'],
     universal: ['/home'],
     ...options,
   })
+
+const one = (header: string | readonly string[] | undefined) => String(header ?? '')
 
 const get = (path: string, headers: Record<string, string | string[]> = {}) =>
   send(host.origin, `GET ${path}`, { headers })
@@ -114,8 +128,42 @@ describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
     host = await open({ guard: guardOf(options), routes, log })
   }
 
+  test('a route runs as the actor that the guard names', async () => {
+    const actorOf = (request: GuardedRequest) =>
+      ({ type: 'user', id: one(request.header('x-user')), name: 'Ann' }) as const
+    for (const actor of [actorOf, async (request: GuardedRequest) => actorOf(request)]) {
+      await serve({ actor })
+      expect((await get('/who', of('acme', { 'x-user': 'ann' }))).json).toEqual({
+        type: 'user',
+        id: 'ann',
+        name: 'Ann',
+      })
+      await host.close()
+    }
+    await serve()
+    expect((await get('/who', of('acme'))).json).toEqual(HOST)
+  })
+
+  test('a second guard admits the tenant of the first one, and no other', async () => {
+    const second = guardOf({
+      resolve: fromFunction((request) => one(request.header('x-second'))),
+      universal: ['/seen'],
+      central: [],
+    })
+    host = await open({ guard: guardOf(), second, routes, log })
+    expect((await get('/seen', of('acme', { 'x-second': 'acme' }))).json).toMatchObject({ tenantId: 'acme' })
+    expect((await get('/seen', of('acme'))).json).toMatchObject({ tenantId: 'acme' }) // the second one finds no tenant
+    reached.splice(0)
+    refused(await get('/seen', of('acme', { 'x-second': 'globex' })), 500, 'E_TENANT_MISMATCH')
+    refused(await get('/central/seen', { 'x-second': 'globex' }), 500, 'E_TENANT_MISMATCH')
+  })
+
   describe('as it is', () => {
     beforeEach(() => serve())
+
+    test('a route that returns a lazy promise is awaited in its context', async () => {
+      expect((await get('/lazy', of('acme'))).json).toEqual({ tenantId: 'acme' })
+    })
 
     test('a route has its tenant, and runs in its context', async () => {
       const answer = await get('/seen?x=1', of('acme', { 'x-request-id': 'mine-1' }))

@@ -12,6 +12,7 @@ import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
+import type { GuardedListener } from '../../src/http/hosts/node-guard.ts'
 import type { Logger } from '../../src/kernel/logger.ts'
 import type { Guard, GuardedTenant } from '../../src/tenants/guard.ts'
 import { type Host, listening } from './hosts.ts'
@@ -26,6 +27,8 @@ export type Routes = Readonly<Record<string, (called: Called) => unknown>>
 
 export interface Guarded {
   readonly guard: Guard
+  /** A guard behind the first one. */
+  readonly second?: Guard
   readonly routes: Routes
   readonly log: Logger
 }
@@ -37,17 +40,18 @@ const entries = (routes: Routes) =>
   })
 
 export const guardedHosts: Readonly<Record<string, (guarded: Guarded) => Promise<Host>>> = {
-  node({ guard, routes, log }) {
+  node({ guard, second, routes, log }) {
     const answered = (outgoing: ServerResponse, status: number, body: string) =>
       outgoing.writeHead(status, { 'content-type': status === 200 ? 'application/json' : 'text/plain' }).end(body)
-    const listen = onNode.guard(guard, async (incoming, outgoing, tenant) => {
+    const listener: GuardedListener<Promise<unknown>> = async (incoming, outgoing, tenant) => {
       const method = incoming.method === 'HEAD' ? 'GET' : incoming.method
       const route = routes[`${method} ${incoming.url?.split('?')[0]}`]
       if (!route) return answered(outgoing, 404, 'not mine')
       const body = await text(incoming)
       const answer = await route({ tenant, body: body ? JSON.parse(body) : undefined })
       return answered(outgoing, 200, JSON.stringify(answer))
-    })
+    }
+    const listen = onNode.guard(guard, second ? onNode.guard(second, listener) : listener)
     const failed = onNode.problemHandler(log)
     return listening(
       createServer((incoming, outgoing) => {
@@ -58,9 +62,10 @@ export const guardedHosts: Readonly<Record<string, (guarded: Guarded) => Promise
     )
   },
 
-  express({ guard, routes, log }) {
+  express({ guard, second, routes, log }) {
     const app = express()
     app.use(onExpress.guard(guard))
+    if (second) app.use(onExpress.guard(second))
     app.use(express.json())
     for (const { method, path, route } of entries(routes)) {
       app[method.toLowerCase() as 'get'](path, async ({ tenant, body }, response) => {
@@ -74,10 +79,11 @@ export const guardedHosts: Readonly<Record<string, (guarded: Guarded) => Promise
     return listening(createServer(app))
   },
 
-  async fastify({ guard, routes, log }) {
+  async fastify({ guard, second, routes, log }) {
     const app = fastify()
     app.setErrorHandler((error: Error, _request, reply) => reply.code(500).send(`host: ${error.message}`))
     await app.register(onFastify.guard(guard))
+    if (second) await app.register(onFastify.guard(second))
     await app.register(async (mine) => {
       mine.setErrorHandler(onFastify.problemHandler(log))
       for (const { method, path, route } of entries(routes)) {
@@ -88,9 +94,10 @@ export const guardedHosts: Readonly<Record<string, (guarded: Guarded) => Promise
     return { origin, close: () => app.close() }
   },
 
-  hono({ guard, routes, log }) {
+  hono({ guard, second, routes, log }) {
     const app = new Hono<onHono.GuardedEnv>()
     app.use(onHono.guard(guard))
+    if (second) app.use(onHono.guard(second))
     for (const { method, path, route } of entries(routes)) {
       app.on(method, path, async (context) => {
         const body = context.req.method === 'POST' ? await context.req.json() : undefined

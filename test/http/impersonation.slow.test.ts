@@ -36,7 +36,8 @@ beforeEach(async () => {
 })
 afterEach(() => host?.close())
 
-const guardOf = ({ tenants }: Pick<Tenancy, 'tenants'>) => createGuard(tenants, { resolve: fromHeader() })
+const guardOf = ({ tenants }: Pick<Tenancy, 'tenants'>) =>
+  createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone' })
 const route = async (called: Called) => {
   reached.push(called)
   return {}

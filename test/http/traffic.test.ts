@@ -122,7 +122,11 @@ const traffic: Traffic = {
   answered: (tenantId, status, bytes) => void told.push({ tenantId, status, bytes }),
 }
 const guardOf = (tellTo: Traffic = traffic) =>
-  createGuard(opened.tenancy.tenants, { resolve: fromHeader(), universal: ['/none'], ignore: ['/ignored'] }, tellTo)
+  createGuard(
+    opened.tenancy.tenants,
+    { resolve: fromHeader(), authorize: 'anyone', universal: ['/none'], ignore: ['/ignored'] },
+    tellTo,
+  )
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 afterAll(() => agent.destroy())
 
@@ -287,7 +291,7 @@ describe('a response', () => {
 
 test('the guard of a tenancy with metrics counts; one without measures nothing', async () => {
   const { tenancy } = opened
-  const listen = onNode.guard(tenancy.guard({ resolve: fromHeader() }), (incoming, outgoing) => {
+  const listen = onNode.guard(tenancy.guard({ resolve: fromHeader(), authorize: 'anyone' }), (incoming, outgoing) => {
     outgoing.statusCode = Number(incoming.url?.slice(1))
     outgoing.end('four')
   })
@@ -300,6 +304,6 @@ test('the guard of a tenancy with metrics counts; one without measures nothing',
   )
   await server.close()
   const without = await testTenancy(inject('postgresUrl'))
-  expect(without.tenancy.guard({ resolve: fromHeader() }).traffic).toBeUndefined()
+  expect(without.tenancy.guard({ resolve: fromHeader(), authorize: 'anyone' }).traffic).toBeUndefined()
   await without.end()
 })

@@ -1,6 +1,7 @@
 import { PgBoss } from 'pg-boss'
 import { describe, expect, test, vi } from 'vitest'
 import { currentContext, SYSTEM } from '../../kernel/context.ts'
+import { lazy } from '../../testing/lazy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { type, useRunners } from './runners.fixture.ts'
 
@@ -135,6 +136,14 @@ describe('a handler', () => {
     await eventually(() => expect(contexts).toHaveLength(1))
     const [{ id }] = await rows(`select id from multitenancy_jobs.job where name = 'tenantry.Told'`)
     expect(contexts).toEqual([{ requestId: id, actor: SYSTEM, ip: null, tenantId: null, inTransaction: false }])
+  })
+
+  test('is awaited in the context of its tenant when its promise is lazy', async () => {
+    const Lazy = type('Lazy')
+    const seen: unknown[] = []
+    const runner = await start([Lazy], { Lazy: () => lazy(() => seen.push(currentContext().tenantId)) })
+    await runner.send(Lazy, { n: 1 }, { tenantId: 'acme' })
+    await eventually(() => expect(seen).toEqual(['acme']))
   })
 
   test('of a loud tenant does not keep a quiet one waiting', async () => {

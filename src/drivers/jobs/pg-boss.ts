@@ -13,7 +13,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { PgBoss, type QueueOptions } from 'pg-boss'
-import { runInContext, SYSTEM } from '../../kernel/context.ts'
+import { enterContext, SYSTEM } from '../../kernel/context.ts'
 import type { Database } from '../../kernel/database.ts'
 import { NOTED_AGAIN_MS, noteNames } from '../../kernel/job-names.ts'
 import type {
@@ -237,8 +237,11 @@ export class PgBossJobs implements JobRunner {
             isLast: job.retryCount >= job.retryLimit,
             signal: job.signal,
           }
-          await runInContext({ requestId: job.id, actor: SYSTEM, ip: null, tenantId: job.groupId ?? null }, () =>
-            handle(type.data.parse(job.data ?? {}), attempt),
+          await enterContext(
+            { requestId: job.id, actor: SYSTEM, ip: null, tenantId: job.groupId ?? null },
+            async () => {
+              await handle(type.data.parse(job.data ?? {}), attempt)
+            },
           )
         } catch (error) {
           this.#log.warn({ err: error, job: type.name, attempt: job.retryCount + 1 }, 'a job failed')

@@ -44,7 +44,7 @@ export function expressHandler(http: Mountable): RequestHandler {
  * is answered here; errors that are not Tenantry's go to your error handling. Whom you authenticate comes before it, as does
  * what answers CORS preflights. Whether `x-forwarded-host` counts is said by `trust proxy`.
  *
- *   app.use(guard(tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })))
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
  *   app.get('/orders', async (req, res) => res.json(await req.tenant?.db.selectFrom('orders').selectAll().execute()))
  */
 export function guard(by: Guard): RequestHandler {
@@ -101,7 +101,7 @@ export function enforceQuota(
  * Middleware behind `guard`: a request with the token of an impersonation has `req.impersonation`, and stands in the audit log before
  * its route runs. One whose token is not valid, or that cannot be recorded, is answered here.
  *
- *   app.use(guard(tenancy.guard({ resolve: fromHeader() })), impersonation(tenancy.impersonation))
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize })), impersonation(tenancy.impersonation))
  *   app.get('/me', (req, res) => res.json({ user: req.impersonation?.userId ?? userOf(req) }))
  */
 export function impersonation(by: Impersonating, options?: ImpersonationOptions): RequestHandler<any, any, any, any> {

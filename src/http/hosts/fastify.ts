@@ -56,7 +56,7 @@ export function fastifyHandler(http: Mountable): FastifyPluginCallback {
  * run in its context. A request that is not let through is answered in `onRequest`; errors that are not Tenantry's go to your
  * error handler. Hooks that authenticate are added before it. Whether `x-forwarded-host` counts is said by `trustProxy`.
  *
- *   await app.register(guard(tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })))
+ *   await app.register(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
  *   app.get('/orders', (request) => request.tenant?.db.selectFrom('orders').selectAll().execute())
  */
 export function guard(by: Guard): FastifyPluginCallback {
@@ -65,7 +65,7 @@ export function guard(by: Guard): FastifyPluginCallback {
     app.addHook('onRequest', (request, reply, next) => {
       pass(by, nodeRequest(request), request.ip, {
         admitted({ tenant }, requestId) {
-          request.tenant = tenant
+          if (tenant) request.tenant = tenant
           measure(by.traffic, tenant, reply.raw)
           if (requestId !== null) reply.header('x-request-id', requestId)
           next()
@@ -113,7 +113,7 @@ export function enforceQuota(
  * A plugin behind `guard`: a request with the token of an impersonation has `request.impersonation`, and stands in the audit log before
  * anything else of it runs. One whose token is not valid, or that cannot be recorded, is answered in `onRequest`.
  *
- *   await app.register(guard(tenancy.guard({ resolve: fromHeader() })))
+ *   await app.register(guard(tenancy.guard({ resolve: fromHeader(), authorize })))
  *   await app.register(impersonation(tenancy.impersonation))
  *   app.get('/me', (request) => ({ user: request.impersonation?.userId ?? userOf(request) }))
  */

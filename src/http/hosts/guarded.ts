@@ -3,7 +3,7 @@
  * to one that is not let through.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Context, currentContext, NO_TENANT, runInContext } from '../../kernel/context.ts'
+import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/context.ts'
 import type { TenancyError } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Admission, Guard } from '../../tenants/guard.ts'
@@ -16,7 +16,7 @@ import { baseHeaders } from '../respond.ts'
 export interface Passage {
   /** Called in the context that the handler is to run in; `requestId` is null on an ignored path. */
   readonly admitted: (admission: Admission, requestId: string | null) => void
-  /** Called in the request's context, without a tenant. */
+  /** Called in the request's context, outside of the tenant that it names. */
   readonly refused: (error: unknown) => void
 }
 
@@ -29,16 +29,16 @@ export const isWithoutTenant = ({ raw }: GuardedRequest): boolean => withoutTena
 export function pass(guard: Guard, request: GuardedRequest, ip: string | undefined, passage: Passage): void {
   const outer = currentContext()
   const requestId = outer.requestId ?? requestIdOf(request.header('x-request-id'))
-  const context: Context = { ...outer, requestId, ip: ip ?? outer.ip, tenantId: undefined }
+  const context: Context = { ...outer, requestId, ip: ip ?? outer.ip }
   const admitted = (admission: Admission) => {
     if (!admission.tenant) withoutTenant.add(request.raw)
-    if (admission.scope === 'ignored') runInContext(outer, () => passage.admitted(admission, null))
-    else runInContext({ ...context, tenantId: tenantOf(admission) }, () => passage.admitted(admission, requestId))
+    if (admission.scope === 'ignored') enterContext(outer, () => passage.admitted(admission, null))
+    else enterContext(admittedContext(context, admission), () => passage.admitted(admission, requestId))
   }
-  const refused = (error: unknown): void => runInContext(context, () => passage.refused(error))
+  const refused = (error: unknown): void => enterContext(context, () => passage.refused(error))
   let admission: Admission | Promise<Admission>
   try {
-    admission = runInContext(context, () => guard.admit(request))
+    admission = enterContext(context, () => guard.admit(request))
   } catch (error) {
     refused(error)
     return
@@ -48,7 +48,12 @@ export function pass(guard: Guard, request: GuardedRequest, ip: string | undefin
   else admitted(admission)
 }
 
-const tenantOf = ({ scope, tenant }: Admission): string | undefined => (scope === 'central' ? NO_TENANT : tenant?.id)
+/** A second guard never widens the first one's context: of another tenant it throws (`createGuard`), and without one it keeps it. */
+const admittedContext = (outer: Context, { scope, tenant, actor }: Admission): Context => ({
+  ...outer,
+  actor: outer.impersonation ? outer.actor : (actor ?? outer.actor),
+  tenantId: scope === 'central' ? NO_TENANT : (tenant?.id ?? outer.tenantId),
+})
 
 /** A request of node:http, also beneath a framework. */
 export class NodeRequest<Raw> implements GuardedRequest<Raw> {
@@ -122,7 +127,7 @@ export function loggedAnswer(
 function inRequest<T>(request: GuardedRequest, work: () => T): T {
   const context = currentContext()
   if (context.requestId !== null) return work()
-  return runInContext({ ...context, requestId: requestIdOf(request.header('x-request-id')) }, work)
+  return enterContext({ ...context, requestId: requestIdOf(request.header('x-request-id')) }, work)
 }
 
 /** Of a header that is a list: what is set after what was set before. */

@@ -60,7 +60,7 @@ export interface GuardedEnv {
  * what answers CORS preflights.
  *
  *   const app = new Hono<GuardedEnv>()
- *   app.use(guard(tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] })))
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
  *   app.get('/orders', async (c) => c.json(await c.get('tenant')?.db.selectFrom('orders').selectAll().execute()))
  */
 export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler<GuardedEnv> {
@@ -68,7 +68,7 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
     new Promise<Response | undefined>((resolve, reject) => {
       pass(by, new HonoRequest(context), ip(context), {
         admitted({ tenant }, requestId) {
-          context.set('tenant', tenant)
+          if (tenant) context.set('tenant', tenant)
           measure(by.traffic, tenant, outgoingOf(context))
           if (requestId !== null) context.header('x-request-id', requestId)
           next().then(() => {
@@ -118,7 +118,7 @@ export function enforceQuota(
  * Middleware behind `guard`: a request with the token of an impersonation has `c.get('impersonation')`, and stands in the audit log
  * before its route runs. One whose token is not valid, or that cannot be recorded, is answered here.
  *
- *   app.use(guard(tenancy.guard({ resolve: fromHeader() })), impersonation(tenancy.impersonation))
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize })), impersonation(tenancy.impersonation))
  *   app.get('/me', (c) => c.json({ user: c.get('impersonation')?.userId ?? userOf(c) }))
  */
 export function impersonation(by: Impersonating, options?: ImpersonationOptions): MiddlewareHandler<GuardedEnv> {

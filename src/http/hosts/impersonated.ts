@@ -4,7 +4,7 @@
  * A request has one token or none. Two of them, in two places or in one, are no token: whoever reads the other one would take
  * the request for somebody else's. An empty one is one that is not valid.
  */
-import { type ActiveImpersonation, currentContext, impersonated, runInContext } from '../../kernel/context.ts'
+import { type ActiveImpersonation, currentContext, enterContext, impersonated } from '../../kernel/context.ts'
 import { TenantNotIdentified } from '../../tenants/errors.ts'
 import type { GuardedTenant } from '../../tenants/guard.ts'
 import type { Impersonating } from '../../tenants/impersonating.ts'
@@ -49,7 +49,7 @@ export function impersonationGate(by: Impersonating, options: ImpersonationOptio
     entrance
       .enter(tenant.id, token, { method, path, raw })
       .then((impersonation) =>
-        runInContext(impersonated(currentContext(), impersonation), () => admitted(impersonation)),
+        enterContext(impersonated(currentContext(), impersonation), () => admitted(impersonation)),
       )
       .catch(refused)
   }

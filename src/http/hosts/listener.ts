@@ -11,7 +11,7 @@ import { pipeline } from 'node:stream/promises'
 import type { ReadableStream as NodeReadableStream } from 'node:stream/web'
 import { getRequestListener } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
-import { runInContext } from '../../kernel/context.ts'
+import { enterContext } from '../../kernel/context.ts'
 import { invalid } from '../../kernel/errors.ts'
 import { ANONYMOUS, type Mountable } from '../app.ts'
 import { problemResponse } from '../problem.ts'
@@ -69,5 +69,5 @@ function unreadable(incoming: IncomingMessage, outgoing: ServerResponse): Respon
   lingerOnClose(incoming, outgoing)
   const context = { requestId: randomUUID(), actor: ANONYMOUS, ip: null }
   const fault = { path: '', message: 'the Host header or the path cannot be read' }
-  return runInContext(context, () => problemResponse(invalid([fault])))
+  return enterContext(context, () => problemResponse(invalid([fault])))
 }

@@ -20,7 +20,7 @@ export type GuardedListener<T> = (
  * is not let through is answered here. Its promise is that of your listener, and rejects with errors that are not Tenantry's:
  * you answer those.
  *
- *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), ignore: ['/health'] }), orders)
+ *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] }), orders)
  *   const failed = problemHandler(tenancy.kernel.log)
  *   createServer((req, res) => {
  *     guarded(req, res).catch((error) => failed(error, req, res) || res.writeHead(500).end())
@@ -30,7 +30,7 @@ export function guard<T>(
   by: Guard,
   listener: GuardedListener<T | Promise<T>>,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<T | undefined> {
-  const handle = async (...request: Parameters<GuardedListener<T>>) => listener(...request)
+  const handle = async (...request: Parameters<GuardedListener<T>>) => await listener(...request)
   return (incoming, outgoing) =>
     new Promise((resolve, reject) => {
       pass(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
@@ -54,7 +54,7 @@ export function guard<T>(
  * A listener for `guard` that calls yours when there is enough left of a quota, and answers 429 when there is not. What it answers
  * of what is left are the headers `RateLimit` and `RateLimit-Policy`.
  *
- *   const guarded = guard(tenancy.guard({ resolve: fromHeader() }), enforceQuota(tenancy.quotas, 'exports', exports))
+ *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), authorize }), enforceQuota(tenancy.quotas, 'exports', exports))
  */
 export function enforceQuota<T>(
   quotas: QuotaEnforcing,
@@ -77,7 +77,7 @@ export function enforceQuota<T>(
     for (const [name, value] of Object.entries(headers)) {
       outgoing.setHeader(name, listed(outgoing.getHeader(name), value))
     }
-    return listener(incoming, outgoing, tenant)
+    return await listener(incoming, outgoing, tenant)
   }
 }
 
@@ -93,7 +93,7 @@ export type ImpersonatedListener<T> = (
  * token of an impersonation stands in the audit log before; one whose token is not valid, or that cannot be recorded, is answered
  * here. With a quota, `enforceQuota` comes before it.
  *
- *   const guarded = guard(tenancy.guard({ resolve: fromHeader() }), impersonation(tenancy.impersonation, orders))
+ *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), authorize }), impersonation(tenancy.impersonation, orders))
  */
 export function impersonation<T>(
   by: Impersonating,
@@ -101,7 +101,7 @@ export function impersonation<T>(
   options?: ImpersonationOptions,
 ): GuardedListener<Promise<T | undefined>> {
   const gate = impersonationGate(by, options)
-  const handle = async (...request: Parameters<ImpersonatedListener<T>>) => listener(...request)
+  const handle = async (...request: Parameters<ImpersonatedListener<T>>) => await listener(...request)
   return (incoming, outgoing, tenant) =>
     new Promise((resolve, reject) => {
       gate(new NodeRequest(incoming, incoming), tenant, {

@@ -1,6 +1,6 @@
 /** A tenancy with an audit log, in a database of its own, and its admin API; nothing here is a stand-in. */
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
-import { type Actor, runInContext } from '../../kernel/context.ts'
+import { type Actor, enterContext } from '../../kernel/context.ts'
 import type { Role } from '../../tenancy.ts'
 import { fakeClock } from '../../testing/clock.ts'
 import { testTenancy } from '../../testing/tenancy.ts'
@@ -36,7 +36,7 @@ export async function openAudited(postgresUrl: string, role: Role = 'api', optio
         }),
         { ip: '192.0.2.7' },
       ),
-    as: <T>(actor: Actor, work: () => Promise<T>) => runInContext({ requestId: null, actor, ip: null }, work),
+    as: <T>(actor: Actor, work: () => Promise<T>) => enterContext({ requestId: null, actor, ip: null }, work),
     reader: { 'x-admin-token': READER },
     close: end,
   }

@@ -12,7 +12,7 @@ export const AuditEntry = z
     actor: z.object({
       type: z.string().meta({
         description:
-          '`admin` (a token), `cli`, `host` (the embedding program), `system`, or `impersonator`: one of these in the name of a user',
+          '`admin` (a token), `cli`, `host` (the embedding program), `user` (of the host), `system`, or `impersonator`: one of these in the name of a user',
       }),
       id: z.string(),
       name: z.string(),

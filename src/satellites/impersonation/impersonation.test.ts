@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { ChangeRecorded } from '../../kernel/changes.ts'
-import { currentContext, HOST, impersonated, runInContext } from '../../kernel/context.ts'
+import { currentContext, enterContext, HOST, impersonated } from '../../kernel/context.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { WAITING_LOCKS } from '../../testing/database.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
@@ -46,7 +46,7 @@ afterEach(() => {
 })
 
 const start = (tenantId = id, more: object = {}) => tenancy.impersonation.start(tenantId, { ...WISH, ...more })
-const asAlice = <T>(work: () => T): T => runInContext({ requestId: 'r-1', actor: ALICE, ip: null }, work)
+const asAlice = <T>(work: () => T): T => enterContext({ requestId: 'r-1', actor: ALICE, ip: null }, work)
 const enter = (token: string, tenantId = id, request = REQUEST) =>
   tenancy.impersonation.entrance().enter(tenantId, token, request)
 const rowsOf = async (tenantId = id) =>
@@ -182,7 +182,7 @@ describe('beginning', () => {
   test('is not possible in the name of a user: time would have no limit', async () => {
     const { token } = await start()
     const active = await enter(token)
-    await expect(runInContext(impersonated(currentContext(), active), () => start())).rejects.toThrow(
+    await expect(enterContext(impersonated(currentContext(), active), () => start())).rejects.toThrow(
       inCode('E_FORBIDDEN'),
     )
     expect(await rowsOf()).toHaveLength(1)

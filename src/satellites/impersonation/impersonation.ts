@@ -13,8 +13,8 @@ import {
   type ActiveImpersonation,
   type Actor,
   currentContext,
+  enterContext,
   impersonated,
-  runInContext,
 } from '../../kernel/context.ts'
 import { isDatabaseUnavailable } from '../../kernel/database.ts'
 import { invalid, NotFound, TenancyError } from '../../kernel/errors.ts'
@@ -84,7 +84,7 @@ export class Impersonations {
       await events.publish(ImpersonationStarted, { tenantId, sessionId: row.id, userId, reason, expiresAt })
       return row
     }
-    const row = await runInContext({ ...context, actor }, () => database.transaction(begin))
+    const row = await enterContext({ ...context, actor }, () => database.transaction(begin))
     return { ...toImpersonation(row), token }
   }
 
@@ -172,7 +172,7 @@ export class Impersonations {
     const { userId, reason } = impersonation
     const action = 'impersonations.request'
     const change = { action, tenantId, target: `user:${userId}`, after: { method, path, reason } }
-    return runInContext(impersonated(currentContext(), impersonation), () => recordChange(this.#kernel.events, change))
+    return enterContext(impersonated(currentContext(), impersonation), () => recordChange(this.#kernel.events, change))
   }
 
   async #end(sessionId: string): Promise<ImpersonationRow | undefined> {

@@ -11,7 +11,7 @@
  * within bounds; closed, each `increment` goes to the store before it resolves, and is 503 when it cannot. What guards count has
  * happened, and nobody could be refused for it: it is kept for later by either.
  */
-import { runInContext, SYSTEM } from '../../kernel/context.ts'
+import { enterContext, SYSTEM } from '../../kernel/context.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { ExportFormat, Formats } from '../../kernel/export-format.ts'
@@ -178,7 +178,7 @@ export class TenantMetrics {
   #handOverLater(): void {
     if (this.#isStopped) return
     const wait = () => setTimeout(() => void this.#handedOver(), HANDED_OVER_EVERY_MS).unref()
-    this.#timer = this.#kernel.database.outside(() => runInContext({ requestId: null, actor: SYSTEM, ip: null }, wait))
+    this.#timer = this.#kernel.database.outside(() => enterContext({ requestId: null, actor: SYSTEM, ip: null }, wait))
   }
 
   async #handedOver(): Promise<void> {

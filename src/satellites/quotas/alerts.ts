@@ -9,7 +9,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
-import { currentContext, runInContext } from '../../kernel/context.ts'
+import { currentContext, enterContext } from '../../kernel/context.ts'
 import { dateOf, dayOf } from '../../kernel/counters.ts'
 import { isDatabaseUnavailable, SCHEMA } from '../../kernel/database.ts'
 import type { EventType } from '../../kernel/events.ts'
@@ -98,7 +98,7 @@ export class Alerts {
     const key = keyOf(payload.tenantId, payload.quota, kind, nowMs)
     if (this.#told.has(key) || this.#waiting.has(key) || this.#waiting.size >= WAITING || !this.#outage.mayTry) return
     const context = currentContext()
-    this.#waiting.set(key, () => runInContext(context, () => this.#tell(alert)))
+    this.#waiting.set(key, () => enterContext(context, () => this.#tell(alert)))
     this.#telling ??= this.#kernel.database.outside(() => this.#tellAll())
   }
 

@@ -1,6 +1,6 @@
 /** What a listener is told of a delivery is of the tenant that it was sent for, whoever else had something sent at the same time. */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
-import { type Context, currentContext, runInContext, SYSTEM } from '../../kernel/context.ts'
+import { type Context, currentContext, enterContext, SYSTEM } from '../../kernel/context.ts'
 import type { EventOf } from '../../kernel/events.ts'
 import { type Receiver, startReceiver } from '../../testing/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
@@ -61,7 +61,7 @@ function listening(when: 'within' | 'after'): readonly Seen[] {
 function inRequestOf<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
   const actor = { type: 'impersonator', id: 'bob', name: `Bob as Ann of ${tenantId}` } as const
   const context: Context = { requestId: `request of ${tenantId}`, actor, ip: '198.51.100.7' }
-  return runInContext(context, () => tenancy.run(tenantId, work))
+  return enterContext(context, () => tenancy.run(tenantId, work))
 }
 
 const dispatch = (tenantId: string) => tenancy.webhooks.dispatch(tenantId, 'order.paid', {})

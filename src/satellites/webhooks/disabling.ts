@@ -4,7 +4,7 @@
  * before.
  */
 import { recordChange } from '../../kernel/changes.ts'
-import { runInContext, SYSTEM } from '../../kernel/context.ts'
+import { enterContext, SYSTEM } from '../../kernel/context.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { WebhookSubscriptionDisabled } from './events.ts'
 import { CHANNEL } from './functions.ts'
@@ -51,5 +51,5 @@ export async function disable(
     })
     await events.publish(WebhookSubscriptionDisabled, { tenantId, webhookId, reason })
   }
-  await runInContext({ requestId: null, actor: SYSTEM, ip: null }, () => database.transaction(work))
+  await enterContext({ requestId: null, actor: SYSTEM, ip: null }, () => database.transaction(work))
 }

@@ -1,0 +1,47 @@
+/**
+ * Sessions of the host's users, as a signed cookie. Your own sign-in takes its place: a guard asks only whether the caller belongs to
+ * the tenant, and who the caller is.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Actor, GuardedRequest, Tenant } from 'tenantry'
+
+export interface User {
+  readonly id: string
+  readonly name: string
+  readonly tenantIds: readonly string[]
+}
+
+const DAY_MS = 86_400_000
+const COOKIE = /(?:^|; )session=([\w-]+)\.([\w-]+)(?:;|$)/
+
+/** `session=...` for a user who has just signed in. Set it with HttpOnly, Secure and SameSite=Lax. */
+export function sessionCookie(user: User): string {
+  const text = Buffer.from(JSON.stringify({ ...user, expiresAt: Date.now() + DAY_MS })).toString('base64url')
+  return `session=${text}.${signatureOf(text).toString('base64url')}`
+}
+
+/** For a guard's `authorize`. */
+export const isMember = (request: GuardedRequest, { id }: Tenant): boolean =>
+  userOf(request)?.tenantIds.includes(id) === true
+
+/** For a guard's `actor`: the audit log names the user. */
+export function signedInUser(request: GuardedRequest): Actor {
+  const user = userOf(request)
+  if (!user) throw new Error('The request has no session.')
+  return { type: 'user', id: user.id, name: user.name }
+}
+
+function userOf(request: GuardedRequest): User | undefined {
+  const [, text = '', signature = ''] = COOKIE.exec(String(request.header('cookie'))) ?? []
+  const [given, expected] = [Buffer.from(signature, 'base64url'), signatureOf(text)]
+  if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined
+  const { expiresAt, ...user } = JSON.parse(Buffer.from(text, 'base64url').toString())
+  return Date.now() < expiresAt ? user : undefined
+}
+
+function signatureOf(text: string): Buffer {
+  const { SESSION_SECRET = '' } = process.env
+  if (SESSION_SECRET.length < 32)
+    throw new Error('SESSION_SECRET needs at least 32 characters: openssl rand -base64 32')
+  return createHmac('sha256', SESSION_SECRET).update(text).digest()
+}
