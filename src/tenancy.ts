@@ -279,10 +279,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       receivers,
       checks: checksOf(parts),
       tenant: (id) => tenants.handle(id),
-      ...createScope(
-        (id) => tenants.handle(id),
-        (work) => database.outside(work),
-      ),
+      ...createScope(tenants, database),
       guard: ({ ignore = [], ...options }) => {
         const unguarded = [...ignore, ...receivers.map(({ what }) => what.path)]
         const guard = createGuard(tenants, { ...options, ignore: unguarded }, traffic)

@@ -39,7 +39,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** A package that talks to the outside has one place; everything else speaks to our port. */
 const ONLY_IN: Readonly<Record<string, RegExp>> = {
-  pg: /^(kernel\/(database|notifications|migrations)|tenants\/(isolation|tenant-pool)|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
+  pg: /^(kernel\/(database|notifications|migrations)|tenants\/(isolation|tenant-(client|pg|pool))|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
   'pg-copy-streams': /^drivers\/isolation\/.*\.ts$/,
   'node:sqlite': /^(drivers\/isolation\/sqlite-.*|service\/data-directory)\.ts$/,
   '@aws-sdk/client-s3': /^drivers\/archives\/s3(-upload)?\.ts$/,

@@ -229,6 +229,14 @@ describe('the actor', () => {
   })
 })
 
+test('a guard inside the work for a tenant admits no other tenant', async () => {
+  const [one, other] = [await installed(here, { name: 'One' }), await installed(here, { name: 'Other' })]
+  await here.run(one.id, async () => {
+    expect(await idOf(guardOf()({ id: one.id }))).toBe(one.id)
+    await expect(guardOf()({ id: other.id })).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
+  })
+})
+
 describe('membership', () => {
   let id: string
   const asked: string[] = []

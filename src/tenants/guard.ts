@@ -16,11 +16,11 @@
  */
 import type { Actor } from '../kernel/context.ts'
 import { assertUsable } from './access.ts'
+import { assertAgrees } from './agreement.ts'
 import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from './errors.ts'
 import type { TenantHandle } from './isolation.ts'
 import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './resolution.ts'
-import { assertAgrees } from './scope.ts'
 import { TENANT_ID, type Tenant } from './tenant.ts'
 import type { Located } from './tenant-cache.ts'
 import type { Traffic } from './traffic.ts'
@@ -100,8 +100,8 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     assertAgrees(located.tenant.id)
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
-    const { id, db, pool, transaction } = handles.of(located)
-    const tenant = { id, db, pool, transaction, record: located.tenant }
+    const { id, db, pool, dialect, pg, transaction } = handles.of(located)
+    const tenant = { id, db, pool, dialect, pg, transaction, record: located.tenant }
     const caller = actor?.(request, located.tenant)
     if (!isPromise(caller)) return { scope: 'tenant', tenant, actor: caller }
     return caller.then((actor) => ({ scope: 'tenant', tenant, actor }))

@@ -1,9 +1,11 @@
 /** The handles of tenants: made once for each, and kept while they are used, as nothing of a place is in them. */
-import { WithSchemaPlugin } from 'kysely'
+import { Kysely, WithSchemaPlugin } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { IsolationDriver, Place, TenantHandle } from './isolation.ts'
 import type { Located } from './registry.ts'
-import { tenantDb } from './tenant-db.ts'
+import { REFUSED_SETTINGS } from './tenant-client.ts'
+import { tenantDialect } from './tenant-db.ts'
+import { tenantPg } from './tenant-pg.ts'
 import { tenantPool } from './tenant-pool.ts'
 import { type ImportSource, type SourceParts, type TenantSource, tenantSource } from './tenant-source.ts'
 
@@ -17,7 +19,7 @@ export class Handles {
     this.#parts = parts
   }
 
-  /** What the handle of a tenant stands on. */
+  /** Where the statements of a tenant go, whether it may be used or not: that is asked with each. */
   source(id: string): ImportSource {
     return tenantSource(id, this.#parts)
   }
@@ -37,12 +39,17 @@ export function handleOver(
   { capabilities, schemaOf }: IsolationDriver,
   place: Place,
 ): TenantHandle {
-  const unqualified = tenantDb(source, capabilities.engine)
-  const db = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(place))) : unqualified
+  const sourceOf = () => source
+  const dialect = tenantDialect(sourceOf, capabilities.engine)
+  const unqualified = new Kysely<any>({ dialect })
+  const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(place))) : unqualified
+  const db = Object.assign(qualified, REFUSED_SETTINGS)
   return {
     id: place.tenantId,
     db,
+    dialect,
     pool: tenantPool(source),
+    pg: tenantPg(sourceOf),
     transaction: (work) => db.transaction().execute(work),
   }
 }

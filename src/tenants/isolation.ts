@@ -10,7 +10,7 @@
  *
  * Every method is safe to repeat: a job that is killed half-way runs again from the start.
  */
-import type { Kysely } from 'kysely'
+import type { Dialect, Kysely } from 'kysely'
 import type { Pool } from 'pg'
 import type { Finding } from '../kernel/doctor.ts'
 import { DependencyUnavailable, defineError, type TenancyError } from '../kernel/errors.ts'
@@ -18,6 +18,7 @@ import type { Logger } from '../kernel/logger.ts'
 import type { CopiedSequence, TenantCopy } from './copy.ts'
 import type { TenantMigration } from './migrations.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
+import type { TenantPg } from './tenant-pg.ts'
 
 export interface Place {
   readonly tenantId: string
@@ -33,8 +34,12 @@ export interface TenantHandle<Tables = any> {
   readonly id: string
   /** Kysely over the tenant's storage; table names are those of the host's migrations. */
   readonly db: Kysely<Tables>
-  /** The same storage in the shape of node-postgres' Pool, for raw SQL and other libraries; see tenant-pool.ts. */
+  /** The same storage as node-postgres' Pool, for raw SQL and other libraries; see tenant-pool.ts. */
   readonly pool: Pool
+  /** The same storage as a dialect of Kysely, for libraries that take one (MikroORM). */
+  readonly dialect: Dialect
+  /** The same storage as a module in the shape of `pg`, for libraries that take a driver module; see tenant-pg.ts. */
+  readonly pg: TenantPg
   /** One transaction in the tenant's storage. */
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
 }

@@ -3,7 +3,8 @@ import { runInContext } from '../index.ts'
 import { currentContext, enterContext, NO_TENANT, SYSTEM } from '../kernel/context.ts'
 import { lazy } from '../testing/lazy.ts'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import { assertAgrees, createScope, type Scope } from './scope.ts'
+import { assertAgrees } from './agreement.ts'
+import { createScope, type Scope } from './scope.ts'
 
 const MISMATCH = { code: 'E_TENANT_MISMATCH', status: 500 }
 
@@ -11,10 +12,7 @@ let opened: TestTenancy<[]>
 let scope: Scope
 beforeAll(async () => {
   opened = await testTenancy(inject('postgresUrl'))
-  scope = createScope(
-    (id) => opened.tenancy.tenant(id),
-    (work) => opened.tenancy.kernel.database.outside(work),
-  )
+  scope = createScope(opened.tenancy.tenants, opened.tenancy.kernel.database)
   for (const id of ['acme', 'globex']) await installed(opened.tenancy, { id, name: id })
 })
 afterAll(() => opened.end())

@@ -4,60 +4,57 @@
  * The context is a convenience and never the only word: a handle is explicit, and the two must agree. Work for one tenant may
  * not use the storage of another, and work on a central route may use none.
  */
-import { currentContext, enterContext, NO_TENANT } from '../kernel/context.ts'
-import { TenantMismatch } from './errors.ts'
+import type { Dialect } from 'kysely'
+import { currentContext, enterContext } from '../kernel/context.ts'
+import { assertAgrees, tenantOfContext } from './agreement.ts'
 import type { TenantHandle } from './isolation.ts'
+import { tenantDialect } from './tenant-db.ts'
+import { type TenantPg, tenantPg } from './tenant-pg.ts'
+import type { TenantSource } from './tenant-source.ts'
 
 export interface Scope {
-  /** Runs `work` in the context of a tenant. Throws what its handle would, also when the context is another tenant's. */
+  /** Runs `work` for one tenant: `current()` answers its handle inside, and the storage of others is refused. */
   run<T>(id: string, work: (tenant: TenantHandle) => T | Promise<T>): Promise<T>
-  /** The handle of the tenant that the work in progress is for; `E_TENANT_MISMATCH` when it is for none. */
+  /** The handle of the tenant that the work in progress is for: of a guarded request, or of `run`; else `E_TENANT_MISMATCH`. */
   current(): Promise<TenantHandle>
-  /** Runs `work` for no tenant: the request and the actor stay, the tenant and the backoffice transaction in progress do not. */
+  /**
+   * Runs `work` for no tenant: the only way to leave the tenant of the work in progress. The request and the actor stay, the
+   * backoffice transaction in progress does not.
+   */
   withoutTenant<T>(work: () => T | Promise<T>): Promise<T>
+  /**
+   * A module in the shape of `pg` for libraries that have one instance for all tenants (TypeORM, Sequelize, Knex): each statement goes
+   * to the tenant of the context, and none is `E_TENANT_MISMATCH`.
+   */
+  readonly pg: TenantPg
+  /** A dialect of Kysely for PostgreSQL, for MikroORM and Kysely itself; bound to the context as `pg` is. */
+  readonly dialect: Dialect
+}
+
+interface ScopedTenants {
+  /** Of a tenant that may be used now; throws otherwise. */
+  handle(id: string): Promise<TenantHandle>
+  readonly handles: { source(id: string): TenantSource }
 }
 
 /**
  * Work is awaited inside its context: Prisma and Knex return promises that send their query when they are awaited.
  *
- * @param handle of a tenant that may be used now; throws otherwise
- * @param outside runs work outside of the backoffice transaction in progress
+ * @param backoffice runs work outside of its transaction in progress
  */
-export function createScope(handle: (id: string) => Promise<TenantHandle>, outside: <T>(work: () => T) => T): Scope {
+export function createScope(tenants: ScopedTenants, backoffice: { outside<T>(work: () => T): T }): Scope {
+  const sourceOfContext = () => tenants.handles.source(tenantOfContext())
   return {
     async run(id, work) {
       assertAgrees(id)
-      const tenant = await handle(id)
+      const tenant = await tenants.handle(id)
       return enterContext({ ...currentContext(), tenantId: tenant.id }, async () => await work(tenant))
     },
+    current: async () => tenants.handle(tenantOfContext()),
     withoutTenant(work) {
-      return outside(() => enterContext({ ...currentContext(), tenantId: null }, async () => await work()))
+      return backoffice.outside(() => enterContext({ ...currentContext(), tenantId: null }, async () => await work()))
     },
-    async current() {
-      const { tenantId } = currentContext()
-      if (tenantId) return handle(tenantId)
-      throw TenantMismatch(
-        'This work is for no tenant: take a handle with tenancy.tenant(id), or do it inside a guarded request or tenancy.run(id, ..).',
-      )
-    },
+    pg: tenantPg(sourceOfContext),
+    dialect: tenantDialect(sourceOfContext, 'postgres'),
   }
-}
-
-/** An explicit handle must be of the tenant that the context names, if it names one. */
-export function assertAgrees(id: string): void {
-  const { tenantId } = currentContext()
-  if (tenantId === undefined || tenantId === null || tenantId === id) return
-  throw mismatch(tenantId, id)
-}
-
-/** The ids are for the log alone: whoever asked for one tenant does not learn of another. */
-function mismatch(scope: string, asked: string): Error {
-  const cause = new Error(
-    `the context is of ${scope === NO_TENANT ? 'a central route' : `"${scope}"`}, not of "${asked}"`,
-  )
-  const detail =
-    scope === NO_TENANT
-      ? 'No tenant may be used on a central route: make the route universal, or guard it.'
-      : 'This work is for one tenant and may not use another: do that outside of its request, job or tenancy.run(), or in tenancy.withoutTenant().'
-  return TenantMismatch(detail, { cause })
 }

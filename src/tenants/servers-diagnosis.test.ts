@@ -1,4 +1,5 @@
 /** What the doctor says of servers, on a real one on which exactly that is going on. */
+
 import { afterEach, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
@@ -7,6 +8,7 @@ import { type Asked, Doctor, type Finding } from '../kernel/doctor.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy, TenancyConfig } from '../tenancy.ts'
 import { createTestDatabase } from '../testing/database.ts'
+import { inTransaction } from '../testing/in-transaction.ts'
 import { eventually, testTenancy } from '../testing/tenancy.ts'
 import type { LongSession } from './server-activity.ts'
 import { poolFindings, serverFindings, serversDiagnosis, sessionFinding } from './servers-diagnosis.ts'
@@ -188,7 +190,7 @@ describe('connections', () => {
     const pools = async () =>
       (await tenancy.doctor.examine()).checks.filter(({ code }) => code.startsWith('connections.'))
     const taken = [await acme.pool.connect(), await acme.pool.connect()]
-    for (const client of taken) await client.query('begin')
+    for (const client of taken) await inTransaction(client)
     expect(await pools()).toMatchObject([
       {
         severity: 'info',

@@ -1,12 +1,15 @@
 /**
- * Kysely over one tenant's storage, whichever driver keeps it. A statement alone goes to any free connection; a transaction has
- * one for as long as it lasts.
+ * Kysely over a tenant's storage, whichever driver keeps it. A statement alone goes to any free connection; a transaction has
+ * one for as long as it lasts, and belongs to the tenant it was begun for.
+ *
+ * A dialect consists of plain methods: another copy of Kysely, as MikroORM has, recognises it by its shape.
  */
 import {
   type CompiledQuery,
   type DatabaseConnection,
+  type Dialect,
   type Driver,
-  Kysely,
+  type Kysely,
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
@@ -16,8 +19,10 @@ import {
   SqliteQueryCompiler,
   type TransactionSettings,
 } from 'kysely'
+import { assertAgrees } from './agreement.ts'
 import type { Capabilities, StatementResult, TenantConnection, TransactionModes } from './isolation.ts'
-import type { TenantSource } from './tenant-source.ts'
+import { endedBefore, type SourceOf } from './tenant-client.ts'
+import { traced } from './traced.ts'
 
 const ENGINES = {
   postgres: {
@@ -33,8 +38,10 @@ const ENGINES = {
   },
 }
 
-export const tenantDb = (source: TenantSource, engine: Capabilities['engine']): Kysely<any> =>
-  new Kysely<any>({ dialect: { ...ENGINES[engine], createDriver: () => new TenantDriver(source) } })
+export const tenantDialect = (sourceOf: SourceOf, engine: Capabilities['engine']): Dialect => ({
+  ...ENGINES[engine],
+  createDriver: () => new TenantDriver(sourceOf),
+})
 
 const COUNTING = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE'])
 
@@ -42,28 +49,39 @@ export const kyselyResult = ({ rows, rowCount, command }: StatementResult): Quer
   COUNTING.has(command) ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows: rows ?? [] }
 
 class TenantDriver implements Driver {
-  readonly #source: TenantSource
+  readonly #sourceOf: SourceOf
 
-  constructor(source: TenantSource) {
-    this.#source = source
+  constructor(sourceOf: SourceOf) {
+    this.#sourceOf = sourceOf
   }
 
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<LazyConnection> {
-    return new LazyConnection(this.#source)
+    return new LazyConnection(this.#sourceOf)
   }
 
-  beginTransaction(connection: LazyConnection, { isolationLevel, accessMode }: TransactionSettings): Promise<void> {
-    return connection.begin({ isolationLevel, accessMode })
+  async beginTransaction(
+    connection: LazyConnection,
+    { isolationLevel, accessMode }: TransactionSettings,
+  ): Promise<void> {
+    try {
+      await connection.begin({ isolationLevel, accessMode })
+    } catch (error) {
+      throw traced(error)
+    }
   }
 
-  commitTransaction(connection: LazyConnection): Promise<void> {
-    return connection.held.end('commit')
+  async commitTransaction(connection: LazyConnection): Promise<void> {
+    try {
+      await connection.commit()
+    } catch (error) {
+      throw traced(error)
+    }
   }
 
   rollbackTransaction(connection: LazyConnection): Promise<void> {
-    return connection.held.end('rollback')
+    return connection.rollback()
   }
 
   async savepoint(connection: LazyConnection, name: string): Promise<void> {
@@ -90,21 +108,20 @@ const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 /** What Kysely calls a connection: it holds a real one from the beginning of a transaction on. */
 class LazyConnection implements DatabaseConnection {
-  readonly #source: TenantSource
-  #held: TenantConnection | undefined
+  readonly #sourceOf: SourceOf
+  #held: { readonly tenantId: string; readonly connection: TenantConnection } | undefined
 
-  constructor(source: TenantSource) {
-    this.#source = source
-  }
-
-  get held(): TenantConnection {
-    if (!this.#held) throw new Error('no transaction has been begun')
-    return this.#held
+  constructor(sourceOf: SourceOf) {
+    this.#sourceOf = sourceOf
   }
 
   async executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
     const statement = { text: sql, values: parameters }
-    return kyselyResult(await (this.#held ? this.#inside(statement) : this.#source.execute(statement)))
+    try {
+      return kyselyResult(await (this.#held ? this.#inside(statement) : this.#sourceOf().execute(statement)))
+    } catch (error) {
+      throw traced(error)
+    }
   }
 
   // biome-ignore lint/correctness/useYield: streams need a cursor, which a scope of one statement does not keep open
@@ -113,7 +130,16 @@ class LazyConnection implements DatabaseConnection {
   }
 
   async begin(modes: TransactionModes): Promise<void> {
-    this.#held = await this.#source.begin(modes)
+    const source = this.#sourceOf()
+    this.#held = { tenantId: source.id, connection: await source.begin(modes) }
+  }
+
+  async commit(): Promise<void> {
+    await this.#agreed().end('commit')
+  }
+
+  async rollback(): Promise<void> {
+    await this.#held?.connection.end('rollback')
   }
 
   async statement(text: string): Promise<void> {
@@ -121,13 +147,20 @@ class LazyConnection implements DatabaseConnection {
   }
 
   release(): void {
-    this.#held?.release()
+    this.#held?.connection.release()
+    this.#held = undefined
   }
 
   async #inside(statement: { text: string; values?: readonly unknown[] }): Promise<StatementResult> {
-    if (!this.held.inTransaction) {
-      throw new Error('a statement ended the transaction it ran in; that is for the handle to do')
-    }
-    return this.held.query(statement)
+    const connection = this.#agreed()
+    if (!connection.inTransaction) throw endedBefore()
+    return connection.query(statement)
+  }
+
+  /** The connection of the transaction, if the context is that of its tenant. */
+  #agreed(): TenantConnection {
+    if (!this.#held) throw new Error('no transaction has been begun')
+    assertAgrees(this.#held.tenantId)
+    return this.#held.connection
   }
 }

@@ -12,6 +12,7 @@
 import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import { assertUsable } from './access.ts'
+import { assertAgrees } from './agreement.ts'
 import type { Circuits } from './circuits.ts'
 import type { CopiedSequence } from './copy.ts'
 import { TenantNotFound } from './errors.ts'
@@ -26,7 +27,6 @@ import {
   type TransactionModes,
 } from './isolation.ts'
 import type { Located, Registry } from './registry.ts'
-import { assertAgrees } from './scope.ts'
 import type { Storage } from './storage.ts'
 
 /** Where a handle's statements go. */
@@ -35,7 +35,6 @@ export interface TenantSource {
   execute(statement: Statement): Promise<StatementResult>
   /** A connection with a transaction open on it. */
   begin(modes: TransactionModes): Promise<TenantConnection>
-  connect(): Promise<TenantConnection>
 }
 
 /** Where the data of an import goes. */
@@ -68,7 +67,6 @@ export function tenantSource(id: string, parts: SourceParts): ImportSource {
     id,
     execute: (statement) => at((driver, place) => driver.execute(place, statement)),
     begin: (modes) => at((driver, place) => held(driver, place, begun(driver, place, modes))),
-    connect: () => at((driver, place) => held(driver, place, tried(parts.circuits, driver, place))),
     advanceSequences: (wanted, signal) => at(async (driver, place) => driver.advanceSequences?.(place, wanted, signal)),
   }
 }
@@ -198,19 +196,6 @@ export function usable(id: string, located: Located | undefined): Located {
   if (!located) throw TenantNotFound(`There is no tenant "${id}".`)
   assertUsable(located.tenant)
   return located
-}
-
-/** While a circuit is not closed, a connection that was idle is no sign of life: then it is asked something. */
-async function tried(circuits: Circuits, driver: IsolationDriver, place: Place): Promise<TenantConnection> {
-  const connection = await driver.connect(place)
-  if (circuits.isClosed(place)) return connection
-  try {
-    await connection.query({ text: 'select 1' })
-    return connection
-  } catch (error) {
-    connection.release(true)
-    throw error
-  }
 }
 
 /** A connection of that storage with a transaction open on it. */

@@ -7,7 +7,6 @@ export const directSource = (driver: IsolationDriver, place: Place): ImportSourc
   id: place.tenantId,
   execute: (statement) => driver.execute(place, statement),
   begin: (modes) => begun(driver, place, modes),
-  connect: () => driver.connect(place),
   advanceSequences: async (wanted, signal) => driver.advanceSequences?.(place, wanted, signal),
 })
 

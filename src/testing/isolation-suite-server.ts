@@ -1,5 +1,6 @@
 /** The part of the isolation suite that looks past the driver, at the server: what is there, who may read it, what is left. */
 
+import { inTransaction } from './in-transaction.ts'
 import { placeIn } from './isolation-subject.ts'
 import type { Proof, Vitest } from './isolation-suite.ts'
 import { raw } from './leak-operations.ts'
@@ -107,18 +108,19 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       await client.query('select 1')
       client.release()
       const held = await Promise.all(Array.from({ length: subject.maxConnections }, () => other.pool.connect()))
-      for (const one of held) await one.query('begin')
+      for (const one of held) await inTransaction(one)
       client.release()
       let isServed = false
-      const next = a.pool.connect().then((one) => {
+      const next = a.pool.query('select 1').then(() => {
         isServed = true
-        return one
       })
-      for (const one of held) await one.query('commit')
+      for (const one of held) await one.query('select 1')
       expect(isServed).toBe(false)
-      for (const one of held) one.release()
-      const last = await next
-      last.release()
+      for (const one of held) {
+        await one.query('commit')
+        one.release()
+      }
+      await next
     })
 
     test('the catalog says nothing against it', async () => {

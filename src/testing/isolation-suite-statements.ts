@@ -1,6 +1,8 @@
 /** The part of the isolation suite about statements: alone, in transactions, through Kysely and through the pool's shape. */
+
 import type { Kysely } from 'kysely'
 import type { IsolationDriver, TenantHandle } from '../tenants/isolation.ts'
+import { inTransaction } from './in-transaction.ts'
 import type { Proof, Vitest } from './isolation-suite.ts'
 import { raw } from './leak-operations.ts'
 
@@ -224,7 +226,7 @@ export function statementsOfTenants(
       await client.query(ITEMS)
       client.release()
       const others = await Promise.all(Array.from({ length: proof().subject.maxConnections }, () => b.pool.connect()))
-      for (const other of others) await other.query('begin')
+      for (const other of others) await inTransaction(other)
       await expect(client.query(ITEMS)).rejects.toThrow(ENDED)
       await expect(client.query('rollback')).rejects.toThrow(ENDED)
       await expect(client.query('begin')).rejects.toThrow(ENDED)

@@ -104,6 +104,7 @@ async function cancelled(turn: Turn, outside: Outside): Promise<void> {
   if (!view) return
   const client = await turn.handle.pool.connect()
   try {
+    await client.query('begin')
     const { rows } = await client.query('select pg_backend_pid() as pid')
     let isOver = false
     const slow = client.query(`${writing(turn, turn.id(), 5_555)}, pg_sleep(60)`).finally(() => {
@@ -115,6 +116,7 @@ async function cancelled(turn: Turn, outside: Outside): Promise<void> {
     await Promise.all([turn.refused(slow, CANCELLED), cancel()])
     // A cancel that was sent as the statement ended may still be on its way: to this client, not to the next one.
     for (let calm = 0; calm < 3; calm++) await client.query('select 1').catch(() => undefined)
+    await client.query('rollback')
   } finally {
     client.release()
   }

@@ -3,6 +3,7 @@
  * they fail. Each is legal and must succeed, or illegal and must be refused; the worker's rows are told what has been kept.
  */
 import { CompiledQuery, type Kysely, sql } from 'kysely'
+import { currentContext, enterContext, NO_TENANT } from '../kernel/context.ts'
 import type { Turn } from './leak-turn.ts'
 
 export interface LeakOperation {
@@ -198,6 +199,23 @@ async function usesReleased(turn: Turn): Promise<void> {
   await turn.refused(client.query(turn.random.pick(['begin', 'rollback', 'commit'])))
 }
 
+/** A client of another one's transaction, in work that is for nobody here: it reads and writes nothing, and loses what it had. */
+async function usesElsewhere(turn: Turn): Promise<void> {
+  const { Client } = turn.handle.pg
+  const client = new Client()
+  const elsewhere = { ...currentContext(), tenantId: NO_TENANT }
+  try {
+    if (turn.random.below(2) === 0) {
+      await client.query('begin')
+      turn.see((await client.query(writing(turn, turn.id(), 7_777))).rows)
+    }
+    const read = () => client.query('select owner, id, value from items')
+    await enterContext(elsewhere, () => turn.refused(read(), 'E_TENANT_MISMATCH'))
+  } finally {
+    await client.end()
+  }
+}
+
 /** A transaction that is over: the host kept its handle. */
 async function usesEnded(turn: Turn): Promise<void> {
   let kept: Kysely<any> | undefined
@@ -235,5 +253,6 @@ export const COMMON_OPERATIONS: readonly LeakOperation[] = [
   { name: 'client, committed', weight: 4, run: clientCommits },
   { name: 'client released inside a transaction', weight: 3, run: releasesInside },
   { name: 'client used after its release', weight: 3, run: usesReleased },
+  { name: 'client used in another context', weight: 3, run: usesElsewhere },
   { name: 'transaction used after its end', weight: 3, run: usesEnded },
 ]

@@ -22,7 +22,7 @@ import {
   fromSubdomain,
   type GuardedRequest,
 } from '../../src/tenants/resolution.ts'
-import { assertAgrees } from '../../src/tenants/scope.ts'
+import { assertAgrees } from '../../src/tenants/agreement.ts'
 import { lazy } from '../../src/testing/lazy.ts'
 import { installed } from '../../src/testing/tenancy.ts'
 import { type Called, guardedHosts } from './guarded-hosts.ts'

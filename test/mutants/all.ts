@@ -1,5 +1,6 @@
 /** All mutants, in the order in which they are listed. */
 import { CONNECTION_MUTANTS } from './connection-mutants.ts'
+import { CONTEXT_MUTANTS } from './context-mutants.ts'
 import { DRIVER_MUTANTS } from './driver-mutants.ts'
 import { IMPORT_MUTANTS } from './import-mutants.ts'
 import type { Mutant } from './mutant.ts'
@@ -11,6 +12,7 @@ import { TRANSFER_MUTANTS } from './transfer-mutants.ts'
 export const MUTANTS: readonly Mutant[] = [
   ...SCOPE_MUTANTS,
   ...CONNECTION_MUTANTS,
+  ...CONTEXT_MUTANTS,
   ...DRIVER_MUTANTS,
   ...SQL_MUTANTS,
   ...TRANSFER_MUTANTS,

@@ -15,6 +15,7 @@ test('a login that is made a superuser after the first connection is refused at 
   const placement = await installation.prepare()
   const { pool } = await provisioned(await installation.open(placement), 'acme')
   const held = await pool.connect()
+  await held.query('begin')
   await held.query('select 1')
   const login = new URL(placement.tenantUrl).username
   await installation.database.sql(`alter role ${login} superuser`)

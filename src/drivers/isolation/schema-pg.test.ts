@@ -320,12 +320,11 @@ test('a connection whose commit failed keeps nothing of its tenant: neither its 
   await client.query(`select pg_advisory_lock(42), set_config('app.left', 'by a', false)`)
   await client.query(`insert into notes values (1, 'a', 7), (2, 'a', 7)`)
   await expect(client.query('commit')).rejects.toMatchObject({ code: '23505' })
-  await client.query('select 1') // the server is ready again: that it was not is another reason not to use it on
   client.release()
   const look = `select current_setting('app.left', true) as setting, (select count(*)::int from pg_locks
     where locktype = 'advisory' and pid = pg_backend_pid()) as locks`
-  const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => b.pool.connect()))
-  const found = (await Promise.all(all.map((client) => client.query(look)))).flatMap(({ rows }) => rows)
+  const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => driver.connect(placeOf(driver, 'b'))))
+  const found = (await Promise.all(all.map((client) => client.query({ text: look })))).flatMap(({ rows }) => rows)
   for (const client of all) client.release()
   expect(found.map(({ setting, locks }) => [setting || null, locks])).toEqual(found.map(() => [null, 0]))
   await expectClean()

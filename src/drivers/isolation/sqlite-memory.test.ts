@@ -7,6 +7,7 @@ import { createLogger } from '../../kernel/logger.ts'
 import type { ConnectionLimits, IsolationDriver, Placement, TenantHandle } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
+import { inTransaction } from '../../testing/in-transaction.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { placeOf, provisioned } from './installation.fixture.ts'
 import { refuseWithoutAuthorizer, sqliteMemory } from './sqlite-memory.ts'
@@ -736,7 +737,6 @@ describe('storage', () => {
     for (const asking of [
       () => raw(db, 'select 1'),
       () => pool.query('select 1'),
-      () => pool.connect(),
       () => transaction((tx) => raw(tx, 'select 1')),
       () => driver.applied(place),
       () => driver.migrate(place),
@@ -775,8 +775,7 @@ describe('storage', () => {
     for (const asking of [
       () => owners(db),
       () => client.query('select 1'),
-      () => client.query('begin'),
-      () => pool.connect(),
+      () => inTransaction(client),
       () => transaction(owners),
     ]) {
       const refused = await asking().then(
@@ -805,7 +804,7 @@ describe('storage', () => {
     const { driver, handles } = await opened('a')
     const [{ db }] = handles as [TenantHandle]
     const place = placeOf(driver, 'a')
-    const kept = await directHandle(driver, place).pool.connect()
+    const kept = await driver.connect(place)
     const tx = await db.startTransaction().execute()
     await insert(tx, 1)
     const dropped = [driver.drop(place), driver.drop(place)]
@@ -819,7 +818,7 @@ describe('storage', () => {
     await driver.drop(place)
     await expect(owners(db)).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
     expect(await owners((await provisioned(driver, 'a')).db)).toEqual([])
-    await expect(kept.query('select 1')).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    await expect(kept.query({ text: 'select 1' })).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
   })
 
   test('of another epoch is another one', async () => {

@@ -3,12 +3,12 @@
  * changes anything, and their records are kept in the same database. Only migrations written in TypeScript: SQL is written for
  * one engine, and the folder's is PostgreSQL's.
  */
-import type { Kysely } from 'kysely'
+import { Kysely } from 'kysely'
 import type { MigrateOptions } from '../../tenants/isolation.ts'
 import { MigrationFailed } from '../../tenants/migration-errors.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import type { AppliedMigration } from '../../tenants/schema-version.ts'
-import { tenantDb } from '../../tenants/tenant-db.ts'
+import { tenantDialect } from '../../tenants/tenant-db.ts'
 import { appliedOf, inOrder, lastOf, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
 import { MIGRATIONS_TABLE } from './sqlite-authorizer.ts'
 import { SqliteConnection } from './sqlite-connection.ts'
@@ -146,8 +146,8 @@ function inside(connection: SqliteConnection): Kysely<any> {
   const refused = async (): Promise<never> => {
     throw new Error('a migration already runs in a transaction')
   }
-  const source = { id: '', execute: connection.query.bind(connection), begin: refused, connect: refused }
-  return tenantDb(source, 'sqlite')
+  const source = { id: '', execute: connection.query.bind(connection), begin: refused }
+  return new Kysely<any>({ dialect: tenantDialect(() => source, 'sqlite') })
 }
 
 const isSql = (step: Step | undefined): step is string => typeof step === 'string'

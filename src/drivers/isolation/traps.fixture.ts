@@ -107,17 +107,17 @@ export function traps(kinds: readonly string[]): void {
     })
 
     test('a scope, and whatever a tenant set in its place, is over with the transaction: nothing of it is on the connection', async () => {
-      const all = () => Promise.all(Array.from({ length: CONNECTIONS }, () => a.pool.connect()))
+      const all = () => Promise.all(Array.from({ length: CONNECTIONS }, () => driver.connect(place('a'))))
       for (const client of await all()) client.release(true)
       const connect = vi.spyOn(pg.Client.prototype, 'connect')
       const clients = await all()
       for (const client of clients) {
-        await client.query(`select set_config('role', current_user, false)`)
-        await client.query(`select set_config('app.tenant_id', current_setting('app.tenant_id'), false)`)
-        await client.query('select owner from items')
-        await client.query('begin')
-        await client.query('select owner from items')
-        await client.query('commit')
+        await client.query({ text: `select set_config('role', current_user, false)` })
+        await client.query({ text: `select set_config('app.tenant_id', current_setting('app.tenant_id'), false)` })
+        await client.query({ text: 'select owner from items' })
+        await client.begin()
+        await client.query({ text: 'select owner from items' })
+        await client.end('commit')
         client.release()
       }
       expect(connect.mock.contexts).toHaveLength(CONNECTIONS)

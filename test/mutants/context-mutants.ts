@@ -1,0 +1,73 @@
+/** In the async context and the handles: work that leaves its tenant, and libraries that leave the scope. */
+import type { SourceMutant } from './mutant.ts'
+
+const SCOPE_TESTS = ['src/tenants/scope.test.ts', 'src/kernel/context.test.ts']
+const CLIENT = 'tenants/tenant-client.ts'
+const CLIENT_TESTS = ['src/tenants/tenant-client.test.ts']
+
+export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'runInContext replaces the context',
+    story: 'A host that sets the actor behind a guard may use every tenant.',
+    file: 'kernel/context.ts',
+    replace: 'return enterContext({ ...outer, requestId, actor, ip }, work)',
+    by: 'return enterContext({ requestId, actor, ip }, work)',
+    tests: SCOPE_TESTS,
+  },
+  {
+    name: 'work of run awaited outside',
+    story: 'A lazy promise of Prisma or Knex sends its query without the tenant.',
+    file: 'tenants/scope.ts',
+    replace: 'async () => await work(tenant)',
+    by: '() => work(tenant)',
+    tests: SCOPE_TESTS,
+  },
+  {
+    name: 'nested guard of another tenant',
+    story: 'A second guard replaces the tenant of the first one.',
+    file: 'tenants/guard.ts',
+    replace: '    assertAgrees(located.tenant.id)\n',
+    by: '',
+    tests: ['src/tenants/guard.test.ts'],
+  },
+  {
+    name: 'guard without authorize',
+    story: 'Every request that names a tenant is admitted.',
+    file: 'tenants/guard.ts',
+    replace: `if (authorize !== 'anyone' && typeof authorize !== 'function') {`,
+    by: 'if (false) {',
+    tests: ['src/tenants/guard.test.ts'],
+  },
+  {
+    name: 'transaction not compared with the context',
+    story: 'A client that is held reads one tenant’s rows in the work for another.',
+    file: CLIENT,
+    replace: '      this.#assertSame(transaction)\n      if (!transaction.connection) {',
+    by: '      if (!transaction.connection) {',
+    tests: CLIENT_TESTS,
+  },
+  {
+    name: 'pool without a client class',
+    story: 'A library with another copy of pg makes clients of its own.',
+    file: 'tenants/tenant-pool.ts',
+    replace: '{ ...REFUSED_SETTINGS, Client: clientClass(sourceOf) }',
+    by: '{ ...REFUSED_SETTINGS }',
+    tests: CLIENT_TESTS,
+  },
+  {
+    name: 'handles without refused settings',
+    story: 'A library that reads the settings of a handle connects as the owner, by PGHOST and PGUSER.',
+    file: CLIENT,
+    replace: `  host: 'use-the-handle.tenantry.invalid',\n  port: 1,\n  user: 'use-the-handle',\n  database: 'use-the-handle',\n`,
+    by: '',
+    tests: CLIENT_TESTS,
+  },
+  {
+    name: 'failed begin forgotten',
+    story: 'A transaction whose first statement was refused commits the second one alone.',
+    file: CLIENT,
+    replace: '      transaction.isFailed = true\n',
+    by: '',
+    tests: CLIENT_TESTS,
+  },
+]
