@@ -9,6 +9,7 @@ import { createTestDatabase } from '../src/testing/database.ts'
 import { dropWithRoles } from '../src/testing/roles.ts'
 import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
 import { blocks } from './guides.fixture.ts'
+import { hasOrms } from './setup/not-run.ts'
 
 const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..')
@@ -43,6 +44,9 @@ declare global {
   >
 }`
 
+/** Libraries that test/orms installs. */
+const OF_ORMS = /from '(@mikro-orm|@prisma|knex|sequelize|typeorm)\b/
+
 let directory: string
 
 beforeAll(async () => {
@@ -53,13 +57,14 @@ afterAll(() => rm(directory, { recursive: true, force: true }))
 test(
   'their TypeScript is that of the package',
   async () => {
-    const modules = blocks.filter(({ language }) => language === 'ts')
+    const modules = blocks.filter(({ language, text }) => language === 'ts' && (hasOrms || !OF_ORMS.test(text)))
     const packages = join(directory, 'node_modules')
     await mkdir(packages)
     for (const name of await readdir(join(ROOT, 'node_modules'))) {
       await symlink(join(ROOT, 'node_modules', name), join(packages, name))
     }
     await symlink(ROOT, join(packages, 'tenantry'))
+    if (hasOrms) await linkOrms(packages)
     const config = {
       extends: join(ROOT, 'tsconfig.json'),
       compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
@@ -77,6 +82,15 @@ test(
   },
   COMPILER_LIMIT_MS,
 )
+
+/** The libraries of test/orms that the repository itself does not have, and the client that Prisma has made there. */
+async function linkOrms(packages: string): Promise<void> {
+  const orms = join(ROOT, 'test/orms')
+  await symlink(join(orms, 'generated'), join(directory, 'generated'))
+  for (const name of ['@mikro-orm', '@prisma', 'knex', 'sequelize', 'typeorm']) {
+    await symlink(join(orms, 'node_modules', name), join(packages, name))
+  }
+}
 
 /** What the compiler says, line by line. */
 const checked = (): Promise<string[]> =>

@@ -4,6 +4,7 @@ export const TenantNotFound = defineError('E_TENANT_NOT_FOUND', 404, 'Tenant not
 export const TenantNotIdentified = defineError('E_TENANT_NOT_IDENTIFIED', 400, 'The request names no tenant')
 export const TenantAccessDenied = defineError('E_TENANT_ACCESS_DENIED', 403, 'No access to this tenant')
 export const TenantMismatch = defineError('E_TENANT_MISMATCH', 500, 'The work in progress is for another tenant')
+export const TenantScopeRequired = defineError('E_TENANT_SCOPE_REQUIRED', 500, 'A library left the scope of the tenant')
 export const TenantExists = defineError('E_TENANT_EXISTS', 409, 'The tenant id is taken')
 export const TenantState = defineError('E_TENANT_STATE', 409, 'Not possible in this state')
 export const DomainTaken = defineError('E_DOMAIN_TAKEN', 409, 'The domain belongs to another tenant')

@@ -100,8 +100,20 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     assertAgrees(located.tenant.id)
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
-    const { id, db, pool, dialect, pg, transaction } = handles.of(located)
-    const tenant = { id, db, pool, dialect, pg, transaction, record: located.tenant }
+    const handle = handles.of(located)
+    const { id, db, pool, dialect, transaction } = handle
+    const { tenant: record } = located
+    const tenant = {
+      id,
+      db,
+      pool,
+      dialect,
+      transaction,
+      record,
+      get pg() {
+        return handle.pg
+      },
+    }
     const caller = actor?.(request, located.tenant)
     if (!isPromise(caller)) return { scope: 'tenant', tenant, actor: caller }
     return caller.then((actor) => ({ scope: 'tenant', tenant, actor }))

@@ -5,7 +5,7 @@ import type { IsolationDriver, Place, TenantHandle } from './isolation.ts'
 import type { Located } from './registry.ts'
 import { REFUSED_SETTINGS } from './tenant-client.ts'
 import { tenantDialect } from './tenant-db.ts'
-import { tenantPg } from './tenant-pg.ts'
+import { type TenantPg, tenantPg } from './tenant-pg.ts'
 import { tenantPool } from './tenant-pool.ts'
 import { type ImportSource, type SourceParts, type TenantSource, tenantSource } from './tenant-source.ts'
 
@@ -44,12 +44,16 @@ export function handleOver(
   const unqualified = new Kysely<any>({ dialect })
   const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(place))) : unqualified
   const db = Object.assign(qualified, REFUSED_SETTINGS)
+  let module: TenantPg | undefined
   return {
     id: place.tenantId,
     db,
     dialect,
     pool: tenantPool(source),
-    pg: tenantPg(sourceOf),
+    get pg() {
+      module ??= tenantPg(sourceOf)
+      return module
+    },
     transaction: (work) => db.transaction().execute(work),
   }
 }

@@ -11,6 +11,7 @@ import * as onFastify from '../../src/http/hosts/fastify.ts'
 import { currentContext, HOST } from '../../src/kernel/context.ts'
 import { DependencyUnavailable } from '../../src/kernel/errors.ts'
 import { createLogger } from '../../src/kernel/logger.ts'
+import { assertAgrees } from '../../src/tenants/agreement.ts'
 import { TenantIsSuspended } from '../../src/tenants/errors.ts'
 import { createGuard, type GuardOptions } from '../../src/tenants/guard.ts'
 import {
@@ -22,7 +23,6 @@ import {
   fromSubdomain,
   type GuardedRequest,
 } from '../../src/tenants/resolution.ts'
-import { assertAgrees } from '../../src/tenants/agreement.ts'
 import { lazy } from '../../src/testing/lazy.ts'
 import { installed } from '../../src/testing/tenancy.ts'
 import { type Called, guardedHosts } from './guarded-hosts.ts'

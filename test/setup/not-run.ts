@@ -1,5 +1,5 @@
 /** Tests of what a machine may lack. They are not skipped in silence: the closing line says what was not run. */
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 const OPTIONAL = [
@@ -19,10 +19,17 @@ const OPTIONAL = [
   { name: 'fish', program: 'fish', files: ['test/shells.slow.test.ts'] },
 ]
 
+/** A package of its own: `npm ci --prefix test/orms` installs it, and makes Prisma's client. */
+const ORMS = { name: 'orms', program: 'npm ci --prefix test/orms', files: ['test/orms/orms.slow.test.ts'] }
+export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/client.ts'))
+
 /** Where Debian keeps programs that a user's PATH leaves out. */
 const ELSEWHERE = ['/usr/sbin', '/usr/local/sbin']
 
-export const notRun = OPTIONAL.filter(({ program }) => programPath(program) === undefined)
+export const notRun = [
+  ...OPTIONAL.filter(({ program }) => programPath(program) === undefined),
+  ...(hasOrms ? [] : [ORMS]),
+]
 
 export function programPath(name: string): string | undefined {
   const directories = [...(process.env.PATH ?? '').split(delimiter).filter(Boolean), ...ELSEWHERE]

@@ -1,0 +1,225 @@
+/** Each library behind one interface: how it is opened on a tenancy, and what it does for the tenant of the context. */
+import { EntitySchema as MikroEntity, MikroORM } from '@mikro-orm/postgresql'
+import { PrismaPg } from '@prisma/adapter-pg'
+import { sql as drizzleSql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/node-postgres'
+import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import createKnex from 'knex'
+import KnexPg from 'knex/lib/dialects/postgres/index.js'
+import { Kysely, sql } from 'kysely'
+import pg from 'pg'
+import { DataTypes, Sequelize } from 'sequelize'
+import { DataSource, EntitySchema } from 'typeorm'
+import { knexClient, prismaAdapter, sequelizeDefaults, type Tenancy, type TenantHandle } from '../../src/index.ts'
+import { PrismaClient } from './generated/client.ts'
+
+/** What a library does with the table `notes`, alone or in a transaction. */
+export interface Notes {
+  insert(id: number, body: string): Promise<unknown>
+  bodies(): Promise<(string | null)[]>
+  /** Its one row with one column, `value`. */
+  value(text: string): Promise<unknown>
+}
+
+export interface Session extends Notes {
+  /** Serializable. */
+  transaction(work: (notes: Notes) => Promise<void>): Promise<void>
+}
+
+export interface Library {
+  readonly of: (tenant: TenantHandle) => Session | Promise<Session>
+  readonly close: () => Promise<unknown>
+}
+
+const BODIES = 'select body from notes order by id'
+const INSERT = 'insert into notes (id, body) values ($1, $2)'
+const one = (rows: readonly any[]): unknown => rows[0]?.value
+
+const raw = (client: { query(text: string, values?: unknown[]): Promise<{ rows: any[] }> }): Notes => ({
+  insert: (id, body) => client.query(INSERT, [id, body]),
+  bodies: async () => (await client.query(BODIES)).rows.map(({ body }) => body),
+  value: async (text) => one((await client.query(text)).rows),
+})
+
+const ofPool = (pool: pg.Pool): Session => ({
+  ...raw(pool),
+  async transaction(work) {
+    const client = await pool.connect()
+    try {
+      await client.query('begin isolation level serializable')
+      await work(raw(client))
+      await client.query('commit')
+    } catch (error) {
+      await client.query('rollback')
+      throw error
+    } finally {
+      client.release()
+    }
+  },
+})
+
+const ofKysely = (db: Kysely<any>): Session => {
+  const notes = (on: Kysely<any>): Notes => ({
+    insert: (id, body) => on.insertInto('notes').values({ id, body }).execute(),
+    bodies: async () => (await on.selectFrom('notes').select('body').orderBy('id').execute()).map(({ body }) => body),
+    value: async (text) => one((await sql.raw<any>(text).execute(on)).rows),
+  })
+  return {
+    ...notes(db),
+    transaction: (work) =>
+      db
+        .transaction()
+        .setIsolationLevel('serializable')
+        .execute((tx) => work(notes(tx))),
+  }
+}
+
+const table = pgTable('notes', { id: integer().notNull(), body: text() })
+
+function ofDrizzle(client: pg.Pool): Session {
+  const db = drizzle({ client })
+  const notes = (on: Pick<typeof db, 'insert' | 'select' | 'execute'>): Notes => ({
+    insert: (id, body) => on.insert(table).values({ id, body }),
+    bodies: async () => (await on.select({ body: table.body }).from(table).orderBy(table.id)).map(({ body }) => body),
+    value: async (text) => one((await on.execute(drizzleSql.raw(text))).rows),
+  })
+  return {
+    ...notes(db),
+    transaction: (work) => db.transaction((tx) => work(notes(tx as never)), { isolationLevel: 'serializable' }),
+  }
+}
+
+const ofPrisma = (prisma: PrismaClient): Session => {
+  const notes = (on: Pick<PrismaClient, 'notes' | '$queryRawUnsafe'>): Notes => ({
+    insert: (id, body) => on.notes.create({ data: { id, body } }),
+    bodies: async () => (await on.notes.findMany({ orderBy: { id: 'asc' } })).map(({ body }) => body),
+    value: async (text) => one(await on.$queryRawUnsafe<any[]>(text)),
+  })
+  return {
+    ...notes(prisma),
+    transaction: (work) => prisma.$transaction((tx) => work(notes(tx as never)), { isolationLevel: 'Serializable' }),
+  }
+}
+
+const Note = new EntitySchema<{ id: number; body: string | null }>({
+  name: 'notes',
+  columns: { id: { type: 'int', primary: true }, body: { type: 'text', nullable: true } },
+})
+
+const ofTypeOrm = (source: DataSource): Session => {
+  const notes = (on: DataSource['manager']): Notes => ({
+    insert: (id, body) => on.insert(Note, { id, body }),
+    bodies: async () => (await on.find(Note, { order: { id: 'asc' } })).map(({ body }) => body),
+    value: async (text) => one(await on.query(text)),
+  })
+  return {
+    ...notes(source.manager),
+    transaction: (work) => source.transaction('SERIALIZABLE', (tx) => work(notes(tx))),
+  }
+}
+
+const ofSequelize = (sequelize: Sequelize): Session => {
+  const Model = sequelize.define(
+    'notes',
+    { id: { type: DataTypes.INTEGER, primaryKey: true }, body: DataTypes.TEXT },
+    { timestamps: false, freezeTableName: true },
+  )
+  const notes = (transaction?: any): Notes => ({
+    insert: (id, body) => Model.create({ id, body }, { transaction }),
+    bodies: async () => (await Model.findAll({ order: ['id'], transaction })).map((row: any) => row.body),
+    value: async (text) => one((await sequelize.query(text, { transaction }))[0]),
+  })
+  return {
+    ...notes(),
+    transaction: (work) =>
+      sequelize.transaction({ isolationLevel: 'SERIALIZABLE' as never }, (transaction) => work(notes(transaction))),
+  }
+}
+
+const ofKnex = (knex: any): Session => {
+  const notes = (on: any): Notes => ({
+    insert: (id, body) => on('notes').insert({ id, body }),
+    bodies: async () => (await on('notes').select('body').orderBy('id')).map(({ body }: any) => body),
+    value: async (text) => one((await on.raw(text)).rows),
+  })
+  return {
+    ...notes(knex),
+    transaction: (work) => knex.transaction((tx: any) => work(notes(tx)), { isolationLevel: 'serializable' }),
+  }
+}
+
+const MikroNote = new MikroEntity<{ id: number; body: string | null }>({
+  name: 'MikroNote',
+  tableName: 'notes',
+  properties: { id: { type: 'integer', primary: true }, body: { type: 'text', nullable: true } },
+})
+
+const ofMikro = (orm: MikroORM): Session => {
+  const notes = (em: any): Notes => ({
+    insert: (id, body) => em.insert(MikroNote, { id, body }),
+    bodies: async () => (await em.find(MikroNote, {}, { orderBy: { id: 'asc' } })).map(({ body }: any) => body),
+    value: async (text) => one(await em.execute(text)),
+  })
+  return {
+    insert: (id, body) => notes(orm.em.fork()).insert(id, body),
+    bodies: () => notes(orm.em.fork()).bodies(),
+    value: (text) => notes(orm.em.fork()).value(text),
+    transaction: (work) =>
+      orm.em.fork().transactional((em) => work(notes(em)), { isolationLevel: 'serializable' as never }),
+  }
+}
+
+const nothing = async () => undefined
+
+/** Opened inside the work for a tenant. */
+export const libraries: Readonly<Record<string, (tenancy: Tenancy) => Promise<Library>>> = {
+  'raw pg': async () => ({ of: ({ pool }) => ofPool(pool), close: nothing }),
+  'raw pg, tenancy.pg': async (tenancy) => {
+    const pool = new tenancy.pg.Pool()
+    return { of: () => ofPool(pool), close: () => pool.end() }
+  },
+  'another copy of pg': async () => ({ of: ({ pool }) => ofPool(new pg.Pool(pool as never)), close: nothing }),
+  'another copy of Kysely': async (tenancy) => ({
+    of: () => ofKysely(new Kysely<any>({ dialect: tenancy.dialect as never })),
+    close: nothing,
+  }),
+  Drizzle: async () => ({ of: ({ pool }) => ofDrizzle(pool as never), close: nothing }),
+  async Prisma() {
+    const clients = new Map<string, PrismaClient>()
+    return {
+      of(tenant) {
+        const client = clients.get(tenant.id) ?? new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) })
+        clients.set(tenant.id, client)
+        return ofPrisma(client)
+      },
+      close: () => Promise.all([...clients.values()].map((client) => client.$disconnect())),
+    }
+  },
+  async TypeORM(tenancy) {
+    const source = await new DataSource({ type: 'postgres', driver: tenancy.pg, entities: [Note] }).initialize()
+    return { of: () => ofTypeOrm(source), close: () => source.destroy() }
+  },
+  async Sequelize(tenancy) {
+    const sequelize = new Sequelize({ dialectModule: tenancy.pg, logging: false, ...sequelizeDefaults })
+    return { of: () => ofSequelize(sequelize), close: () => sequelize.close() }
+  },
+  async Knex(tenancy) {
+    const knex = createKnex({ client: knexClient(KnexPg, tenancy.pg) as any, connection: {} })
+    return { of: () => ofKnex(knex), close: () => knex.destroy() }
+  },
+  async 'Knex, connectionPool'() {
+    return {
+      of: ({ pool }) => ofKnex(createKnex({ client: 'pg', connectionPool: pool } as never)),
+      close: nothing,
+    }
+  },
+  async MikroORM(tenancy) {
+    const orm = await MikroORM.init({
+      entities: [MikroNote],
+      dbName: 'of-the-handle',
+      driverOptions: tenancy.dialect as never,
+      ensureDatabase: false,
+    } as never)
+    return { of: () => ofMikro(orm), close: () => orm.close() }
+  },
+}

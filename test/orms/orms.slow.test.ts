@@ -1,0 +1,159 @@
+/** Real libraries inside a tenant's scope, on each driver. `PG*` names the owner: what leaves the scope is seen by its role. */
+import { PrismaPg } from '@prisma/adapter-pg'
+import pg from 'pg'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { databasePg, prismaAdapter, rowscopePg, schemaPg, type TenantHandle } from '../../src/index.ts'
+import { installed, type TestTenancy, testTenancy } from '../../src/testing/index.ts'
+import { PrismaClient } from './generated/client.ts'
+import { type Library, libraries } from './libraries.ts'
+
+const NOTES = {
+  name: '0001_notes',
+  checksum: '',
+  up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int not null, body text,
+    primary key (tenant_id, id))`,
+}
+const OWNER = ['PGHOST', 'PGPORT', 'PGUSER', 'PGPASSWORD', 'PGDATABASE'] as const
+const ROLE = `select current_user::text || ' ' || (current_user = session_user)::text as value`
+
+describe.each([
+  ['schema-pg', schemaPg],
+  ['rowscope-pg', rowscopePg],
+  ['database-pg', databasePg],
+])('%s', (_, driver) => {
+  let world: TestTenancy<[]>
+  const handles = new Map<string, TenantHandle>()
+
+  beforeAll(async () => {
+    world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [driver()] })
+    for (const id of ['acme', 'globex']) {
+      await installed(world.tenancy, { id, name: id })
+      handles.set(id, await world.tenancy.tenant(id))
+    }
+    const { hostname, port, username, password, pathname } = new URL(world.url)
+    for (const [n, value] of [hostname, port, username, password, pathname.slice(1)].entries())
+      process.env[`${OWNER[n]}`] = value
+    await world.tenancy.kernel.database.sql(
+      `create table if not exists public.notes (id int, body text); insert into public.notes values (0, 'of the owner')`,
+    )
+  })
+  afterAll(async () => {
+    for (const name of OWNER) delete process.env[name]
+    await world.end()
+  })
+
+  describe.each(Object.keys(libraries))('%s', (name) => {
+    let library: Library
+    let role: unknown
+    beforeAll(async () => {
+      library = (await world.tenancy.run('acme', async () => await libraries[name]?.(world.tenancy))) as Library
+    })
+    afterAll(() => library?.close())
+    beforeEach(async () => {
+      for (const [id, { pool }] of handles) {
+        await pool.query('delete from notes')
+        await pool.query('insert into notes (id, body) values (1, $1)', [`of ${id}`])
+        role = (await pool.query(ROLE)).rows[0].value
+      }
+    })
+    const within = <T>(id: string, work: (session: Awaited<ReturnType<Library['of']>>) => Promise<T>): Promise<T> =>
+      world.tenancy.run(id, async (tenant) => await work(await library.of(tenant)))
+
+    test('reads and writes as the scope role', async () => {
+      await within('acme', async (session) => {
+        await session.insert(2, 'second')
+        expect(await session.bodies()).toEqual(['of acme', 'second'])
+        expect(await session.value(ROLE)).toBe(role)
+        expect(role).toMatch(/ false$/)
+      })
+      expect(await within('globex', (session) => session.bodies())).toEqual(['of globex'])
+    })
+
+    test('commits and rolls back, with the isolation level that is asked for', async () => {
+      await within('acme', async (session) => {
+        await session.transaction(async (notes) => {
+          await notes.insert(2, 'kept')
+          expect(await notes.value(`select current_setting('transaction_isolation') as value`)).toBe('serializable')
+          expect(await notes.value(ROLE)).toBe(role)
+        })
+        const failing = session.transaction(async (notes) => {
+          await notes.insert(3, 'lost')
+          throw new Error('the host changed its mind')
+        })
+        await expect(failing).rejects.toThrow('changed its mind')
+        await expect(session.transaction((notes) => notes.insert(1, 'twice').then(() => undefined))).rejects.toThrow()
+        expect(await session.bodies()).toEqual(['of acme', 'kept'])
+      })
+    })
+
+    test('is refused while the tenant is suspended, and goes on after that', async () => {
+      await within('acme', async (session) => {
+        await session.bodies()
+        await world.tenancy.tenants.suspend('acme')
+        await expect(session.bodies()).rejects.toThrow()
+        await expect(session.transaction((notes) => notes.insert(2, 'late').then(() => undefined))).rejects.toThrow()
+        await world.tenancy.tenants.activate('acme')
+        expect(await session.bodies()).toEqual(['of acme'])
+      })
+    })
+
+    test('keeps 40 interleaved pieces of work of two tenants apart', async () => {
+      const ids = Array.from({ length: 80 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
+      const found = await Promise.all(
+        ids.map((id, n) =>
+          within(id, async (session) => {
+            if (n % 4 > 1) return session.bodies()
+            let inside: unknown[] = []
+            await session.transaction(async (notes) => {
+              inside = await notes.bodies()
+            })
+            return inside
+          }),
+        ),
+      )
+      expect(found).toEqual(ids.map((id) => [`of ${id}`]))
+    })
+  })
+
+  test('libraries with one instance for all tenants refuse work for none', async () => {
+    for (const name of ['raw pg, tenancy.pg', 'another copy of Kysely', 'TypeORM', 'Sequelize', 'Knex', 'MikroORM']) {
+      const library = (await world.tenancy.run('acme', async () => await libraries[name]?.(world.tenancy))) as Library
+      const session = await library.of(handles.get('acme') as TenantHandle)
+      await expect(session.bodies(), name).rejects.toThrow('This work is for no tenant')
+      await library.close()
+    }
+  })
+
+  test('Prisma merges findUnique of one tick for each tenant apart', async () => {
+    const clients = [...handles].map(([id, tenant]) => ({
+      id,
+      prisma: new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) }),
+    }))
+    for (const [id, { pool }] of handles) {
+      await pool.query('delete from notes')
+      await pool.query('insert into notes (id, body) values (1, $1), (2, $1)', [`of ${id}`])
+    }
+    const asked = Array.from({ length: 8 }, (_, n) => clients[n % 2] as (typeof clients)[0])
+    const found = await Promise.all(
+      asked.map(({ id, prisma }, n) =>
+        world.tenancy.run(id, () => prisma.notes.findUnique({ where: { id: 1 + (n % 4 > 1 ? 1 : 0) } })),
+      ),
+    )
+    expect(found.map((row) => row?.body)).toEqual(asked.map(({ id }) => `of ${id}`))
+    await Promise.all(clients.map(({ prisma }) => prisma.$disconnect()))
+  })
+
+  test('Prisma without prismaAdapter stays in the scope or fails, and takes no handle of all tenants', async () => {
+    const acme = handles.get('acme') as TenantHandle
+    for (const [adapter, reason] of [
+      [new PrismaPg(acme.pool as never), /permission denied|does not exist/],
+      [new PrismaPg(new world.tenancy.pg.Pool() as never), /reach|not found|ENOTFOUND/i],
+      [prismaAdapter(PrismaPg, { pool: new world.tenancy.pg.Pool() }), /handle of one tenant/],
+      [prismaAdapter(PrismaPg, { pool: new pg.Pool() as never }), /handle of one tenant/],
+    ] as const) {
+      const prisma = new PrismaClient({ adapter })
+      await world.tenancy.run('acme', () => expect(prisma.notes.findMany()).rejects.toThrow(reason))
+      await prisma.$disconnect()
+    }
+  })
+})
