@@ -142,7 +142,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'context and tenant need not agree',
     story: 'assertAgrees lets every tenant pass.',
-    file: 'tenants/scope.ts',
+    file: 'tenants/agreement.ts',
     replace: 'if (tenantId === undefined || tenantId === null || tenantId === id) return',
     by: 'return',
     tests: ['src/tenants/scope.test.ts'],

@@ -163,8 +163,8 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     name: 'goes on after the host’s own COMMIT',
     story: 'A statement in a Kysely transaction that is over runs alone, as if nothing had been.',
     file: 'tenants/tenant-db.ts',
-    replace: 'if (!this.held.inTransaction) {',
-    by: 'if (false) {',
+    replace: 'if (!connection.inTransaction) throw endedBefore()',
+    by: '',
   },
   {
     name: 'settings not reset',
