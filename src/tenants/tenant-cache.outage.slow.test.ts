@@ -46,9 +46,11 @@ test.each(['its id', 'its domain'])(
     await stage.here.tenants.delete(id)
     await stage.notificationsReceived()
     const reads = vi.spyOn(stage.there.kernel.database, 'sql')
+    /** Circuits read, too, when the connection is back. */
+    const count = () => reads.mock.calls.filter(([sql]) => JSON.stringify(sql).includes('multitenancy.tenants')).length
     const readsOf = async (name: string): Promise<unknown[]> => {
       const ask = async () => {
-        const before = reads.mock.calls.length
+        const before = count()
         const [peeked, found] =
           by === 'its id'
             ? [stage.registry.peek(name), stage.registry.find(name)]
@@ -57,7 +59,7 @@ test.each(['its id', 'its domain'])(
           () => 'answered',
           ({ code }) => code,
         )
-        return [peeked, outcome, reads.mock.calls.length - before]
+        return [peeked, outcome, count() - before]
       }
       const asked = [await ask(), await ask()]
       vi.advanceTimersByTime(1_001)
