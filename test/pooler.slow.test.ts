@@ -326,7 +326,7 @@ test('a tenancy works through it', async () => {
     database: { url: direct.url },
     appKey: TEST_APP_KEY,
     isolation: [schemaPg(), rowscopePg()],
-    placements: { main: { tenantUrl: pooled.tenantUrl, pooler: true } },
+    placements: { main: { tenantUrl: pooled.tenantUrl, pooler: true, publicRights: ['temporary'] } },
     migrations: proofMigrations('postgres'),
     logger: createLogger({ level: 'silent' }),
   })

@@ -52,7 +52,7 @@ describe('status', () => {
     expect(code).toBe(0)
     expect(stderr).toMatch(new RegExp(`^${url} is ok, up \\d+ s\n$`))
     expect(stdout).toMatch(
-      /^check +status +durationMs\nbackoffice +pass +[\d.]+\nstore +pass +[\d.]+\ncircuits +pass +[\d.]+\n$/,
+      /^check +status +durationMs\nbackoffice +pass +[\d.]+\nstore +pass +[\d.]+\ncircuits +pass +[\d.]+\nlogins +pass +[\d.]+\n$/,
     )
   })
 

@@ -174,11 +174,13 @@ describe('storage', () => {
     await tenancy.kernel.database.sql('drop schema t1_near cascade')
     const found = await checks(await open({ placements: { second: { url: unreachableUrl(other.url) } } }))
     expect(found.map(({ name, code }) => `${name} ${code}`).sort()).toEqual([
+      'logins doctor.not-examined',
       'servers doctor.not-examined',
       'storage doctor.not-examined',
       'storage storage.missing',
     ])
     expect(found.filter(({ code }) => code === 'doctor.not-examined').map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^The login of tenants' queries on "second" could not be examined: /),
       expect.stringMatching(/^The storage of schema-pg on "second" could not be examined: /),
       expect.stringMatching(/^What the server of "second" is doing could not be examined: /),
     ])

@@ -140,6 +140,7 @@ export const tenants: Part = {
     'TenantPurged',
     'BackofficeRestored',
     'DependencyDegraded',
+    'TenantLoginRestored',
   ],
   happenings: {
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
@@ -157,6 +158,11 @@ export const tenants: Part = {
   scenes: {
     'a backoffice that was restored from a dump': ({ api: { tenancy } }) =>
       runCommand(tenancy, ['backoffice:restored']),
+    'a login of tenants that has defaults of its own': async ({ api: { tenancy } }) => {
+      const { rows } = await tenancy.kernel.database.sql('select login from multitenancy.placement_logins limit 1')
+      await tenancy.kernel.database.sql(`alter role "${rows[0].login}" set datestyle = 'German'`)
+      await tenancy.doctor.fix({ approve: async () => true })
+    },
     'a suspension that somebody repeats': async ({ api: { tenancy }, prepare }) => {
       const { id = '' } = await prepare(suspended)
       await tenancy.tenants.suspend(id)

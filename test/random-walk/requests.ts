@@ -54,6 +54,7 @@ const HEADERS: Readonly<Record<string, Arbitrary<string>>> = {
     fc.nat(9).map((number) => `{a}-${number}`),
     fc.constantFrom('a b', 'x'.repeat(256)),
   ),
+  'If-Match': fc.constantFrom('*', '"stale"', 'W/"stale"', '"a", "b"', 'stale', ''),
   Prefer: fc.constantFrom('wait=5', 'wait=0', 'respond-async, wait=5', 'wait=1e9', 'return=minimal', 'wait="5"'),
 }
 

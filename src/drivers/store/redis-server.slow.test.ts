@@ -9,7 +9,7 @@ import { storeSuite } from '../../testing/store-suite.ts'
 import { listenTo, type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 
 const one = [{ name: 'calls', amount: 1, limit: null }]
-const EVENTUALLY = { timeout: 15_000, interval: 20 }
+const EVENTUALLY = { timeout: 60_000, interval: 20 }
 
 await storeSuite('redis, as a cluster of three', async () => {
   const cluster = await startRedisCluster()

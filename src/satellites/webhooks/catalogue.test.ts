@@ -23,6 +23,7 @@ test('the catalogue has all events of Tenantry except internal ones, with schema
     'BackofficeRestored',
     'DependencyDegraded',
     'QuotaTracked',
+    'TenantLoginRestored',
     'TenantSuspensionRepeated',
     'WebhookDeliveryFailed',
   ])

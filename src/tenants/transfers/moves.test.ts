@@ -58,13 +58,8 @@ test('a move waits for a transaction that began before it, and takes its rows al
   await hasWritten.promise
   const { transfer } = await world.transfers.move('open', { placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
-  const looksForTransactions = eventually(async () => {
-    const { rows } = await database().sql(
-      `select from pg_stat_activity where datname = current_database() and query like '%pg_prepared_xacts%' and pid <> pg_backend_pid()`,
-    )
-    expect(rows).not.toEqual([])
-  })
-  await Promise.race([looksForTransactions, moving])
+  const closed = eventually(async () => expect(await isFenced(await place('open'))).toBe(true))
+  await Promise.race([closed, moving])
   gate.resolve()
   await writing
   await moving

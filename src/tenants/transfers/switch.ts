@@ -69,9 +69,9 @@ export async function switchTo(
     if (row.epoch !== from.epoch) throw new Error('the tenant has got other storage meanwhile')
     if (row.status === 'suspended') await driver.fence(place)
     await close(parts, attempt, row)
-    await driver.enter?.(place, { signal: attempt.signal })
     const lastEpoch = row.lastEpoch ?? row.epoch
     const epoch = was === 'making' ? place.epoch : lastEpoch + 1 // what it had before is another time
+    await driver.enter?.({ ...place, epoch }, { signal: attempt.signal })
     await places.take(place, was)
     await places.leave(row, attempt.transfer.id, new Date(clock.now().getTime() + keptForMs))
     const leavesMaintenance = attempt.transfer.enteredMaintenance && row.maintenance !== null

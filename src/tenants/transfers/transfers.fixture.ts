@@ -141,6 +141,19 @@ function transferChecks(world: World) {
       expect(await world.notes(id)).toEqual(['first', 'second', 'there'])
     },
 
+    async returnsFromRestore(isolation: string): Promise<void> {
+      const id = name('return', isolation)
+      const { db } = await world.tenant(id, { isolation })
+      const backup = await backedUp(id)
+      await db.insertInto('notes').values({ text: 'later' }).execute()
+      await world.done(await world.transfers.backups.restore(id, { backupId: backup.id }))
+      expect(await world.notes(id)).toEqual(['first', 'second'])
+      await world.done(await world.transfers.move(id, { undo: true }))
+      expect(await world.notes(id)).toEqual(['first', 'second', 'later'])
+      await world.done(await world.transfers.move(id, { undo: true }))
+      expect(await world.notes(id)).toEqual(['first', 'second'])
+    },
+
     async keepsSuspended(isolation: string): Promise<void> {
       const id = name('shut', isolation)
       await world.tenant(id, { isolation })

@@ -10,6 +10,10 @@ describe('a tenant', () => {
     here.checks.restoresBackup(isolation),
   )
 
+  test.each(ISOLATIONS)('on %s returns to what a restore has left, and back', (isolation) =>
+    here.checks.returnsFromRestore(isolation),
+  )
+
   test('is cloned with its rows and its metadata, and the two are independent', () =>
     here.checks.clonesWithRows('schema-pg'))
 
