@@ -77,12 +77,13 @@ class Walker {
     ]
     if (answer.status >= 500) faults.push('a fault of ours')
     if (answer.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
-    const heard = this.#hear(drawn, answer)
+    const outcome = acceptedOf(operation.name, answer)
+    const heard = this.#hear(drawn, outcome)
     if (heard.fault) faults.push(heard.fault)
     if (faults.length > 0) throw new Error(`${words}\n  ${answer.status} ${answer.text}\n  ${faults.join('\n  ')}`)
 
-    this.#remember(drawn, answer)
-    const hasChanged = heard.changed ?? (await this.#hasChanged(drawn, answer, before))
+    this.#remember(drawn, outcome)
+    const hasChanged = heard.changed ?? (await this.#hasChanged(drawn, outcome, before))
     this.#steps.push({ requestId, words, operation: operation.name, hasChanged })
   }
 
@@ -202,4 +203,11 @@ function said({ text, json }: Pick<Answer, 'text' | 'json'>, shownOnce: readonly
   if (json?.code !== undefined) return JSON.stringify({ ...json, requestId: null })
   if (!shownOnce.some((name) => json && name in json)) return text
   return JSON.stringify(Object.fromEntries(Object.entries(json).filter(([name]) => !shownOnce.includes(name))))
+}
+
+/** A request that waited received the problem of its job. It was accepted all the same, and its tenant has failed. */
+function acceptedOf(operation: string, answer: Answer): Answer {
+  if (answer.status < 400 || !answer.headers.has('preference-applied')) return answer
+  const id = /\/tenants\/([^/]+)/.exec(answer.headers.get('location') ?? '')?.[1]
+  return { ...answer, status: operation === 'tenants.create' ? 201 : 202, json: { id, status: 'failed' } }
 }

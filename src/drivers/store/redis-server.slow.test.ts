@@ -242,7 +242,7 @@ describe('the store redis and a cluster', () => {
   test('one of its nodes is killed: tenants of the others are served, and those of this one when it is back', async () => {
     const { counters } = opened.store
     const tenants = Array.from({ length: 30 }, (_, n) => `tenant-${n}`)
-    for (const tenant of tenants) await counters.take(tenant, one)
+    for (const tenant of tenants) await vi.waitFor(() => counters.take(tenant, one), EVENTUALLY)
     const last = cluster.servers[2] as RedisServer
     await last.kill()
     const outcomes = await Promise.allSettled(tenants.map((tenant) => counters.take(tenant, one)))
