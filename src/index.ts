@@ -79,6 +79,7 @@ export * from './tenants/migration-errors.ts'
 export type { MigrateOptions, MigrationReport, RollbackOptions } from './tenants/migration-options.ts'
 export { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'
 export { knexClient, prismaAdapter, sequelizeDefaults } from './tenants/orms.ts'
+export type { PerTenant, PerTenantOptions } from './tenants/per-tenant.ts'
 export type { PlansConfig } from './tenants/plans.ts'
 export {
   firstOf,

@@ -260,7 +260,9 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await tenants.lostPlacements.start()
     await circuits.start()
     await logins.restoreAll()
+    const { stopClients, ...scope } = createScope(tenants, database, log)
     stops.push(() => circuits.stop())
+    stops.push(() => stopClients(STOP_TIMEOUT_MS))
     const { role = 'all' } = config
     await runner.start(registeredJobs(parts), { work: role !== 'api', keep: role === 'all' || role === 'worker' })
     stops.push(() => runner.stop(STOP_TIMEOUT_MS))
@@ -279,7 +281,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       receivers,
       checks: checksOf(parts),
       tenant: (id) => tenants.handle(id),
-      ...createScope(tenants, database),
+      ...scope,
       guard: ({ ignore = [], ...options }) => {
         const unguarded = [...ignore, ...receivers.map(({ what }) => what.path)]
         const guard = createGuard(tenants, { ...options, ignore: unguarded }, traffic)

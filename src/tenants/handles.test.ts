@@ -1,7 +1,7 @@
 /** A handle is made once for each place: with qualified names the schema is in what it compiles. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
-import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import type { TenantHandle } from './isolation.ts'
 import { toPlace } from './registry.ts'
 
@@ -19,10 +19,13 @@ afterAll(() => world.end())
 
 const ids = async ({ db }: TenantHandle) => (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
 
-test('the handle of a tenant that has moved names the schema where it is now', async () => {
+test('the handle of a tenant that has moved names the schema where it is now, and its client is built again', async () => {
   const { tenants, kernel } = world.tenancy
   await installed(world.tenancy, { id: 'acme', name: 'Acme' })
   const before = await world.tenancy.tenant('acme')
+  const disposed: unknown[] = []
+  const clients = world.tenancy.perTenant(({ db }) => db, { dispose: (db) => disposed.push(db) })
+  expect(await clients.of('acme', (db) => db === before.db)).toBe(true)
   await before.db.insertInto('notes').values({ id: 1 }).execute()
   expect(await world.tenancy.tenant('acme').then(({ db }) => db)).toBe(before.db)
 
@@ -40,6 +43,8 @@ test('the handle of a tenant that has moved names the schema where it is now', a
   const after = await world.tenancy.tenant('acme')
   await after.db.insertInto('notes').values({ id: 2 }).execute()
   expect(await ids(after)).toEqual([2])
+  expect(await clients.of('acme', (db) => db === after.db)).toBe(true)
+  await eventually(() => expect(disposed).toEqual([before.db]))
   await driver.unfence(left)
   expect((await driver.execute(left, { text: 'select id from notes' })).rows).toEqual([{ id: 1 }])
 })

@@ -12,7 +12,7 @@ let opened: TestTenancy<[]>
 let scope: Scope
 beforeAll(async () => {
   opened = await testTenancy(inject('postgresUrl'))
-  scope = createScope(opened.tenancy.tenants, opened.tenancy.kernel.database)
+  scope = createScope(opened.tenancy.tenants, opened.tenancy.kernel.database, opened.tenancy.kernel.log)
   for (const id of ['acme', 'globex']) await installed(opened.tenancy, { id, name: id })
 })
 afterAll(() => opened.end())

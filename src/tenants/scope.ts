@@ -6,8 +6,11 @@
  */
 import type { Dialect } from 'kysely'
 import { currentContext, enterContext } from '../kernel/context.ts'
+import type { Logger } from '../kernel/logger.ts'
 import { assertAgrees, tenantOfContext } from './agreement.ts'
 import type { TenantHandle } from './isolation.ts'
+import { type PerTenant, type PerTenantOptions, TenantClients } from './per-tenant.ts'
+import type { Registry } from './registry.ts'
 import { tenantDialect } from './tenant-db.ts'
 import { type TenantPg, tenantPg } from './tenant-pg.ts'
 import type { TenantSource } from './tenant-source.ts'
@@ -23,6 +26,21 @@ export interface Scope {
    */
   withoutTenant<T>(work: () => T | Promise<T>): Promise<T>
   /**
+   * One client of a library for each tenant, for libraries that cannot share one: built once, and disposed when it is the least
+   * recently used of more than `max`, when the tenant is deleted, and when the tenancy stops; never while it is in use.
+   *
+   *   const clients = tenancy.perTenant((tenant) => new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) }), {
+   *     max: 200,
+   *     dispose: (prisma) => prisma.$disconnect(),
+   *   })
+   *   await clients.current((prisma) => prisma.notes.findMany())
+   *   await clients.of('acme', (prisma) => prisma.notes.findMany())
+   */
+  perTenant<Client>(
+    build: (tenant: TenantHandle) => Client | Promise<Client>,
+    options: PerTenantOptions<Client>,
+  ): PerTenant<Client>
+  /**
    * A module in the shape of `pg` for libraries that have one instance for all tenants (TypeORM, Sequelize, Knex): each statement goes
    * to the tenant of the context, and none is `E_TENANT_MISMATCH`.
    */
@@ -35,6 +53,13 @@ interface ScopedTenants {
   /** Of a tenant that may be used now; throws otherwise. */
   handle(id: string): Promise<TenantHandle>
   readonly handles: { source(id: string): TenantSource }
+  readonly registry: Pick<Registry, 'find' | 'nextChange'>
+}
+
+/** What its owner stops, beside what a host uses of it. */
+interface OwnedScope extends Scope {
+  /** Disposes the clients of `perTenant`. Waits no longer than `maxMs` for the uses of them. */
+  stopClients(maxMs: number): Promise<void>
 }
 
 /**
@@ -42,17 +67,31 @@ interface ScopedTenants {
  *
  * @param backoffice runs work outside of its transaction in progress
  */
-export function createScope(tenants: ScopedTenants, backoffice: { outside<T>(work: () => T): T }): Scope {
+export function createScope(
+  tenants: ScopedTenants,
+  backoffice: { outside<T>(work: () => T): T },
+  log: Pick<Logger, 'warn'>,
+): OwnedScope {
   const sourceOfContext = () => tenants.handles.source(tenantOfContext())
+  const run: Scope['run'] = async (id, work) => {
+    assertAgrees(id)
+    const tenant = await tenants.handle(id)
+    return enterContext({ ...currentContext(), tenantId: tenant.id }, async () => await work(tenant))
+  }
+  const clients: TenantClients<any>[] = []
   return {
-    async run(id, work) {
-      assertAgrees(id)
-      const tenant = await tenants.handle(id)
-      return enterContext({ ...currentContext(), tenantId: tenant.id }, async () => await work(tenant))
-    },
+    run,
     current: async () => tenants.handle(tenantOfContext()),
     withoutTenant(work) {
       return backoffice.outside(() => enterContext({ ...currentContext(), tenantId: null }, async () => await work()))
+    },
+    perTenant(build, options) {
+      const made = new TenantClients({ run, registry: tenants.registry, log }, build, options)
+      clients.push(made)
+      return made
+    },
+    stopClients: async (maxMs) => {
+      await Promise.all(clients.map((made) => made.stop(maxMs)))
     },
     pg: tenantPg(sourceOfContext),
     dialect: tenantDialect(sourceOfContext, 'postgres'),
