@@ -28,6 +28,8 @@ export interface Session extends Notes {
 
 export interface Library {
   readonly of: (tenant: TenantHandle) => Session | Promise<Session>
+  /** The SQLSTATE of a unique violation, where the library shows it; default `code`. */
+  readonly codeOf?: (error: any) => unknown
   readonly close: () => Promise<unknown>
 }
 
@@ -89,15 +91,20 @@ function ofDrizzle(client: pg.Pool): Session {
   }
 }
 
-const ofPrisma = (prisma: PrismaClient): Session => {
-  const notes = (on: Pick<PrismaClient, 'notes' | '$queryRawUnsafe'>): Notes => ({
-    insert: (id, body) => on.notes.create({ data: { id, body } }),
-    bodies: async () => (await on.notes.findMany({ orderBy: { id: 'asc' } })).map(({ body }) => body),
-    value: async (text) => one(await on.$queryRawUnsafe<any[]>(text)),
+type PrismaNotes = Pick<PrismaClient, 'notes' | '$queryRawUnsafe'>
+
+const ofPrisma = (use: <T>(work: (prisma: PrismaClient) => Promise<T>) => Promise<T>): Session => {
+  const notes = (using: <T>(work: (on: PrismaNotes) => Promise<T>) => Promise<T>): Notes => ({
+    insert: (id, body) => using((on) => on.notes.create({ data: { id, body } })),
+    bodies: async () => (await using((on) => on.notes.findMany({ orderBy: { id: 'asc' } }))).map(({ body }) => body),
+    value: async (text) => one(await using((on) => on.$queryRawUnsafe<any[]>(text))),
   })
   return {
-    ...notes(prisma),
-    transaction: (work) => prisma.$transaction((tx) => work(notes(tx as never)), { isolationLevel: 'Serializable' }),
+    ...notes(use),
+    transaction: (work) =>
+      use((prisma) =>
+        prisma.$transaction((tx) => work(notes((inside) => inside(tx as never))), { isolationLevel: 'Serializable' }),
+      ),
   }
 }
 
@@ -183,16 +190,20 @@ export const libraries: Readonly<Record<string, (tenancy: Tenancy) => Promise<Li
     of: () => ofKysely(new Kysely<any>({ dialect: tenancy.dialect as never })),
     close: nothing,
   }),
-  Drizzle: async () => ({ of: ({ pool }) => ofDrizzle(pool as never), close: nothing }),
-  async Prisma() {
-    const clients = new Map<string, PrismaClient>()
+  Drizzle: async () => ({
+    of: ({ pool }) => ofDrizzle(pool as never),
+    codeOf: (error) => error.cause.code,
+    close: nothing,
+  }),
+  /** The clients are disposed when the tenancy stops. */
+  async Prisma(tenancy) {
+    const clients = tenancy.perTenant((tenant) => new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) }), {
+      dispose: (prisma) => prisma.$disconnect(),
+    })
     return {
-      of(tenant) {
-        const client = clients.get(tenant.id) ?? new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) })
-        clients.set(tenant.id, client)
-        return ofPrisma(client)
-      },
-      close: () => Promise.all([...clients.values()].map((client) => client.$disconnect())),
+      of: () => ofPrisma((work) => clients.current(work)),
+      codeOf: ({ code, meta }) => code === 'P2002' && meta.driverAdapterError.cause.originalCode,
+      close: nothing,
     }
   },
   async TypeORM(tenancy) {
@@ -201,7 +212,7 @@ export const libraries: Readonly<Record<string, (tenancy: Tenancy) => Promise<Li
   },
   async Sequelize(tenancy) {
     const sequelize = new Sequelize({ dialectModule: tenancy.pg, logging: false, ...sequelizeDefaults })
-    return { of: () => ofSequelize(sequelize), close: () => sequelize.close() }
+    return { of: () => ofSequelize(sequelize), codeOf: (error) => error.parent.code, close: () => sequelize.close() }
   },
   async Knex(tenancy) {
     const knex = createKnex({ client: knexClient(KnexPg, tenancy.pg) as any, connection: {} })

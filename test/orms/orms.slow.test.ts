@@ -3,7 +3,7 @@ import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { databasePg, prismaAdapter, rowscopePg, schemaPg, type TenantHandle } from '../../src/index.ts'
-import { installed, type TestTenancy, testTenancy } from '../../src/testing/index.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/index.ts'
 import { PrismaClient } from './generated/client.ts'
 import { type Library, libraries } from './libraries.ts'
 
@@ -17,15 +17,15 @@ const OWNER = ['PGHOST', 'PGPORT', 'PGUSER', 'PGPASSWORD', 'PGDATABASE'] as cons
 const ROLE = `select current_user::text || ' ' || (current_user = session_user)::text as value`
 
 describe.each([
-  ['schema-pg', schemaPg],
-  ['rowscope-pg', rowscopePg],
-  ['database-pg', databasePg],
-])('%s', (_, driver) => {
+  ['schema-pg', schemaPg, rowscopePg],
+  ['rowscope-pg', rowscopePg, databasePg],
+  ['database-pg', databasePg, schemaPg],
+])('%s', (_, driver, other) => {
   let world: TestTenancy<[]>
   const handles = new Map<string, TenantHandle>()
 
   beforeAll(async () => {
-    world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [driver()] })
+    world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [driver(), other()] })
     for (const id of ['acme', 'globex']) {
       await installed(world.tenancy, { id, name: id })
       handles.set(id, await world.tenancy.tenant(id))
@@ -86,6 +86,21 @@ describe.each([
       })
     })
 
+    test('shows the code of the database, alone and in a transaction', async () => {
+      const codeOf = library.codeOf ?? (({ code }) => code)
+      await within('acme', async (session) => {
+        for (const attempt of [
+          () => session.insert(1, 'twice'),
+          () => session.transaction((notes) => notes.insert(1, 'twice').then(() => undefined)),
+        ]) {
+          const error = await attempt().catch((thrown) => thrown)
+          expect(error).toBeInstanceOf(Error)
+          expect(codeOf(error)).toBe('23505')
+        }
+        expect(await session.bodies()).toEqual(['of acme'])
+      })
+    })
+
     test('is refused while the tenant is suspended, and goes on after that', async () => {
       await within('acme', async (session) => {
         await session.bodies()
@@ -115,6 +130,42 @@ describe.each([
     })
   })
 
+  test('every library that was opened before a move reads and writes the new storage', async () => {
+    const { tenancy } = world
+    await installed(tenancy, { id: 'moved', name: 'moved' })
+    await (await tenancy.tenant('moved')).pool.query(`insert into notes (id, body) values (0, 'before')`)
+    const opened = await tenancy.run('moved', (tenant) =>
+      Promise.all(
+        Object.entries(libraries).map(async ([name, open]) => {
+          const library = await open(tenancy)
+          const session = await library.of(tenant)
+          expect(await session.bodies(), name).toEqual(['before'])
+          return { name, library, session }
+        }),
+      ),
+    )
+
+    const { transfer } = await tenancy.tenants.transfers.move('moved', { isolation: other().name })
+    await eventually(async () => {
+      expect(await tenancy.tenants.transfers.get('moved', transfer.id)).toMatchObject({ state: 'completed' })
+    }, 60_000)
+
+    expect(await tenancy.tenants.get('moved')).toMatchObject({ status: 'active', isolation: other().name })
+    const { pool } = await tenancy.tenant('moved')
+    const role = (await pool.query(ROLE)).rows[0].value
+    for (const { name, library, session } of opened) {
+      await tenancy.run('moved', async () => {
+        expect(await session.bodies(), name).toEqual(['before'])
+        await session.transaction(async (notes) => {
+          await notes.insert(1, name)
+          expect(await notes.value(ROLE), name).toBe(role)
+        })
+      })
+      expect((await pool.query('delete from notes where id = 1 returning body')).rows).toEqual([{ body: name }])
+      await library.close()
+    }
+  })
+
   test('libraries with one instance for all tenants refuse work for none', async () => {
     for (const name of ['raw pg, tenancy.pg', 'another copy of Kysely', 'TypeORM', 'Sequelize', 'Knex', 'MikroORM']) {
       const library = (await world.tenancy.run('acme', async () => await libraries[name]?.(world.tenancy))) as Library
@@ -141,6 +192,41 @@ describe.each([
     )
     expect(found.map((row) => row?.body)).toEqual(asked.map(({ id }) => `of ${id}`))
     await Promise.all(clients.map(({ prisma }) => prisma.$disconnect()))
+  })
+
+  test('Prisma clients beyond max are disposed, and those in use go on', async () => {
+    for (const [id, { pool }] of handles) {
+      await pool.query('delete from notes')
+      await pool.query('insert into notes (id, body) values (1, $1)', [`of ${id}`])
+    }
+    let [built, disposed] = [0, 0]
+    const clients = world.tenancy.perTenant(
+      (tenant) => {
+        built++
+        return new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) })
+      },
+      {
+        max: 1,
+        dispose: async (prisma) => {
+          await prisma.$disconnect()
+          disposed++
+        },
+      },
+    )
+    const ids = Array.from({ length: 20 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
+    const found = await Promise.all(
+      ids.map((id, n) =>
+        clients.of(id, (prisma) =>
+          prisma.$transaction(async (tx) => {
+            await tx.notes.create({ data: { id: 2 + n, body: 'more' } })
+            return (await tx.notes.findUnique({ where: { id: 1 } }))?.body
+          }),
+        ),
+      ),
+    )
+    expect(found).toEqual(ids.map((id) => `of ${id}`))
+    await eventually(() => expect(disposed).toBe(built - 1))
+    expect(disposed).toBeGreaterThan(0)
   })
 
   test('Prisma without prismaAdapter stays in the scope or fails, and takes no handle of all tenants', async () => {
