@@ -1,4 +1,5 @@
 /** What libraries need to stay inside a tenant's scope. See docs/embedding.md, "Libraries and ORMs". */
+import { TableNode } from 'kysely'
 import { TenantScopeRequired } from './errors.ts'
 import type { TenantHandle } from './isolation.ts'
 import { TenantClient } from './tenant-client.ts'
@@ -21,7 +22,9 @@ interface AdapterFactory {
 }
 
 /**
- * Prisma's own adapter for one tenant. A `PrismaClient` belongs to one tenant: it merges queries of one tick into one.
+ * Prisma's own adapter for one tenant. A `PrismaClient` belongs to one tenant: it merges queries of one tick into one. With
+ * `names: 'qualified'` its SQL names the schema that the tenant had when the handle was taken; `tenancy.perTenant` builds another
+ * client after a move.
  *
  *   const prisma = new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) })
  *
@@ -29,7 +32,7 @@ interface AdapterFactory {
  */
 export function prismaAdapter<Factory extends AdapterFactory>(
   PrismaPg: new (pool: any, options: { schema: string }) => Factory,
-  tenant: Pick<TenantHandle, 'pool'>,
+  tenant: Pick<TenantHandle, 'pool' | 'db'>,
 ): Factory {
   const factory = new PrismaPg(tenant.pool, { schema: SCHEMA })
   return overriding(factory, {
@@ -41,18 +44,28 @@ export function prismaAdapter<Factory extends AdapterFactory>(
           'prismaAdapter takes the handle of one tenant, and the PrismaPg of @prisma/adapter-pg.',
         )
       }
-      return overriding(unqualified(adapter), {
-        startTransaction: async (level?: unknown) => unqualified(await adapter.startTransaction(level)),
+      const schema = schemaOf(tenant)
+      const qualifier = schema === undefined ? '' : `${Client.prototype.escapeIdentifier(schema)}.`
+      return overriding(inSchema(adapter, qualifier), {
+        startTransaction: async (level?: unknown) => inSchema(await adapter.startTransaction(level), qualifier),
       })
     },
   })
 }
 
-const unqualified = <Target extends Queryable>(target: Target): Target =>
-  overriding(target, {
-    queryRaw: (query) => target.queryRaw({ ...query, sql: query.sql.replaceAll(QUALIFIER, '') }),
-    executeRaw: (query) => target.executeRaw({ ...query, sql: query.sql.replaceAll(QUALIFIER, '') }),
+/** The schema that the handle puts before the names of tables: with `names: 'qualified'`. */
+function schemaOf({ db }: Pick<TenantHandle, 'db'>): string | undefined {
+  const [table] = db.selectFrom('any').toOperationNode().from?.froms ?? []
+  return table && TableNode.is(table) ? table.table.schema?.name : undefined
+}
+
+function inSchema<Target extends Queryable>(target: Target, qualifier: string): Target {
+  const renamed = (query: any) => ({ ...query, sql: query.sql.replaceAll(QUALIFIER, () => qualifier) })
+  return overriding(target, {
+    queryRaw: (query) => target.queryRaw(renamed(query)),
+    executeRaw: (query) => target.executeRaw(renamed(query)),
   } satisfies Queryable as Partial<Target>)
+}
 
 /** The same object to its own methods, with others in front. */
 const overriding = <Target extends object>(target: Target, methods: object): Target =>

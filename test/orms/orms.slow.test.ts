@@ -234,12 +234,34 @@ describe.each([
     for (const [adapter, reason] of [
       [new PrismaPg(acme.pool as never), /permission denied|does not exist/],
       [new PrismaPg(new world.tenancy.pg.Pool() as never), /reach|not found|ENOTFOUND/i],
-      [prismaAdapter(PrismaPg, { pool: new world.tenancy.pg.Pool() }), /handle of one tenant/],
-      [prismaAdapter(PrismaPg, { pool: new pg.Pool() as never }), /handle of one tenant/],
+      [prismaAdapter(PrismaPg, { db: acme.db, pool: new world.tenancy.pg.Pool() }), /handle of one tenant/],
+      [prismaAdapter(PrismaPg, { db: acme.db, pool: new pg.Pool() as never }), /handle of one tenant/],
     ] as const) {
       const prisma = new PrismaClient({ adapter })
       await world.tenancy.run('acme', () => expect(prisma.notes.findMany()).rejects.toThrow(reason))
       await prisma.$disconnect()
     }
   })
+})
+
+test('prismaAdapter puts the schema before the names of tables, with qualified names', async () => {
+  const world = await testTenancy(inject('postgresUrl'), {
+    migrations: [NOTES],
+    isolation: [schemaPg({ names: 'qualified' })],
+  })
+  const clients = world.tenancy.perTenant((tenant) => new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) }), {
+    dispose: (prisma) => prisma.$disconnect(),
+  })
+  for (const id of ['acme', 'globex']) {
+    await installed(world.tenancy, { id, name: id })
+    await clients.of(id, (prisma) => prisma.notes.create({ data: { id: 1, body: `of ${id}` } }))
+  }
+  const bodies = await clients.of('acme', (prisma) =>
+    prisma.$transaction(async (tx) => {
+      await tx.$executeRawUnsafe('set local search_path = pg_catalog')
+      return [...(await tx.notes.findMany()), ...(await tx.notes.findMany({ where: { body: 'of globex' } }))]
+    }),
+  )
+  expect(bodies).toEqual([{ id: 1, body: 'of acme' }])
+  await world.end()
 })
