@@ -107,6 +107,14 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     by: 'if (false) {',
   },
   {
+    name: 'a session used on after its own end',
+    story: 'What a tenant has in the session when its statement ends the transaction reaches the next tenant.',
+    file: CONNECTION,
+    replace: 'if (!this.inTransaction) this.#isClean = false',
+    by: '',
+    tests: ['src/drivers/isolation/traps.schema-pg.test.ts'],
+  },
+  {
     name: 'session not cleaned',
     story: 'What a transaction leaves in the session reaches the next tenant.',
     file: CONNECTION,

@@ -154,6 +154,8 @@ export class ScopedConnection implements TenantConnection {
       if (query instanceof KeepingQuery && query.hasRun && sqlState(error) === DIVISION_BY_ZERO)
         throw scopeChanged(error)
       throw fencedOr(error)
+    } finally {
+      if (!this.inTransaction) this.#isClean = false // a statement ended the transaction, and the session was not cleaned
     }
   }
 

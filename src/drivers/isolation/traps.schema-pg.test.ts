@@ -1,3 +1,4 @@
+import { endingTraps } from './traps.endings.fixture.ts'
 import { traps } from './traps.fixture.ts'
 import { serverTraps } from './traps.servers.fixture.ts'
 
@@ -5,3 +6,4 @@ const KINDS = ['schema-pg, batch']
 
 traps(KINDS)
 serverTraps(KINDS)
+endingTraps(KINDS)
