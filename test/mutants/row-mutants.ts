@@ -172,6 +172,22 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     ...byExposure,
   },
   {
+    name: 'rows: a mighty function without USAGE on its schema accepted',
+    story: 'A column default calls a SECURITY DEFINER function of a private schema, by OID.',
+    file: EXPOSURE,
+    replace: 'where pronamespace in (select oid from outside) and',
+    by: "where pronamespace in (select oid from outside where has_schema_privilege(scope, oid, 'usage')) and",
+    ...byExposure,
+  },
+  {
+    name: 'rows: a mighty function of an aggregate accepted',
+    story: 'Tenants may not execute a SECURITY DEFINER function, and an aggregate calls it for them.',
+    file: EXPOSURE,
+    replace: 'or exists (select from pg_aggregate where',
+    by: 'or exists (select from pg_aggregate where false and',
+    ...byExposure,
+  },
+  {
     name: 'rows: a mighty trigger function of another schema accepted',
     story: 'A write of one tenant changes the rows of all.',
     file: EXPOSURE,

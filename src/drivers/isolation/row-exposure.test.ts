@@ -89,8 +89,60 @@ const exposures: readonly Exposure[] = [
     up: `create schema reports; grant usage on schema reports to $scope; ${definer('reports.all_notes')}`,
     object: 'function reports.all_notes()',
     shown: 'select all_notes as title from reports.all_notes()',
-    remedies: ['revoke usage on schema reports from $scope'],
+    remedies: ['revoke all on function reports.all_notes() from public'],
     down: 'drop schema reports cascade',
+  },
+  {
+    name: 'a SECURITY DEFINER function of a schema without USAGE, called by a view',
+    up: `create schema private; ${definer('private.all_notes')};
+      create view public.own_notes with (security_invoker = true) as select private.all_notes() as title;
+      grant select on public.own_notes to public`,
+    object: 'function private.all_notes()',
+    shown: 'select title from public.own_notes',
+    remedies: [
+      'revoke all on function private.all_notes() from public',
+      'alter function private.all_notes() security invoker',
+      `comment on function private.all_notes() is 'tenantry: shared'`,
+    ],
+    down: 'drop schema private cascade',
+  },
+  {
+    name: 'a SECURITY DEFINER function of a schema without USAGE, called by a column default',
+    up: `create schema private; create function private.first() returns text security definer language sql as
+        'select min(title) from tenantry_rows.notes';
+      alter table notes alter title set default private.first()`,
+    object: 'function private.first()',
+    shown: 'insert into notes default values returning title',
+    remedies: ['revoke all on function private.first() from public'],
+    down: `drop schema private cascade; delete from tenantry_rows.notes where tenant_id = 'b' and title = 'of a'`,
+  },
+  {
+    name: 'a SECURITY DEFINER function that only an aggregate calls',
+    up: `create function public.first(text, text) returns text security definer language sql as
+        'select min(title) from tenantry_rows.notes';
+      revoke all on function public.first(text, text) from public;
+      create aggregate public.first(text) (sfunc = public.first, stype = text)`,
+    object: 'function public.first(text,text)',
+    shown: `select public.first('') as title`,
+    remedies: [
+      'alter function public.first(text, text) security invoker',
+      'revoke all on function public.first(text) from public',
+    ],
+    down: 'drop aggregate public.first(text); drop function public.first',
+  },
+  {
+    name: 'a view with the rights of its owner in a schema without USAGE, read by another view',
+    up: `create schema private; create view private.all_notes as ${ALL}; grant select on private.all_notes to public;
+      create view public.own_notes with (security_invoker = true) as select title from private.all_notes;
+      grant select on public.own_notes to public`,
+    object: 'view private.all_notes',
+    shown: 'select title from public.own_notes',
+    remedies: [
+      'revoke all on private.all_notes from public',
+      'alter view private.all_notes set (security_invoker = true)',
+      `comment on view private.all_notes is 'tenantry: shared'`,
+    ],
+    down: 'drop schema private cascade',
   },
   {
     name: 'a view with the rights of its owner in public',
@@ -207,7 +259,7 @@ describe('a migration of rowscope-pg', () => {
 
   test('with objects that tenants may not use, or that have the rights of tenants, is accepted', async () => {
     await migrate(`create schema private; create view private.all_notes as ${ALL}; create materialized view private.kept as ${ALL};
-      grant select on private.all_notes to public; ${definer('private.all_of_them')};
+      ${definer('private.all_of_them')}; revoke all on function private.all_of_them() from public;
       create view public.own_notes with (security_invoker = true) as ${ALL}; grant select on public.own_notes to public;
       create function public.own_titles() returns setof text language sql as '${ALL}';
       create publication shared_only for table countries;

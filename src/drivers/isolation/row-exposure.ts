@@ -2,8 +2,9 @@
  * What, outside of the schema with the rows of all tenants, shows or changes these rows past row level security: asked in the whole
  * database after a migration, and by the doctor.
  *
- * - An object counts when a tenant's statement can reach it: the scope role, or PUBLIC, has the right to use it and its schema.
- *   A trigger of a shared table needs no such right, and a publication needs no statement.
+ * - An object counts when the scope role, or PUBLIC, has a right on it. USAGE on its schema is needed for its name only: a view, a
+ *   column default, a CHECK or an operator refers to it by OID. The functions of an aggregate need a right of the aggregate's owner.
+ *   A trigger of a shared table needs no right, and a publication needs no statement.
  * - Schemas of single tenants (schema-pg) and objects of extensions are left out, except where a rule reads shared tables.
  * - The comment 'tenantry: shared' on an object declares that all tenants may see what it shows. No tenant may write to it.
  */
@@ -89,8 +90,7 @@ const exposures = (schema: string, scopeRole: string): string => `
   outside as (
     select n.oid, nspname from pg_namespace n, input
     where n.oid <> shared and nspname !~ '^pg_(toast|temp)' and nspname <> 'information_schema'
-      and (nspname !~ '^t[0-9]+_' or n.oid not in (select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = scope))
-      and has_schema_privilege(scope, n.oid, 'usage')),
+      and (nspname !~ '^t[0-9]+_' or n.oid not in (select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = scope))),
   kept as (
     select c.oid from pg_class c, input where relnamespace = shared and relkind in ('r', 'p') and not ${isDeclared('pg_class', 'c.oid')}),
   -- those tables, and the views that read them, directly or through other views
@@ -111,7 +111,7 @@ const exposures = (schema: string, scopeRole: string): string => `
     select c.oid, relkind, c.oid::regclass::text as name, rights, ${isDeclared('pg_class', 'c.oid')} as "isDeclared",
       coalesce((select option_value::boolean from pg_options_to_table(reloptions) where option_name = 'security_invoker'), false) as "isInvoker"
     from granted join pg_class c using (oid), input
-    where c.relnamespace <> shared and has_schema_privilege(scope, c.relnamespace, 'usage') and not ${isExtended('pg_class', 'c.oid')}
+    where c.relnamespace <> shared and not ${isExtended('pg_class', 'c.oid')}
       and c.oid is distinct from to_regclass('tenantry.fenced')),
   mighty as (
     select p.oid, pronamespace from pg_proc p join pg_roles on pg_roles.oid = proowner
@@ -120,6 +120,8 @@ const exposures = (schema: string, scopeRole: string): string => `
     'public, ' || "scopeName" as detail
   from mighty, input
   where pronamespace in (select oid from outside) and has_function_privilege(scope, mighty.oid, 'execute')
+    or exists (select from pg_aggregate where has_function_privilege(scope, aggfnoid, 'execute') and mighty.oid in
+      (aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn))
   union all
   select 'trigger', ${describe('pg_trigger', 't.oid')}, mighty.oid::regprocedure::text, ${describe('pg_proc', 'mighty.oid')}
   from input join pg_class c on relnamespace = shared join pg_trigger t on tgrelid = c.oid join mighty on mighty.oid = tgfoid
