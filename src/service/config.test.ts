@@ -134,6 +134,14 @@ test('a proxy of egress comes from the file or the environment, and what is wron
   ])
 })
 
+test('settings of placements on which isolation depends are refused', async () => {
+  const placements = { main: { settings: { Row_Security: 'off', statement_timeout: '30s', role: 'none' } } }
+  expect(await faultsOf(load({ placements }))).toEqual([
+    '<file>: placements.main.settings.Row_Security: isolation depends on this setting, so its value is fixed: remove it',
+    '<file>: placements.main.settings.role: isolation depends on this setting, so its value is fixed: remove it',
+  ])
+})
+
 test('impersonations last no longer than an hour, and by default no longer than they may', async () => {
   expect(await load({})).toMatchObject({ impersonation: { maxSeconds: 3_600 } })
   const impersonation = { maxSeconds: 600, defaultSeconds: 300 }

@@ -1,5 +1,6 @@
 /** The part of the configuration that says where tenants live; isolation-drivers.ts makes the drivers from it. */
 import { z } from 'zod'
+import { SETTING_NAME, settingFaults } from '../drivers/isolation/session-settings.ts'
 import { PUBLIC_RIGHTS } from '../tenants/isolation.ts'
 
 export const PostgresUrl = z
@@ -57,7 +58,7 @@ export const PlacementSettings = z.strictObject({
     .optional()
     .describe('Rights that PUBLIC keeps in the databases here; default none: see protection.md'),
   settings: z
-    .record(z.string().regex(/^[a-z][a-z0-9_.]*$/i, 'not the name of a setting'), z.string())
+    .record(z.string().regex(SETTING_NAME, 'not the name of a setting'), z.string())
     .optional()
     .describe(
       "Settings of tenants' sessions, by name (`statement_timeout`: `30s`); default: as a session of `url` has them",
@@ -75,8 +76,10 @@ export const PlacementSettings = z.strictObject({
 
 /** What no key can know alone. */
 export function placementFaults(placements: Readonly<Record<string, z.output<typeof PlacementSettings>>>): string[] {
-  return Object.entries(placements).flatMap(([name, { url }]) => {
-    if (name === 'main') return url ? ['placements.main.url: it is that of the backoffice: set DATABASE_URL'] : []
-    return url ? [] : [`placements.${name}.url: required`]
+  return Object.entries(placements).flatMap(([name, { url, settings }]) => {
+    const faults = settingFaults(settings).map((fault) => `placements.${name}.${fault}`)
+    if (name === 'main' && url) faults.push('placements.main.url: it is that of the backoffice: set DATABASE_URL')
+    if (name !== 'main' && !url) faults.push(`placements.${name}.url: required`)
+    return faults
   })
 }

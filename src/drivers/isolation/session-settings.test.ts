@@ -6,6 +6,7 @@ import { createInstallation, provisioned } from './installation.fixture.ts'
 import { sessionSettings } from './session-settings.fixture.ts'
 import { DECIDED, startupOptions, withSettings } from './session-settings.ts'
 import { FAST_KINDS } from './subject.fixture.ts'
+import { placementsOf } from './tenant-login.ts'
 
 let server: Database
 beforeAll(() => {
@@ -58,6 +59,19 @@ test('a placement may have settings of its own, which the server’s do not chan
     await raw(db, `select ${names.map((name) => `current_setting('${name}')`).join(` || ' ' || `)} as settings`),
   ).toEqual([{ settings: 'Europe/Berlin 33s 7s 0' }])
   await installation.end()
+})
+
+test.each(['row_security', 'SEARCH_PATH', 'standard_conforming_strings', 'role', 'app.tenant_id'])(
+  'a placement whose settings contain %s, which is fixed, is refused',
+  (name) => {
+    const config = { database: { url: 'postgres://x' }, placements: { main: { settings: { [name]: 'off' } } } }
+    expect(() => placementsOf(config)).toThrow(`placements.main.settings.${name}: isolation depends on this setting`)
+  },
+)
+
+test.each(['row-security', 'a -c role', ''])('a placement is refused for "%s", which is not a name', (name) => {
+  const config = { database: { url: 'postgres://x' }, placements: { main: { settings: { [name]: 'off' } } } }
+  expect(() => placementsOf(config)).toThrow(`placements.main.settings: "${name}" is not the name of a setting`)
 })
 
 sessionSettings(FAST_KINDS.filter((kind) => kind !== 'sqlite-memory'))

@@ -106,6 +106,20 @@ export const DECIDED: readonly string[] = [
   ...Object.keys(LEFT),
 ]
 
+export const SETTING_NAME = /^[a-z][a-z0-9_.]*$/i
+
+/**
+ * Faults of settings that a configuration gives, in words: a name that is none, and a name that is fixed.
+ * @param settings by name
+ */
+export function settingFaults(settings: Readonly<Record<string, string>> = {}): string[] {
+  return Object.keys(settings).flatMap((name) => {
+    if (!SETTING_NAME.test(name)) return [`settings: "${name}" is not the name of a setting`]
+    const isFixed = Object.hasOwn({ ...FIXED, ...NOT_LISTED }, name.toLowerCase())
+    return isFixed ? [`settings.${name}: isolation depends on this setting, so its value is fixed: remove it`] : []
+  })
+}
+
 /** What a session of tenants is to have, by name. */
 export type SessionSettings = ReadonlyMap<string, string>
 

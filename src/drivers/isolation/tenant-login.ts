@@ -20,6 +20,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { ConnectionLimits, Placement, PublicRight } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 import { goodbye } from './goodbye.ts'
+import { settingFaults } from './session-settings.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
 /** On the server, of one statement that waits for another's lock. */
@@ -263,7 +264,7 @@ export function withLogin(url: string, login: string, password: string): string 
   return changed.href
 }
 
-/** By name, the backoffice's own among them. */
+/** By name, the backoffice's own among them. Throws an `Error` for a placement without `url`, and for settings that are fixed. */
 export function placementsOf({
   placements = {},
   database,
@@ -274,6 +275,8 @@ export function placementsOf({
   const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
     const url = name === 'main' ? database.url : placement.url
     if (!url) throw new Error(`the placement "${name}" has no url`)
+    const [fault] = settingFaults(placement.settings)
+    if (fault) throw new Error(`placements.${name}.${fault}`)
     return [name, { ...placement, url }] as const
   })
   return Object.fromEntries(all)
