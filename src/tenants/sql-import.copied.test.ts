@@ -9,6 +9,8 @@ import { importSql } from './sql-import.ts'
 const TABLES = `
   create table stars (tenant_id text not null default tenantry.current_tenant(), id bigint generated always as identity,
     name text, seen bool, data bytea, tags text[], at timestamptz, primary key (tenant_id, id));
+  create table visits (tenant_id text not null default tenantry.current_tenant(), id bigint generated always as identity,
+    below bigint generated always as identity (increment by -1), primary key (tenant_id, id));
   create table notes (tenant_id text not null default tenantry.current_tenant(), id serial, body text, primary key (tenant_id, id))`
 const MAX = 2_147_483_647
 
@@ -101,19 +103,37 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
   })
 })
 
+const importing = (value: bigint | number, sequence: string) =>
+  importSql(
+    postgres.tenancy.tenants.handles.source('rowscope-pg'),
+    [Buffer.from(`select setval('${sequence}', ${value})`)] as never,
+    { engine: 'postgres', signal: new AbortController().signal },
+  )
+const asNeighbour = async (text: string) => (await (await postgres.tenancy.tenant('neighbour')).pool.query(text)).rows
+
 test('a sequence that tenants share goes no further than the middle of its range', async () => {
-  const options = { engine: 'postgres', signal: new AbortController().signal } as const
-  const importing = (value: number) =>
-    importSql(
-      postgres.tenancy.tenants.handles.source('rowscope-pg'),
-      [Buffer.from(`select setval('notes_id_seq', ${value})`)] as never,
-      options,
-    )
   const middle = (MAX + 1) / 2
-  const failure = importing(middle + 1)
+  const failure = importing(middle + 1, 'notes_id_seq')
   await expect(failure).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
-  await expect(failure).rejects.toThrow('all tenants share it, so an import leaves half of its range to the others')
-  await importing(middle)
-  const { pool } = await postgres.tenancy.tenant('neighbour')
-  expect((await pool.query(`insert into notes (body) values ('a') returning id`)).rows).toEqual([{ id: middle + 1 }])
+  await expect(failure).rejects.toThrow('all tenants share it, so an import leaves them half of its range')
+  await importing(middle, 'notes_id_seq')
+  expect(await asNeighbour(`insert into notes (body) values ('a') returning id`)).toEqual([{ id: middle + 1 }])
+})
+
+test('a sequence of bigint that tenants share goes no further than 2^52, up or down', async () => {
+  const limit = 2 ** 52
+  const beyond = [limit + 1, 2n ** 62n].flatMap((value) => [
+    [value, 'visits_id_seq'] as const,
+    [-value, 'visits_below_seq'] as const,
+  ])
+  for (const [value, sequence] of beyond) {
+    const failure = importing(value, sequence)
+    await expect(failure).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    await expect(failure).rejects.toThrow('and numbers up to 2^53')
+  }
+  const visit = 'insert into visits default values returning id, below'
+  expect(await asNeighbour(visit)).toEqual([{ id: '1', below: '-1' }])
+  await importing(limit, 'visits_id_seq')
+  await importing(-limit, 'visits_below_seq')
+  expect(await asNeighbour(visit)).toEqual([{ id: `${limit + 1}`, below: `-${limit + 1}` }])
 })

@@ -24,6 +24,8 @@ const LOCK_TIMEOUT_MS = 100
 const PAUSE_MS = 100
 /** A minute at least. */
 const ATTEMPTS = 300
+/** An import moves a shared sequence no further than this from zero. Beyond 2^53 JavaScript would change the ids of all tenants. */
+const SHARED_LIMIT = 2 ** 52
 
 /** Where all of them stand. */
 export const sequencesText = (schema: string, { sequences }: Pick<StoredSchema, 'sequences'>): string =>
@@ -95,8 +97,8 @@ export async function advanceForImport(
 ): Promise<void> {
   const { rows } = await client.query<Facts>(
     `select relname as name, seqincrement::text as increment, seqcache::text as cache,
-       case when $3 and seqincrement < 0 then middle else seqmin end::text as low,
-       case when $3 and seqincrement > 0 then middle else seqmax end::text as high
+       case when $3 and seqincrement < 0 then greatest(middle, -${SHARED_LIMIT}) else seqmin end::text as low,
+       case when $3 and seqincrement > 0 then least(middle, ${SHARED_LIMIT}) else seqmax end::text as high
      from pg_sequence join pg_class c on c.oid = seqrelid join pg_namespace n on n.oid = relnamespace,
        trunc((seqmin::numeric + seqmax) / 2) as middle
      where nspname = $1 and relname = any ($2)`,
@@ -105,7 +107,9 @@ export async function advanceForImport(
   for (const { name, lastValue } of wanted) {
     const facts = rows.find((row) => row.name === name)
     if (facts && (BigInt(lastValue) < BigInt(facts.low) || BigInt(lastValue) > BigInt(facts.high))) {
-      const why = isShared ? ': all tenants share it, so an import leaves half of its range to the others' : ''
+      const why = isShared
+        ? ': all tenants share it, so an import leaves them half of its range, and numbers up to 2^53'
+        : ''
       throw InvalidRequest(`setval sets the sequence "${name}" to ${facts.low} .. ${facts.high} only${why}.`)
     }
   }
