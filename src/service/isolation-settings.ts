@@ -76,8 +76,8 @@ export const PlacementSettings = z.strictObject({
 
 /** What no key can know alone. */
 export function placementFaults(placements: Readonly<Record<string, z.output<typeof PlacementSettings>>>): string[] {
-  return Object.entries(placements).flatMap(([name, { url, settings }]) => {
-    const faults = settingFaults(settings).map((fault) => `placements.${name}.${fault}`)
+  return Object.entries(placements).flatMap(([name, { url, ...placement }]) => {
+    const faults = settingFaults(placement).map((fault) => `placements.${name}.${fault}`)
     if (name === 'main' && url) faults.push('placements.main.url: it is that of the backoffice: set DATABASE_URL')
     if (name !== 'main' && !url) faults.push(`placements.${name}.url: required`)
     return faults

@@ -76,6 +76,22 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     tests: SETTINGS_TESTS,
   },
   {
+    name: 'fixed settings accepted in a configuration',
+    story: 'A placement switches row_security off for its sessions.',
+    file: 'drivers/isolation/session-settings.ts',
+    replace: 'Object.hasOwn({ ...FIXED, ...NOT_LISTED }, name.toLowerCase())',
+    by: 'false',
+    tests: SETTINGS_TESTS,
+  },
+  {
+    name: 'configured settings left out behind a pooler',
+    story: 'Sessions behind PgBouncer do not have work_mem of the configuration.',
+    file: LOGIN_CLIENTS,
+    replace: 'pooledSettings(settings, this.#placement.settings)',
+    by: 'pooledSettings(settings)',
+    tests: SETTINGS_TESTS,
+  },
+  {
     name: 'a refused login left as it is',
     story: 'A tenant changes the password of the login, and no tenant can connect any more.',
     file: LOGIN_CLIENTS,

@@ -170,7 +170,7 @@ export class LoginClients {
     try {
       await owner.connect()
       const settings = await readSessionSettings(owner, this.#placement.settings)
-      if (this.#placement.pooler) this.#pooled = pooledSettings(settings)
+      if (this.#placement.pooler) this.#pooled = pooledSettings(settings, this.#placement.settings)
       return settings
     } finally {
       await goodbye(owner)

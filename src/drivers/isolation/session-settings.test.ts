@@ -2,17 +2,22 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { raw } from '../../testing/leak-operations.ts'
-import { createInstallation, provisioned } from './installation.fixture.ts'
+import { createInstallation, type Installation, provisioned } from './installation.fixture.ts'
 import { sessionSettings } from './session-settings.fixture.ts'
 import { DECIDED, startupOptions, withSettings } from './session-settings.ts'
 import { FAST_KINDS } from './subject.fixture.ts'
 import { placementsOf } from './tenant-login.ts'
 
 let server: Database
-beforeAll(() => {
+let installation: Installation
+beforeAll(async () => {
   server = new Database({ url: inject('postgresUrl'), max: 1 }, createLogger({ level: 'silent' }))
+  installation = await createInstallation(inject('postgresUrl'))
 })
-afterAll(() => server.close())
+afterAll(async () => {
+  await installation.end()
+  await server.close()
+})
 
 test('every setting of this server that an ordinary role may change is decided, once', async () => {
   const { rows } = await server.sql(`select name from pg_settings where context = 'user' order by name`)
@@ -46,7 +51,6 @@ test('the options of a given URL are kept, and decide', async () => {
 })
 
 test('a placement may have settings of its own, which the server’s do not change', async () => {
-  const installation = await createInstallation(inject('postgresUrl'))
   await installation.database.sql(`do $$ begin execute format('alter database %I set lock_timeout = ''7s''', current_database());
     execute format('alter database %I set timezone = ''Asia/Tokyo''', current_database()); end $$`)
   const placement = {
@@ -58,8 +62,34 @@ test('a placement may have settings of its own, which the server’s do not chan
   expect(
     await raw(db, `select ${names.map((name) => `current_setting('${name}')`).join(` || ' ' || `)} as settings`),
   ).toEqual([{ settings: 'Europe/Berlin 33s 7s 0' }])
-  await installation.end()
 })
+
+test('behind a pooler each scope sets what a placement has in its settings', async () => {
+  const settings = {
+    Work_Mem: '7MB',
+    enable_seqscan: 'off',
+    'app.region': 'eu',
+    default_transaction_isolation: 'serializable',
+  }
+  const placement = { ...(await installation.prepare()), pooler: true, settings }
+  const { db } = await provisioned(await installation.open(placement), 'globex')
+  const names = ['work_mem', 'enable_seqscan', 'app.region', 'transaction_isolation']
+  expect(
+    await raw(db, `select ${names.map((name) => `current_setting('${name}', true)`).join(` || ' ' || `)} as settings`),
+  ).toEqual([{ settings: '7MB off eu serializable' }])
+})
+
+test.each(['idle_session_timeout', 'local_preload_libraries', 'Tcp_User_Timeout'])(
+  'a placement behind a pooler whose settings contain %s, which a session takes at its start, is refused',
+  (name) => {
+    const config = (pooler: boolean) => ({
+      database: { url: 'postgres://x' },
+      placements: { main: { pooler, settings: { [name]: '1' } } },
+    })
+    expect(() => placementsOf(config(true))).toThrow(`placements.main.settings.${name}: has no effect behind a pooler`)
+    expect(placementsOf(config(false))).toHaveProperty('main')
+  },
+)
 
 test.each(['row_security', 'SEARCH_PATH', 'standard_conforming_strings', 'role', 'app.tenant_id'])(
   'a placement whose settings contain %s, which is fixed, is refused',

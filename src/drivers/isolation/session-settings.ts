@@ -11,7 +11,7 @@
  *   LEFT      is not sent, for the reason given
  *
  * A setting that a later version of PostgreSQL adds is sent like RESULTS and COST, and a test fails until it is decided here.
- * A pooler in transaction mode takes no settings at the start: there each scope sets FIXED and RESULTS.
+ * A pooler in transaction mode takes no settings at the start: there each scope sets FIXED, RESULTS, and what the configuration gives.
  */
 import pg from 'pg'
 
@@ -97,6 +97,9 @@ export const LEFT: Readonly<Record<string, string>> = {
 
 const namesIn = (text: string): string[] => text.trim().split(/\s+/)
 
+/** Of them, those that a scope cannot set either; default_transaction_* are set as modes of the transaction. */
+const NOT_OF_SCOPE = new Set(namesIn(AT_START).filter((name) => !name.startsWith('default_transaction_')))
+
 const OF_SCOPE = new Set([...namesIn(RESULTS), ...Object.keys(FIXED)].map((name) => name.toLowerCase()))
 
 /** Every name that is decided here, once. Older and later versions of PostgreSQL have some of them only. */
@@ -108,14 +111,23 @@ export const DECIDED: readonly string[] = [
 
 export const SETTING_NAME = /^[a-z][a-z0-9_.]*$/i
 
+interface GivenSettings {
+  /** By name. */
+  readonly settings?: Readonly<Record<string, string>> | undefined
+  readonly pooler?: boolean | undefined
+}
+
 /**
- * Faults of settings that a configuration gives, in words: a name that is none, and a name that is fixed.
- * @param settings by name
+ * Faults of settings that the configuration of a placement gives, in words: a name that is none, one that is fixed, and behind a
+ * pooler one that has an effect at the start of a session only.
  */
-export function settingFaults(settings: Readonly<Record<string, string>> = {}): string[] {
+export function settingFaults({ settings = {}, pooler = false }: GivenSettings): string[] {
   return Object.keys(settings).flatMap((name) => {
     if (!SETTING_NAME.test(name)) return [`settings: "${name}" is not the name of a setting`]
     const isFixed = Object.hasOwn({ ...FIXED, ...NOT_LISTED }, name.toLowerCase())
+    if (pooler && NOT_OF_SCOPE.has(name.toLowerCase())) {
+      return [`settings.${name}: has no effect behind a pooler: set it in the configuration of the server`]
+    }
     return isFixed ? [`settings.${name}: isolation depends on this setting, so its value is fixed: remove it`] : []
   })
 }
@@ -162,10 +174,17 @@ export interface PooledSettings {
   readonly conditions: string
 }
 
-/** @returns SQL that sets them for one transaction */
-export function pooledSettings(settings: SessionSettings): PooledSettings {
+/**
+ * @param given by the configuration: these are set whatever they decide
+ * @returns SQL that sets them for one transaction
+ */
+export function pooledSettings(
+  settings: SessionSettings,
+  given: Readonly<Record<string, string>> = {},
+): PooledSettings {
+  const names = new Set([...OF_SCOPE, ...Object.keys(given).map((name) => name.toLowerCase())])
   const assignments = [...settings]
-    .filter(([name]) => OF_SCOPE.has(name) && name !== 'search_path')
+    .filter(([name]) => names.has(name) && name !== 'search_path')
     .concat([['client_encoding', 'UTF8']])
   return {
     modes: ['read_only', 'isolation', 'deferrable'].map(

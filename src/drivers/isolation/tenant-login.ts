@@ -275,7 +275,7 @@ export function placementsOf({
   const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
     const url = name === 'main' ? database.url : placement.url
     if (!url) throw new Error(`the placement "${name}" has no url`)
-    const [fault] = settingFaults(placement.settings)
+    const [fault] = settingFaults(placement)
     if (fault) throw new Error(`placements.${name}.${fault}`)
     return [name, { ...placement, url }] as const
   })
