@@ -95,7 +95,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'a refused login left as it is',
     story: 'A tenant changes the password of the login, and no tenant can connect any more.',
     file: LOGIN_CLIENTS,
-    replace: 'if (!restores || !isRefusal(error) || !(await this.#restored())) throw error',
+    replace: 'if (!restores || !isPasswordRefusal(error) || !(await this.#restored())) throw error',
     by: 'throw error',
     tests: REPAIR_TESTS,
   },

@@ -24,8 +24,9 @@ import { silent } from './silent.ts'
 const CONNECT_TIMEOUT_MS = 5_000
 /** How long a login that was found to have no more rights than it should is not asked again. */
 const TRUSTED_MS = 60_000
-/** What a server answers to a login that it does not let in. */
-const REFUSED = new Set(['28P01', '28000'])
+const PASSWORD_REFUSED = '28P01'
+/** What a server answers to a login that it does not let in; 28000 where pg_hba.conf or NOLOGIN forbids it, which no password changes. */
+const REFUSED = new Set([PASSWORD_REFUSED, '28000'])
 /** How long it counts that a server let the login in, and how long a probe waits for an answer. */
 const ANSWER_COUNTS_MS = 10_000
 const PROBE_MS = 1_500
@@ -54,14 +55,14 @@ export class LoginClients {
   }
 
   /**
-   * Throws `E_DEPENDENCY_UNAVAILABLE` when the server refuses the login, also after it was restored.
+   * Throws `E_DEPENDENCY_UNAVAILABLE` when the server refuses the login, also after its password was restored.
    * @param database one that belongs to a tenant, or `OWN_DATABASE`
    * @param options `restores`: false for what only reads, such as the doctor; default true
    */
   async open(database: string, { restores = true } = {}): Promise<pg.Client> {
     try {
       return await this.#open(database).catch(async (error) => {
-        if (!restores || !isRefusal(error) || !(await this.#restored())) throw error
+        if (!restores || !isPasswordRefusal(error) || !(await this.#restored())) throw error
         return this.#open(database)
       })
     } catch (error) {
@@ -181,6 +182,8 @@ export class LoginClients {
 /** PostgreSQL names the place in its source at which it lets nobody in. Statements raise these states nowhere else. */
 const isRefusal = (error: unknown): boolean =>
   REFUSED.has(sqlState(error) ?? '') && (error as { severity?: string }).severity === 'FATAL'
+
+const isPasswordRefusal = (error: unknown): boolean => isRefusal(error) && sqlState(error) === PASSWORD_REFUSED
 
 export function withDatabase(url: string, database: string): string {
   const changed = new URL(url)

@@ -72,6 +72,21 @@ test('a start restores password and defaults of the login, once for all processe
   expect(await raw((await next.tenant('acme')).db, 'select id from notes')).toEqual([])
 })
 
+test('a login that the server refuses for another reason than its password is not restored', async () => {
+  const { db } = await create('acme', 'schema-pg')
+  await server(`alter role ${await login()} nologin`)
+  await endSessions()
+  await eventually(() =>
+    expect(raw(db, 'select id from notes')).rejects.toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+      cause: { code: '28000' },
+    }),
+  )
+  expect(lines.join()).toContain('run tenantry doctor')
+  expect(lines.join()).not.toContain('could not be restored')
+  expect(restored).toEqual([])
+})
+
 test('the doctor reports what was changed, and restores it', async () => {
   const { doctor } = opened.tenancy
   const acme = await create('acme', 'schema-pg')
