@@ -12,7 +12,9 @@ export const loginDiagnosis: Diagnosis<LoginRepair> = {
   examine: examineLogins,
   async fix(logins, { subject }) {
     const faults = await logins.restore(subject as string)
-    return faults && isFaulty(faults) ? 'it is restored' : 'it was left as it is: nothing differs by now'
+    return faults && isFaulty(faults)
+      ? 'it is restored'
+      : 'it was restored already: together with the password, or by another process'
   },
 }
 

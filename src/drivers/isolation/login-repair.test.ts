@@ -106,7 +106,7 @@ test('the doctor reports what was changed, and restores it', async () => {
   const { fixes } = await doctor.fix({ approve: async () => true })
   expect(fixes.map(({ code, outcome }) => `${code}: ${outcome}`)).toEqual([
     'logins.password: it is restored',
-    'logins.settings: it was left as it is: nothing differs by now',
+    'logins.settings: it was restored already: together with the password, or by another process',
   ])
   expect(await found()).toEqual([])
   expect(restored).toHaveLength(1)
