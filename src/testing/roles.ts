@@ -3,13 +3,16 @@ import { Database } from '../kernel/database.ts'
 import { createLogger } from '../kernel/logger.ts'
 import type { TestDatabase } from './database.ts'
 
+/** The plain name of another placement may be that of another server, and here belong to another test. */
+const IS_HERE = `(placement = 'main' or login <> 'tenantry_tenant')`
+
 /** @param serverUrl of any other database there. */
 export async function dropWithRoles(serverUrl: string, { url, drop }: TestDatabase): Promise<void> {
   const log = createLogger({ level: 'silent' })
   const database = new Database({ url, max: 1 }, log)
   const { rows } = await database
-    .sql(`select quote_ident(login) as role from multitenancy.placement_logins where password is not null
-      union select quote_ident(scope_role) from multitenancy.placement_logins`)
+    .sql(`select quote_ident(login) as role from multitenancy.placement_logins where password is not null and ${IS_HERE}
+      union select quote_ident(scope_role) from multitenancy.placement_logins where ${IS_HERE}`)
     .catch(() => ({ rows: [] })) // it did not come so far
   await database.close()
   await drop()
