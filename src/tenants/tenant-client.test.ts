@@ -133,13 +133,32 @@ describe.each([
       expect(await bodies(acme)).toEqual(['of acme'])
     })
 
+    test('carries out every form of COMMIT itself, and refuses AND CHAIN and DEFERRABLE', async () => {
+      for (const [n, end] of [';commit', '/* /* x */ */ commit', 'commit and/**/no chain;;'].entries()) {
+        const client = await acme.pool.connect()
+        await inTransaction(client)
+        await client.query(`insert into notes (id, body) values ($1, 'kept')`, [10 + n])
+        expect(await client.query(end), end).toMatchObject({ command: 'COMMIT' })
+        await expect(client.query(end), end).rejects.toMatchObject({ code: '25P01' })
+        client.release()
+      }
+      const client = await acme.pool.connect()
+      await expect(client.query('begin isolation level serializable, deferrable')).rejects.toThrow('"deferrable"')
+      await inTransaction(client)
+      await client.query(`insert into notes (id, body) values (2, 'lost')`)
+      await expect(client.query('commit and chain')).rejects.toThrow('AND CHAIN')
+      client.release()
+      expect(await bodies(acme)).toEqual(['of acme', 'kept', 'kept', 'kept'])
+    })
+
     test('refuses what would reach beyond one statement, with the reason', async () => {
       const client = (await acme.pool.connect()) as any
       expect(() => client.setTypeParser(20, Number)).toThrow('types')
       expect(() => client.copyFrom('copy notes from stdin')).toThrow('COPY')
       expect(() => client.query({ submit: () => undefined, text: 'select 1' })).toThrow('cursors')
       await expect(client.query('copy notes from stdin')).rejects.toThrow('COPY')
-      await expect(client.query('listen everything')).rejects.toThrow('LISTEN')
+      for (const listen of ['listen everything', 'listen"x"', 'LISTEN/**/x'])
+        await expect(client.query(listen)).rejects.toThrow('LISTEN is not available')
       await expect(client.query('select 1; select 2')).rejects.toMatchObject({ code: '42601' })
       expect(() => acme.pg.types.setTypeParser(20, Number)).toThrow('types')
       client.release()

@@ -164,7 +164,6 @@ export class TenantClient extends EventEmitter {
 
   async #control(control: Control, statement: Statement): Promise<StatementResult> {
     const transaction = this.#transaction
-    if (control.what === 'listen') throw new Error('LISTEN is not available on a tenant client: it holds no session')
     if (control.what === 'begin') {
       if (transaction) throw inProgress()
       this.#transaction = { source: this.#source(), modes: control.modes, isFailed: false }

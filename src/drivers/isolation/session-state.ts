@@ -8,6 +8,7 @@
  * them. The functions of PostgreSQL that run a text which they are given are known by name.
  */
 import { LRUCache } from 'lru-cache'
+import { leadingTokens } from '../../tenants/leading-tokens.ts'
 
 const ROWS_ONLY = /^\s*(select|insert|update|delete|merge|with|values|table)\b/i
 
@@ -48,41 +49,9 @@ export const spoils = (command: string, text: string): boolean =>
 
 /** Whether the statement ends the transaction it runs in. Through a pooler none may: another client would have the session before it is cleaned. */
 export function endsTransaction(text: string): boolean {
-  const [first = '', ...others] = firstWords(text, 3)
+  const [first = '', ...others] = leadingTokens(text, 3)
   if (first === 'rollback') return !others.includes('to') // a savepoint
   return (
     first === 'commit' || first === 'end' || first === 'abort' || (first === 'prepare' && others[0] === 'transaction')
   )
-}
-
-/** Blanks, line comments, and empty statements. */
-const PASSED_OVER = /(?:[\s;]|--[^\n\r]*)+/y
-const IN_COMMENT = /\/\*|\*\//g
-const WORD = /[a-z]+/iy
-
-function firstWords(text: string, count: number): string[] {
-  const words: string[] = []
-  let at = 0
-  while (words.length < count) {
-    PASSED_OVER.lastIndex = at
-    WORD.lastIndex = at
-    const word = WORD.exec(text)?.[0]
-    if (word) words.push(word.toLowerCase())
-    if (word) at = WORD.lastIndex
-    else if (PASSED_OVER.test(text)) at = PASSED_OVER.lastIndex
-    else if (text.startsWith('/*', at)) at = endOfComment(text, at)
-    else break
-  }
-  return words
-}
-
-/** They nest. */
-function endOfComment(text: string, from: number): number {
-  IN_COMMENT.lastIndex = from
-  let depth = 0
-  for (let mark = IN_COMMENT.exec(text); mark; mark = IN_COMMENT.exec(text)) {
-    depth += mark[0] === '/*' ? 1 : -1
-    if (depth === 0) return IN_COMMENT.lastIndex
-  }
-  return text.length
 }
