@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import { databasePg, prismaAdapter, rowscopePg, schemaPg, type TenantHandle } from '../../src/index.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/index.ts'
 import { PrismaClient } from './generated/client.ts'
-import { type Library, libraries } from './libraries.ts'
+import { type Library, libraries, ofMikro, openMikro } from './libraries.ts'
 
 const NOTES = {
   name: '0001_notes',
@@ -163,6 +163,34 @@ describe.each([
       })
       expect((await pool.query('delete from notes where id = 1 returning body')).rows).toEqual([{ body: name }])
       await library.close()
+    }
+  })
+
+  test.each(['TypeORM', 'MikroORM'])('%s answers no tenant from a result cache', async (name) => {
+    const { run } = world.tenancy
+    const library = (await run('acme', async () => await libraries[name]?.(world.tenancy))) as Library
+    for (const round of ['first', 'second']) {
+      for (const [id, { pool }] of handles) {
+        await pool.query('delete from notes')
+        await pool.query('insert into notes (id, body) values (1, $1)', [`${round} of ${id}`])
+      }
+      for (const id of handles.keys()) {
+        const bodies = await run(id, async (tenant) => await (await library.of(tenant)).cachedBodies?.())
+        expect(bodies, id).toEqual([`${round} of ${id}`])
+      }
+    }
+    await library.close()
+  })
+
+  test('MikroORM with one instance for each tenant keeps their result caches apart', async () => {
+    const orms = world.tenancy.perTenant((tenant) => openMikro(tenant), { dispose: (orm) => orm.close() })
+    const read = (id: string) => orms.of(id, async (orm) => await ofMikro(orm).cachedBodies?.())
+    for (const round of ['first', 'second']) {
+      for (const [id, { pool }] of handles) {
+        await pool.query('delete from notes')
+        await pool.query('insert into notes (id, body) values (1, $1)', [`${round} of ${id}`])
+      }
+      for (const id of handles.keys()) expect(await read(id), round).toEqual([`first of ${id}`])
     }
   })
 
