@@ -4,6 +4,7 @@ import express from 'express'
 import { describe, expect, test } from 'vitest'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
+import { currentContext } from '../../src/kernel/context.ts'
 import { impersonation } from '../../src/satellites/impersonation/index.ts'
 import { createGuard } from '../../src/tenants/guard.ts'
 import { fromHeader } from '../../src/tenants/resolution.ts'
@@ -151,6 +152,31 @@ test('Express: whoever has a token passes for a member, and below a mount point 
   expect((await call('GET /api/me', { [HEADER]: token })).json).toEqual({ user: 'user-42' })
   expect((await entriesOf('impersonations.request')).map(({ after }) => after?.path)).toEqual(['/api/me'])
 })
+
+test.each(['/home', '/assets/logo.svg'])(
+  'Node: a second guard without a tenant for %s ignores no token of the first one',
+  async (path) => {
+    const ran: unknown[] = []
+    const act = onNode.impersonation(here.tenancy.impersonation, (_incoming, outgoing) => {
+      ran.push(currentContext().tenantId)
+      outgoing.end('{}')
+    })
+    const first = createGuard(here.tenancy.tenants, { resolve: fromHeader(), authorize: 'anyone' })
+    const second = createGuard(here.tenancy.tenants, {
+      resolve: fromHeader('x-second'),
+      authorize: 'anyone',
+      universal: ['/home'],
+      ignore: ['/assets/*'],
+    })
+    const inner = onNode.guard(second, act)
+    const listener = onNode.guard(first, (incoming, outgoing) => inner(incoming, outgoing))
+    here.host = await listening(createServer((incoming, outgoing) => void listener(incoming, outgoing)))
+    const { token } = await begin()
+    expect(codeOf(await call(`GET ${path}`, { [HEADER]: token }))).toEqual([400, 'E_TENANT_NOT_IDENTIFIED'])
+    expect((await call(`GET ${path}`)).status).toBe(200)
+    expect(ran).toEqual([here.id])
+  },
+)
 
 test.each(['Express', 'Node'])('%s: a route is not run after a time-out of yours has answered', async (framework) => {
   let wasRun = false

@@ -22,7 +22,7 @@ export interface Passage {
 
 const withoutTenant = new WeakSet<object>()
 
-/** Whether a guard has let the request through without a tenant, as on a central path; not so when none has looked at it. */
+/** Whether a guard admitted the request without a tenant, as on a central path; false if no guard did, or one before it found a tenant. */
 export const isWithoutTenant = ({ raw }: GuardedRequest): boolean => withoutTenant.has(raw)
 
 /** Asks the guard, and goes on at once unless it has to ask somebody itself. */
@@ -31,9 +31,10 @@ export function pass(guard: Guard, request: GuardedRequest, ip: string | undefin
   const requestId = outer.requestId ?? requestIdOf(request.header('x-request-id'))
   const context: Context = { ...outer, requestId, ip: ip ?? outer.ip }
   const admitted = (admission: Admission) => {
-    if (!admission.tenant) withoutTenant.add(request.raw)
-    if (admission.scope === 'ignored') enterContext(outer, () => passage.admitted(admission, null))
-    else enterContext(admittedContext(context, admission), () => passage.admitted(admission, requestId))
+    const isIgnored = admission.scope === 'ignored'
+    const inner = isIgnored ? outer : admittedContext(context, admission)
+    if (!inner.tenantId) withoutTenant.add(request.raw)
+    enterContext(inner, () => passage.admitted(admission, isIgnored ? null : requestId))
   }
   const refused = (error: unknown): void => enterContext(context, () => passage.refused(error))
   let admission: Admission | Promise<Admission>
