@@ -101,15 +101,17 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
     const handle = handles.of(located)
-    const { id, db, pool, dialect, transaction } = handle
+    const { id, db, dialect, transaction } = handle
     const { tenant: record } = located
     const tenant = {
       id,
       db,
-      pool,
       dialect,
       transaction,
       record,
+      get pool() {
+        return handle.pool
+      },
       get pg() {
         return handle.pg
       },

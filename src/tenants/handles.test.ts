@@ -1,9 +1,12 @@
-/** A handle is made once for each place: with qualified names the schema is in what it compiles. */
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+/** A handle is made once for each place: with qualified names the schema is in what it compiles. Its pool is made with the first use. */
+import { EventEmitter } from 'node:events'
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
+import { createGuard } from './guard.ts'
 import type { TenantHandle } from './isolation.ts'
 import { toPlace } from './registry.ts'
+import { REFUSED_SETTINGS } from './tenant-client.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 
@@ -47,4 +50,18 @@ test('the handle of a tenant that has moved names the schema where it is now, an
   await eventually(() => expect(disposed).toEqual([before.db]))
   await driver.unfence(left)
   expect((await driver.execute(left, { text: 'select id from notes' })).rows).toEqual([{ id: 1 }])
+})
+
+test('a handle and a guarded request have one pool, which is made with its first use', async () => {
+  await installed(world.tenancy, { id: 'lazy', name: 'Lazy' })
+  const inits = vi.spyOn(EventEmitter as unknown as { init(): void }, 'init')
+  const pools = () => inits.mock.contexts.filter((made: any) => made.options?.host === REFUSED_SETTINGS.host)
+  const guard = createGuard(world.tenancy.tenants, { resolve: () => ({ id: 'lazy' }), authorize: 'anyone' })
+  const request = { raw: {}, method: 'GET', path: '/', host: undefined, header: () => undefined }
+  const [handle, { tenant }] = [await world.tenancy.tenant('lazy'), await guard.admit(request)]
+  expect(await ids(handle)).toEqual([])
+  expect(pools()).toEqual([])
+  expect(tenant?.pool).toBe(handle.pool)
+  expect(pools()).toEqual([handle.pool])
+  inits.mockRestore()
 })

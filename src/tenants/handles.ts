@@ -44,12 +44,16 @@ export function handleOver(
   const unqualified = new Kysely<any>({ dialect })
   const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(place))) : unqualified
   const db = Object.assign(qualified, REFUSED_SETTINGS)
+  let pool: TenantHandle['pool'] | undefined
   let module: TenantPg | undefined
   return {
     id: place.tenantId,
     db,
     dialect,
-    pool: tenantPool(source),
+    get pool() {
+      pool ??= tenantPool(source)
+      return pool
+    },
     get pg() {
       module ??= tenantPg(sourceOf)
       return module
