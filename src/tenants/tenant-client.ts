@@ -17,6 +17,7 @@ import { answered, type Callback, calledBack } from './queries.ts'
 import type { TenantSource } from './tenant-source.ts'
 import { traced } from './traced.ts'
 import { type Control, transactionControl } from './transaction-control.ts'
+import { transactionInProgress } from './transaction-errors.ts'
 
 /** The tenant whose storage a statement is for: always the same one, or that of the context. Throws when there is none. */
 export type SourceOf = () => TenantSource
@@ -165,7 +166,7 @@ export class TenantClient extends EventEmitter {
   async #control(control: Control, statement: Statement): Promise<StatementResult> {
     const transaction = this.#transaction
     if (control.what === 'begin') {
-      if (transaction) throw inProgress()
+      if (transaction) throw transactionInProgress()
       this.#transaction = { source: this.#source(), modes: control.modes, isFailed: false }
       return done('BEGIN')
     }
@@ -250,12 +251,7 @@ const noneInProgress = () =>
     code: '25P01',
   })
 
-const inProgress = () =>
-  Object.assign(new Error('a transaction is in progress on this client already'), { code: '25001' })
-
 const aborted = () =>
   Object.assign(new Error('current transaction is aborted, commands ignored until end of transaction block'), {
     code: '25P02',
   })
-
-export const endedBefore = () => new Error('a statement ended the transaction it ran in; that is for the handle to do')

@@ -21,8 +21,9 @@ import {
 } from 'kysely'
 import { assertAgrees } from './agreement.ts'
 import type { Capabilities, StatementResult, TenantConnection, TransactionModes } from './isolation.ts'
-import { endedBefore, type SourceOf } from './tenant-client.ts'
+import type { SourceOf } from './tenant-client.ts'
 import { traced } from './traced.ts'
+import { endedBefore } from './transaction-errors.ts'
 
 const ENGINES = {
   postgres: {

@@ -19,6 +19,7 @@ import {
   type TenantConnection,
   type TransactionModes,
 } from '../../tenants/isolation.ts'
+import { endedBefore, transactionInProgress } from '../../tenants/transaction-errors.ts'
 import { isAlive, stateOf } from './client-state.ts'
 import type { Connections, PooledClient } from './connections.ts'
 import { KeepingQuery } from './keeping-query.ts'
@@ -260,16 +261,11 @@ const scopeChanged = (cause: unknown) =>
     { cause },
   )
 
-const endedBefore = () => new Error('a statement ended the transaction it ran in; that is for the handle to do')
-
 /** In a transaction that goes on: AND CHAIN has begun it, without the scope of the one before. */
 const hasEnded = (command: string, text: string): boolean =>
   command === 'COMMIT' || (command === 'ROLLBACK' && endsTransaction(text))
 
 const chained = () => new Error('a statement ended the transaction it ran in; AND CHAIN begins none that has a scope')
-
-const transactionInProgress = () =>
-  Object.assign(new Error('a transaction is in progress on this connection already'), { code: '25001' })
 
 const configOf = ({ text, values, rowMode, types }: Statement, name?: string): ScopedConfig => ({
   text,
