@@ -145,9 +145,10 @@ export function traps(kinds: readonly string[]): void {
         await client.query('begin')
         await client.query('savepoint one')
         await client.query('rollback to one')
-        await expect(client.query(ending)).rejects.toThrow('ended the transaction')
-        expect((await client.query('select owner from items')).rows).toEqual([{ owner: 'of a' }])
-        client.release()
+        const refusal = await client.query(ending).catch(({ message }) => message)
+        const { rows } = await client.query('select owner from items')
+        client.release() // before anything can fail: other tests wait for the connection
+        expect([refusal, rows]).toEqual([expect.stringContaining('AND CHAIN is not available'), [{ owner: 'of a' }]])
         expect(await raw(a.db, 'select value from items')).toEqual([{ value: isDone ? 1 : 0 }])
         await raw(a.db, 'update items set value = 0')
         await everywhere(async (db) => {
