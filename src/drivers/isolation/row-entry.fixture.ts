@@ -130,5 +130,52 @@ export function entriesOf(owners: readonly (Owner | typeof QUIET_OWNER)[]): void
         expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([false, true])
       })
     })
+
+    test('a switch that never commits is undone, also when the new location was dropped before', async () => {
+      await withSubject(owner, async (subject) => {
+        const { driver, first, next, copy } = subject
+        await driver.fence(first)
+        await enter(subject, next)
+        await driver.drop(next)
+        expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, true])
+        await driver.unfence(first)
+        expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
+        const third = { ...next, locator: driver.locator('gamma', 3), epoch: 3 }
+        await driver.import(third, replayed(copy), { signal: never() })
+        await change(subject, first, third)
+        expect(await bodies(subject)).toEqual([['one'], ['two']])
+      })
+    })
+
+    test('a purge leaves no row, whichever location is dropped first', async () => {
+      await withSubject(owner, async (subject) => {
+        const { side, driver, first, next } = subject
+        await change(subject, first, next)
+        await driver.drop(next)
+        await driver.drop(first)
+        const rows = Object.values(await everything(side)).flat()
+        expect(rows.filter((row) => row.startsWith('(gamma'))).toEqual([])
+        await driver.provision(first)
+        expect(await bodies(subject)).toEqual([])
+      })
+    })
+
+    test('a tenant that is open keeps the labels of its rows', async () => {
+      await withSubject(owner, async (subject) => {
+        await expect(enter(subject, subject.next)).rejects.toThrow('is open: its rows keep their labels')
+        expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
+      })
+    })
+
+    test('rows that an earlier version restored are entered where the tenant is opened', async () => {
+      await withSubject(owner, async (subject) => {
+        const { side, driver, first, next } = subject
+        await driver.fence(first)
+        await side.installation.database.sql(`delete from tenantry.row_locations where tenant = 'gamma'`)
+        await driver.unfence(next)
+        expect(await bodies(subject)).toEqual([['one'], ['two']])
+        expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, false])
+      })
+    })
   })
 }

@@ -27,10 +27,14 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
   const aside = labelAside(location)
   const reader = await server.owned((client) => hold(client, () => rowReader(client, schema, storage)))
   const enter = async (client: pg.ClientBase) => {
-    const entered = await enteredOf(client, location)
+    await client.query(
+      `select pg_advisory_xact_lock(${lockOf(scratchOf(aside))}); -- of an import into it
+       select pg_advisory_xact_lock_shared(${lockOf(schema)}) -- of migrations`,
+    )
+    const entered = await enteredOf(client, location, 'for update')
     if (entered.locator === location.locator) return true
     if (entered.epoch > location.epoch) return false
-    await client.query(`select pg_advisory_xact_lock(${lockOf(scratchOf(aside))})`) // of an import into it
+    await assertFenced(client, tenant)
     const searchPath = storage.searchPathOf(schema)
     const shared = {
       ...storage,
@@ -41,14 +45,20 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
       applied: [],
     }
     const left = labelAside({ tenantId: tenant, locator: entered.locator })
-    await relabel(client, shared, { from: tenant, to: left })
+    if (entered.locator !== '') await relabel(client, shared, { from: tenant, to: left })
     await relabel(client, shared, { from: aside, to: tenant })
     await recordEntry(client, location)
-    for (const label of [tenant, left]) await fence(client, label)
+    if (entered.locator !== '') await fence(client, left)
     await unfence(client, aside)
     return true
   }
-  return server.administer(scratchOf(tenant), (client) => hold(client, () => enter(client)), { partOf: schema })
+  return server.administer(scratchOf(tenant), (client) => hold(client, () => enter(client)))
+}
+
+/** A late process may come here when the tenant is open again: what it then writes would get the label of what is left. */
+async function assertFenced(client: pg.ClientBase, tenant: string): Promise<void> {
+  const { rowCount } = await client.query('select from tenantry.fenced where tenant = $1 for update', [tenant])
+  if (rowCount === 0) throw new Error(`the storage of the tenant "${tenant}" is open: its rows keep their labels`)
 }
 
 interface Label {

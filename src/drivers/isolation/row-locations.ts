@@ -6,7 +6,7 @@
  *   provision, import ─► claim     nothing is entered here: this location is
  *   switch, unfence   ─► enter     another one is entered: the labels change places (row-entry.ts)
  *   unfence           ─► settle    the registry names this location: an older one is not entered again
- *   drop              ─► leave     nothing is entered
+ *   drop              ─► leave     nothing is entered; the locations that are kept have their labels
  */
 import type pg from 'pg'
 import type { Place } from '../../tenants/isolation.ts'
@@ -30,20 +30,28 @@ export async function labelOf(client: pg.ClientBase, location: RowLocation): Pro
   return labelBeside(location, (await enteredOf(client, location)).locator)
 }
 
-/** Its locator, and the epoch that was settled last. */
+/** The locator of what is entered, empty if it was dropped, and the epoch that was settled last. */
 export async function enteredOf(
   client: pg.ClientBase,
   { tenantId }: RowLocation,
+  lock: '' | 'for update' = '',
 ): Promise<{ locator: string; epoch: number }> {
-  const { rows } = await client.query('select locator, epoch from tenantry.row_locations where tenant = $1', [tenantId])
+  const { rows } = await client.query(`select locator, epoch from tenantry.row_locations where tenant = $1 ${lock}`, [
+    tenantId,
+  ])
   return rows[0] ?? { locator: tenantId, epoch: 0 }
 }
 
-/** Enters the location if nothing is entered. Answers the label of its rows. */
-export async function claim(client: pg.ClientBase, location: RowLocation): Promise<string> {
+/**
+ * Enters the location where the tenant never had one. Answers the label of its rows.
+ * @param how `new`: the tenant has no rows yet, also if a location was dropped here
+ */
+export async function claim(client: pg.ClientBase, location: RowLocation, how?: 'new'): Promise<string> {
   const { tenantId, locator } = location
+  const again =
+    how === 'new' ? `update set locator = excluded.locator, epoch = 0 where entered.locator = ''` : 'nothing'
   await client.query(
-    'insert into tenantry.row_locations (tenant, locator) values ($1, $2) on conflict (tenant) do nothing',
+    `insert into tenantry.row_locations as entered (tenant, locator) values ($1, $2) on conflict (tenant) do ${again}`,
     [tenantId, locator],
   )
   return labelOf(client, location)
@@ -58,10 +66,11 @@ export async function recordEntry(client: pg.ClientBase, { tenantId, locator }: 
   )
 }
 
-/** False where another location is entered. */
+/** False where another location is entered, or none. */
 export async function settle(client: pg.ClientBase, { tenantId, locator, epoch }: RowLocation): Promise<boolean> {
   const { rowCount } = await client.query(
-    `insert into tenantry.row_locations as entered (tenant, locator, epoch) values ($1, $2, $3)
+    `insert into tenantry.row_locations as entered (tenant, locator, epoch)
+     select $1, $2, $3 where $2 = $1 or exists (select from tenantry.row_locations where tenant = $1)
      on conflict (tenant) do update set epoch = greatest(entered.epoch, excluded.epoch)
      where entered.locator = excluded.locator`,
     [tenantId, locator, epoch],
@@ -69,9 +78,12 @@ export async function settle(client: pg.ClientBase, { tenantId, locator, epoch }
   return rowCount === 1
 }
 
-/** Nothing is entered, if it was this one. */
+/** Nothing is entered, if it was this one. Rows of other locations keep their labels. */
 export async function leave(client: pg.ClientBase, { tenantId, locator }: RowLocation): Promise<void> {
-  await client.query('delete from tenantry.row_locations where tenant = $1 and locator = $2', [tenantId, locator])
+  await client.query(`update tenantry.row_locations set locator = '' where tenant = $1 and locator = $2`, [
+    tenantId,
+    locator,
+  ])
 }
 
 /** Statements of a tenant do not reach a location that is not entered: it is as good as fenced. */
@@ -84,5 +96,5 @@ export async function isClosed(client: pg.ClientBase, location: RowLocation): Pr
 
 /** The locators behind a fence. */
 export const FENCED_LOCATORS = `
-  select coalesce(entered.locator, regexp_replace(fenced.tenant, '~1$', '')) as locator, true as "isFenced"
+  select coalesce(nullif(entered.locator, ''), regexp_replace(fenced.tenant, '~1$', '')) as locator, true as "isFenced"
   from tenantry.fenced left join tenantry.row_locations entered on entered.tenant = fenced.tenant`

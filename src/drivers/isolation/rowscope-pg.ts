@@ -136,7 +136,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       const server = placements.server(place.placement)
       await prepare(server)
       const applied = await server.owned(async (client) => {
-        await unfence(client, await claim(client, place))
+        await unfence(client, await claim(client, place, 'new'))
         return migrator.applied(client, ROWS_SCHEMA)
       })
       if (migrator.isUpToDate(applied)) return applied

@@ -62,6 +62,7 @@ export async function switchTo(
   const { database, events, clock } = kernel
   const driver = storage.driver(place.isolation)
   await database.transaction(async () => {
+    await database.sql('set local idle_in_transaction_session_timeout = 0') // while rows change places at their server
     const version = await versionOnArrival({ database, versions, changes }, driver, place, migrations)
     const row = await lockedRow(parts, from.id)
     await attempt.hold()
