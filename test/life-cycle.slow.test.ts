@@ -45,7 +45,8 @@ test(
       const [last] = await Promise.allSettled([latest])
       // The first walk may take longer than all of the time: it counts once it has ended well.
       const isOnlySlow = last.status === 'fulfilled' && /interrupted after 0 tests/.test((error as Error).message)
-      if (!isOnlySlow) throw new Error(`with the seed ${seed}: ${(error as Error).message}`, { cause: error })
+      const failure = last.status === 'rejected' ? last.reason : error
+      if (!isOnlySlow) throw new Error(`with the seed ${seed}: ${(failure as Error).message}`, { cause: failure })
     }
     expect(walks).toBeGreaterThan(0)
     if (seconds > DEFAULT_SECONDS) {
