@@ -11,6 +11,7 @@
  */
 import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable } from '../kernel/errors.ts'
+import { inTime } from '../kernel/in-time.ts'
 import { assertUsable } from './access.ts'
 import { assertAgrees } from './agreement.ts'
 import type { Circuits } from './circuits.ts'
@@ -53,6 +54,8 @@ export interface SourceParts {
 type Work<T> = (driver: IsolationDriver, place: Place) => Promise<T>
 
 const RETRY_AFTER_SECONDS = 5
+/** Rows of shared tables may have to get their labels back first, after a restore that was killed: a request does not wait for that. */
+const MENDED_WITHIN_MS = 10_000
 const CONNECTING = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|57P03|53300)$/
 const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to connect)/
 
@@ -107,7 +110,7 @@ async function placeNow(
   const now = await ask()
   if (!StorageFenced.matches(error)) throw told(error) // it may have run
   const mended = () =>
-    fences.mend(id).catch((failure) => {
+    inTime(fences.mend(id), MENDED_WITHIN_MS, stillClosed).catch((failure) => {
       throw told(failure)
     })
   const isElsewhere = now.place.isolation !== before.isolation || now.place.placement !== before.placement
@@ -118,6 +121,11 @@ async function placeNow(
   if (isOpen || then.place.epoch !== before.epoch) return then.place
   throw error
 }
+
+const stillClosed = () =>
+  DependencyUnavailable('The storage of this tenant is being opened again.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
 
 /** What the server of a tenant said as it failed is for the log, and for who looks at the cause. */
 const told = (error: unknown): unknown => {

@@ -52,7 +52,10 @@ export async function claimsNoMore({ tenants }: Tenancy, database: Database, row
   expect(applied, `${row.id} has migrated`).toEqual(expect.arrayContaining(known.map(({ name }) => name)))
 }
 
-/** Nothing of a purged tenant is anywhere; audit entries stay, the row, which keeps its id taken, and a fence in shared tables. */
+/**
+ * Nothing of a purged tenant is anywhere. Audit entries stay, the row that keeps its id taken, and in shared tables a fence and the row
+ * which says that no location is entered.
+ */
 export async function nothingIsLeft(database: Database, { id, locator }: Registered): Promise<void> {
   await eventually(async () => {
     const { rows } = await database.sql(
@@ -81,6 +84,7 @@ export const tenantsRows = `
         where relkind in ('r', 'p') and relname not like 'audit_%' and not attisdropped and (
           attname = 'tenant_id' and relnamespace in ('multitenancy'::regnamespace, to_regnamespace('tenantry_rows'))
           or attname in ('tenant', 'locator') and relnamespace = to_regnamespace('tenantry'))
+          and (relname, attname) <> ('row_locations', 'tenant')
       loop
         execute format('select exists (select from %s where %I = any ($1))', candidate, named)
           into found using array[id, locator];

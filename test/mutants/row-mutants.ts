@@ -300,7 +300,16 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     replace: 'if (entered.epoch > location.epoch) return false',
     by: '',
     on,
-    tests: ['src/drivers/isolation/row-entry.test.ts'],
+    tests: ['src/drivers/isolation/row-locations.test.ts'],
+  },
+  {
+    name: 'rows: an export by a label of before',
+    story: 'An export that begins while a restore changes the labels copies the rows of another location.',
+    file: 'drivers/isolation/copy-out.ts',
+    replace: '    await source.confirm?.(client)\n',
+    by: '',
+    on,
+    tests: ['src/drivers/isolation/row-locations.test.ts'],
   },
   {
     name: 'rows: fence of the one entered',

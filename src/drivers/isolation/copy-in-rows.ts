@@ -88,7 +88,7 @@ async function found(
     `set local lock_timeout = ${LOCK_TIMEOUT_MS}`,
     ...(reader.isExempt ? [reader.names] : reader.statements),
   )
-  if ((await labelOf(client, location)) !== tenant) throw changedMeanwhile()
+  await refuseOtherLabel(client, location, tenant)
   const applied = await migrator.applied(client, schema)
   const lacking = copy.description.migrations.filter(({ name }) => !applied.includes(name))
   if (lacking.length > 0) {
@@ -104,10 +104,13 @@ async function found(
   return { ...storage, searchPath, stored, facts: await sharedFacts(client, schema), applied }
 }
 
-export const changedMeanwhile = () =>
-  DependencyUnavailable('Another transfer has changed where the rows of the tenant are. It is tried again.', {
+/** Throws when the rows of the location have another label by now. */
+export async function refuseOtherLabel(client: pg.ClientBase, location: RowLocation, label: string): Promise<void> {
+  if ((await labelOf(client, location)) === label) return
+  throw DependencyUnavailable('Another transfer has changed where the rows of the tenant are. It is tried again.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   })
+}
 
 const isDirect = ({ reader, facts, applied }: Shared, { description }: TenantCopy): boolean =>
   reader.isExempt && facts.mayBeQuiet && applied.length === description.migrations.length

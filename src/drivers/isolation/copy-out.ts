@@ -39,6 +39,8 @@ export interface Source {
   readonly migrator: PostgresMigrator
   /** Of tables that tenants share: what makes the transaction see the rows of this one, and no others. */
   readonly among?: { readonly statements: readonly string[] }
+  /** In the snapshot, before anything of the tenant is read; throws when it is not what was expected. */
+  readonly confirm?: (client: pg.ClientBase) => Promise<void>
 }
 
 /** Tables come and go while a tenant is migrated, not all the time. */
@@ -85,6 +87,7 @@ async function begun(client: pg.ClientBase, source: Source): Promise<TablesOut> 
 async function locked(client: pg.ClientBase, source: Source, before: StoredSchema): Promise<StoredSchema | undefined> {
   try {
     await all(client, 'begin isolation level repeatable read, read only', ...locks(before, source), setting(READING))
+    await source.confirm?.(client)
     return await tablesOf(client, source)
   } catch (error) {
     if (sqlState(error) === UNDEFINED_TABLE) return undefined

@@ -9,7 +9,7 @@ import pg from 'pg'
 import { inTime } from '../../kernel/in-time.ts'
 import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
 import { auditRowTables } from './catalog-audit.ts'
-import { changedMeanwhile, copyInRows, type RowStorage, scratchOf } from './copy-in-rows.ts'
+import { copyInRows, type RowStorage, refuseOtherLabel, scratchOf } from './copy-in-rows.ts'
 import { copyOut } from './copy-out.ts'
 import { advanceForImport } from './copy-sequences.ts'
 import { abortable, copying } from './copy-session.ts'
@@ -216,7 +216,15 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       return copying(server.exports, signal, (hold) =>
         server.owned(async (client) => {
           const tenant = await labelOf(client, place)
-          const source = { isolation: 'rowscope-pg', schema: ROWS_SCHEMA, searchPath, tenantId: tenant, migrator }
+          const confirm = (snapshot: pg.ClientBase) => refuseOtherLabel(snapshot, place, tenant)
+          const source = {
+            isolation: 'rowscope-pg',
+            schema: ROWS_SCHEMA,
+            searchPath,
+            tenantId: tenant,
+            migrator,
+            confirm,
+          }
           const rows = { tenant, scopeRole: server.scopeRole }
           const among = await hold(client, () => readingRows(client, ROWS_SCHEMA, rows))
           return copyOut(client, { ...source, among }, work, hold)
@@ -251,7 +259,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         server.administer(
           scratchOf(tenant),
           async (client) => {
-            if ((await labelOf(client, place)) !== tenant) throw changedMeanwhile()
+            await refuseOtherLabel(client, place, tenant)
             await work(client)
           },
           { partOf: ROWS_SCHEMA },
