@@ -318,7 +318,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     replace: 'async () => fence(client, await labelOf(client, place))',
     by: 'async () => fence(client, place.tenantId)',
     on,
-    tests: ['src/drivers/isolation/row-entry.test.ts'],
+    tests: ['src/drivers/isolation/row-locations.test.ts'],
   },
   {
     name: 'rows: temporary tables first',
