@@ -17,6 +17,7 @@ import type { Placement } from '../../tenants/isolation.ts'
 import { TenantLoginRestored } from '../../tenants/login-events.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 import { inTransaction } from './owner-transaction.ts'
+import { scramVerifier } from './scram-verifier.ts'
 import { withSettings } from './session-settings.ts'
 import { bindingOf, type PlacementConfig, preparePlacement, withLogin, withServer } from './tenant-login.ts'
 
@@ -170,7 +171,7 @@ function restoring({ login, password }: Kept, { isRefused, defaults }: Compared)
   const role = `alter role ${pg.escapeIdentifier(login)}`
   const databases = new Set(defaults.map(({ database }) => database))
   return [
-    ...(isRefused ? [`${role} password ${pg.escapeLiteral(password)}`] : []),
+    ...(isRefused ? [`${role} password ${pg.escapeLiteral(scramVerifier(password))}`] : []),
     ...[...databases].map(
       (name) => `${role}${name === null ? '' : ` in database ${pg.escapeIdentifier(name)}`} reset all`,
     ),

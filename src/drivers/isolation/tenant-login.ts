@@ -20,6 +20,7 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { ConnectionLimits, Placement, PublicRight } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 import { goodbye } from './goodbye.ts'
+import { scramVerifier } from './scram-verifier.ts'
 import { settingFaults } from './session-settings.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
@@ -237,7 +238,7 @@ async function run(server: pg.Client, statements: readonly string[]): Promise<vo
 function createLogin(login: string, password: string): string[] {
   const quoted = pg.escapeIdentifier(login)
   return [
-    `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(password)}`,
+    `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(scramVerifier(password))}`,
     `alter role ${quoted} set search_path = pg_catalog`,
   ]
 }
