@@ -67,6 +67,7 @@ export interface StatementResult {
 export interface TransactionModes {
   readonly isolationLevel?: string | undefined
   readonly accessMode?: string | undefined
+  readonly deferral?: string | undefined // `deferrable` or `not deferrable`
 }
 
 /** A connection inside one tenant's scope. */

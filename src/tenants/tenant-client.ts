@@ -242,6 +242,7 @@ const done = (command: string): StatementResult => ({ rows: [], rowCount: null, 
 const merged = (before: TransactionModes, after: TransactionModes): TransactionModes => ({
   isolationLevel: after.isolationLevel ?? before.isolationLevel,
   accessMode: after.accessMode ?? before.accessMode,
+  deferral: after.deferral ?? before.deferral,
 })
 
 const released = () => new Error('the client was given back or ended, and is not to be used again')

@@ -73,14 +73,19 @@ describe('a client', () => {
 
   test('takes the modes of a transaction', async () => {
     const client = await pool.connect()
-    const modes = `select current_setting('transaction_isolation') as level, current_setting('transaction_read_only') as read_only`
+    const modes = `select current_setting('transaction_isolation') as level, current_setting('transaction_read_only') as read_only,
+      current_setting('transaction_deferrable') as deferrable`
     await client.query('start transaction isolation level repeatable read, read only')
-    expect((await client.query(modes)).rows).toEqual([{ level: 'repeatable read', read_only: 'on' }])
+    expect((await client.query(modes)).rows).toEqual([{ level: 'repeatable read', read_only: 'on', deferrable: 'off' }])
     await client.query('rollback')
     await client.query('begin isolation level serializable read write;')
-    expect((await client.query(modes)).rows).toEqual([{ level: 'serializable', read_only: 'off' }])
+    expect((await client.query(modes)).rows).toEqual([{ level: 'serializable', read_only: 'off', deferrable: 'off' }])
     await client.query('end')
-    await expect(client.query('begin deferrable')).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    await client.query('begin isolation level serializable read only')
+    await client.query('set transaction deferrable')
+    expect((await client.query(modes)).rows).toEqual([{ level: 'serializable', read_only: 'on', deferrable: 'on' }])
+    await client.query('end')
+    await expect(client.query(`set transaction snapshot '1-1'`)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
     client.release()
   })
 

@@ -6,9 +6,9 @@ import { type Control, transactionControl } from './transaction-control.ts'
 const BLANKS = ' '.repeat(100_000)
 const commit: Control = { what: 'commit' }
 const rollback: Control = { what: 'rollback' }
-const begin = (isolationLevel?: string, accessMode?: string): Control => ({
+const begin = (isolationLevel?: string, accessMode?: string, deferral?: string): Control => ({
   what: 'begin',
-  modes: { isolationLevel, accessMode },
+  modes: { isolationLevel, accessMode, deferral },
 })
 
 describe('transactionControl', () => {
@@ -26,6 +26,9 @@ describe('transactionControl', () => {
     ['begin work read only, isolation level serializable', begin('serializable', 'read only')],
     ['begin isolation level serializable read write;', begin('serializable', 'read write')],
     ['begin isolation level read committed, isolation level serializable', begin('serializable')],
+    ['begin isolation level serializable read only deferrable', begin('serializable', 'read only', 'deferrable')],
+    ['begin deferrable, not/**/deferrable', begin(undefined, undefined, 'not deferrable')],
+    ['set transaction deferrable', { ...begin(undefined, undefined, 'deferrable'), what: 'modes' } as Control],
     ['set local transaction read/**/only', { ...begin(undefined, 'read only'), what: 'modes' } as Control],
     ['set session transaction read only', { ...begin(undefined, 'read only'), what: 'modes' } as Control],
   ])('recognises %j', (text, control) => {
@@ -58,6 +61,7 @@ describe('transactionControl', () => {
     [';listen x', 'LISTEN'],
     ['begin immediate', 'immediate'],
     ['begin read only,', '"," is not available'],
+    ['begin not read only', '"not read only" is not available'],
     ['begin read only serializable', 'serializable'],
     [`set transaction snapshot '1-1'`, 'snapshot'],
   ])('refuses %j', (text, reason) => {

@@ -17,7 +17,7 @@ const BEGIN = /^(?:begin(?: work| transaction)?|start transaction)(?: (?<modes>.
 const MODES = /^set (?:local |session )?transaction (?<modes>.+)$/
 const END = /^(?:(?<commit>commit|end)|rollback|abort)(?: work| transaction)?(?<chain> and chain| and no chain)?$/
 const MODE =
-  /(?:^|(?: ,)? )(?:isolation level (?<level>serializable|repeatable read|read committed|read uncommitted)|(?<access>read only|read write))(?= |$)/y
+  /(?:^|(?: ,)? )(?:isolation level (?<level>serializable|repeatable read|read committed|read uncommitted)|(?<access>read only|read write)|(?<deferral>(?:not )?deferrable))(?= |$)/y
 
 /** What a text does to the transaction; undefined for any other statement, and for several in one text. */
 export function transactionControl(text: string): Control | undefined {
@@ -40,7 +40,7 @@ export function transactionControl(text: string): Control | undefined {
   return { what: end.commit ? 'commit' : 'rollback' }
 }
 
-/** The last of several levels counts, as in PostgreSQL. */
+/** The last of several modes of a kind counts, as in PostgreSQL. */
 function modesOf(text: string): TransactionModes {
   let modes: TransactionModes = {}
   for (let at = 0; at < text.length; at = MODE.lastIndex) {
@@ -48,10 +48,14 @@ function modesOf(text: string): TransactionModes {
     const found = MODE.exec(text)?.groups
     if (!found) {
       const mode = text.slice(at, at + 100).replace(/^ ?,? /, '')
-      const message = `"${mode}" is not available here; the modes are ISOLATION LEVEL, READ ONLY and READ WRITE`
+      const message = `"${mode}" is not available here; the modes are ISOLATION LEVEL, READ ONLY, READ WRITE and [NOT] DEFERRABLE`
       throw invalid([{ path: 'query', message }])
     }
-    modes = { isolationLevel: found.level ?? modes.isolationLevel, accessMode: found.access ?? modes.accessMode }
+    modes = {
+      isolationLevel: found.level ?? modes.isolationLevel,
+      accessMode: found.access ?? modes.accessMode,
+      deferral: found.deferral ?? modes.deferral,
+    }
   }
   return modes
 }

@@ -110,9 +110,11 @@ export class ScopedConnection implements TenantConnection {
     return alone ? this.#alone(statement) : this.#wrapped(statement)
   }
 
-  async #begin({ isolationLevel, accessMode }: TransactionModes): Promise<void> {
+  async #begin({ isolationLevel, accessMode, deferral }: TransactionModes): Promise<void> {
     if (this.inTransaction) throw transactionInProgress()
-    const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode].filter(Boolean).join(', ')
+    const modes = [isolationLevel && `isolation level ${isolationLevel}`, accessMode, deferral]
+      .filter(Boolean)
+      .join(', ')
     let [sessions, renewed] = [0, 0]
     for (;;) {
       try {
