@@ -1,6 +1,6 @@
 /**
- * Opens connections of the tenants' login, each checked before it is lent: which database the server gave, whether a pooler stands
- * between, and, once a minute, whether the login may more than it should. Its sessions begin with the settings of session-settings.ts.
+ * Opens connections of the tenants' login and checks each before its use: the database, the absence of an undeclared pooler and, once a
+ * minute, the rights of the login. Its sessions begin with the settings of session-settings.ts.
  */
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
@@ -22,18 +22,18 @@ import {
 import { silent } from './silent.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
-/** How long a login that was found to have no more rights than it should is not asked again. */
+/** Interval between two checks of the rights of a login. */
 const TRUSTED_MS = 60_000
 const PASSWORD_REFUSED = '28P01'
-/** What a server answers to a login that it does not let in; 28000 where pg_hba.conf or NOLOGIN forbids it, which no password changes. */
+/** Errors of a refused login; 28000 where pg_hba.conf or NOLOGIN forbids it, which no password changes. */
 const REFUSED = new Set([PASSWORD_REFUSED, '28000'])
-/** How long it counts that a server let the login in, and how long a probe waits for an answer. */
+/** Age at which the result of a login expires, and timeout of a probe. */
 const ANSWER_COUNTS_MS = 10_000
 const PROBE_MS = 1_500
-/** What poolers answer to `options` in the startup packet. */
+/** Errors of poolers that reject `options` in the startup packet. */
 const OPTIONS_REFUSED = new Set(['08P01', '0A000'])
 
-/** The server's own database, beside those that belong to a tenant. */
+/** The database of the placement, in contrast to those that belong to a tenant. */
 export const OWN_DATABASE = ''
 
 export class LoginClients {
@@ -49,7 +49,7 @@ export class LoginClients {
     this.#log = log
   }
 
-  /** What each scope sets, behind a pooler; known when the first connection is open. */
+  /** Settings of each scope behind a pooler; undefined before the first connection. */
   get pooled(): PooledSettings | undefined {
     return this.#pooled
   }
@@ -57,7 +57,7 @@ export class LoginClients {
   /**
    * Throws `E_DEPENDENCY_UNAVAILABLE` when the server refuses the login, also after its password was restored.
    * @param database one that belongs to a tenant, or `OWN_DATABASE`
-   * @param options `restores`: false for what only reads, such as the doctor; default true
+   * @param options `restores`: whether a changed password is restored; false for readers such as the doctor; default true
    */
   async open(database: string, { restores = true } = {}): Promise<pg.Client> {
     try {
@@ -72,12 +72,12 @@ export class LoginClients {
     }
   }
 
-  /** Whether the server refuses the login. That it let it in counts for ten seconds; false while it does not answer. */
+  /** Whether the server refuses the login. An accepted login counts for ten seconds; false if the server does not respond. */
   async isRefused(): Promise<boolean> {
     const { isRefused = true, at = 0 } = this.#answer ?? {}
     if (isRefused || performance.now() > at + ANSWER_COUNTS_MS) {
       const asked = this.open(OWN_DATABASE).then(goodbye)
-      asked.catch(() => undefined) // it may come when nothing waits for it any more
+      asked.catch(() => undefined) // it may fail after the timeout
       await inTime(asked, PROBE_MS, silent).catch((error) =>
         this.#log.debug(
           { err: error, placement: this.#placement.name },
@@ -88,7 +88,7 @@ export class LoginClients {
     return this.#answer?.isRefused ?? false
   }
 
-  /** Logged once, until the server lets the login in again. */
+  /** Logged once, until the server accepts the login again. */
   #noteRefusal(error: unknown): void {
     if (!this.#answer?.isRefused) {
       this.#log.error(
@@ -116,14 +116,14 @@ export class LoginClients {
       keepAlive: true,
       application_name: 'tenantry tenants',
     })
-    client.on('error', () => undefined) // heard by the connections once it is theirs
+    client.on('error', () => undefined) // Connections handles it later
     const timer = setTimeout(() => cut(client, silent()), CONNECT_TIMEOUT_MS)
     try {
       await client.connect().catch((error) => {
         throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
       })
       this.#answer = { isRefused: false, at: performance.now() }
-      // What it owns is asked where all tenants are; in one that is a tenant's alone the doctor looks.
+      // Checked in the database of all tenants and in one of a tenant; the doctor checks each of these.
       const where = database === OWN_DATABASE ? 'own' : 'tenants'
       if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {
         await refuseMightyRole(client, scopeRole)
@@ -167,7 +167,7 @@ export class LoginClients {
       query_timeout: CONNECT_TIMEOUT_MS,
       application_name: 'tenantry setup',
     })
-    owner.on('error', () => undefined) // fails the statement, too; unheard, it would end the process
+    owner.on('error', () => undefined) // it fails the statement, too; without a listener it would end the process
     try {
       await owner.connect()
       const settings = await readSessionSettings(owner, this.#placement.settings)
@@ -179,7 +179,7 @@ export class LoginClients {
   }
 }
 
-/** PostgreSQL names the place in its source at which it lets nobody in. Statements raise these states nowhere else. */
+/** A refusal is FATAL; statements may raise these states with another severity. */
 const isRefusal = (error: unknown): boolean =>
   REFUSED.has(sqlState(error) ?? '') && (error as { severity?: string }).severity === 'FATAL'
 
@@ -191,7 +191,7 @@ export function withDatabase(url: string, database: string): string {
   return changed.href
 }
 
-/** Named statements would be found on the connection of somebody else, or not at all. */
+/** Behind an undeclared pooler a named statement would be missing, or would be the statement of another client. */
 const hiddenPooler = (placement: string, cause?: unknown) =>
   new Error(
     `placements.${placement}: a pooler stands before \`tenantUrl\`: set placements.${placement}.pooler to true, or let ` +

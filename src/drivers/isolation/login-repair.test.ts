@@ -49,7 +49,7 @@ const defaults = async () =>
   (await server(`select setconfig from pg_db_role_setting where setrole = '${await login()}'::regrole`)).rows
 
 describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('a shared login, %s', (isolation) => {
-  test('whose password a tenant has changed is restored when the server refuses it', async () => {
+  test('is restored when the server refuses it after a tenant has changed its password', async () => {
     const [acme, globex] = [await create('acme', isolation), await create('globex', isolation)]
     await raw(acme.db, WRITE_PASSWORD)
     await endSessions()
@@ -87,7 +87,7 @@ test('a login that the server refuses for another reason than its password is no
   expect(restored).toEqual([])
 })
 
-test('the doctor reports what was changed, and restores it', async () => {
+test('the doctor reports and restores the password and the defaults of a changed login', async () => {
   const { doctor } = opened.tenancy
   const acme = await create('acme', 'schema-pg')
   const found = async () =>
@@ -112,8 +112,8 @@ test('the doctor reports what was changed, and restores it', async () => {
   expect(restored).toHaveLength(1)
 })
 
-describe('a login that is given', () => {
-  test('and refused fails the check and the circuit of its server until the server lets it in', async () => {
+describe('a configured login (tenantUrl)', () => {
+  test('fails the check and opens the circuit of its server until the server accepts it', async () => {
     await create('acme', 'schema-pg')
     const name = `given_${(await login()).slice(-8)}`
     await server(`create role ${name} login noinherit password 'p'`)

@@ -1,12 +1,12 @@
 /**
  * Restores a login that Tenantry made. Every role may change its own password and its own defaults, so SQL of one tenant may do so for
- * all that share the login: nobody could connect any more, or everybody would begin with the tenant's settings.
+ * all tenants that share the login: no session could connect, or all sessions would begin with the tenant's settings.
  *
  *   at the start, when the server refuses the login (28P01), doctor --fix
  *      ──► lock of the login ──► compare ──► restore, commit ──► log, event `TenantLoginRestored`
  *
- * The owner cannot read the password of a role. So it is compared by logging in. What is expected is what createLogin makes: the
- * password that the backoffice keeps, and `search_path = pg_catalog` as the only default.
+ * The owner cannot read the password of a role. So a login compares it. The expected state is that of createLogin: the password
+ * of the backoffice, and `search_path = pg_catalog` as the only default.
  */
 import pg from 'pg'
 import type { Secrets } from '../../kernel/crypto.ts'
@@ -30,7 +30,7 @@ export interface LoginFaults {
   readonly login: string
   /** Whether the server refuses the password. */
   readonly passwordChanged: boolean
-  /** Defaults that the login should not have, or lacks; with the database where they are for one. */
+  /** Unexpected and missing defaults, each with its database if it applies to one only. */
   readonly settings: readonly string[]
 }
 
@@ -59,10 +59,10 @@ interface Compared {
   readonly defaults: readonly Default[]
 }
 
-/** With it the login connects, whatever library a tenant has named for its sessions. */
+/** Lets the login connect, although a tenant has named a missing library for its sessions. */
 const NO_LIBRARIES = new Map([['local_preload_libraries', '']])
 
-/** Defaults of a role: what is there, and should not be; and what should be, and is not. */
+/** Unexpected defaults of a role, and the missing default. */
 const DEFAULTS = `
   select datname as database, split_part(setting, '=', 1) as name
   from pg_db_role_setting left join pg_database on pg_database.oid = setdatabase, unnest(setconfig) setting
@@ -85,7 +85,7 @@ export class LoginRepair {
     return [...this.#parts.urls.keys()]
   }
 
-  /** What is wrong with the login of a placement; undefined for a login that is given: its password is not kept here. */
+  /** Faults of the login of a placement; undefined for a configured login (`tenantUrl`), whose password is not kept here. */
   async examine(placement: string): Promise<LoginFaults | undefined> {
     const kept = await this.#kept(placement)
     if (!kept) return undefined
@@ -93,7 +93,7 @@ export class LoginRepair {
     return faultsOf(kept, compared)
   }
 
-  /** Restores what differs. @returns what did, as of the moment before; undefined for a login that is given */
+  /** Restores the login. @returns its faults before; undefined for a configured login */
   restore(placement: string): Promise<LoginFaults | undefined> {
     const running =
       this.#running.get(placement) ?? this.#restore(placement).finally(() => this.#running.delete(placement))
@@ -101,7 +101,7 @@ export class LoginRepair {
     return running
   }
 
-  /** Of all placements, at the start. A server that cannot be examined does not keep the others from being served. */
+  /** Restores the logins of all placements, at the start. A failure on one server does not affect the others. */
   async restoreAll(): Promise<void> {
     for (const placement of this.placements) {
       await this.restore(placement).catch((error) => {

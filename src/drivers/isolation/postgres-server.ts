@@ -216,7 +216,7 @@ export class PostgresServer {
     }
   }
 
-  /** A connection of the tenant login beside those of its budget, closed afterwards. @param options of `LoginClients.open` */
+  /** A connection of the tenant login in addition to its budget, closed afterwards. @param options of `LoginClients.open` */
   async asLogin<T>(work: (client: pg.ClientBase) => Promise<T>, options?: { restores: boolean }): Promise<T> {
     const client = await this.#logins.open(OWN_DATABASE, options)
     try {
@@ -226,7 +226,7 @@ export class PostgresServer {
     }
   }
 
-  /** Whether it refuses the login of tenants' queries. */
+  /** Whether the server refuses the login of tenants' queries. */
   isLoginRefused(): Promise<boolean> {
     return this.#logins.isRefused()
   }
