@@ -354,7 +354,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
       })
     })
 
-    describe('without headers', () => {
+    describe('in a second process, without headers', () => {
       let plain: WithQuotas
 
       beforeAll(async () => {
@@ -372,6 +372,23 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(answers.map(hasRateLimit)).toEqual([false, false, false, false])
         expect(answers[3]?.headers['retry-after']).toMatch(/^\d+$/)
       })
+
+      if (store !== 'memory') {
+        test('two processes together let exactly as many requests through as are allowed', async () => {
+          const open = quotaHosts[frameworks[0] ?? ''] as (typeof quotaHosts)[string]
+          const hosts = await Promise.all(
+            [tenancy, plain].map((one) => open({ quotas: one.quotas, guard: guardOf(one), routes })),
+          )
+          const id = await customer(tenancy, 'pro')
+          const answers = await Promise.all(
+            Array.from({ length: 60 }, (_, n) => post(hosts[n % 2] as Host, '/exports', id)),
+          )
+          await Promise.all(hosts.map((host) => host.close()))
+          expect(answers.filter(({ status }) => status === 200)).toHaveLength(25)
+          expect(answers.filter(({ status }) => status === 429)).toHaveLength(35)
+          expect(await used(id)).toBe(25)
+        })
+      }
     })
   })
 }

@@ -1,0 +1,5 @@
+/** Quotas on a host's own routes, over real sockets, with a store that processes share. */
+import { describeQuotas } from './quotas-suite.ts'
+
+describeQuotas('postgres', ['express'])
+describeQuotas('redis', ['fastify'])
