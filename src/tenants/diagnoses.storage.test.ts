@@ -50,6 +50,29 @@ describe('a tenancy with several drivers', () => {
     })
   })
 
+  test('reports rows of no tenant on request, with the statements that delete them', async () => {
+    const { doctor, kernel } = several.tenancy
+    await kernel.database.sql(`insert into tenantry_rows.notes (tenant_id, id) values ('it''s', 1), ('it''s', 2)`)
+    expect(await checks({ doctor })).toEqual([])
+    const { status, checks: found } = await doctor.examine({ prove: true })
+    expect([status, found]).toEqual([
+      'warn',
+      [
+        {
+          name: 'storage',
+          severity: 'warn',
+          code: 'storage.orphaned-rows',
+          message: `the table tenantry_rows.notes on "main" has rows (2) with the tenant_id "it's", which belongs to no storage`,
+          remedy: expect.stringContaining(': begin; set local'),
+          fixable: false,
+        },
+      ],
+    ])
+    const [statements = ''] = /begin;.*commit/.exec(found[0]?.remedy ?? '') ?? []
+    await kernel.database.session((client) => client.query(statements))
+    expect(await doctor.examine({ prove: true })).toEqual({ status: 'ok', checks: [] })
+  })
+
   test('proves its isolation only on request, and reports a finding of several drivers once', async () => {
     const { doctor, kernel } = several.tenancy
     const { rows } = await kernel.database.sql('select login from multitenancy.placement_logins')

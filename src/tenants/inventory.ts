@@ -7,6 +7,7 @@
 import type { Kernel } from '../kernel/kernel.ts'
 import type { ConnectionCount, IsolationDriver, Place, StoredPlace } from './isolation.ts'
 import type { Status } from './lifecycle.ts'
+import type { RegisteredLocation } from './orphaned-rows.ts'
 import { toPlace } from './registry.ts'
 import type { Storage } from './storage.ts'
 import type { PlaceRow } from './transfers/rows.ts'
@@ -143,6 +144,17 @@ export class Inventory {
       [placement, locators],
     )
     return new Map(rows.map(({ locator, id }) => [locator, id]))
+  }
+
+  /** The locations of a driver on a server: those of tenants that have not been purged, and those of transfers. In one snapshot. */
+  async locations(isolation: string, placement: string): Promise<RegisteredLocation[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `select id as "tenantId", locator from multitenancy.tenants
+       where isolation = $1 and placement = $2 and purged_at is null
+       union all select tenant_id, locator from multitenancy.places where isolation = $1 and placement = $2`,
+      [isolation, placement],
+    )
+    return rows
   }
 
   /** Whether storage is being copied or migrated, which may take its time. */

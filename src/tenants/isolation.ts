@@ -17,8 +17,12 @@ import { DependencyUnavailable, defineError, type TenancyError } from '../kernel
 import type { Logger } from '../kernel/logger.ts'
 import type { CopiedSequence, TenantCopy } from './copy.ts'
 import type { TenantMigration } from './migrations.ts'
+import type { OrphanedRows, RegisteredLocation } from './orphaned-rows.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
+import type { Statement, StatementResult, TenantConnection } from './tenant-connection.ts'
 import type { TenantPg } from './tenant-pg.ts'
+
+export type { Statement, StatementResult, TenantConnection, TransactionModes } from './tenant-connection.ts'
 
 export interface Place {
   readonly tenantId: string
@@ -42,44 +46,6 @@ export interface TenantHandle<Tables = any> {
   readonly pg: TenantPg
   /** One transaction in the tenant's storage. */
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
-}
-
-/** One statement: of several in one text, the server refuses all. */
-export interface Statement {
-  readonly text: string
-  readonly values?: readonly unknown[] | undefined
-  /** `array` answers each row as an array of its columns. */
-  readonly rowMode?: 'array' | undefined
-  /** Parsers of column values, as node-postgres takes them. */
-  readonly types?: unknown
-  /** Fails when role, search path or tenant are others after it than its scope has set; on a server, and inside of a transaction. */
-  readonly keepsScope?: boolean | undefined
-}
-
-export interface StatementResult {
-  readonly rows: any[]
-  readonly rowCount: number | null
-  /** `SELECT`, `INSERT` .. */
-  readonly command: string
-  readonly fields: readonly { readonly name: string }[]
-}
-
-export interface TransactionModes {
-  readonly isolationLevel?: string | undefined
-  readonly accessMode?: string | undefined
-  readonly deferral?: string | undefined // `deferrable` or `not deferrable`
-}
-
-/** A connection inside one tenant's scope. */
-export interface TenantConnection {
-  /** Outside of a transaction the statement is one by itself. */
-  query(statement: Statement): Promise<StatementResult>
-  begin(modes?: TransactionModes): Promise<void>
-  end(how: 'commit' | 'rollback'): Promise<void>
-  /** Whether the server has a transaction open, whoever opened it. */
-  readonly inTransaction: boolean
-  /** Gives it back. A transaction still open is lost with the connection; so is one that is to be destroyed. */
-  release(destroy?: boolean): void
 }
 
 export interface Capabilities {
@@ -165,6 +131,14 @@ export interface IsolationDriver {
    * be the same for other processes.
    */
   inventory?(placement: string): Promise<readonly StoredPlace[]>
+  /**
+   * Rows that belong to no storage location, of a driver whose tenants share tables. It reads all of them: for `doctor --prove`.
+   * @param registered reads the locations on the placement from the registry; it is called after the tables were read once
+   */
+  orphanedRows?(
+    placement: string,
+    registered: () => Promise<readonly RegisteredLocation[]>,
+  ): Promise<readonly OrphanedRows[]>
   /**
    * What the server's catalog says about isolation, for `doctor --prove`; nothing when all is as it should be. The `subject` of a
    * finding that is `fixable` is a `Repair`.

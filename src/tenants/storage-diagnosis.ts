@@ -1,7 +1,8 @@
 /** What the doctor says of storage: where the registry and the servers disagree, and what is put right. */
 import { type Diagnosis, type Examination, type Finding, notExamined, type Severity } from '../kernel/doctor.ts'
 import type { Tenants } from './index.ts'
-import type { Mismatch } from './inventory.ts'
+import type { Inventory, Mismatch } from './inventory.ts'
+import type { IsolationDriver } from './isolation.ts'
 
 export const storageDiagnosis: Diagnosis<Tenants> = {
   name: 'storage',
@@ -10,12 +11,13 @@ export const storageDiagnosis: Diagnosis<Tenants> = {
   fix: fixStorage,
 }
 
-async function* examineStorage({ inventory }: Tenants, { log }: Examination): AsyncIterable<Finding> {
+async function* examineStorage({ inventory }: Tenants, { prove, log }: Examination): AsyncIterable<Finding> {
   for (const driver of inventory.drivers.filter((one) => one.inventory)) {
     for (const placement of inventory.placements) {
       try {
         const found = await inventory.mismatches(driver, placement)
         yield* found.map((mismatch) => told(mismatch, driver.name, placement))
+        if (prove) yield* await orphans(inventory, driver, placement)
       } catch (error) {
         yield notExamined(`The storage of ${driver.name} on "${placement}"`, error, log)
       }
@@ -66,6 +68,21 @@ const MISMATCHES: Readonly<
     remedy: 'Look into it, and drop it by hand once nobody needs it.',
   },
 }
+
+async function orphans(inventory: Inventory, driver: IsolationDriver, placement: string): Promise<Finding[]> {
+  const registered = () => inventory.locations(driver.name, placement)
+  const found = (await driver.orphanedRows?.(placement, registered)) ?? []
+  return found.map(({ table, tenantId, rows }) => ({
+    severity: 'warn',
+    code: 'storage.orphaned-rows',
+    message: `the table ${table} on "${placement}" has rows (${rows}) with the tenant_id "${tenantId}", which belongs to no storage`,
+    remedy:
+      'No backup has them, and a new tenant with that id would see them. Check them as the role of `url`, and delete them: ' +
+      `begin; set local tenantry.all_tenants = 'on'; delete from ${table} where tenant_id = ${literal(tenantId)}; commit`,
+  }))
+}
+
+const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
 interface Subject {
   readonly isolation: string

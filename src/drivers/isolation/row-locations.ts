@@ -22,12 +22,13 @@ export const ROW_LOCATIONS = `
 export const labelAside = ({ tenantId, locator }: Pick<RowLocation, 'tenantId' | 'locator'>): string =>
   locator === tenantId ? `${tenantId}~1` : locator
 
-const labelBeside = (location: RowLocation, entered: string): string =>
+/** @param entered the locator of the location that is entered */
+export const labelIn = (location: Omit<RowLocation, 'epoch'>, entered: string): string =>
   location.locator === entered ? location.tenantId : labelAside(location)
 
 /** The value of `tenant_id` in the rows of a location. Before anything is entered it is that of the first location. */
 export async function labelOf(client: pg.ClientBase, location: RowLocation): Promise<string> {
-  return labelBeside(location, (await enteredOf(client, location)).locator)
+  return labelIn(location, (await enteredOf(client, location)).locator)
 }
 
 /** The locator of what is entered, empty if it was dropped, and the epoch that was settled last. */

@@ -15,6 +15,7 @@ import { advanceForImport } from './copy-sequences.ts'
 import { abortable, copying } from './copy-session.ts'
 import { drainTransactions } from './drain.ts'
 import type { StorageRead } from './migration-records.ts'
+import { orphanedRows } from './orphaned-rows.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
 import { PostgresMigrator } from './postgres-migrator.ts'
@@ -280,6 +281,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       })
     },
 
+    orphanedRows: (placement, registered) => orphanedRows(placements.server(placement), ROWS_SCHEMA, registered),
     audit: (places) => auditRowTables(placements, places, { schema: ROWS_SCHEMA, extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
     refusedLogins: () => placements.refusedLogins(),
