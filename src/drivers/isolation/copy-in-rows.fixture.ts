@@ -111,6 +111,10 @@ export function importsOfRows(owners: readonly Owner[]): void {
         )
         const foreign = [...copy.description.migrations, { name: '0009_theirs', checksum: 'z' }]
         await refused({ ...copy, description: { ...copy.description, migrations: foreign } }, /0009_theirs/)
+        const [sequence] = copy.description.sequences
+        const far = [{ name: sequence?.name ?? '', lastValue: '9223372036854775807', isCalled: true }]
+        const description = { ...copy.description, isolation: 'schema-pg', sequences: far }
+        await refused({ ...copy, description }, /has the value 9223372036854775807. In shared tables/)
         await expect(take(driver, 'source', replayed(copy))).rejects.toThrow('has rows already')
         expect(await everything(side)).toEqual(before)
         await expectNoTrace(side)

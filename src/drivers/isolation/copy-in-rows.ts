@@ -17,7 +17,7 @@ import { BackupIncompatible, type TenantCopy } from '../../tenants/copy.ts'
 import { type Imported, StorageExists, type TransferOptions } from '../../tenants/isolation.ts'
 import { refuseMisfit, withRows } from './copy-fit.ts'
 import type { LoadOptions } from './copy-load.ts'
-import { advanceSequences, sequencesOf } from './copy-sequences.ts'
+import { advanceSequences, refuseFarSequences, sequencesOf } from './copy-sequences.ts'
 import { type Holding, LOADING, QUIET, withSettings } from './copy-session.ts'
 import { all, existingIn, isTenants, qualified } from './copy-tables.ts'
 import { lockOf } from './owner-transaction.ts'
@@ -57,6 +57,7 @@ export async function copyInRows(
     const shared = await found(client, { ...storage, scratch, reader }, copy)
     const take = isDirect(shared, copy) ? takeDirectly : takeByScratch
     const taken = await take(client, shared, copy, { onPhase, log: server.log })
+    if (copy.description.isolation !== 'rowscope-pg') await refuseFarSequences(client, storage.schema, taken.sequences)
     await withRows(() => client.query('set constraints all immediate'))
     await storage.migrator.forget(client, scratch)
     await client.query(`drop schema if exists ${pg.escapeIdentifier(scratch)} cascade`)

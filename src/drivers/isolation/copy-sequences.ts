@@ -13,7 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { InvalidRequest } from '../../kernel/errors.ts'
-import type { CopiedSequence, TenantCopy } from '../../tenants/copy.ts'
+import { BackupIncompatible, type CopiedSequence, type TenantCopy } from '../../tenants/copy.ts'
 import { withRows } from './copy-fit.ts'
 import { all, qualified, type StoredSchema, type StoredSequence } from './copy-tables.ts'
 import { inTransaction } from './owner-transaction.ts'
@@ -95,6 +95,48 @@ export async function advanceForImport(
   wanted: readonly CopiedSequence[],
   { isShared = false, signal }: AdvanceOptions,
 ): Promise<void> {
+  const facts = await factsOf(client, schema, wanted, isShared)
+  const why = isShared
+    ? ': all tenants share it, so an import leaves them half of its range, and numbers up to 2^53'
+    : ''
+  for (const { name, lastValue } of wanted) {
+    const outside = facts.find((one) => one.name === name && isOutside(lastValue, one))
+    if (outside) {
+      throw InvalidRequest(`setval sets the sequence "${name}" to ${outside.low} .. ${outside.high} only${why}.`)
+    }
+  }
+  await advanceSequences(client, schema, wanted, facts, signal)
+}
+
+/**
+ * Throws `E_BACKUP_INCOMPATIBLE` for a copy that would move a shared sequence near its end, where no tenant could insert rows any more. In
+ * storage of their own, tenants may set their sequences to any value.
+ */
+export async function refuseFarSequences(
+  client: pg.ClientBase,
+  schema: string,
+  wanted: readonly CopiedSequence[],
+): Promise<void> {
+  const facts = await factsOf(client, schema, wanted, true)
+  const now = await readSequences(client, schema, { sequences: facts })
+  for (const sequence of wanted) {
+    const { name, lastValue } = sequence
+    const outside = facts.find((one) => one.name === name && isOutside(lastValue, one))
+    const present = now.find((one) => one.name === name)
+    if (!outside || !present || !isBeyond(sequence, present, outside.increment)) continue
+    throw BackupIncompatible(
+      `The sequence "${name}" of the tenant has the value ${lastValue}. In shared tables, where all tenants take values from it, a copy ` +
+        `may set it to ${outside.low} .. ${outside.high}: set it back in the tenant's storage first. Nothing was changed.`,
+    )
+  }
+}
+
+async function factsOf(
+  client: pg.ClientBase,
+  schema: string,
+  wanted: readonly CopiedSequence[],
+  isShared: boolean,
+): Promise<Facts[]> {
   const { rows } = await client.query<Facts>(
     `select relname as name, seqincrement::text as increment, seqcache::text as cache,
        case when $3 and seqincrement < 0 then greatest(middle, -${SHARED_LIMIT}) else seqmin end::text as low,
@@ -104,17 +146,11 @@ export async function advanceForImport(
      where nspname = $1 and relname = any ($2)`,
     [schema, wanted.map(({ name }) => name), isShared],
   )
-  for (const { name, lastValue } of wanted) {
-    const facts = rows.find((row) => row.name === name)
-    if (facts && (BigInt(lastValue) < BigInt(facts.low) || BigInt(lastValue) > BigInt(facts.high))) {
-      const why = isShared
-        ? ': all tenants share it, so an import leaves them half of its range, and numbers up to 2^53'
-        : ''
-      throw InvalidRequest(`setval sets the sequence "${name}" to ${facts.low} .. ${facts.high} only${why}.`)
-    }
-  }
-  await advanceSequences(client, schema, wanted, rows, signal)
+  return rows
 }
+
+const isOutside = (value: string, { low, high }: Facts): boolean =>
+  BigInt(value) < BigInt(low) || BigInt(value) > BigInt(high)
 
 /** Each in a transaction of its own, on a connection of the owner. */
 export async function advanceSequences(
