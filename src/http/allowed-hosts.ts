@@ -7,7 +7,7 @@
  *   another name, without `allowedHosts`                allowed unless the connection comes from a loopback address
  */
 import { isAddressAmong } from '../kernel/addresses.ts'
-import { defineError } from '../kernel/errors.ts'
+import { defineError, InvalidRequest } from '../kernel/errors.ts'
 
 export const HostNotAllowed = defineError('E_HOST_NOT_ALLOWED', 421, 'The host is not allowed')
 
@@ -26,7 +26,8 @@ export function hostCheck(
   if (wrong !== undefined) throw new Error(`allowedHosts: "${wrong}" is not a host name without a port`)
   const allowed = allowedHosts && new Set(allowedHosts.map((host) => host.toLowerCase()))
   return ({ url }, socketIp) => {
-    const { hostname } = new URL(url)
+    const hostname = URL.parse(url)?.hostname
+    if (hostname === undefined) throw InvalidRequest('The Host header has no valid host name.')
     if (isLoopbackName(hostname)) return
     const isAllowed = allowed ? allowed.has(ANY) || allowed.has(hostname) : !isAddressAmong(socketIp ?? '', LOOPBACK)
     if (!isAllowed) throw HostNotAllowed('The Host header names a host that is not in the setting allowedHosts.')

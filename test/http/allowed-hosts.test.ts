@@ -48,6 +48,13 @@ describe.each(Object.entries(hosts))('%s on loopback', (_name, start) => {
       for (const named of OTHERS) expect([named, await statusOf(path, named)]).toEqual([named, 421])
     })
 
+    test.each(['256.256.256.256', '1.2.3.4.5', '0x1ffffffff', '1..1'])(
+      'a request for %s is rejected',
+      async (named) => {
+        expect(await statusOf('/readyz', named)).toBe(400)
+      },
+    )
+
     test('the refusal says what to set, and nothing of the tenancy', async () => {
       const answer = await send(host.origin, 'GET /metrics', { headers: { host: 'evil.example' } })
       expect(answer).toMatchObject({

@@ -29,8 +29,8 @@ export interface HonoOptions {
  */
 export function honoHandler(http: Mountable, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler {
   return async (context, next) => {
-    if (!http.handles(new URL(context.req.url).pathname)) return next()
-    const { raw } = context.req
+    const { url, path, raw } = context.req
+    if (!http.handles(URL.parse(url)?.pathname ?? path)) return next() // `Host` may be no host name
     const client = { ip: ip(context), socketIp: socketIpOf(context) }
     const response = await http.fetch(raw.bodyUsed ? await cloneRawRequest(context.req) : raw, client)
     const [incoming, outgoing] = [incomingOf(context), outgoingOf(context)]
