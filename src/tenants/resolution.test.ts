@@ -134,13 +134,29 @@ describe('a path', () => {
     ['/t/a..b/...', 'a..b'],
   ])('%s names %s', (path, id) => expect(named(path)).toEqual({ id }))
 
-  test.each(['/', '/t', '/t/', '/T', '//t', '/tt/acme', '/x/t/acme', 't/acme', '*', '/t%zz', '/orders;v=1/t/acme'])(
-    '%s names none',
-    (path) => expect(named(path)).toBeUndefined(),
-  )
+  test.each([
+    '/',
+    '/t',
+    '/t/',
+    '/T',
+    '//t',
+    '/tt/acme',
+    '/x/t/acme',
+    't/acme',
+    '*',
+    '/t%zz',
+    '/orders;v=1/t/acme',
+    '/x/./y',
+    '/x/../orders',
+    '/..',
+  ])('%s names none', (path) => expect(named(path)).toBeUndefined())
 
   test.each([
     '/t/acme/../globex/orders',
+    '/x/../t/acme/orders',
+    '/x/%2e%2e/t/acme/orders',
+    '/./t/acme/orders',
+    '/../../t/acme/orders',
     '/t/acme/..',
     '/t/../acme',
     '/t/./acme',

@@ -71,7 +71,7 @@ export function fromCustomDomain({ ignore = [] }: IgnoreHosts = {}): Strategy {
 /**
  * `acme` of `/t/acme/orders`. The prefix may be empty: then the first segment is the tenant's.
  *
- * Routers differ in what they do with `//`, `\`, `%2F`, `;` and capital letters before they match. A path in which some of them read
+ * Routers differ in what they do with `..`, `//`, `\`, `%2F`, `;` and capital letters before they match. A path in which some of them read
  * another tenant than this does is refused.
  */
 export function fromPath({ prefix = '/t' }: { readonly prefix?: string } = {}): Strategy {
@@ -85,10 +85,10 @@ export function fromPath({ prefix = '/t' }: { readonly prefix?: string } = {}): 
     const id = segment?.includes('%') ? decodedOnce(segment) : segment
     if (segment !== undefined && id === undefined) throw TenantNotIdentified('The path is not encoded correctly.')
     if (segment === undefined || SPELLINGS.test(path)) {
-      const read = normalized(path)
+      const read = withoutDotSegments(normalized(path))
       const isPrefixed = read.slice(0, start.length).toLowerCase() === start.toLowerCase()
       const other = isPrefixed ? segmentAfter('/', read.slice(start.length - 1)) : undefined
-      if (id !== other) throw inTwoWays('escapes, slashes, parameters or capital letters')
+      if (id !== other) throw inTwoWays('dot segments, escapes, slashes, parameters or capital letters')
     }
     return id === undefined ? undefined : { id }
   }
@@ -103,6 +103,16 @@ const normalized = (path: string): string =>
     .replaceAll('\\', '/')
     .replaceAll(/;[^/]*/g, '')
     .replaceAll(/\/+/g, '/')
+
+const withoutDotSegments = (path: string): string => {
+  if (!path.includes('/.')) return path
+  const segments: string[] = []
+  for (const segment of path.split('/')) {
+    if (segment === '..') segments.length = Math.max(1, segments.length - 1)
+    else if (segment !== '.') segments.push(segment)
+  }
+  return segments.join('/')
+}
 
 const inTwoWays = (what: string) => TenantNotIdentified(`The path has ${what}: it can be read in two ways.`)
 
