@@ -77,8 +77,9 @@ export const refusedEvent = (error: unknown): string | undefined =>
 async function named({ name }: EventType, handle: () => Awaitable<void>): Promise<void> {
   try {
     await handle()
-  } catch (error) {
-    if (error instanceof Error && !refusals.has(error)) refusals.set(error, name) // the innermost event
+  } catch (thrown) {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown })
+    if (!refusals.has(error)) refusals.set(error, name) // the innermost event
     throw error
   }
 }

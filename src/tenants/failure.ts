@@ -14,14 +14,16 @@ export const mayPass = (error: unknown): boolean => !(error instanceof TenancyEr
 /** @param otherwise for errors whose text stays in the log: all but those that a listener of the host throws */
 export function failureOf(error: unknown, otherwise: Failure): Failure {
   if (error instanceof TenancyError) return { code: error.code, message: error.message }
-  if (isDatabaseUnavailable(error)) {
-    return { code: DependencyUnavailable.code, message: 'A database server could not be reached.' }
-  }
+  const isUnavailable = isDatabaseUnavailable(error)
+  const code = isUnavailable ? DependencyUnavailable.code : otherwise.code
   const event = refusedEvent(error)
   if (event && error instanceof Error) {
-    // The words of a database name tables and rows.
-    const reason = sqlState(error) === undefined ? `: ${error.message}` : '; the log says why.'
-    return { code: otherwise.code, message: `A listener of ${event} failed${reason}` }
+    // The words of a database name tables, rows and servers.
+    const isOfDatabase = isUnavailable || sqlState(error) !== undefined
+    return {
+      code,
+      message: `A listener of ${event} failed${isOfDatabase ? '; the log says why.' : `: ${error.message}`}`,
+    }
   }
-  return otherwise
+  return isUnavailable ? { code, message: 'A database server could not be reached.' } : otherwise
 }

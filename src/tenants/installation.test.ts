@@ -69,7 +69,7 @@ const migrationsOf = async (id: string): Promise<string[]> => {
 }
 
 describe('an installation', () => {
-  test.each<[string, (tenancy: Tenancy) => Promise<never>, string]>([
+  test.each<[string, (tenancy: Tenancy) => Promise<never>, string, string?]>([
     [
       'an error',
       () => Promise.reject(new Error('the CRM has no account for acme')),
@@ -80,18 +80,28 @@ describe('an installation', () => {
       ({ kernel }) => kernel.database.sql('select secret from nowhere') as Promise<never>,
       'A listener of TenantProvisioned failed; the log says why.',
     ],
-    ['a text', () => Promise.reject('not an error'), 'The storage could not be made; the log says why.'],
-  ])('that a listener refuses with %s names the listener, and no inner detail', async (_, refuse, message) => {
-    const worker = await opened.open({ role: 'api' })
-    worker.kernel.events.subscribe(TenantProvisioned, 'within', () => refuse(worker))
-    const { id } = await worker.tenants.create({ name: 'Acme' })
-    await worker.tenants.installation.install(id, { isLast: true })
-    expect(await worker.tenants.get(id)).toMatchObject({
-      status: 'failed',
-      failure: { code: 'E_INSTALLATION_FAILED', message },
-    })
-    await worker.stop()
-  })
+    ['a text', () => Promise.reject('no account'), 'A listener of TenantProvisioned failed: no account'],
+    ['undefined', () => Promise.reject(undefined), 'A listener of TenantProvisioned failed: undefined'],
+    [
+      'an error of a server that is down',
+      () => Promise.reject(Object.assign(new Error('connect ECONNREFUSED 10.1.2.3:5432'), { code: 'ECONNREFUSED' })),
+      'A listener of TenantProvisioned failed; the log says why.',
+      'E_DEPENDENCY_UNAVAILABLE',
+    ],
+  ])(
+    'that a listener refuses with %s names the listener, and no inner detail',
+    async (_, refuse, message, code = 'E_INSTALLATION_FAILED') => {
+      const worker = await opened.open({ role: 'api' })
+      worker.kernel.events.subscribe(TenantProvisioned, 'within', () => refuse(worker))
+      const { id } = await worker.tenants.create({ name: 'Acme' })
+      await worker.tenants.installation.install(id, { isLast: true })
+      expect(await worker.tenants.get(id)).toMatchObject({
+        status: 'failed',
+        failure: { code, message },
+      })
+      await worker.stop()
+    },
+  )
 
   test('makes the storage, runs every migration, SQL or TypeScript, and says which', async () => {
     await withWorker([NOTES, TAGS], async (worker, said) => {
