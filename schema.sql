@@ -303,6 +303,10 @@ create table installation (
   id text not null check (id ~ '^[0-9a-z]{6}$')
 );
 
+-- tenants/0005_tenant_logins
+create table tenant_logins (
+  placement text not null, locator text not null, password text not null, primary key (placement, locator));
+
 -- auditLogs/0001_audit_entries
 create table audit_entries (
   id uuid primary key,

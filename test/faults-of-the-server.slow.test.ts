@@ -20,7 +20,10 @@ describe('another database than was asked for', () => {
     const proxy = await startFaultProxy(inject('postgresUrl'), {
       startup: (message) => (other === undefined ? message : withDatabaseOf(message, other)),
     })
-    const subject = await openSubject(inject('postgresUrl'), 'database-pg, batch', { way: (url) => proxy.through(url) })
+    const subject = await openSubject(inject('postgresUrl'), 'database-pg, batch', {
+      way: (url) => proxy.through(url),
+      sharesLogin: true, // the server itself keeps the login of a tenant out of the database of another
+    })
     try {
       const driver = await subject.open(proofMigrations('postgres'))
       const [a, b] = [await provisionedIn(subject, driver, 'a'), await provisionedIn(subject, driver, 'b')]

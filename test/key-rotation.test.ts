@@ -116,17 +116,26 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
     })
     const { webhookId } = await first.webhooks.create(id, { url: 'https://example.com/', events: ['*'] })
     await first.webhooks.delete(id, webhookId)
+    await first.kernel.database.sql(`insert into multitenancy.tenant_logins values ('main', 't1_acme', $1)`, [
+      first.kernel.secrets.seal('a password', 'tenant_logins main t1_acme'),
+    ])
     await first.stop()
 
     // The secret of a deleted webhook is erased; the audit log was never on and has no table.
     const isOff = { sso: false, webhooks: false, auditLogs: false }
     await writeFile(config, JSON.stringify({ satellites: isOff }))
     const which = '1 in sso.client_secret, of a satellite that is switched off, is sealed under'
+    const logins = '1 in tenant_logins.password, of logins of tenants, is sealed under'
     // The first start with a former key seals anew what every start needs.
-    expect(await secretsFound(keyOf(1))).toEqual([['info', 'secrets.old-key', `${which} a former application key`]])
+    expect(await secretsFound(keyOf(1))).toEqual([
+      ['info', 'secrets.old-key', `${logins} a former application key`],
+      ['info', 'secrets.old-key', `${which} a former application key`],
+    ])
     expect(await secretsFound()).toEqual([
+      ['warn', 'secrets.lost-key', `${logins} an application key that is not configured here`],
       ['warn', 'secrets.lost-key', `${which} an application key that is not configured here`],
     ])
+    const ofLogins = { table: 'tenant_logins', column: 'password', resealed: 0, current: 0, failed: 0 }
     const ofWebhooks = ['secret', 'previous_secret'].map((column) => ({
       ...{ table: 'webhook_subscriptions', column },
       ...{ resealed: 0, current: 0, failed: 0 },
@@ -134,12 +143,20 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
     const lost = await ran(['tenant:secrets:reencrypt'])
     expect(lost).toEqual({
       code: 6,
-      value: [{ table: 'sso', column: 'client_secret', resealed: 0, current: 0, failed: 1 }, ...ofWebhooks],
+      value: [
+        { ...ofLogins, failed: 1 },
+        { table: 'sso', column: 'client_secret', resealed: 0, current: 0, failed: 1 },
+        ...ofWebhooks,
+      ],
     })
     const done = await ran(['tenant:secrets:reencrypt'], keyOf(1))
     expect(done).toEqual({
       code: 0,
-      value: [{ table: 'sso', column: 'client_secret', resealed: 1, current: 0, failed: 0 }, ...ofWebhooks],
+      value: [
+        { ...ofLogins, resealed: 1 },
+        { table: 'sso', column: 'client_secret', resealed: 1, current: 0, failed: 0 },
+        ...ofWebhooks,
+      ],
     })
     expect(await secretsFound()).toEqual([])
 

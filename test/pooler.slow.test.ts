@@ -43,7 +43,7 @@ beforeAll(async () => {
   })
   direct = await installation.prepare()
   pooler = await startPgBouncer(direct.url, [direct.url, direct.tenantUrl])
-  pooled = { ...direct, tenantUrl: pooler.through(direct.tenantUrl), pooler: true }
+  pooled = { ...direct, tenantUrl: pooler.through(direct.tenantUrl), pooler: true, ownLogins: undefined }
 })
 afterAll(async () => {
   await installation?.end()

@@ -7,16 +7,14 @@ import { meter, paceText } from '../kernel/pace.ts'
 import { number } from '../kernel/quantities.ts'
 import { countSealed, existing, type Resealed, reseal } from '../kernel/resealing.ts'
 import { satellites } from '../service/main.ts'
+import { SEALED_LOGINS } from '../tenants/own-logins.ts'
 import type { OwnInput } from './commands.ts'
 import { withTenancy } from './with-tenancy.ts'
 
 export async function reencrypt(input: OwnInput): Promise<void> {
   const { terminal, signal } = input
   await withTenancy(input, {}, async ({ kernel: { database, secrets } }) => {
-    const columns = await existing(
-      database,
-      satellites.flatMap(({ sealed = [] }) => sealed),
-    )
+    const columns = await existing(database, [SEALED_LOGINS, ...satellites.flatMap(({ sealed = [] }) => sealed)])
     const total = await countSealed(database, columns)
     const look = meter()
     let finished = 0

@@ -16,6 +16,8 @@ export interface SealedColumn {
   readonly column: string
   /** What its values are bound to. */
   readonly binding: (key: string) => string
+  /** For the doctor: whose it is, and what to do when its key is lost. Default those of a satellite that is switched off. */
+  readonly about?: { readonly whose: string; readonly lost: string }
 }
 
 export interface Resealed {

@@ -18,6 +18,7 @@ import { sealedDiagnosis } from '../kernel/sealed-diagnosis.ts'
 import type { StoreDriver } from '../kernel/store.ts'
 import type { Satellite } from '../satellite.ts'
 import type { Role, Tenancy } from '../tenancy.ts'
+import { SEALED_LOGINS } from '../tenants/own-logins.ts'
 import type { ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
 
@@ -189,7 +190,7 @@ export async function openTenancy(
       role,
       logger: log,
     })
-    const columns = switchedOff.flatMap(({ sealed = [] }) => sealed)
+    const columns = [SEALED_LOGINS, ...switchedOff.flatMap(({ sealed = [] }) => sealed)]
     tenancy.doctor.register(sealedDiagnosis, { ...tenancy.kernel, columns })
     const stop = async (withinMs: number) => {
       try {

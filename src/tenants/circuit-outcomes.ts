@@ -7,6 +7,7 @@
  * | the statement's own: any other SQLSTATE                        | success | success |
  * | nobody listens, no connection in time, it starts, it is full   | failure | –       |
  * | the server refuses the login at the start of a session         | failure | –       |
+ * | – where the login is the tenant's own                          | success | failure |
  * | a file is damaged or missing, the disk fails (58*)             | success | failure |
  * | a session was lost (57P01, 57P02, 08003, 08006, a reset)       | failure | –       |
  * | – where the database is the tenant's own                       | –       | failure |
@@ -21,6 +22,7 @@ import type { Outcome } from '../kernel/circuit.ts'
 import { isDatabaseUnavailable, sqlState } from '../kernel/database.ts'
 import { DependencyUnavailable, TenancyError } from '../kernel/errors.ts'
 import type { Capabilities } from './isolation.ts'
+import { OwnLoginRefused } from './own-logins.ts'
 
 export type Reach = Capabilities['reach']
 
@@ -54,6 +56,7 @@ export function outcomesOf(error: unknown, reach: Reach): Outcomes {
     const all = error.errors.map((one) => outcomesOf(one, reach))
     return all.find(({ server }) => server === 'failure') ?? all.find(({ tenant }) => tenant === 'failure') ?? UNKNOWN
   }
+  if (error instanceof OwnLoginRefused) return TENANT_FAILED
   if (!(error instanceof Error)) return UNKNOWN
   const { code = '', routine = '', severity } = error as { code?: string; routine?: string; severity?: string }
   if (LOGIN_REFUSED.has(code) && severity === 'FATAL') return SERVER_FAILED

@@ -18,10 +18,12 @@ import type { Logger } from '../kernel/logger.ts'
 import type { CopiedSequence, TenantCopy } from './copy.ts'
 import type { TenantMigration } from './migrations.ts'
 import type { OrphanedRows, RegisteredLocation } from './orphaned-rows.ts'
+import type { Placement } from './placement.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
 import type { Statement, StatementResult, TenantConnection } from './tenant-connection.ts'
 import type { TenantPg } from './tenant-pg.ts'
 
+export { type ConnectionLimits, type Placement, PUBLIC_RIGHTS, type PublicRight } from './placement.ts'
 export type { Statement, StatementResult, TenantConnection, TransactionModes } from './tenant-connection.ts'
 
 export interface Place {
@@ -58,8 +60,8 @@ export interface Capabilities {
   /** What a tenant's statements need: a server whose database others share, one with a database of their own, or none. */
   readonly reach: 'shared database' | 'own database' | 'no server'
   /**
-   * Whether SQL that a tenant writes itself reaches no row of others: where the connection is to a database of its own. The list
-   * of the server's sessions it does reach.
+   * Whether SQL that a tenant writes itself affects no other tenant: where the connection is to a database of its own, by a login of
+   * its own, on every placement. The server's views of statistics it does reach.
    */
   readonly containsTenantSql: boolean
 }
@@ -215,50 +217,6 @@ export interface DriverEnvironment {
   /** Rises whenever tenants' tables have changed, in whichever process; undefined while this one could not know. */
   readonly generation: () => number | undefined
   readonly log: Logger
-}
-
-/** A PostgreSQL server that tenants may be put on. All drivers share its connections. */
-export interface Placement {
-  readonly name: string
-  /** Owns DDL. */
-  readonly url: string
-  /** What tenants' queries use: neither superuser, nor owner, nor exempt from row security. */
-  readonly tenantUrl: string
-  /** The role that has the rights on tenants' rows; the login takes it for the length of a scope. */
-  readonly scopeRole: string
-  readonly connections: ConnectionLimits
-  /** Whether a pooler in transaction mode (PgBouncer) stands before `tenantUrl`: nothing is prepared on a connection then. */
-  readonly pooler: boolean
-  /** Rights that PUBLIC keeps in the placement's databases; default none of these. */
-  readonly publicRights?: readonly PublicRight[] | undefined
-  /** Settings of tenants' sessions, by name, in place of those that a session of `url` has. */
-  readonly settings?: Readonly<Record<string, string>> | undefined
-  /** Called when the server refuses the login. Restores one that was made here; false where nothing could be restored. */
-  readonly restoreLogin?: (() => Promise<boolean>) | undefined
-}
-
-/**
- * Rights that PostgreSQL gives to PUBLIC and that reach beyond a tenant's scope, so that a placement takes them away:
- *
- *   temporary       temporary objects, which stay in the session; in the placement's own database
- *   large-objects   `lo_create(…)` and the like: large objects belong to the role that all tenants share
- *   signals         `pg_cancel_backend(…)` and `pg_terminate_backend(…)`, for sessions of the same login
- *   wal-messages    `pg_logical_emit_message(…)`, to the readers of logical replication
- *   dblink          the functions of that extension, which connect to other servers
- */
-export const PUBLIC_RIGHTS = ['temporary', 'large-objects', 'signals', 'wal-messages', 'dblink'] as const
-export type PublicRight = (typeof PUBLIC_RIGHTS)[number]
-
-/** Of one process, for tenants' queries on one server. */
-export interface ConnectionLimits {
-  /** Connections at most, over all drivers and tenants; default 10. */
-  readonly max: number
-  /** Of those, at most so many for one tenant; default half of them. */
-  readonly perTenant: number
-  /** Statements of one tenant that may wait for a connection; one more is refused at once. Default 100. */
-  readonly queuePerTenant: number
-  /** How long one may wait; default 5,000. */
-  readonly waitMs: number
 }
 
 /** The storage refused a statement because it is closed: the tenant was suspended, deleted, restored or moved. */

@@ -73,6 +73,7 @@ export interface TenantTables {
   transfers: TransferRow
   places: PlaceRow
   placementLogins: { placement: string; login: string; scopeRole: string; password: string | null }
+  tenantLogins: { placement: string; locator: string; password: string }
 }
 
 export const tables: readonly Migration[] = [
@@ -234,6 +235,13 @@ export const tables: readonly Migration[] = [
         is_alone boolean primary key default true check (is_alone),
         id text not null check (id ~ '^[0-9a-z]{6}$')
       );
+    `,
+  },
+  {
+    name: '0005_tenant_logins',
+    up: `
+      create table tenant_logins (
+        placement text not null, locator text not null, password text not null, primary key (placement, locator));
     `,
   },
 ]

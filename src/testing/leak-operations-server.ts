@@ -46,6 +46,7 @@ export const itemsOf = ({ schema }: StorageView): string => `${quoted(schema)}.i
 export function serverOperations(outside: Outside): readonly LeakOperation[] {
   return [
     { name: 'unscoped canary', weight: 2, run: (turn) => canary(turn, outside) },
+    { name: 'database of another', weight: 1, run: (turn) => reachesAnother(turn, outside) },
     { name: 'defaults of the login', weight: 2, run: altersItsLogin },
     { name: 'backend terminated', weight: 1, run: (turn) => terminated(turn, outside) },
     { name: 'backend cancelled', weight: 1, run: (turn) => cancelled(turn, outside) },
@@ -67,6 +68,16 @@ async function canary(turn: Turn, outside: Outside): Promise<void> {
     `with tenant as (select set_config('app.tenant_id', '${place.locator}', false)) select owner from tenant, ${items}`,
   ])
   await turn.refused(outside.unscoped(view, text), '42501')
+}
+
+/** Where tenants have logins of their own: with all that a tenant knows of its login, it connects to no database but its own. */
+async function reachesAnother(turn: Turn, outside: Outside): Promise<void> {
+  const [view, theirs] = [turn.tenant.view, turn.other.view]
+  if (!view || !theirs) return
+  const [own, other] = [new URL(view.tenantUrl), new URL(theirs.tenantUrl)]
+  if (own.username === other.username) return
+  own.pathname = other.pathname
+  await turn.refused(outside.unscoped({ ...theirs, tenantUrl: own.href }, 'select 1'), '42501')
 }
 
 /** Every role may change its own defaults, and all tenants of a shared login have one: no session may begin with them. */

@@ -12,7 +12,8 @@ export async function dropWithRoles(serverUrl: string, { url, drop }: TestDataba
   const database = new Database({ url, max: 1 }, log)
   const { rows } = await database
     .sql(`select quote_ident(login) as role from multitenancy.placement_logins where password is not null and ${IS_HERE}
-      union select quote_ident(scope_role) from multitenancy.placement_logins where ${IS_HERE}`)
+      union select quote_ident(scope_role) from multitenancy.placement_logins where ${IS_HERE}
+      union select quote_ident(locator) from multitenancy.tenant_logins`)
     .catch(() => ({ rows: [] })) // it did not come so far
   await database.close()
   await drop()

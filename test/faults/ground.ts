@@ -64,13 +64,14 @@ export async function expectRecovered({ driver, handles, proxy }: Ground): Promi
   }
 }
 
-/** Ends every session of the tenants' login. Resolves when the driver has noticed it of the idle ones; those in use fail later. */
+/** Ends every session of tenants' logins. Resolves when the driver has noticed it of the idle ones; those in use fail later. */
 export async function endSessions({ subject, driver }: Ground, outside: Outside): Promise<void> {
-  const view = subject.viewOf?.(placeIn(subject, driver, 'a'))
+  const views = TENANTS.flatMap((id) => subject.viewOf?.(placeIn(subject, driver, id)) ?? [])
+  const [view] = views
   if (!view) throw new Error('there is a server')
-  const login = decodeURIComponent(new URL(view.tenantUrl).username)
+  const logins = views.map(({ tenantUrl }) => decodeURIComponent(new URL(tenantUrl).username))
   const idle = () => driver.connections().reduce((sum, one) => sum + one.idle, 0)
-  const terminate = 'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1'
-  await outside.all(view, terminate, [login])
+  const terminate = 'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = any($1)'
+  await outside.all(view, terminate, [logins])
   await eventually(() => expect(idle()).toBe(0))
 }

@@ -103,8 +103,8 @@ export async function openTenancyGround(serverUrl: string, kind: string): Promis
     async endSessions() {
       await outside.all(
         await viewOf('a'),
-        'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1',
-        [rows[0].login],
+        'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = any($1)',
+        [[rows[0].login, ...(await Promise.all(TENANTS.map(placeOf))).map(({ locator }) => locator)]],
       )
       await eventually(() => expect(countOf(tenancy)).toMatchObject({ idle: 0, busy: 0 }))
     },

@@ -63,7 +63,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     story:
       'Sessions begin with what a tenant has set for the login: alter role current_user set standard_conforming_strings = off.',
     file: LOGIN_CLIENTS,
-    replace: 'return pooler ? url : withSettings(url, settings)',
+    replace: 'return this.#placement.pooler ? url : withSettings(url, settings)',
     by: 'return url',
     tests: SETTINGS_TESTS,
   },
@@ -95,7 +95,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'a refused login left as it is',
     story: 'A tenant changes the password of the login, and no tenant can connect any more.',
     file: LOGIN_CLIENTS,
-    replace: 'if (!restores || !isPasswordRefusal(error) || !(await this.#restored())) throw error',
+    replace: 'if (!restores || !isPasswordRefusal(error)) throw error',
     by: 'throw error',
     tests: REPAIR_TESTS,
   },
@@ -103,8 +103,8 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'defaults of the login not compared',
     story: 'What a tenant has set for the login stays there, for whoever connects without the startup packet.',
     file: 'drivers/isolation/login-repair.ts',
-    replace: 'return { isRefused, defaults: rows }',
-    by: 'return { isRefused, defaults: rows.slice(rows.length) }',
+    replace: 'return { isThere: true, isRefused, defaults: rows }',
+    by: 'return { isThere: true, isRefused, defaults: rows.slice(rows.length) }',
     tests: REPAIR_TESTS,
   },
   {

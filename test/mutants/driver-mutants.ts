@@ -251,8 +251,8 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
     name: 'database: connected to the placement’s own',
     story: 'Every tenant is in one database.',
     file: LOGIN_CLIENTS,
-    replace: 'database === OWN_DATABASE ? tenantUrl : withDatabase(tenantUrl, database)',
-    by: 'tenantUrl',
+    replace: 'database === OWN_DATABASE ? login : withDatabase(login, database)',
+    by: 'login',
     ...onDatabase,
   },
   {
@@ -292,8 +292,8 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
     name: 'database: sessions go on behind a fence',
     story: 'The door is closed; who is inside stays.',
     file: TENANT_DATABASE,
-    replace: '  await endSessions(server, name)\n',
-    by: '',
+    replace: '    AWAITED,\n  )\n  await endSessions(server, name)\n',
+    by: '    AWAITED,\n  )\n',
     ...onDatabase,
   },
   {

@@ -26,10 +26,15 @@ async function mutate(
   const login = decodeURIComponent(new URL(view.tenantUrl).username)
   const outside = new Outside()
   try {
+    const [{ scopeRole }] = await outside.all(
+      view,
+      `select roleid::regrole::text as "scopeRole" from pg_auth_members where member = $1::regrole`,
+      [quoted(login)],
+    )
     const statements = sql({
       schema: quoted(view.schema),
       login: quoted(login),
-      scopeRole: quoted(`${login}_scope`),
+      scopeRole,
       database: quoted(decodeURIComponent(new URL(view.url).pathname.slice(1))),
     })
     await outside.all(view, around(statements))

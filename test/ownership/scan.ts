@@ -14,6 +14,7 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   job_names: 'queues and schedules that processes know',
   installation: 'the id of the installation itself',
   placement_logins: 'roles of a server',
+  tenant_logins: 'roles of a server, by the locators of its databases, which name their tenants',
   lost_placements: 'servers that are gone',
   schema_versions: "sets of the host's migrations, which tenants have in common",
   migration_runs: 'a run is over many tenants; its items name them',

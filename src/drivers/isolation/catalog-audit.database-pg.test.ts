@@ -203,7 +203,7 @@ describe('a database for each tenant', () => {
       await inside(by)
       const found = await here.faults(['acme']).finally(() => inside(mended))
       expect([...new Set(found.map((one) => one.code))].sort()).toEqual([code, ...also].sort())
-      const message = words.replace('$login', here.login).replace('$scope', here.scope)
+      const message = words.replace('$login', acme).replace('$scope', here.scope)
       expect(found.filter((one) => one.code === code)).toMatchObject([
         { severity, tenantId: 'acme', message: expect.stringContaining(message), remedy: expect.stringMatching(/./) },
       ])

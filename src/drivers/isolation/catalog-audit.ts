@@ -14,6 +14,7 @@ import { type Finding, notExamined } from '../../kernel/doctor.ts'
 import type { Place } from '../../tenants/isolation.ts'
 import { baitsIn, canary } from './catalog-canary.ts'
 import { DATABASE_RULES } from './catalog-database-rules.ts'
+import { ownLoginRules, sharedLogins } from './catalog-own-login-rules.ts'
 import { leftoverRules, OWNERSHIP_RULES } from './catalog-ownership-rules.ts'
 import { ROLE_RULES } from './catalog-role-rules.ts'
 import { askCatalog, type CatalogRule, type CatalogSubject, reading } from './catalog-rules.ts'
@@ -68,7 +69,8 @@ export const auditDatabases = (
 ): AsyncIterable<Finding> =>
   onEachServer(placements, places, async function* (server, tenantOf) {
     yield* await auditRoles(server)
-    yield* await askCatalog({ server, tenantOf }, TENANT_DATABASE_RULES)
+    yield* await askCatalog({ server, tenantOf }, [...TENANT_DATABASE_RULES, ...ownLoginRules(server)])
+    yield* await sharedLogins(server, tenantOf)
     yield* auditInside(server, tenantOf, { schema, extensionsSchema })
   })
 

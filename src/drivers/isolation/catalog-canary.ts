@@ -7,7 +7,7 @@ import { sqlState } from '../../kernel/database.ts'
 import { type Finding, notExamined } from '../../kernel/doctor.ts'
 import { StorageFenced } from '../../tenants/isolation.ts'
 import { closedOr } from './closed-database.ts'
-import { withDatabase } from './login-clients.ts'
+import { loginOf } from './own-login-role.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
 const TIMEOUT_MS = 5_000
@@ -34,9 +34,9 @@ export async function* canary(
   { database, takesRole = false }: CanaryOptions = {},
 ): AsyncIterable<Finding> {
   if (baits.length === 0) return
-  const { placement, scopeRole } = server
+  const { scopeRole } = server
   const client = new pg.Client({
-    connectionString: database === undefined ? placement.tenantUrl : withDatabase(placement.tenantUrl, database),
+    connectionString: await server.loginUrl(database),
     connectionTimeoutMillis: TIMEOUT_MS,
     application_name: 'tenantry doctor',
   })
@@ -45,7 +45,10 @@ export async function* canary(
     await client.connect()
     for (const bait of baits) {
       for (const role of takesRole ? [undefined, scopeRole] : [undefined]) {
-        if (await answers(client, bait, role)) yield unscopedRead(server, bait, { role, database })
+        if (await answers(client, bait, role)) {
+          const by = role ?? (database === undefined ? server.login : await loginOf(server, database))
+          yield unscopedRead(server, bait, { role: by, database })
+        }
       }
     }
   } catch (error) {
@@ -86,9 +89,9 @@ async function answers(client: pg.Client, { schema, table }: Bait, role: string 
 }
 
 const unscopedRead = (
-  { name, login }: PostgresServer,
+  { name }: PostgresServer,
   { schema, table }: Bait,
-  { role = login, database }: { readonly role: string | undefined; readonly database: string | undefined },
+  { role, database }: { readonly role: string; readonly database: string | undefined },
 ): Finding => ({
   severity: 'error',
   code: 'isolation.unscoped-read',

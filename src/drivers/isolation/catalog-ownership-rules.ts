@@ -55,7 +55,11 @@ const DEFAULTS = `
   where nspname is null or nspname !~ '^pg_temp_'`
 
 /** What gives no rights and is not wanted either. */
-export function leftoverRules({ login, scopeRole, placement }: PostgresServer): readonly CatalogRule[] {
+/** @param login default that of the placement */
+export function leftoverRules(
+  { login: shared, scopeRole, placement }: PostgresServer,
+  login = shared,
+): readonly CatalogRule[] {
   const roles = [login, scopeRole]
   const defaultPrivileges: CatalogRule = {
     code: 'isolation.default-privileges',

@@ -3,6 +3,7 @@
  * those on tenants' rows. Roles belong to a whole server, and so does the catalog that is asked here.
  */
 import type { CatalogRule } from './catalog-rules.ts'
+import { isOwnLogin } from './own-login-role.ts'
 
 export type Who = 'login' | 'scope'
 
@@ -75,7 +76,11 @@ export const ROLE_RULES: readonly CatalogRule[] = [
     // A role that made another is a member of it since PostgreSQL 16, and the owner has all rights anyway.
     code: 'isolation.scope-member',
     severity: 'error',
-    query: memberships('roleid = scope and m.member not in (login, owner)', 'member.rolname', 'taken.rolname'),
+    query: memberships(
+      `roleid = scope and m.member not in (login, owner) and not ${isOwnLogin('member')}`,
+      'member.rolname',
+      'taken.rolname',
+    ),
     fault: ({ other }) => `may become ${other}, and so read the rows of every tenant`,
     remedy: ({ object, other }) => `revoke ${other} from ${object.slice('role '.length)}`,
   },

@@ -51,6 +51,8 @@ export interface CatalogSubject {
 export interface TenantDatabase {
   readonly name: string
   readonly tenantId: string
+  /** Of tenants' queries there. */
+  readonly login?: string
 }
 
 /**
@@ -81,7 +83,7 @@ const PRELUDE = `
 /** Asks every rule, in a transaction that only reads. */
 export async function askCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {
   const { server, tenantOf = new Map<string, string>(), extensionsSchema = null, database } = subject
-  const values = [server.login, server.scopeRole, [...tenantOf.keys()], extensionsSchema]
+  const values = [database?.login ?? server.login, server.scopeRole, [...tenantOf.keys()], extensionsSchema]
   const where = database ? `${server.name}, database ${database.name}` : server.name
   const ask = async (client: pg.ClientBase): Promise<Finding[]> => {
     const findings: Finding[] = []

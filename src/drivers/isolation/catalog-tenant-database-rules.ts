@@ -4,6 +4,7 @@
  */
 import { DATABASE_RULES } from './catalog-database-rules.ts'
 import { leftoverRules, OWNERSHIP_RULES_INSIDE } from './catalog-ownership-rules.ts'
+import { ROLE_RULES } from './catalog-role-rules.ts'
 import type { CatalogRule } from './catalog-rules.ts'
 import { SCHEMA_RULES } from './catalog-schema-rules.ts'
 import type { PostgresServer } from './postgres-server.ts'
@@ -62,10 +63,14 @@ const OF_A_SHARED_ONE = new Set([
   'isolation.table-in-public',
 ])
 
+/** Of a login that belongs to one database. Its settings the diagnosis `logins` compares. */
+const LOGIN_RULES = ROLE_RULES.filter(({ code }) => /^isolation\.login-(?!setting$)/.test(code))
+
 /** Asked inside of each, where the tenant's schema is that with its tables. */
-export const rulesInside = (server: PostgresServer): readonly CatalogRule[] => [
+export const rulesInside = (server: PostgresServer, login: string): readonly CatalogRule[] => [
+  ...(login === server.login ? [] : LOGIN_RULES),
   ...OWNERSHIP_RULES_INSIDE,
-  ...leftoverRules(server),
+  ...leftoverRules(server, login),
   ...publicRightsRules(server.placement, 'tenant'),
   ...[...DATABASE_RULES, ...SCHEMA_RULES].filter(({ code }) => !OF_A_SHARED_ONE.has(code)),
 ]

@@ -11,6 +11,7 @@ import { inLanes } from '../../tenants/in-lanes.ts'
 import { baitsIn, canary } from './catalog-canary.ts'
 import { askCatalog, type CatalogSubject, reading, type TenantDatabase } from './catalog-rules.ts'
 import { rulesInside } from './catalog-tenant-database-rules.ts'
+import { isOpenTo, loginOf } from './own-login-role.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
 const EXAMINED_AT_ONCE = 4
@@ -50,7 +51,9 @@ async function examined(
   const { name, tenantId } = database
   try {
     const tenantOf = new Map([[schema, tenantId]])
-    const found = await askCatalog({ server, tenantOf, extensionsSchema, database }, rulesInside(server))
+    const login = await loginOf(server, name)
+    const subject = { server, tenantOf, extensionsSchema, database: { ...database, login } }
+    const found = await askCatalog(subject, rulesInside(server, login))
     if (!isOpen) return found // nobody may connect
     const baits = await reading(server, (client) => baitsIn(client, [schema]), name)
     const answered = await Array.fromAsync(canary(server, baits, { database: name }))
@@ -69,14 +72,14 @@ const missing = ({ name: placement }: PostgresServer, { name, tenantId }: Tenant
   tenantId,
 })
 
-/** Those that the login may connect to. */
+/** Those that the login of their tenant may connect to. */
 async function openOnes(server: PostgresServer, databases: readonly TenantDatabase[]): Promise<ReadonlySet<string>> {
   const { rows } = await server.owned((client) =>
-    client.query(
-      `select datname from pg_database
-       where datname = any($1) and datallowconn and has_database_privilege($2, oid, 'connect')`,
-      [databases.map(({ name }) => name), server.login],
-    ),
+    client.query(`select datname from pg_database where datname = any($1) and ${isOpenTo('$2', '$3')}`, [
+      databases.map(({ name }) => name),
+      server.login,
+      server.scopeRole,
+    ]),
   )
   return new Set(rows.map(({ datname }) => datname))
 }

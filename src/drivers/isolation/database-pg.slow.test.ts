@@ -7,7 +7,7 @@ import { startProxy } from '../../testing/proxy.ts'
 import { eventually } from '../../testing/tenancy.ts'
 import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
-import { type Installation, placeOf } from './installation.fixture.ts'
+import { type Installation, placeOf, provisioned } from './installation.fixture.ts'
 import { withDatabase } from './login-clients.ts'
 import { lockOf } from './owner-transaction.ts'
 
@@ -210,15 +210,18 @@ describe('a fence', () => {
 })
 
 test('a connection that is led into the database of another tenant is not used', async () => {
-  const [asked, given] = ['a', 'b'].map(locatorOf) as [string, string]
+  // With logins of their own the server would refuse it: the password is that of another.
+  const shared = await installation.open({ ...fixture.placement, ownLogins: undefined })
+  for (const id of ['c', 'd']) await provisioned(shared, id)
+  const [asked, given] = ['c', 'd'].map(locatorOf) as [string, string]
   const astray = await startProxy(installation.url, (sent) =>
     Buffer.from(sent.toString('latin1').replace(asked, given), 'latin1'),
   )
   const placement = await installation.prepare()
   const tenantUrl = Object.assign(new URL(placement.tenantUrl), { host: new URL(astray.url).host }).href
-  const led = await installation.open({ ...placement, tenantUrl })
-  await expect(led.execute(placeOf(led, 'a'), { text: 'select 1' })).rejects.toThrow(`the server gave "${given}"`)
-  expect(await led.execute(placeOf(led, 'b'), { text: 'select 1' })).toMatchObject({ rowCount: 1 })
+  const led = await installation.open({ ...placement, tenantUrl, ownLogins: undefined })
+  await expect(led.execute(placeOf(led, 'c'), { text: 'select 1' })).rejects.toThrow(`the server gave "${given}"`)
+  expect(await led.execute(placeOf(led, 'd'), { text: 'select 1' })).toMatchObject({ rowCount: 1 })
   await led.stop()
   await astray.close()
 })

@@ -6,7 +6,7 @@ import type { IsolationDriver, Placement, TenantHandle } from '../../tenants/iso
 import { directHandle } from '../../testing/direct-handle.ts'
 import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { createInstallation, type Installation, loginUrlOf, placeOf, provisioned } from './installation.fixture.ts'
 import { withDatabase } from './login-clients.ts'
 
 const fixture = useDatabasePg()
@@ -94,8 +94,7 @@ describe('a tenant', () => {
   })
 
   test('may read and write rows, and change nothing else; nobody else may connect', async () => {
-    const url = (id: string) => withDatabase(placement.tenantUrl, locatorOf(id))
-    await connected(url('a'), async (client) => {
+    await connected(await loginUrlOf(placement, locatorOf('a')), async (client) => {
       for (const text of [
         'select * from tenant.notes',
         'create schema mine',
@@ -116,8 +115,15 @@ describe('a tenant', () => {
     }
     const other = await createInstallation(inject('postgresUrl'))
     try {
-      const stranger = withDatabase((await other.prepare()).tenantUrl, locatorOf('a'))
-      await expect(connected(stranger, async () => undefined)).rejects.toMatchObject({ code: '42501' })
+      const strangers = [
+        (await other.prepare()).tenantUrl,
+        placement.tenantUrl,
+        await loginUrlOf(placement, locatorOf('b')),
+      ]
+      for (const stranger of strangers) {
+        const attempt = connected(withDatabase(stranger, locatorOf('a')), async () => undefined)
+        await expect(attempt, stranger).rejects.toMatchObject({ code: '42501' })
+      }
     } finally {
       await other.end()
     }
@@ -241,26 +247,29 @@ describe('a fence', () => {
 
   test('knows the right of another login too, as a new configuration brings it', async () => {
     const place = placeOf(driver, 'inherited')
-    await fresh('inherited')
+    const shared = await installation.open({ ...placement, ownLogins: undefined })
+    await provisioned(shared, 'inherited')
+    await shared.execute(place, { text: `insert into notes (id, owner) values (1, 'inherited')` })
     const { tenantUrl, scopeRole } = placement
     const url = new URL(tenantUrl)
     url.username = `${loginOf(placement)}_2`
     await sql(
       `create role ${url.username} login noinherit password '${url.password}'; grant ${scopeRole} to ${url.username}`,
     )
-    const next = await installation.open({ ...placement, tenantUrl: url.href })
+    const next = await installation.open({ ...placement, tenantUrl: url.href, ownLogins: undefined })
     try {
       await expect(next.execute(place, { text: OWNERS })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
       expect(await next.isFenced(place)).toBe(true)
       await next.unfence(place)
-      for (const one of [driver, next]) {
+      for (const one of [shared, next]) {
         expect((await one.execute(place, { text: OWNERS })).rows).toEqual([{ owner: 'inherited' }])
       }
       await next.fence(place)
       expect(await sessions('inherited')).toEqual([])
-      for (const one of [driver, next]) expect(await one.isFenced(place)).toBe(true)
+      for (const one of [shared, next]) expect(await one.isFenced(place)).toBe(true)
     } finally {
       await next.drop(place)
+      await shared.stop()
       await next.stop()
       await sql(`drop role ${url.username}`)
     }

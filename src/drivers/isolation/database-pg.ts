@@ -1,8 +1,8 @@
 /**
  * A database for each tenant, on the placement's server.
  *
- * The host's tables are in its schema `tenant` and belong to the role of `url`. The tenant login may connect to it, takes the
- * scope role for one transaction as everywhere (scoped-connection.ts), and has no way from there into another database. How the
+ * The host's tables are in its schema `tenant` and belong to the role of `url`. The login of the tenant, which may connect to no other
+ * database of a tenant (own-login-role.ts), takes the scope role for one transaction as everywhere (scoped-connection.ts). How the
  * database is made, closed and dropped is in tenant-database.ts; what a process does about many of them, each with connections
  * of its own, in connections.ts.
  *
@@ -50,6 +50,9 @@ export interface DatabasePgOptions extends ScopeOptions {
 /** With the tables, in each tenant's database. */
 export const TENANT_SCHEMA = 'tenant'
 
+const SHARES_LOGIN =
+  'tenants with a database each share a login here, as `tenantUrl` is given or a pooler stands before it: SQL of one may change it for all'
+
 /** No such database, or one in which nothing is yet: its installation was given up. */
 const MISSING = new Set(['3D000', '42P01'])
 
@@ -92,11 +95,16 @@ export function databasePg({
       separateStorage: true,
       durable: true,
       reach: 'own database',
-      containsTenantSql: true, // its rows, yes; but all tenants share a login, which sees and may end its other sessions
+      get containsTenantSql() {
+        return [...placements.all()].every(({ placement }) => placement.ownLogins?.areMade)
+      },
     },
 
     async start(environment: DriverEnvironment) {
       placements.open(environment)
+      for (const { name, placement } of placements.all()) {
+        if (!placement.ownLogins?.areMade) environment.log.warn({ placement: name }, SHARES_LOGIN)
+      }
       manner = mannerOf(options, environment)
       installation = environment.installation
       migrator = new PostgresMigrator(environment.migrations)

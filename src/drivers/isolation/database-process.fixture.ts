@@ -1,12 +1,17 @@
 /** The driver database-pg in a process of its own, for tests that kill it or want another one's eyes. */
+import { createSecrets } from '../../kernel/crypto.ts'
+import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import type { Place, Placement } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
 import { serveParent } from '../../testing/child.ts'
+import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 import { databasePg } from './database-pg.ts'
+import { KeptLogins } from './kept-logins.ts'
 
 export interface ProcessOptions {
   readonly installation: string
+  /** Of the server of the backoffice. */
   readonly placement: Placement
   readonly migrations: readonly TenantMigration[]
 }
@@ -18,12 +23,15 @@ export type Question =
 
 await serveParent(async ({ installation, placement, migrations }: ProcessOptions) => {
   const driver = databasePg()
+  const log = createLogger({ level: 'silent' })
+  const backoffice = new Database({ url: placement.url, max: 2 }, log)
+  const ownLogins = new KeptLogins('main', backoffice, createSecrets(TEST_APP_KEY), true)
   await driver.start({
     installation,
-    placements: new Map([['main', placement]]),
+    placements: new Map([['main', { ...placement, ownLogins }]]),
     migrations,
     generation: () => 0,
-    log: createLogger({ level: 'silent' }),
+    log,
   })
   return async (question: Question) => {
     if (question.what === 'provision') return driver.provision(question.place)

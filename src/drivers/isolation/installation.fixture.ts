@@ -18,6 +18,7 @@ import { dropWithRoles } from '../../testing/roles.ts'
 import { createMigratedDatabase } from '../../testing/template.ts'
 import { TEST_APP_KEY } from '../../testing/tenancy.ts'
 import { postgresStore } from '../store/postgres.ts'
+import { withDatabase, withLogin } from './login-clients.ts'
 import { type SchemaPgOptions, schemaPg } from './schema-pg.ts'
 import { preparePlacement } from './tenant-login.ts'
 
@@ -70,6 +71,13 @@ export async function createInstallation(serverUrl: string, options: Installatio
       await dropWithRoles(serverUrl, created)
     },
   }
+}
+
+/** Of tenants' queries in a database that belongs to one. */
+export async function loginUrlOf({ tenantUrl, ownLogins }: Placement, database: string): Promise<string> {
+  const password = await ownLogins?.passwordOf(database)
+  const login = password === undefined ? tenantUrl : withLogin(tenantUrl, database, password)
+  return withDatabase(login, database)
 }
 
 export const placeOf = (driver: IsolationDriver, tenantId: string): Place => ({

@@ -8,6 +8,7 @@ import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { inTime } from '../../kernel/in-time.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import type { Placement } from '../../tenants/isolation.ts'
+import { OwnLoginRefused } from '../../tenants/own-logins.ts'
 import { closedOr } from './closed-database.ts'
 import { cut, goodbye } from './goodbye.ts'
 import { refuseMightyRole } from './login-rights.ts'
@@ -60,16 +61,24 @@ export class LoginClients {
    * @param options `restores`: whether a changed password is restored; false for readers such as the doctor; default true
    */
   async open(database: string, { restores = true } = {}): Promise<pg.Client> {
+    const password = await this.#ownPassword(database)
     try {
-      return await this.#open(database).catch(async (error) => {
-        if (!restores || !isPasswordRefusal(error) || !(await this.#restored())) throw error
-        return this.#open(database)
+      return await this.#open(database, password).catch(async (error) => {
+        if (!restores || !isPasswordRefusal(error)) throw error
+        if (!(await this.#restored(password === undefined ? undefined : database))) throw error
+        return this.#open(database, await this.#ownPassword(database))
       })
     } catch (error) {
       if (!isRefusal(error)) throw error
-      this.#noteRefusal(error)
-      throw DependencyUnavailable("The server refuses the login of tenants' queries.", { cause: error })
+      if (password === undefined) this.#noteRefusal(error)
+      const cause = password === undefined ? error : new OwnLoginRefused(error)
+      throw DependencyUnavailable("The server refuses the login of tenants' queries.", { cause })
     }
+  }
+
+  /** Of the login that belongs to a database alone. */
+  async #ownPassword(database: string): Promise<string | undefined> {
+    return database === OWN_DATABASE ? undefined : this.#placement.ownLogins?.passwordOf(database)
   }
 
   /** Whether the server refuses the login. An accepted login counts for ten seconds; false if the server does not respond. */
@@ -99,19 +108,20 @@ export class LoginClients {
     this.#answer = { isRefused: true, at: performance.now() }
   }
 
-  async #restored(): Promise<boolean> {
+  async #restored(database: string | undefined): Promise<boolean> {
     const { name, restoreLogin } = this.#placement
-    return (restoreLogin?.() ?? Promise.resolve(false)).catch((error) => {
-      this.#log.error({ err: error, placement: name }, "the login of tenants' queries could not be restored")
+    return (restoreLogin?.(database) ?? Promise.resolve(false)).catch((error) => {
+      const words = "the login of tenants' queries could not be restored"
+      this.#log.error({ err: error, placement: name, database }, words)
       return false
     })
   }
 
-  async #open(database: string): Promise<pg.Client> {
+  async #open(database: string, ownPassword?: string): Promise<pg.Client> {
     const settings = await this.#sessionSettings()
     const { name, pooler, scopeRole } = this.#placement
     const client = new pg.Client({
-      connectionString: this.#urlOf(database, settings),
+      connectionString: this.#urlOf(database, settings, ownPassword),
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       keepAlive: true,
       application_name: 'tenantry tenants',
@@ -122,7 +132,7 @@ export class LoginClients {
       await client.connect().catch((error) => {
         throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
       })
-      this.#answer = { isRefused: false, at: performance.now() }
+      if (ownPassword === undefined) this.#answer = { isRefused: false, at: performance.now() }
       // Checked in the database of all tenants and in one of a tenant; the doctor checks each of these.
       const where = database === OWN_DATABASE ? 'own' : 'tenants'
       if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {
@@ -145,10 +155,21 @@ export class LoginClients {
     }
   }
 
-  #urlOf(database: string, settings: SessionSettings): string {
-    const { tenantUrl, pooler } = this.#placement
-    const url = database === OWN_DATABASE ? tenantUrl : withDatabase(tenantUrl, database)
-    return pooler ? url : withSettings(url, settings)
+  /** Without settings of sessions, for who connects once: the password is read again. */
+  async urlOf(database: string): Promise<string> {
+    this.#placement.ownLogins?.forget(database)
+    return this.#loginUrl(database, await this.#ownPassword(database))
+  }
+
+  #loginUrl(database: string, ownPassword: string | undefined): string {
+    const { tenantUrl } = this.#placement
+    const login = ownPassword === undefined ? tenantUrl : withLogin(tenantUrl, database, ownPassword)
+    return database === OWN_DATABASE ? login : withDatabase(login, database)
+  }
+
+  #urlOf(database: string, settings: SessionSettings, ownPassword: string | undefined): string {
+    const url = this.#loginUrl(database, ownPassword)
+    return this.#placement.pooler ? url : withSettings(url, settings)
   }
 
   /** Read once: a change of the server's configuration applies to processes that are started after it. */
@@ -184,6 +205,13 @@ const isRefusal = (error: unknown): boolean =>
   REFUSED.has(sqlState(error) ?? '') && (error as { severity?: string }).severity === 'FATAL'
 
 const isPasswordRefusal = (error: unknown): boolean => isRefusal(error) && sqlState(error) === PASSWORD_REFUSED
+
+export function withLogin(url: string, login: string, password: string): string {
+  const changed = new URL(url)
+  changed.username = encodeURIComponent(login)
+  changed.password = encodeURIComponent(password)
+  return changed.href
+}
 
 export function withDatabase(url: string, database: string): string {
   const changed = new URL(url)

@@ -48,7 +48,7 @@ const create = async (id: string, isolation: string) => {
 const defaults = async () =>
   (await server(`select setconfig from pg_db_role_setting where setrole = '${await login()}'::regrole`)).rows
 
-describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('a shared login, %s', (isolation) => {
+describe.each(['schema-pg', 'rowscope-pg'])('a shared login, %s', (isolation) => {
   test('is restored when the server refuses it after a tenant has changed its password', async () => {
     const [acme, globex] = [await create('acme', isolation), await create('globex', isolation)]
     await raw(acme.db, WRITE_PASSWORD)

@@ -1,8 +1,9 @@
 /**
  * Restores a login that Tenantry made. Every role may change its own password and its own defaults, so SQL of one tenant may do so for
- * all tenants that share the login: no session could connect, or all sessions would begin with the tenant's settings.
+ * all tenants that share the login: no session could connect, or all sessions would begin with the tenant's settings. A tenant with a
+ * login of its own does so to itself.
  *
- *   at the start, when the server refuses the login (28P01), doctor --fix
+ *   at the start (the shared ones), when the server refuses the login (28P01), doctor --fix
  *      ──► lock of the login ──► compare ──► restore, commit ──► log, event `TenantLoginRestored`
  *
  * The owner cannot read the password of a role. So a login compares it. The expected state is that of createLogin: the password
@@ -13,13 +14,17 @@ import type { Secrets } from '../../kernel/crypto.ts'
 import { type Database, isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import type { Events } from '../../kernel/events.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import type { Placement } from '../../tenants/isolation.ts'
+import { type Placement, StorageFenced } from '../../tenants/isolation.ts'
 import { TenantLoginRestored } from '../../tenants/login-events.ts'
+import { bindingOfOwn } from '../../tenants/own-logins.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
+import { closedOr } from './closed-database.ts'
+import { withDatabase, withLogin } from './login-clients.ts'
+import { makingOwnLogin, standingOf } from './own-login-role.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { scramVerifier } from './scram-verifier.ts'
 import { withSettings } from './session-settings.ts'
-import { bindingOf, type PlacementConfig, preparePlacement, withLogin, withServer } from './tenant-login.ts'
+import { bindingOf, type PlacementConfig, preparePlacement, withServer } from './tenant-login.ts'
 
 const PASSWORD_REFUSED = '28P01'
 /** The only default of a login that is made here, as the catalog has it. */
@@ -46,6 +51,8 @@ export interface RepairParts {
 interface Kept {
   readonly login: string
   readonly password: string
+  /** Of a login that belongs to a database of the same name: what it takes. */
+  readonly scopeRole?: string
 }
 
 interface Default {
@@ -55,6 +62,7 @@ interface Default {
 }
 
 interface Compared {
+  readonly isThere: boolean
   readonly isRefused: boolean
   readonly defaults: readonly Default[]
 }
@@ -85,19 +93,38 @@ export class LoginRepair {
     return [...this.#parts.urls.keys()]
   }
 
-  /** Faults of the login of a placement; undefined for a configured login (`tenantUrl`), whose password is not kept here. */
-  async examine(placement: string): Promise<LoginFaults | undefined> {
-    const kept = await this.#kept(placement)
+  /**
+   * Faults of the login of a placement, or of one database there; undefined for a configured login (`tenantUrl`), whose password is not
+   * kept here.
+   */
+  async examine(placement: string, database?: string): Promise<LoginFaults | undefined> {
+    const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
     if (!kept) return undefined
     const compared = await withServer(this.#urlOf(placement), (server) => this.#compare(server, placement, kept))
     return faultsOf(kept, compared)
   }
 
-  /** Restores the login. @returns its faults before; undefined for a configured login */
-  restore(placement: string): Promise<LoginFaults | undefined> {
+  /** Databases of a placement with a login of their own. */
+  async owned(placement: string): Promise<readonly string[]> {
+    const rows = await this.#parts.database
+      .query<TenantTables>()
+      .selectFrom('tenantLogins')
+      .select('locator')
+      .where('placement', '=', placement)
+      .orderBy('locator')
+      .execute()
+    return rows.map(({ locator }) => locator)
+  }
+
+  /**
+   * Restores what differs. @param database of a login that belongs to it alone; default that of the placement
+   * @returns its faults before; undefined for a configured login, or none
+   */
+  restore(placement: string, database?: string): Promise<LoginFaults | undefined> {
+    const key = `${placement} ${database ?? ''}`
     const running =
-      this.#running.get(placement) ?? this.#restore(placement).finally(() => this.#running.delete(placement))
-    this.#running.set(placement, running)
+      this.#running.get(key) ?? this.#restore(placement, database).finally(() => this.#running.delete(key))
+    this.#running.set(key, running)
     return running
   }
 
@@ -111,9 +138,9 @@ export class LoginRepair {
     }
   }
 
-  async #restore(placement: string): Promise<LoginFaults | undefined> {
+  async #restore(placement: string, database?: string): Promise<LoginFaults | undefined> {
     const { log, events } = this.#parts
-    const kept = await this.#kept(placement)
+    const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
     if (!kept) return undefined
     const lock = `hashtextextended('tenantry login ' || ${pg.escapeLiteral(kept.login)}, 0)`
     const begin = `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}; select pg_advisory_xact_lock(${lock})`
@@ -132,14 +159,19 @@ export class LoginRepair {
     return faults
   }
 
-  async #compare(server: pg.Client, placement: string, { login, password }: Kept): Promise<Compared> {
+  async #compare(server: pg.Client, placement: string, { login, password, scopeRole }: Kept): Promise<Compared> {
+    if (scopeRole !== undefined && !(await standingOf(server, login, scopeRole)).isOurs) {
+      return { isThere: false, isRefused: true, defaults: [] }
+    }
     const { rows } = await server.query(DEFAULTS, [pg.escapeIdentifier(login)])
-    const url = withSettings(withLogin(this.#urlOf(placement), login, password), NO_LIBRARIES)
+    const own = withSettings(withLogin(this.#urlOf(placement), login, password), NO_LIBRARIES)
+    const url = scopeRole === undefined ? own : withDatabase(own, login)
     const isRefused = await withServer(url, async () => false).catch((error) => {
       if (sqlState(error) === PASSWORD_REFUSED) return true
+      if (scopeRole !== undefined && StorageFenced.matches(closedOr(error))) return false // asked after the password
       throw error
     })
-    return { isRefused, defaults: rows }
+    return { isThere: true, isRefused, defaults: rows }
   }
 
   #urlOf(placement: string): string {
@@ -159,6 +191,20 @@ export class LoginRepair {
     if (!row || row.password === null) return undefined
     return { login: row.login, password: secrets.open(row.password, bindingOf(placement)) }
   }
+
+  async #keptOwn(placement: string, database: string): Promise<Kept | undefined> {
+    const row = await this.#parts.database
+      .query<TenantTables>()
+      .selectFrom('tenantLogins')
+      .innerJoin('placementLogins', 'placementLogins.placement', 'tenantLogins.placement')
+      .select(['tenantLogins.password', 'scopeRole'])
+      .where('tenantLogins.placement', '=', placement)
+      .where('locator', '=', database)
+      .executeTakeFirst()
+    if (!row) return undefined
+    const password = this.#parts.secrets.open(row.password, bindingOfOwn(placement, database))
+    return { login: database, password, scopeRole: row.scopeRole }
+  }
 }
 
 const faultsOf = ({ login }: Kept, { isRefused, defaults }: Compared): LoginFaults => ({
@@ -167,7 +213,8 @@ const faultsOf = ({ login }: Kept, { isRefused, defaults }: Compared): LoginFaul
   settings: defaults.map(({ name, database }) => (database === null ? name : `${name} in database ${database}`)),
 })
 
-function restoring({ login, password }: Kept, { isRefused, defaults }: Compared): string[] {
+function restoring({ login, password, scopeRole }: Kept, { isThere, isRefused, defaults }: Compared): string[] {
+  if (!isThere) return [makingOwnLogin(login, password, scopeRole ?? '', false)]
   const role = `alter role ${pg.escapeIdentifier(login)}`
   const databases = new Set(defaults.map(({ database }) => database))
   return [
@@ -191,7 +238,11 @@ export async function preparePlacements(
   const prepared = new Map<string, Placement>()
   for (const [name, config] of Object.entries(placements)) {
     const placement = await preparePlacement(name, config, parts.database, parts.secrets, parts.log)
-    prepared.set(name, { ...placement, restoreLogin: async () => (await logins.restore(name)) !== undefined })
+    const restoreLogin = async (database?: string) => {
+      if (database !== undefined) placement.ownLogins?.forget(database) // another process may have replaced it
+      return (await logins.restore(name, database)) !== undefined
+    }
+    prepared.set(name, { ...placement, restoreLogin })
   }
   return { prepared, logins }
 }

@@ -121,6 +121,11 @@ export class PostgresServer {
     return decodeURIComponent(new URL(this.#placement.tenantUrl).username)
   }
 
+  /** With the login of tenants' queries, and its password. @param database one that belongs to a tenant */
+  loginUrl(database = OWN_DATABASE): Promise<string> {
+    return this.#logins.urlOf(database)
+  }
+
   /** One statement of a tenant, on a connection that it holds for no longer. */
   async execute(scope: Scope, manner: Manner, statement: Statement, database = OWN_DATABASE): Promise<StatementResult> {
     const connection = await this.connect(scope, manner, database)

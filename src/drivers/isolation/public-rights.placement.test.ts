@@ -2,8 +2,7 @@
 import pg from 'pg'
 import { describe, expect, inject, test, vi } from 'vitest'
 import type { PublicRight, Repair } from '../../tenants/isolation.ts'
-import { createInstallation, placeOf, provisioned } from './installation.fixture.ts'
-import { withDatabase } from './login-clients.ts'
+import { createInstallation, loginUrlOf, placeOf, provisioned } from './installation.fixture.ts'
 import { auditOf, kinds, NOTES, openOn, useInstallation } from './public-rights.fixture.ts'
 
 const TRUSTED_MS = 61_000
@@ -38,10 +37,11 @@ describe.each(kinds)('what a statement of one tenant leaves behind, %s', (kind) 
   })
 
   test('objects in pg_temp of a session that goes on do not stop new connections', async () => {
-    const { tenantUrl, scopeRole } = await here.installation.prepare()
+    const placement = await here.installation.prepare()
+    const { scopeRole } = placement
     const locator = placeOf(here.driver, 'a').locator
     const session = new pg.Client({
-      connectionString: kind === 'database-pg' ? withDatabase(tenantUrl, locator) : tenantUrl,
+      connectionString: kind === 'database-pg' ? await loginUrlOf(placement, locator) : placement.tenantUrl,
     })
     await session.connect()
     await session.query(`set role ${scopeRole}; create temporary table t (n int); create type pg_temp.mood as enum ('sad');

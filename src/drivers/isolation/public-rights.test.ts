@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sqlState } from '../../kernel/database.ts'
 import type { Repair } from '../../tenants/isolation.ts'
-import { placeOf } from './installation.fixture.ts'
+import { loginUrlOf, placeOf } from './installation.fixture.ts'
 import { withDatabase } from './login-clients.ts'
 import { kinds, useInstallation } from './public-rights.fixture.ts'
 import { type Ground, WAYS } from './ways.fixture.ts'
@@ -16,10 +16,10 @@ describe.each(kinds)('SQL of one tenant, %s', (kind) => {
   const here = useInstallation(kind)
   let ground: Ground
   beforeAll(async () => {
-    const { tenantUrl } = await here.installation.prepare()
+    const placement = await here.installation.prepare()
     const locator = placeOf(here.driver, 'b').locator
     const login = new pg.Client({
-      connectionString: kind === 'database-pg' ? withDatabase(tenantUrl, locator) : tenantUrl,
+      connectionString: kind === 'database-pg' ? await loginUrlOf(placement, locator) : placement.tenantUrl,
     })
     await login.connect()
     ground = { a: here.a, b: here.b, login }

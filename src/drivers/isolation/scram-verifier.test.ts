@@ -3,9 +3,10 @@ import pg from 'pg'
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
 import { createSecrets, randomToken } from '../../kernel/crypto.ts'
 import { TEST_APP_KEY, testTenancy } from '../../testing/tenancy.ts'
+import { withLogin } from './login-clients.ts'
 import { schemaPg } from './schema-pg.ts'
 import { scramVerifier } from './scram-verifier.ts'
-import { bindingOf, withLogin, withServer } from './tenant-login.ts'
+import { bindingOf, withServer } from './tenant-login.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 

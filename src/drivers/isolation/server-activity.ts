@@ -1,6 +1,7 @@
 /**
  * What a server is doing, for the doctor. Who may not administer it sees of others' sessions only that they are there: so the owner
- * is asked for its own, and the tenants' login for its own, by a connection beside those of its budget.
+ * is asked for its own and those of single tenants' logins, of which it is a member, and the login that tenants share for its own, by a
+ * connection beside those of its budget.
  */
 import type pg from 'pg'
 import { inTime } from '../../kernel/in-time.ts'
@@ -12,7 +13,7 @@ const MAX_SESSIONS = 1_000
 const SQL_LENGTH = 200
 
 export async function activityOf(server: PostgresServer, options: ActivityOptions): Promise<ServerActivity> {
-  const read = (client: pg.ClientBase) => sessions(client, options)
+  const read = (client: pg.ClientBase) => sessions(client, options, server)
   const ofOwner = await server.answered(async (client) => ({
     ...(await client.query(CAPACITY)).rows[0],
     sessions: await read(client),
@@ -27,8 +28,11 @@ export async function activityOf(server: PostgresServer, options: ActivityOption
   return { ...ofOwner, sessions: all.sort((a, b) => a.since.getTime() - b.since.getTime()) }
 }
 
-const sessions = async (client: pg.ClientBase, { longMs, showsSql }: ActivityOptions): Promise<LongSession[]> =>
-  (await client.query(SESSIONS, [longMs, showsSql, DDL_APPLICATION])).rows
+const sessions = async (
+  client: pg.ClientBase,
+  { longMs, showsSql }: ActivityOptions,
+  { login, scopeRole }: PostgresServer,
+): Promise<LongSession[]> => (await client.query(SESSIONS, [longMs, showsSql, DDL_APPLICATION, login, scopeRole])).rows
 
 /** Sessions of others may be counted by anybody, by database. */
 const CAPACITY = `
@@ -45,6 +49,7 @@ const SESSIONS = `
       application_name = $3 as "isUpkeep",
       case when $2 then left(regexp_replace(query, '\\s+', ' ', 'g'), ${SQL_LENGTH}) end as sql
     from pg_stat_activity
-    where usename = session_user and backend_type = 'client backend' and pid <> pg_backend_pid() and state in ('active', 'idle in transaction', 'idle in transaction (aborted)')
+    where (usename = session_user or session_user <> $4 and usename = datname and pg_has_role(usesysid, $5::name, 'member'))
+      and backend_type = 'client backend' and pid <> pg_backend_pid() and state in ('active', 'idle in transaction', 'idle in transaction (aborted)')
   ) session
   where since < clock_timestamp() - $1 * interval '1 millisecond' order by since limit ${MAX_SESSIONS}`

@@ -1,9 +1,10 @@
 /** The drivers as the proof of isolation takes them: on an installation of their own, with few connections. */
 import type { ConnectionLimits, IsolationDriver, Place } from '../../tenants/isolation.ts'
+import type { OwnLogins } from '../../tenants/own-logins.ts'
 import type { StorageView, Subject } from '../../testing/isolation-subject.ts'
 import { databasePg, TENANT_SCHEMA } from './database-pg.ts'
 import { createInstallation, type Installation } from './installation.fixture.ts'
-import { withDatabase } from './login-clients.ts'
+import { withDatabase, withLogin } from './login-clients.ts'
 import { ROWS_SCHEMA, rowscopePg } from './rowscope-pg.ts'
 import { schemaPg } from './schema-pg.ts'
 import { sqliteMemory } from './sqlite-memory.ts'
@@ -12,7 +13,12 @@ import { sqliteMemory } from './sqlite-memory.ts'
 export const CONNECTIONS = 3
 const WAIT_MS = 60_000
 
-type Look = (place: Place, installation: Installation, tenantUrl: string) => StorageView
+type Look = (
+  place: Place,
+  installation: Installation,
+  tenantUrl: string,
+  passwords: ReadonlyMap<string, string>,
+) => StorageView
 
 interface Kind {
   readonly engine: IsolationDriver['capabilities']['engine']
@@ -29,11 +35,11 @@ const ofRows: Look = ({ locator }, { url }, tenantUrl) => ({
   tenantColumn: locator,
 })
 
-const ofDatabase: Look = ({ locator }, { url }, tenantUrl) => ({
-  url: withDatabase(url, locator),
-  tenantUrl: withDatabase(tenantUrl, locator),
-  schema: TENANT_SCHEMA,
-})
+const ofDatabase: Look = ({ locator }, { url }, tenantUrl, passwords) => {
+  const password = passwords.get(locator)
+  const login = password === undefined ? tenantUrl : withLogin(tenantUrl, locator, password)
+  return { url: withDatabase(url, locator), tenantUrl: withDatabase(login, locator), schema: TENANT_SCHEMA }
+}
 
 /** Each driver in each of its manners. */
 export const KINDS: Readonly<Record<string, Kind>> = {
@@ -59,28 +65,53 @@ export interface SubjectOptions {
   /** Another way to the server for tenants' queries. */
   readonly way?: (tenantUrl: string) => string
   readonly limits?: Partial<ConnectionLimits>
+  /** Whether tenants with a database each use one login; default false. */
+  readonly sharesLogin?: boolean
 }
 
 /** @param kind one of `KINDS` */
 export async function openSubject(
   serverUrl: string,
   kind: string,
-  { way = (url) => url, limits }: SubjectOptions = {},
+  { way = (url) => url, limits, sharesLogin = false }: SubjectOptions = {},
 ): Promise<Subject> {
   const { engine, make, look } = KINDS[kind] ?? unknownKind(kind)
   const connections = { max: CONNECTIONS, perTenant: CONNECTIONS, waitMs: WAIT_MS, queuePerTenant: 1_000, ...limits }
   // What a temporary table of one tenant does to the next one is proven where tenants may make them.
   const installation = await createInstallation(serverUrl, { connections, publicRights: ['temporary'] })
   const { tenantUrl, ...prepared } = await installation.prepare()
-  const placement = { ...prepared, tenantUrl: way(tenantUrl) }
+  const passwords = new Map<string, string>()
+  const placement = {
+    ...prepared,
+    tenantUrl: way(tenantUrl),
+    ownLogins: prepared.ownLogins && !sharesLogin ? told(prepared.ownLogins, passwords) : undefined,
+  }
   return {
     placement: placement.name,
     maxConnections: engine === 'postgres' ? CONNECTIONS : 1,
     open: (migrations) => installation.open(placement, { driver: make, migrations }),
-    viewOf: look && ((place) => look(place, installation, tenantUrl)),
+    viewOf: look && ((place) => look(place, installation, tenantUrl, passwords)),
     close: () => installation.end(),
   }
 }
+
+/** Passwords of tenants' own logins, as they are read. */
+const told = (logins: OwnLogins, passwords: Map<string, string>): OwnLogins => ({
+  areMade: logins.areMade,
+  async passwordOf(database) {
+    const password = await logins.passwordOf(database)
+    if (password !== undefined) passwords.set(database, password)
+    return password
+  },
+  async keep(database) {
+    const password = await logins.keep(database)
+    passwords.set(database, password)
+    return password
+  },
+  all: () => logins.all(),
+  forget: (database) => logins.forget(database),
+  remove: (database) => logins.remove(database),
+})
 
 const unknownKind = (kind: string): never => {
   throw new Error(`"${kind}" is not one of ${Object.keys(KINDS).join(', ')}`)

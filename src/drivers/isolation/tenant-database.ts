@@ -4,7 +4,8 @@
  *   make ──► a copy of the template, for nobody but its owner ──open──► the login may connect ──close──► nobody again
  *
  * CREATE DATABASE is no part of a transaction. What makes a copy a tenant's storage is the login's right to connect, which is
- * given when everything is in it; a run that was killed before that left a copy which the next one goes on with. Rights on a
+ * given when everything is in it; a run that was killed before that left a copy which the next one goes on with. The login is the
+ * tenant's own (own-login-role.ts), or where the placement has no such logins, that of all its tenants. Rights on a
  * database are kept in a catalog that all databases of a server share, so they are changed from the placement's own.
  *
  * Who makes it has a lock that `drop` waits for, and asks under it whether the place was given up: so a run that was overtaken by a
@@ -18,6 +19,7 @@ import pg from 'pg'
 import { sqlState } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import type { MakingOptions, StoredPlace } from '../../tenants/isolation.ts'
+import { dropOwnLogin, isOpenTo, loginOf, makeOwnLogin } from './own-login-role.ts'
 import { lockOf } from './owner-transaction.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { locked, lockedInTime } from './storage-lock.ts'
@@ -68,12 +70,15 @@ export async function makeDatabase(
   )
   await copied
   const role = pg.escapeIdentifier(server.scopeRole)
-  await server.administer(name, (client) =>
-    client.query(`revoke all on database ${database} from public; grant temporary on database ${database} to ${role}`),
-  )
+  await server.administer(name, async (client) => {
+    await client.query(
+      `revoke all on database ${database} from public; grant temporary on database ${database} to ${role}`,
+    )
+    await makeOwnLogin(server, client, name)
+  })
 }
 
-/** Lets the tenant login connect. A database that is not there is opened when it is made. */
+/** Lets the login of the tenant connect, and no other of tenants' queries. A database that is not there is opened when it is made. */
 export async function openDatabase(server: PostgresServer, name: string): Promise<void> {
   const database = pg.escapeIdentifier(name)
   await server.administer(
@@ -82,7 +87,8 @@ export async function openDatabase(server: PostgresServer, name: string): Promis
       const { rows } = await client.query('select datallowconn from pg_database where datname = $1', [name])
       if (!rows[0]) return
       if (!rows[0].datallowconn) await client.query(`alter database ${database} allow_connections true`)
-      await client.query(`grant connect on database ${database} to ${pg.escapeIdentifier(server.login)}`)
+      const login = await loginOf(server, name)
+      await client.query(`grant connect on database ${database} to ${pg.escapeIdentifier(login)}`)
     },
     AWAITED,
   )
@@ -103,11 +109,31 @@ export async function closeDatabase(server: PostgresServer, name: string): Promi
       if (grantees.length === 0) return
       await client.query(`revoke connect on database ${pg.escapeIdentifier(name)} from ${grantees.join(', ')}`)
       if (await isOpen(server, client, name)) {
-        throw new Error(`"${server.login}" may connect to every database: it is a member of a role that may`)
+        throw new Error(
+          `"${await loginOf(server, name)}" may connect to every database: it is a member of a role that may`,
+        )
       }
     },
     AWAITED,
   )
+  await endSessions(server, name)
+}
+
+/**
+ * Gives a database that is used by the login of the placement one of its own, and ends the sessions there. One that is closed stays so.
+ * Safe to repeat.
+ */
+export async function giveOwnLogin(server: PostgresServer, name: string): Promise<void> {
+  const database = pg.escapeIdentifier(name)
+  await server.administer(name, async (client) => {
+    await makeOwnLogin(server, client, name)
+    const login = await loginOf(server, name)
+    if (login === server.login || !(await isOpen(server, client, name))) return
+    await client.query(
+      `grant connect on database ${database} to ${pg.escapeIdentifier(login)};
+       revoke connect on database ${database} from ${pg.escapeIdentifier(server.login)}`,
+    )
+  })
   await endSessions(server, name)
 }
 
@@ -127,6 +153,7 @@ export async function dropDatabase(server: PostgresServer, name: string, withinM
           if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
           await droppedInTime(client, drop, withinMs) // the server's own processes are not the owner's to end by force
         }
+        await dropOwnLogin(server, client, name)
       }),
     ),
   )
@@ -167,7 +194,7 @@ async function stillThere(client: pg.ClientBase, cause: unknown): Promise<Error>
 export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]> {
   const { rows } = await server.answered((client) =>
     client.query(
-      `select datname as locator, not (datallowconn and has_database_privilege($2, oid, 'connect')) as "isFenced"
+      `select datname as locator, not ${isOpenTo('$2', '$1')} as "isFenced"
        from pg_database where datname <> current_database() and exists (
          select from aclexplode(datacl) where grantee = (select oid from pg_roles where rolname = $1))
        order by datname`,
@@ -204,10 +231,11 @@ async function refusal(client: pg.ClientBase, template: string, cause: unknown):
 }
 
 async function isOpen(server: PostgresServer, client: pg.ClientBase, name: string): Promise<boolean> {
-  const { rows } = await client.query(
-    `select datallowconn and has_database_privilege($2, oid, 'connect') as open from pg_database where datname = $1`,
-    [name, server.login],
-  )
+  const { rows } = await client.query(`select ${isOpenTo('$2', '$3')} as open from pg_database where datname = $1`, [
+    name,
+    server.login,
+    server.scopeRole,
+  ])
   return rows[0]?.open === true
 }
 

@@ -20,6 +20,8 @@ import type { Logger } from '../../kernel/logger.ts'
 import type { ConnectionLimits, Placement, PublicRight } from '../../tenants/isolation.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
 import { goodbye } from './goodbye.ts'
+import { KeptLogins } from './kept-logins.ts'
+import { withLogin } from './login-clients.ts'
 import { scramVerifier } from './scram-verifier.ts'
 import { settingFaults } from './session-settings.ts'
 
@@ -104,6 +106,7 @@ function knownOrMade(
     pooler: config.pooler ?? false,
     publicRights: config.publicRights,
     settings: config.settings,
+    ownLogins: new KeptLogins(name, database, secrets, config.tenantUrl === undefined && !config.pooler),
   })
   return database.transaction(async () => {
     await database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry placement ' || $1, 0))`, [name])
@@ -257,13 +260,6 @@ const remedy = (statements: readonly string[]): string =>
     "then put the login's URL into `tenantUrl`; or give the role CREATEROLE:",
     ...statements.map((statement) => `  ${statement.replace(/password '.*'/, "password '…'")};`),
   ].join('\n')
-
-export function withLogin(url: string, login: string, password: string): string {
-  const changed = new URL(url)
-  changed.username = encodeURIComponent(login)
-  changed.password = encodeURIComponent(password)
-  return changed.href
-}
 
 /** By name, the backoffice's own among them. Throws an `Error` for a placement without `url`, and for settings that are fixed. */
 export function placementsOf({

@@ -24,7 +24,12 @@ export function serverTraps(kinds: readonly string[]): void {
       const view = subject.viewOf?.(at)
       if (!view) throw new Error(`${kind} has no server`)
       const login = decodeURIComponent(new URL(view.tenantUrl).username)
-      await outside.all(view, `grant "${login}_scope" to "${login}" with inherit true`)
+      const [{ scope }] = await outside.all(
+        view,
+        'select roleid::regrole::text as scope from pg_auth_members where member = $1::regrole',
+        [`"${login}"`],
+      )
+      await outside.all(view, `grant ${scope} to "${login}" with inherit true`)
       await expect(raw(directHandle(driver, at).db, 'select owner from items')).rejects.toThrow('NOINHERIT')
     })
 

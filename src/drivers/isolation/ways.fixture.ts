@@ -117,8 +117,26 @@ export const WAYS: readonly Way[] = [
     },
   },
   {
+    name: 'password and defaults of the login: `alter role current_user …`, after `reset role`',
+    verdicts: inSharedDatabases('remaining risk', 'harmless'),
+    statements: [],
+    async isNoticed({ a, login }) {
+      const alter = (what: string) =>
+        a.transaction(async (db) => {
+          await raw(db, 'reset role')
+          await raw(db, `alter role current_user ${what}`)
+        })
+      await alter(`set work_mem = '77kB'`)
+      const { rowCount } = await login.query(
+        `select from pg_db_role_setting where setrole = session_user::regrole and 'work_mem=77kB' = any(setconfig)`,
+      )
+      await alter('reset work_mem')
+      return rowCount === 1
+    },
+  },
+  {
     name: 'statements of others: `pg_stat_activity`, after `reset role`',
-    verdicts: everywhere('remaining risk'),
+    verdicts: inSharedDatabases('remaining risk', 'harmless'),
     statements: [],
     async isNoticed({ a, b }) {
       const client = await b.pool.connect()
