@@ -4,6 +4,7 @@ import { CONTEXT_MUTANTS } from './context-mutants.ts'
 import { DRIVER_MUTANTS } from './driver-mutants.ts'
 import { IMPORT_MUTANTS } from './import-mutants.ts'
 import type { Mutant } from './mutant.ts'
+import { OWN_LOGIN_MUTANTS } from './own-login-mutants.ts'
 import { READER_MUTANTS } from './reader-mutants.ts'
 import { SCOPE_MUTANTS } from './scope-mutants.ts'
 import { SQL_MUTANTS } from './sql-mutants.ts'
@@ -14,6 +15,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...CONNECTION_MUTANTS,
   ...CONTEXT_MUTANTS,
   ...DRIVER_MUTANTS,
+  ...OWN_LOGIN_MUTANTS,
   ...SQL_MUTANTS,
   ...TRANSFER_MUTANTS,
   ...READER_MUTANTS,

@@ -1,0 +1,143 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
+/** In the logins that tenants with a database each have of their own. */
+import type { SourceMutant } from './mutant.ts'
+
+const ROLE = 'drivers/isolation/own-login-role.ts'
+const KEPT = 'drivers/isolation/kept-logins.ts'
+const DATABASE = 'drivers/isolation/tenant-database.ts'
+const CLIENTS = 'drivers/isolation/login-clients.ts'
+const onDatabase = { on: ['database-pg, batch'] }
+const byAttacks = { tests: ['src/drivers/isolation/own-login.test.ts'] }
+const byLife = { tests: ['src/drivers/isolation/own-login.life.test.ts'] }
+const byDoctor = { tests: ['src/drivers/isolation/own-login.doctor.test.ts'] }
+
+export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
+  {
+    name: 'own login: not made',
+    story: 'All tenants share the login of the placement: SQL of one changes its password for all.',
+    file: ROLE,
+    replace: 'if (!ownLogins?.areMade) return\n  const',
+    by: 'if (ownLogins) return\n  const',
+    ...byAttacks,
+  },
+  {
+    name: 'own login: made and not used',
+    story: 'Connections are those of the shared login.',
+    file: CLIENTS,
+    replace: 'const login = ownPassword === undefined ? tenantUrl',
+    by: 'const login = true ? tenantUrl',
+    ...onDatabase,
+  },
+  {
+    name: 'own login: the shared login is let in',
+    story: 'The database of a tenant opens to the login that tenants of other databases use.',
+    file: ROLE,
+    replace: '=== undefined ? server.login : name',
+    by: '=== undefined ? server.login : server.login',
+    ...onDatabase,
+  },
+  {
+    name: 'own login: PUBLIC is let in',
+    story: 'Every login of a tenant connects to the database of every other.',
+    file: DATABASE,
+    replace: 'to ${pg.escapeIdentifier(login)}`)',
+    by: 'to ${pg.escapeIdentifier(login)}, public`)',
+    ...byAttacks,
+  },
+  {
+    name: 'own login: inherits',
+    story: 'It has the rights of the scope role without a scope.',
+    file: ROLE,
+    replace: 'nobypassrls noinherit',
+    by: 'nobypassrls inherit',
+    ...onDatabase,
+  },
+  {
+    name: 'own login: may make roles',
+    story: 'SQL of a tenant gives itself the logins of others.',
+    file: ROLE,
+    replace: 'nocreatedb nocreaterole',
+    by: 'nocreatedb createrole',
+    ...byLife,
+  },
+  {
+    name: 'own login: a role of another is taken over',
+    story: 'A role that has the name of a database by chance gets another password.',
+    file: ROLE,
+    replace: 'if (isThere && !isOurs) throw',
+    by: 'if (false) throw',
+    ...byLife,
+  },
+  {
+    name: 'own login: role left by a purge',
+    story: 'The login of a tenant that is gone may still log in.',
+    file: ROLE,
+    replace: 'await client.query(`drop role if exists ${pg.escapeIdentifier(name)}`)',
+    by: '',
+    ...byAttacks,
+  },
+  {
+    name: 'own login: password left by a purge',
+    story: 'Its password stays in the backoffice.',
+    file: ROLE,
+    replace: 'await ownLogins.remove(name)',
+    by: '',
+    ...byAttacks,
+  },
+  {
+    name: 'own login: password replaced by a second run',
+    story: 'Of two that provision at once, one keeps a password that the role does not have.',
+    file: KEPT,
+    replace: ".onConflict((conflict) => conflict.columns(['placement', 'locator']).doNothing())",
+    by: ".onConflict((conflict) => conflict.columns(['placement', 'locator']).doUpdateSet(row))",
+    ...byLife,
+  },
+  {
+    name: 'own login: passwords of any database',
+    story: 'A sealed password opens in the row of another tenant.',
+    file: 'tenants/own-logins.ts',
+    replace: '`${TABLE} ${placement} ${database}`',
+    by: '`${TABLE}`',
+    ...byAttacks,
+  },
+  {
+    name: 'own login: its refusal counts for the server',
+    story: 'A tenant that is kept out opens the circuit of all tenants of the server.',
+    file: 'tenants/circuit-outcomes.ts',
+    replace: '  if (error instanceof OwnLoginRefused) return TENANT_FAILED\n',
+    by: '  if (error instanceof OwnLoginRefused) return SERVER_FAILED\n',
+    ...byAttacks,
+  },
+  {
+    name: 'own login: restored in the name of the shared one',
+    story: 'A tenant that changes its password keeps itself out for ever.',
+    file: CLIENTS,
+    replace: 'this.#restored(password === undefined ? undefined : database)',
+    by: 'this.#restored(undefined)',
+    ...byAttacks,
+  },
+  {
+    name: 'own login: a closed database is opened with it',
+    story: 'The doctor gives a suspended tenant its login, and lets it in.',
+    file: DATABASE,
+    replace: 'if (login === server.login || !(await isOpen(server, client, name))) return',
+    by: 'if (login === server.login) return',
+    ...byLife,
+  },
+  {
+    name: 'own login: the shared login stays',
+    story: 'A tenant has a login of its own, and its database still opens to that of the others.',
+    file: DATABASE,
+    replace: 'revoke connect on database ${database} from ${pg.escapeIdentifier(server.login)}`',
+    by: 'select 1`',
+    ...byLife,
+  },
+  {
+    name: 'own login: members of it not found',
+    story: 'The login of one tenant may become that of another, and doctor --prove says nothing.',
+    file: 'drivers/isolation/catalog-own-login-rules.ts',
+    replace: 'where m.member <> owner and not member.rolsuper',
+    by: 'where false',
+    ...byDoctor,
+  },
+]
