@@ -57,7 +57,7 @@ export const ownLoginRules = ({ login }: PostgresServer): readonly CatalogRule[]
 const DATABASES = `
   select datname, exists (select from aclexplode(datacl) join pg_roles on pg_roles.oid = grantee
     where rolname = $2 and privilege_type = 'CONNECT') as "isShared"
-  from pg_database where datname = any($1)`
+  from pg_database where datname = any($1) order by datname`
 
 /** Tenants that use the login of the placement: their SQL is not contained. */
 export async function sharedLogins(server: PostgresServer, tenantOf: ReadonlyMap<string, string>): Promise<Finding[]> {
