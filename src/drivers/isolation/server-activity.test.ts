@@ -2,7 +2,8 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { proofMigrations } from '../../testing/isolation-subject.ts'
-import { createInstallation, type Installation, provisioned } from './installation.fixture.ts'
+import { databasePg } from './database-pg.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
 
 const owner = `owner_${Math.random().toString(36).slice(2, 10)}`
@@ -12,7 +13,7 @@ let installation: Installation
 beforeAll(async () => {
   server = new pg.Client({ connectionString: inject('postgresUrl') })
   await server.connect()
-  await server.query(`create role ${owner} login password 'p' createrole`)
+  await server.query(`create role ${owner} login password 'p' createrole createdb`)
   installation = await createInstallation(inject('postgresUrl'), {
     ownerUrl: (url) => Object.assign(new URL(url), { username: owner, password: 'p' }).href,
     driver: () => schemaPg(),
@@ -77,4 +78,20 @@ test('the sessions of the owner and of the login are told, nobody else’s, and 
     await ofOwner.end()
     await ofHost.end()
   }
+})
+
+test('the sessions of tenants with logins of their own are told, by an owner that is no superuser', async () => {
+  const driver = await installation.open(await installation.prepare(), { driver: () => databasePg() })
+  const { pool } = await provisioned(driver, 'globex')
+  const { locator } = placeOf(driver, 'globex')
+  const client = await pool.connect()
+  await client.query('begin')
+  await client.query(`select 'of globex'`)
+  const { sessions = [] } = (await driver.activity?.('main', { longMs: 0, showsSql: true })) ?? {}
+  expect(sessions).toContainEqual(
+    expect.objectContaining({ role: locator, database: locator, sql: `select 'of globex'`, isUpkeep: false }),
+  )
+  await client.query('rollback')
+  client.release()
+  await driver.drop(placeOf(driver, 'globex'))
 })
