@@ -44,6 +44,7 @@ export class LoginClients {
   #settings: Promise<SessionSettings> | undefined
   #pooled: PooledSettings | undefined
   #answer: { readonly isRefused: boolean; readonly at: number } | undefined
+  #isRefusalLogged = false
 
   constructor(placement: Placement, log: Logger) {
     this.#placement = placement
@@ -64,6 +65,7 @@ export class LoginClients {
     const password = await this.#ownPassword(database)
     try {
       return await this.#open(database, password).catch(async (error) => {
+        if (password === undefined && isRefusal(error)) this.#answer = { isRefused: true, at: performance.now() }
         if (!restores || !isPasswordRefusal(error)) throw error
         if (!(await this.#restored(password === undefined ? undefined : database))) throw error
         return this.#open(database, await this.#ownPassword(database))
@@ -99,13 +101,13 @@ export class LoginClients {
 
   /** Logged once, until the server accepts the login again. */
   #noteRefusal(error: unknown): void {
-    if (!this.#answer?.isRefused) {
+    if (!this.#isRefusalLogged) {
       this.#log.error(
         { err: error, placement: this.#placement.name },
         "a server refused the login of tenants' queries; run tenantry doctor",
       )
     }
-    this.#answer = { isRefused: true, at: performance.now() }
+    this.#isRefusalLogged = true
   }
 
   async #restored(database: string | undefined): Promise<boolean> {
@@ -132,7 +134,10 @@ export class LoginClients {
       await client.connect().catch((error) => {
         throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
       })
-      if (ownPassword === undefined) this.#answer = { isRefused: false, at: performance.now() }
+      if (ownPassword === undefined) {
+        this.#answer = { isRefused: false, at: performance.now() }
+        this.#isRefusalLogged = false
+      }
       // Checked in the database of all tenants and in one of a tenant; the doctor checks each of these.
       const where = database === OWN_DATABASE ? 'own' : 'tenants'
       if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {

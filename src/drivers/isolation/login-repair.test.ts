@@ -61,6 +61,43 @@ describe.each(['schema-pg', 'rowscope-pg'])('a shared login, %s', (isolation) =>
   })
 })
 
+const HOLDS: readonly (readonly [string, (login: string) => string])[] = [
+  ['an uncommitted change of the password', () => WRITE_PASSWORD],
+  [
+    'the advisory lock of the login’s name',
+    (name) => `select pg_advisory_xact_lock(hashtextextended('tenantry login ${name}', 0))`,
+  ],
+]
+
+test.each(HOLDS)('a transaction of a tenant that holds %s does not delay the restore', async (_, hold) => {
+  const [acme, globex] = [await create('acme', 'rowscope-pg'), await create('globex', 'schema-pg')]
+  await raw(acme.db, WRITE_PASSWORD)
+  const holding = await acme.pool.connect()
+  await holding.query('begin')
+  await holding.query(hold(await login()))
+  const { storage } = opened.tenancy.tenants
+  await server(
+    `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${await login()}' and state = 'idle'`,
+  )
+  expect(await eventually(() => raw(globex.db, 'select id from notes'))).toEqual([])
+  expect(restored).toHaveLength(1)
+  expect(await storage.refusedLogins()).toEqual([])
+  await holding.query('rollback').catch(() => undefined) // the owner may have ended its session
+  holding.release(true)
+})
+
+test('a login whose restored password the server refuses is reported as refused, and not as restored', async () => {
+  const { db } = await create('acme', 'schema-pg')
+  await server(`alter role ${await login()} valid until '2000-01-01'`)
+  await endSessions()
+  await eventually(() =>
+    expect(raw(db, 'select id from notes')).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' }),
+  )
+  expect(restored).toEqual([])
+  expect(lines.join()).toContain('VALID UNTIL')
+  await expect(opened.tenancy.tenants.storage.checkLogins()).rejects.toThrow('refused by 1 server')
+})
+
 test('a start restores password and defaults of the login, once for all processes', async () => {
   const acme = await create('acme', 'schema-pg')
   await raw(acme.db, WRITE_DEFAULTS)

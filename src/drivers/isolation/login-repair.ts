@@ -29,7 +29,10 @@ import { bindingOf, type PlacementConfig, preparePlacement, withServer } from '.
 const PASSWORD_REFUSED = '28P01'
 /** The only default of a login that is made here, as the catalog has it. */
 const SEARCH_PATH = 'search_path=pg_catalog'
+const INTERNAL_ERROR = 'XX000'
 const LOCK_TIMEOUT_MS = 4_000
+const ATTEMPTS = 5
+const BEGIN = `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}`
 
 export interface LoginFaults {
   readonly login: string
@@ -46,6 +49,27 @@ export interface RepairParts {
   readonly log: Logger
   /** URLs of the owners, by placement. */
   readonly urls: ReadonlyMap<string, string>
+}
+
+/**
+ * Ends sessions of the login that have changed a role and not committed: they would block the owner for as long as they like. An owner
+ * that may not end them waits for the lock time-out.
+ */
+const endingChanges = (login: string): string => {
+  const role = pg.escapeIdentifier(login)
+  return `do $do$
+    declare is_member boolean := pg_has_role(current_user, ${pg.escapeLiteral(login)}, 'usage'); one integer;
+    begin
+      for one in select pid from pg_locks join pg_stat_activity using (pid)
+        where relation in ('pg_authid'::regclass, 'pg_db_role_setting'::regclass) and mode = 'RowExclusiveLock' and granted
+          and usename = ${pg.escapeLiteral(login)}
+      loop
+        if not is_member then grant ${role} to current_user; end if;
+        perform pg_terminate_backend(one);
+        if not is_member then revoke ${role} from current_user; end if;
+      end loop;
+    exception when insufficient_privilege then null;
+    end $do$`
 }
 
 interface Kept {
@@ -140,23 +164,52 @@ export class LoginRepair {
 
   async #restore(placement: string, database?: string): Promise<LoginFaults | undefined> {
     const { log, events } = this.#parts
-    const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
-    if (!kept) return undefined
-    const lock = `hashtextextended('tenantry login ' || ${pg.escapeLiteral(kept.login)}, 0)`
-    const begin = `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}; select pg_advisory_xact_lock(${lock})`
-    const faults = await withServer(this.#urlOf(placement), async (server) => {
-      const work = async () => {
-        const compared = await this.#compare(server, placement, kept)
-        const statements = restoring(kept, compared)
-        if (statements.length > 0) await server.query(statements.join('; '))
-        return faultsOf(kept, compared)
-      }
-      return inTransaction(server, work, { begin })
-    })
-    if (!isFaulty(faults)) return faults
+    const faults = await this.#alone(placement, () => this.#restoreNow(placement, database))
+    if (!faults || !isFaulty(faults)) return faults
+    if (faults.passwordChanged && (await this.examine(placement, database))?.passwordChanged) {
+      throw new Error(
+        `the server refuses the login "${faults.login}" with its own password, too: is it VALID UNTIL a past date?`,
+      )
+    }
     log.warn({ placement, ...faults }, "the login of tenants' queries had been changed and was restored")
     await events.announce(TenantLoginRestored, { placement, ...faults, settings: [...faults.settings] })
     return faults
+  }
+
+  /** One process at a time for each placement. The lock is a row of the backoffice: tenants cannot take it, as they can advisory locks. */
+  #alone<T>(placement: string, work: () => Promise<T>): Promise<T> {
+    const { database } = this.#parts
+    return database.outside(() =>
+      database.transaction(async () => {
+        await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
+        await database.sql('select from multitenancy.placement_logins where placement = $1 for update', [placement])
+        return work()
+      }),
+    )
+  }
+
+  async #restoreNow(placement: string, database?: string): Promise<LoginFaults | undefined> {
+    const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
+    if (!kept) return undefined
+    const attempt = () =>
+      withServer(this.#urlOf(placement), async (server) => {
+        const compared = await this.#compare(server, placement, kept)
+        const statements = restoring(kept, compared)
+        const work = async () => {
+          if (compared.isThere) await server.query(endingChanges(kept.login))
+          await server.query(statements.join('; '))
+        }
+        if (statements.length > 0) await inTransaction(server, work, { begin: BEGIN })
+        return faultsOf(kept, compared)
+      })
+    for (let attempts = 1; ; attempts++) {
+      try {
+        return await attempt()
+      } catch (error) {
+        // "tuple concurrently updated": a tenant has changed the login in the same moment.
+        if (sqlState(error) !== INTERNAL_ERROR || attempts === ATTEMPTS) throw error
+      }
+    }
   }
 
   async #compare(server: pg.Client, placement: string, { login, password, scopeRole }: Kept): Promise<Compared> {
