@@ -71,9 +71,10 @@ const HOLDS: readonly (readonly [string, (login: string) => string])[] = [
 
 test.each(HOLDS)('a transaction of a tenant that holds %s does not delay the restore', async (_, hold) => {
   const [acme, globex] = [await create('acme', 'rowscope-pg'), await create('globex', 'schema-pg')]
-  await raw(acme.db, WRITE_PASSWORD)
   const holding = await acme.pool.connect()
   await holding.query('begin')
+  await holding.query('select 1') // takes the connection
+  await raw(acme.db, WRITE_PASSWORD)
   await holding.query(hold(await login()))
   const { storage } = opened.tenancy.tenants
   await server(
