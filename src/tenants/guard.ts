@@ -20,6 +20,7 @@ import { assertAgrees } from './agreement.ts'
 import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from './errors.ts'
 import type { TenantHandle } from './isolation.ts'
 import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
+import { REFUSED_SETTINGS } from './refused-settings.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './resolution.ts'
 import { TENANT_ID, type Tenant } from './tenant.ts'
 import type { Located } from './tenant-cache.ts'
@@ -104,6 +105,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     const { id, db, dialect, transaction } = handle
     const { tenant: record } = located
     const tenant = {
+      ...REFUSED_SETTINGS,
       id,
       db,
       dialect,

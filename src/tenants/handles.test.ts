@@ -5,8 +5,8 @@ import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { createGuard } from './guard.ts'
 import type { TenantHandle } from './isolation.ts'
+import { REFUSED_SETTINGS } from './refused-settings.ts'
 import { toPlace } from './registry.ts'
-import { REFUSED_SETTINGS } from './tenant-client.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 

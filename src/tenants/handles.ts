@@ -2,8 +2,8 @@
 import { Kysely, WithSchemaPlugin } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { IsolationDriver, Place, TenantHandle } from './isolation.ts'
+import { refuseSettings } from './refused-settings.ts'
 import type { Located } from './registry.ts'
-import { REFUSED_SETTINGS } from './tenant-client.ts'
 import { tenantDialect } from './tenant-db.ts'
 import { type TenantPg, tenantPg } from './tenant-pg.ts'
 import { tenantPool } from './tenant-pool.ts'
@@ -43,10 +43,10 @@ export function handleOver(
   const dialect = tenantDialect(sourceOf, capabilities.engine)
   const unqualified = new Kysely<any>({ dialect })
   const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(place))) : unqualified
-  const db = Object.assign(qualified, REFUSED_SETTINGS)
+  const db = refuseSettings(qualified)
   let pool: TenantHandle['pool'] | undefined
   let module: TenantPg | undefined
-  return {
+  return refuseSettings({
     id: place.tenantId,
     db,
     dialect,
@@ -58,6 +58,6 @@ export function handleOver(
       module ??= tenantPg(sourceOf)
       return module
     },
-    transaction: (work) => db.transaction().execute(work),
-  }
+    transaction: (work) => db.transaction().execute((inside) => work(refuseSettings(inside))),
+  })
 }

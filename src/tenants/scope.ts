@@ -10,6 +10,7 @@ import type { Logger } from '../kernel/logger.ts'
 import { assertAgrees, tenantOfContext } from './agreement.ts'
 import type { TenantHandle } from './isolation.ts'
 import { type PerTenant, type PerTenantOptions, TenantClients } from './per-tenant.ts'
+import { refuseSettings } from './refused-settings.ts'
 import type { Registry } from './registry.ts'
 import { tenantDialect } from './tenant-db.ts'
 import { type TenantPg, tenantPg } from './tenant-pg.ts'
@@ -79,7 +80,8 @@ export function createScope(
     return enterContext({ ...currentContext(), tenantId: tenant.id }, async () => await work(tenant))
   }
   const clients: TenantClients<any>[] = []
-  return {
+  // They become members of the tenancy, which a library could be given too.
+  return refuseSettings({
     run,
     current: async () => tenants.handle(tenantOfContext()),
     withoutTenant(work) {
@@ -95,5 +97,5 @@ export function createScope(
     },
     pg: tenantPg(sourceOfContext),
     dialect: tenantDialect(sourceOfContext, 'postgres'),
-  }
+  })
 }

@@ -14,6 +14,7 @@ import { assertAgrees } from './agreement.ts'
 import { TenantMismatch } from './errors.ts'
 import type { Statement, StatementResult, TenantConnection, TransactionModes } from './isolation.ts'
 import { answered, type Callback, calledBack } from './queries.ts'
+import { refuseSettings } from './refused-settings.ts'
 import type { TenantSource } from './tenant-source.ts'
 import { traced } from './traced.ts'
 import { type Control, transactionControl } from './transaction-control.ts'
@@ -21,17 +22,6 @@ import { transactionInProgress } from './transaction-errors.ts'
 
 /** The tenant whose storage a statement is for: always the same one, or that of the context. Throws when there is none. */
 export type SourceOf = () => TenantSource
-
-/**
- * Connection settings of every handle. What reads settings instead of using the handle fails with ENOTFOUND, and never reaches the
- * database of the process (`PG*`).
- */
-export const REFUSED_SETTINGS = {
-  host: 'use-the-handle.tenantry.invalid',
-  port: 1,
-  user: 'use-the-handle',
-  database: 'use-the-handle',
-} as const
 
 interface Transaction {
   readonly source: TenantSource
@@ -52,6 +42,7 @@ export class TenantClient extends EventEmitter {
   /** @param config of it, `types` counts: parsers of column values */
   constructor(sourceOf: SourceOf, config?: { readonly types?: unknown } | string) {
     super()
+    refuseSettings(this)
     this.#sourceOf = sourceOf
     this.#types = typeof config === 'object' ? config.types : undefined
   }

@@ -21,6 +21,7 @@ import {
 } from 'kysely'
 import { assertAgrees } from './agreement.ts'
 import type { Capabilities, StatementResult, TenantConnection, TransactionModes } from './isolation.ts'
+import { refuseSettings } from './refused-settings.ts'
 import type { SourceOf } from './tenant-client.ts'
 import { traced } from './traced.ts'
 import { endedBefore } from './transaction-errors.ts'
@@ -39,10 +40,8 @@ const ENGINES = {
   },
 }
 
-export const tenantDialect = (sourceOf: SourceOf, engine: Capabilities['engine']): Dialect => ({
-  ...ENGINES[engine],
-  createDriver: () => new TenantDriver(sourceOf),
-})
+export const tenantDialect = (sourceOf: SourceOf, engine: Capabilities['engine']): Dialect =>
+  refuseSettings({ ...ENGINES[engine], createDriver: () => new TenantDriver(sourceOf) })
 
 const COUNTING = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE'])
 

@@ -9,7 +9,8 @@
 import { EventEmitter } from 'node:events'
 import pg from 'pg'
 import { answered, type Callback } from './queries.ts'
-import { REFUSED_SETTINGS, type SourceOf } from './tenant-client.ts'
+import { REFUSED_SETTINGS, refuseSettings } from './refused-settings.ts'
+import type { SourceOf } from './tenant-client.ts'
 import { clientClass, connected, ended, execute } from './tenant-pool.ts'
 
 /** `pg`, without `native`: what libraries use of it. */
@@ -26,16 +27,16 @@ export interface TenantPg {
 
 export function tenantPg(sourceOf: SourceOf): TenantPg {
   const { DatabaseError, TypeOverrides, escapeIdentifier, escapeLiteral } = pg
-  return {
+  return refuseSettings({
     Client: clientClass(sourceOf),
-    Pool: poolClass(sourceOf),
+    Pool: refuseSettings(poolClass(sourceOf)),
     types: TYPES,
     defaults: { ...pg.defaults, ...REFUSED_SETTINGS },
     DatabaseError,
     TypeOverrides,
     escapeIdentifier,
     escapeLiteral,
-  }
+  })
 }
 
 const TYPES: typeof pg.types = {
@@ -57,7 +58,7 @@ const poolClass = (sourceOf: SourceOf): typeof pg.Pool =>
     constructor(config?: object) {
       super()
       this.#config = config
-      Object.assign(this, REFUSED_SETTINGS, { options: { ...REFUSED_SETTINGS } })
+      Object.assign(refuseSettings(this), { options: { ...REFUSED_SETTINGS } })
     }
 
     query(...given: unknown[]): unknown {

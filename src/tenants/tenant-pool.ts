@@ -12,7 +12,8 @@
 import pg from 'pg'
 import type { Statement, StatementResult } from './isolation.ts'
 import { answered, type Callback, calledBack } from './queries.ts'
-import { REFUSED_SETTINGS, type SourceOf, TenantClient } from './tenant-client.ts'
+import { REFUSED_SETTINGS, refuseSettings } from './refused-settings.ts'
+import { type SourceOf, TenantClient } from './tenant-client.ts'
 import type { TenantSource } from './tenant-source.ts'
 import { traced } from './traced.ts'
 
@@ -20,16 +21,18 @@ type WithClient = (error: unknown, client?: TenantClient, release?: (destroy?: u
 
 /** node-postgres' `Client`, of one tenant, or of that of the context: a class that libraries make clients of. */
 export const clientClass = (sourceOf: SourceOf): typeof pg.Client =>
-  class extends TenantClient {
-    constructor(config?: { readonly types?: unknown } | string) {
-      super(sourceOf, config)
-    }
-  } as unknown as typeof pg.Client
+  refuseSettings(
+    class extends TenantClient {
+      constructor(config?: { readonly types?: unknown } | string) {
+        super(sourceOf, config)
+      }
+    },
+  ) as unknown as typeof pg.Client
 
 export function tenantPool(source: TenantSource): pg.Pool {
   const sourceOf = () => source
   const pool = new TenantPool(sourceOf, { ...REFUSED_SETTINGS, Client: clientClass(sourceOf) })
-  return Object.assign(pool, REFUSED_SETTINGS) as unknown as pg.Pool
+  return refuseSettings(pool) as unknown as pg.Pool
 }
 
 // Its overloads are node-postgres' own, which are too many to be written again.

@@ -57,10 +57,18 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'handles without refused settings',
     story: 'A library that reads the settings of a handle connects as the owner, by PGHOST and PGUSER.',
-    file: CLIENT,
+    file: 'tenants/refused-settings.ts',
     replace: `  host: 'use-the-handle.tenantry.invalid',\n  port: 1,\n  user: 'use-the-handle',\n  database: 'use-the-handle',\n`,
     by: '',
     tests: CLIENT_TESTS,
+  },
+  {
+    name: 'a client without refused settings',
+    story: 'A library that takes a client for its configuration connects as the owner.',
+    file: CLIENT,
+    replace: '    refuseSettings(this)\n',
+    by: '',
+    tests: ['src/tenants/refused-settings.test.ts'],
   },
   {
     name: 'failed begin forgotten',

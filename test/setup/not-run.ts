@@ -20,7 +20,11 @@ const OPTIONAL = [
 ]
 
 /** A package of its own: `npm ci --prefix test/orms` installs it, and makes Prisma's client. */
-const ORMS = { name: 'orms', program: 'npm ci --prefix test/orms', files: ['test/orms/orms.slow.test.ts'] }
+const ORMS = {
+  name: 'orms',
+  program: 'npm ci --prefix test/orms',
+  files: ['test/orms/orms.slow.test.ts', 'test/orms/settings.slow.test.ts'],
+}
 export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/client.ts'))
 
 /** Where Debian keeps programs that a user's PATH leaves out. */
