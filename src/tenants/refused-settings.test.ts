@@ -54,3 +54,19 @@ test('of its members, and of a copy of it, pools and clients are made that reach
   }
   await expect(connected({ ...REFUSED_SETTINGS })).rejects.toThrow(/ENOTFOUND|EAI_AGAIN/)
 })
+
+test('a pool of node-postgres refuses the module of a tenant, and its Client', async () => {
+  const { tenancy } = world
+  const tenant = await tenancy.tenant('acme')
+  for (const { pg: module } of [tenancy, tenant]) {
+    for (const options of [module, { Client: module.Client }]) {
+      const pool = new pg.Pool(options as pg.PoolConfig)
+      await expect(async () => await pool.query('select 1')).rejects.toThrow(/tenancy\.perTenant.*docs\/embedding\.md/)
+    }
+    const client = new module.Client({ types: pg.types })
+    const ofPool = await new module.Pool({ max: 1 }).connect()
+    await tenancy.run('acme', async () => {
+      for (const one of [client, ofPool]) expect((await one.query('select 1 as n')).rows).toEqual([{ n: 1 }])
+    })
+  }
+})

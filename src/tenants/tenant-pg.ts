@@ -2,8 +2,9 @@
  * A module in the shape of `pg`, for libraries that take a driver module (TypeORM, Sequelize): `tenant.pg` is one tenant's,
  * `tenancy.pg` that of the tenant of the context, asked for with each statement.
  *
- * - Its `Pool` is no `pg.Pool`, and has only settings that reach no server: what makes a pool of its own from it (Prisma) fails. A
- *   pool that queues callbacks would run them in the context of whoever releases a client.
+ * - Its `Pool` is no `pg.Pool`, and has only settings that reach no server. Its `Client` refuses to be the client of a `pg.Pool`. So a
+ *   library that makes such a pool (Prisma) fails: it could answer one tenant with rows of another, as Prisma merges the queries of one
+ *   tick, and a pool calls back in the context of the work that releases a client.
  * - Type parsers are those of the process; changing them is refused, as the backoffice reads with them, too.
  */
 import { EventEmitter } from 'node:events'
@@ -28,7 +29,7 @@ export interface TenantPg {
 export function tenantPg(sourceOf: SourceOf): TenantPg {
   const { DatabaseError, TypeOverrides, escapeIdentifier, escapeLiteral } = pg
   return refuseSettings({
-    Client: clientClass(sourceOf),
+    Client: refuseSettings(moduleClientClass(sourceOf)),
     Pool: refuseSettings(poolClass(sourceOf)),
     types: TYPES,
     defaults: { ...pg.defaults, ...REFUSED_SETTINGS },
@@ -47,6 +48,19 @@ const TYPES: typeof pg.types = {
     )
   },
 }
+
+const moduleClientClass = (sourceOf: SourceOf): typeof pg.Client =>
+  class extends clientClass(sourceOf) {
+    constructor(config?: string | pg.ClientConfig) {
+      // A `pg.Pool` gives its own options to its clients, with their class.
+      if (typeof config === 'object' && 'Client' in config) {
+        throw new Error(
+          'This Client cannot be that of a pg.Pool, which could answer one tenant with rows of another. Build one client of the library for each tenant, on tenant.pool, with tenancy.perTenant: see docs/embedding.md, "Libraries and ORMs".',
+        )
+      }
+      super(config)
+    }
+  }
 
 const poolClass = (sourceOf: SourceOf): typeof pg.Pool =>
   class extends EventEmitter {

@@ -71,6 +71,14 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
     tests: ['src/tenants/refused-settings.test.ts'],
   },
   {
+    name: 'a pool makes clients of the module',
+    story: 'Prisma merges queries of two tenants on a pool of its own.',
+    file: 'tenants/tenant-pg.ts',
+    replace: `if (typeof config === 'object' && 'Client' in config) {`,
+    by: 'if (false) {',
+    tests: ['src/tenants/refused-settings.test.ts'],
+  },
+  {
     name: 'failed begin forgotten',
     story: 'A transaction whose first statement was refused commits the second one alone.',
     file: CLIENT,

@@ -69,3 +69,12 @@ describe.each(Object.keys(libraries))('%s', (name) => {
     expect(outcomes).toEqual(Object.keys(objects).map((of) => [of, expect.stringMatching(REFUSED)]))
   })
 })
+
+test('Prisma refuses the module of a tenancy and its Client, and names the way that there is', async () => {
+  const { tenancy } = world
+  for (const settings of [tenancy.pg, { Client: tenancy.pg.Client }, acme.pg, { Client: acme.pg.Client }]) {
+    const prisma = new PrismaClient({ adapter: new PrismaPg(settings as never) })
+    await tenancy.run('acme', () => expect(prisma.notes.findMany()).rejects.toThrow(/tenancy\.perTenant/))
+    await prisma.$disconnect()
+  }
+})
