@@ -3,7 +3,11 @@ import { isDatabaseUnavailable } from '../kernel/database.ts'
 import { TenancyError } from '../kernel/errors.ts'
 import { SqlRejected } from './errors.ts'
 
-/** Connection, login, database, serialization and deadlock, resources, operator, system, internal: the SQL may be right. */
+/**
+ * Connection, login, database, serialization and deadlock, resources, operator, system, internal: the SQL may be right, unless the server
+ * reports the severity ERROR. Then the session lives and the server has rejected this SQL: it raised the state itself, took longer than
+ * its time limit, or met a deadlock.
+ */
 const NOT_OF_THE_SQL = /^(08|28|3D|40|53|57|58|XX)/
 const SQLSTATE = /^[0-9A-Z]{5}$/
 
@@ -14,6 +18,8 @@ interface DatabaseError {
   readonly hint?: string
   /** Of a character in the statement, from 1. */
   readonly position?: string
+  /** ERROR, or FATAL or PANIC when the session has ended. */
+  readonly severity?: string
 }
 
 /**
@@ -35,6 +41,7 @@ export function asRejected(error: unknown, where?: string): unknown {
 
 function isOfTheSql(error: unknown): error is DatabaseError {
   if (!(error instanceof Error) || error instanceof TenancyError || isDatabaseUnavailable(error)) return false
-  const { code, syscall } = error as { code?: unknown; syscall?: unknown }
-  return typeof code === 'string' && SQLSTATE.test(code) && syscall === undefined && !NOT_OF_THE_SQL.test(code)
+  const { code, syscall, severity } = error as { code?: unknown; syscall?: unknown; severity?: unknown }
+  if (typeof code !== 'string' || !SQLSTATE.test(code) || syscall !== undefined) return false
+  return severity === 'ERROR' || !NOT_OF_THE_SQL.test(code)
 }

@@ -19,7 +19,7 @@ import {
   type TenantConnection,
   type TransactionModes,
 } from '../../tenants/isolation.ts'
-import { endedBefore, transactionInProgress } from '../../tenants/transaction-errors.ts'
+import { chained, endedBefore, transactionInProgress } from '../../tenants/transaction-errors.ts'
 import { isAlive, stateOf } from './client-state.ts'
 import type { Connections, PooledClient } from './connections.ts'
 import { KeepingQuery } from './keeping-query.ts'
@@ -147,7 +147,7 @@ export class ScopedConnection implements TenantConnection {
     try {
       const result = await this.#send(query)
       if (spoils(result.command, statement.text)) this.#isClean = false
-      if (result.command === 'COPY') throw new Error('COPY is not available on a tenant handle')
+      if (result.command === 'COPY') throw copyNotAvailable()
       if (this.inTransaction && hasEnded(result.command, statement.text)) {
         await this.#end('rollback')
         throw chained()
@@ -263,11 +263,11 @@ const scopeChanged = (cause: unknown) =>
     { cause },
   )
 
-/** In a transaction that goes on: AND CHAIN has begun it, without the scope of the one before. */
+/** In a transaction that goes on: AND CHAIN has begun it. */
 const hasEnded = (command: string, text: string): boolean =>
   command === 'COMMIT' || (command === 'ROLLBACK' && endsTransaction(text))
 
-const chained = () => new Error('a statement ended the transaction it ran in; AND CHAIN begins none that has a scope')
+const copyNotAvailable = () => Object.assign(new Error('COPY is not available on a tenant handle'), { code: '0A000' })
 
 const configOf = ({ text, values, rowMode, types }: Statement, name?: string): ScopedConfig => ({
   text,
