@@ -180,6 +180,22 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     ...byExposure,
   },
   {
+    name: 'rows: information_schema not checked',
+    story: 'A migration puts a SECURITY DEFINER function into information_schema.',
+    file: EXPOSURE,
+    replace: "nspname !~ '^pg_(toast|temp)'",
+    by: "nspname !~ '^(pg_(toast|temp)|information_schema)'",
+    ...byExposure,
+  },
+  {
+    name: 'rows: a function with a tenant of its own accepted',
+    story: 'A function sets app.tenant_id and reads the rows of another tenant.',
+    file: EXPOSURE,
+    replace: "where setting ~* '${SCOPE_SETTINGS}'",
+    by: 'where false',
+    ...byExposure,
+  },
+  {
     name: 'rows: a mighty function of an aggregate accepted',
     story: 'Tenants may not execute a SECURITY DEFINER function, and an aggregate calls it for them.',
     file: EXPOSURE,

@@ -93,6 +93,30 @@ const exposures: readonly Exposure[] = [
     down: 'drop schema reports cascade',
   },
   {
+    name: 'a SECURITY DEFINER function in information_schema',
+    up: definer('information_schema.all_notes'),
+    object: 'function information_schema.all_notes()',
+    shown: 'select all_notes as title from information_schema.all_notes()',
+    remedies: ['revoke all on function information_schema.all_notes() from public'],
+    down: 'drop function information_schema.all_notes()',
+  },
+  ...['public', 'tenantry_rows'].map((schema) => ({
+    name: `a function in ${schema} with a tenant of its own`,
+    up: `create function ${schema}.of_a() returns setof text language sql set "App.Tenant_Id" = 'a' as '${ALL}'`,
+    object: `function ${schema}.of_a()`,
+    shown: `select of_a as title from ${schema}.of_a()`,
+    remedies: [`alter function ${schema}.of_a() reset app.tenant_id`],
+    down: `drop function ${schema}.of_a()`,
+  })),
+  {
+    name: 'a trigger function with a role of its own',
+    up: `create function public.as_owner() returns trigger language plpgsql set role = 'none' as 'begin return new; end';
+      revoke all on function public.as_owner() from public`,
+    object: 'function public.as_owner()',
+    remedies: ['alter function public.as_owner() reset role'],
+    down: 'drop function public.as_owner()',
+  },
+  {
     name: 'a SECURITY DEFINER function of a schema without USAGE, called by a view',
     up: `create schema private; ${definer('private.all_notes')};
       create view public.own_notes with (security_invoker = true) as select private.all_notes() as title;
@@ -262,6 +286,9 @@ describe('a migration of rowscope-pg', () => {
       ${definer('private.all_of_them')}; revoke all on function private.all_of_them() from public;
       create view public.own_notes with (security_invoker = true) as ${ALL}; grant select on public.own_notes to public;
       create function public.own_titles() returns setof text language sql as '${ALL}';
+      create function public.sorted() returns int language sql set search_path = public set work_mem = '4MB' as 'select 1';
+      create function public.of_operators() returns int language sql set app.tenant_id = 'a' as 'select 1';
+      revoke all on function public.of_operators() from public;
       create publication shared_only for table countries;
       create table public.prices (n int); grant select on public.prices to public;
       comment on table public.prices is 'tenantry: shared'`)

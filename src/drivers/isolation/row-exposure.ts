@@ -5,6 +5,8 @@
  * - An object counts when the scope role, or PUBLIC, has a right on it. USAGE on its schema is needed for its name only: a view, a
  *   column default, a CHECK or an operator refers to it by OID. The functions of an aggregate need a right of the aggregate's owner.
  *   A trigger of a shared table needs no right, and a publication needs no statement.
+ * - A function whose own settings change the scope (`SET app.tenant_id`, `SET ROLE`) counts in the schema of all tenants too. That of a
+ *   trigger needs no right.
  * - Schemas of single tenants (schema-pg) and objects of extensions are left out, except where a rule reads shared tables.
  * - The comment 'tenantry: shared' on an object declares that all tenants may see what it shows. No tenant may write to it.
  */
@@ -16,7 +18,19 @@ import { queryPinned, SHARED } from './row-policies-sql.ts'
 const FIRST_OWN_OID = 16384
 const RIGHTS = ['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']
 
-type Kind = 'function' | 'trigger' | 'view' | 'table' | 'materialized view' | 'foreign table' | 'rule' | 'publication'
+/** Settings of a function that would change whose rows its statements see; the server compares their names without regard to case. */
+const SCOPE_SETTINGS = '^(app[.]tenant_id|role|session_authorization)='
+
+type Kind =
+  | 'function'
+  | 'setting'
+  | 'trigger'
+  | 'view'
+  | 'table'
+  | 'materialized view'
+  | 'foreign table'
+  | 'rule'
+  | 'publication'
 
 interface Exposure {
   readonly kind: Kind
@@ -36,6 +50,10 @@ const WORDS: Readonly<Record<Kind, (exposure: Exposure) => readonly [fault: stri
   function: ({ name, detail }) => [
     'is SECURITY DEFINER, and its owner bypasses row level security: a call of any tenant may read the rows of all',
     `make it SECURITY INVOKER; ${unused('routine', name, detail)}; or ${declared('routine', name)}`,
+  ],
+  setting: ({ name, detail }) => [
+    `sets ${detail} for its statements, which then see the rows of another tenant or of all`,
+    `alter routine ${name} reset ${detail}`,
   ],
   trigger: ({ name, detail }) => [
     `calls ${detail}, which is SECURITY DEFINER and whose owner bypasses row level security`,
@@ -89,7 +107,7 @@ const exposures = (schema: string, scopeRole: string): string => `
   -- the schemas outside, apart from those of single tenants
   outside as (
     select n.oid, nspname from pg_namespace n, input
-    where n.oid <> shared and nspname !~ '^pg_(toast|temp)' and nspname <> 'information_schema'
+    where n.oid <> shared and nspname !~ '^pg_(toast|temp)'
       and (nspname !~ '^t[0-9]+_' or n.oid not in (select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = scope))),
   kept as (
     select c.oid from pg_class c, input where relnamespace = shared and relkind in ('r', 'p') and not ${isDeclared('pg_class', 'c.oid')}),
@@ -122,6 +140,11 @@ const exposures = (schema: string, scopeRole: string): string => `
   where pronamespace in (select oid from outside) and has_function_privilege(scope, mighty.oid, 'execute')
     or exists (select from pg_aggregate where has_function_privilege(scope, aggfnoid, 'execute') and mighty.oid in
       (aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn))
+  union all
+  select 'setting', ${describe('pg_proc', 'p.oid')}, p.oid::regprocedure::text, split_part(setting, '=', 1)
+  from pg_proc p, input, unnest(proconfig) as setting
+  where setting ~* '${SCOPE_SETTINGS}' and pronamespace in (select oid from outside union select shared)
+    and (prorettype = 'trigger'::regtype or has_function_privilege(scope, p.oid, 'execute')) and not ${isExtended('pg_proc', 'p.oid')}
   union all
   select 'trigger', ${describe('pg_trigger', 't.oid')}, mighty.oid::regprocedure::text, ${describe('pg_proc', 'mighty.oid')}
   from input join pg_class c on relnamespace = shared join pg_trigger t on tgrelid = c.oid join mighty on mighty.oid = tgfoid
