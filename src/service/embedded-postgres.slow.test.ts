@@ -131,6 +131,9 @@ test('the first start makes a cluster: ours alone, on this machine alone, and du
     { datlocprovider: 'b', datlocale: 'C.UTF-8', upper: 'STRAßE Ÿ' },
   ])
 
+  const open = `select datname from pg_database where datallowconn and has_database_privilege('public', oid, 'connect')`
+  expect(await query(server.url, open)).toEqual([])
+
   const stranger = server.url.replace(encodeURIComponent(PASSWORD), 'guess')
   await expect(query(stranger, 'select 1')).rejects.toMatchObject({ code: '28P01' })
   expect(workingPlaces()).toEqual([])

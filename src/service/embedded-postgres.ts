@@ -238,6 +238,10 @@ async function dataDirectoryOf(start: Start, port: number): Promise<string> {
   } catch (error) {
     if ((error as pg.DatabaseError).code !== NO_SUCH_DATABASE) throw error
     await ask(start, port, 'postgres', `create database ${DATABASE}`)
+    // A login of one tenant (isolation driver database-pg) connects to its own database only.
+    for (const name of [DATABASE, 'postgres', 'template1']) {
+      await ask(start, port, 'postgres', `revoke connect, temporary on database ${name} from public`)
+    }
     return ask(start, port, DATABASE, question)
   }
 }

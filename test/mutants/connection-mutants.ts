@@ -102,7 +102,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'defaults of the login not compared',
     story: 'What a tenant has set for the login stays there, for whoever connects without the startup packet.',
-    file: 'drivers/isolation/login-repair.ts',
+    file: 'drivers/isolation/login-state.ts',
     replace: 'return { isThere: true, isRefused, defaults: rows }',
     by: 'return { isThere: true, isRefused, defaults: rows.slice(rows.length) }',
     tests: REPAIR_TESTS,

@@ -2,7 +2,8 @@
 import { type Diagnosis, type Examination, type Finding, notExamined } from '../../kernel/doctor.ts'
 import type { Logger } from '../../kernel/logger.ts'
 import { inLanes } from '../../tenants/in-lanes.ts'
-import { isFaulty, type LoginRepair } from './login-repair.ts'
+import type { LoginRepair } from './login-repair.ts'
+import { isFaulty } from './login-state.ts'
 
 const EXAMINED_AT_ONCE = 4
 const REMEDY =

@@ -5,42 +5,31 @@
  *
  *   at the start (the shared ones), when the server refuses the login (28P01), doctor --fix
  *      ──► lock of the login ──► compare ──► restore, commit ──► log, event `TenantLoginRestored`
- *
- * The owner cannot read the password of a role. So a login compares it. The expected state is that of createLogin: the password
- * of the backoffice, and `search_path = pg_catalog` as the only default.
  */
-import pg from 'pg'
 import type { Secrets } from '../../kernel/crypto.ts'
 import { type Database, isDatabaseUnavailable, sqlState } from '../../kernel/database.ts'
 import type { Events } from '../../kernel/events.ts'
 import type { Logger } from '../../kernel/logger.ts'
-import { type Placement, StorageFenced } from '../../tenants/isolation.ts'
+import type { Placement } from '../../tenants/isolation.ts'
 import { TenantLoginRestored } from '../../tenants/login-events.ts'
 import { bindingOfOwn } from '../../tenants/own-logins.ts'
 import type { TenantTables } from '../../tenants/tables.ts'
-import { closedOr } from './closed-database.ts'
-import { withDatabase, withLogin } from './login-clients.ts'
-import { makingOwnLogin, standingOf } from './own-login-role.ts'
+import {
+  compareLogin,
+  endingChanges,
+  faultsOf,
+  isFaulty,
+  type KeptLogin,
+  type LoginFaults,
+  restoring,
+} from './login-state.ts'
 import { inTransaction } from './owner-transaction.ts'
-import { scramVerifier } from './scram-verifier.ts'
-import { withSettings } from './session-settings.ts'
 import { bindingOf, type PlacementConfig, preparePlacement, withServer } from './tenant-login.ts'
 
-const PASSWORD_REFUSED = '28P01'
-/** The only default of a login that is made here, as the catalog has it. */
-const SEARCH_PATH = 'search_path=pg_catalog'
 const INTERNAL_ERROR = 'XX000'
 const LOCK_TIMEOUT_MS = 4_000
 const ATTEMPTS = 5
 const BEGIN = `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}`
-
-export interface LoginFaults {
-  readonly login: string
-  /** Whether the server refuses the password. */
-  readonly passwordChanged: boolean
-  /** Unexpected and missing defaults, each with its database if it applies to one only. */
-  readonly settings: readonly string[]
-}
 
 export interface RepairParts {
   readonly database: Database
@@ -50,59 +39,6 @@ export interface RepairParts {
   /** URLs of the owners, by placement. */
   readonly urls: ReadonlyMap<string, string>
 }
-
-/**
- * Ends sessions of the login that have changed a role and not committed: they would block the owner for as long as they like. An owner
- * that may not end them waits for the lock time-out.
- */
-const endingChanges = (login: string): string => {
-  const role = pg.escapeIdentifier(login)
-  return `do $do$
-    declare is_member boolean := pg_has_role(current_user, ${pg.escapeLiteral(login)}, 'usage'); one integer;
-    begin
-      for one in select pid from pg_locks join pg_stat_activity using (pid)
-        where relation in ('pg_authid'::regclass, 'pg_db_role_setting'::regclass) and mode = 'RowExclusiveLock' and granted
-          and usename = ${pg.escapeLiteral(login)}
-      loop
-        if not is_member then grant ${role} to current_user; end if;
-        perform pg_terminate_backend(one);
-        if not is_member then revoke ${role} from current_user; end if;
-      end loop;
-    exception when insufficient_privilege then null;
-    end $do$`
-}
-
-interface Kept {
-  readonly login: string
-  readonly password: string
-  /** Of a login that belongs to a database of the same name: what it takes. */
-  readonly scopeRole?: string
-}
-
-interface Default {
-  readonly name: string
-  /** Null for one that applies to all databases. */
-  readonly database: string | null
-}
-
-interface Compared {
-  readonly isThere: boolean
-  readonly isRefused: boolean
-  readonly defaults: readonly Default[]
-}
-
-/** Lets the login connect, although a tenant has named a missing library for its sessions. */
-const NO_LIBRARIES = new Map([['local_preload_libraries', '']])
-
-/** Unexpected defaults of a role, and the missing default. */
-const DEFAULTS = `
-  select datname as database, split_part(setting, '=', 1) as name
-  from pg_db_role_setting left join pg_database on pg_database.oid = setdatabase, unnest(setconfig) setting
-  where setrole = $1::regrole and (setdatabase <> 0 or setting <> '${SEARCH_PATH}')
-  union all
-  select null, 'search_path' where not exists (select from pg_db_role_setting, unnest(setconfig) setting
-    where setrole = $1::regrole and setdatabase = 0 and setting like 'search_path=%')
-  order by database nulls first, name`
 
 export class LoginRepair {
   readonly #parts: RepairParts
@@ -124,7 +60,9 @@ export class LoginRepair {
   async examine(placement: string, database?: string): Promise<LoginFaults | undefined> {
     const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
     if (!kept) return undefined
-    const compared = await withServer(this.#urlOf(placement), (server) => this.#compare(server, placement, kept))
+    const compared = await withServer(this.#urlOf(placement), (server) =>
+      compareLogin(server, this.#urlOf(placement), kept),
+    )
     return faultsOf(kept, compared)
   }
 
@@ -193,7 +131,7 @@ export class LoginRepair {
     if (!kept) return undefined
     const attempt = () =>
       withServer(this.#urlOf(placement), async (server) => {
-        const compared = await this.#compare(server, placement, kept)
+        const compared = await compareLogin(server, this.#urlOf(placement), kept)
         const statements = restoring(kept, compared)
         const work = async () => {
           if (compared.isThere) await server.query(endingChanges(kept.login))
@@ -212,28 +150,13 @@ export class LoginRepair {
     }
   }
 
-  async #compare(server: pg.Client, placement: string, { login, password, scopeRole }: Kept): Promise<Compared> {
-    if (scopeRole !== undefined && !(await standingOf(server, login, scopeRole)).isOurs) {
-      return { isThere: false, isRefused: true, defaults: [] }
-    }
-    const { rows } = await server.query(DEFAULTS, [pg.escapeIdentifier(login)])
-    const own = withSettings(withLogin(this.#urlOf(placement), login, password), NO_LIBRARIES)
-    const url = scopeRole === undefined ? own : withDatabase(own, login)
-    const isRefused = await withServer(url, async () => false).catch((error) => {
-      if (sqlState(error) === PASSWORD_REFUSED) return true
-      if (scopeRole !== undefined && StorageFenced.matches(closedOr(error))) return false // asked after the password
-      throw error
-    })
-    return { isThere: true, isRefused, defaults: rows }
-  }
-
   #urlOf(placement: string): string {
     const url = this.#parts.urls.get(placement)
     if (url === undefined) throw new Error(`the placement "${placement}" is not configured`)
     return url
   }
 
-  async #kept(placement: string): Promise<Kept | undefined> {
+  async #kept(placement: string): Promise<KeptLogin | undefined> {
     const { database, secrets } = this.#parts
     const row = await database
       .query<TenantTables>()
@@ -245,7 +168,7 @@ export class LoginRepair {
     return { login: row.login, password: secrets.open(row.password, bindingOf(placement)) }
   }
 
-  async #keptOwn(placement: string, database: string): Promise<Kept | undefined> {
+  async #keptOwn(placement: string, database: string): Promise<KeptLogin | undefined> {
     const row = await this.#parts.database
       .query<TenantTables>()
       .selectFrom('tenantLogins')
@@ -258,25 +181,6 @@ export class LoginRepair {
     const password = this.#parts.secrets.open(row.password, bindingOfOwn(placement, database))
     return { login: database, password, scopeRole: row.scopeRole }
   }
-}
-
-const faultsOf = ({ login }: Kept, { isRefused, defaults }: Compared): LoginFaults => ({
-  login,
-  passwordChanged: isRefused,
-  settings: defaults.map(({ name, database }) => (database === null ? name : `${name} in database ${database}`)),
-})
-
-function restoring({ login, password, scopeRole }: Kept, { isThere, isRefused, defaults }: Compared): string[] {
-  if (!isThere) return [makingOwnLogin(login, password, scopeRole ?? '', false)]
-  const role = `alter role ${pg.escapeIdentifier(login)}`
-  const databases = new Set(defaults.map(({ database }) => database))
-  return [
-    ...(isRefused ? [`${role} password ${pg.escapeLiteral(scramVerifier(password))}`] : []),
-    ...[...databases].map(
-      (name) => `${role}${name === null ? '' : ` in database ${pg.escapeIdentifier(name)}`} reset all`,
-    ),
-    ...(databases.has(null) ? [`${role} set ${SEARCH_PATH}`] : []),
-  ]
 }
 
 type Placements = Readonly<Record<string, PlacementConfig & { readonly url: string }>>
@@ -299,5 +203,3 @@ export async function preparePlacements(
   }
   return { prepared, logins }
 }
-
-export const isFaulty = ({ passwordChanged, settings }: LoginFaults): boolean => passwordChanged || settings.length > 0

@@ -195,6 +195,7 @@ describe('an owner that is no superuser', () => {
     expect(statements).toEqual([
       expect.stringMatching(/^ {2}create role "tenantry_tenant" login nosuperuser nobypassrls .* password '…';$/),
       '  alter role "tenantry_tenant" set search_path = pg_catalog;',
+      `  grant connect on database "${new URL(installation.url).pathname.slice(1)}" to "tenantry_tenant";`,
       '  create role "tenantry_tenant_scope" nologin noinherit;',
       '  grant "tenantry_tenant_scope" to "tenantry_tenant";',
     ])

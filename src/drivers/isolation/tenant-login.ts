@@ -199,7 +199,7 @@ async function makeLogin(server: pg.Client, password: string, kept: string | und
     const scopeRole = kept ?? scopeRoleOf(login)
     const makeScope = kept === undefined ? [createScope(scopeRole)] : []
     try {
-      await run(server, [...createLogin(login, password), ...makeScope, grantScope(scopeRole, login)])
+      await run(server, [...(await createLogin(server, login, password)), ...makeScope, grantScope(scopeRole, login)])
       return { login, scopeRole }
     } catch (error) {
       if (attempt === ATTEMPTS || !DUPLICATE_OBJECT.has(sqlState(error) ?? '')) throw error
@@ -238,11 +238,13 @@ async function run(server: pg.Client, statements: readonly string[]): Promise<vo
   }
 }
 
-function createLogin(login: string, password: string): string[] {
+async function createLogin(server: pg.Client, login: string, password: string): Promise<string[]> {
   const quoted = pg.escapeIdentifier(login)
+  const { rows } = await server.query('select current_database() as name')
   return [
     `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(scramVerifier(password))}`,
     `alter role ${quoted} set search_path = pg_catalog`,
+    `grant connect on database ${pg.escapeIdentifier(rows[0].name)} to ${quoted}`,
   ]
 }
 
