@@ -24,7 +24,7 @@ describe('scramVerifier', () => {
     const [url, name, password] = [inject('postgresUrl'), `scram_${randomBytes(4).toString('hex')}`, randomToken()]
     const verifier = scramVerifier(password)
     await withServer(url, async (server) => {
-      await server.query(`set password_encryption = md5; create role ${name} login password '${verifier}'`)
+      await server.query(`set password_encryption = md5; create role ${name} login superuser password '${verifier}'`)
       try {
         const { rows } = await server.query('select rolpassword from pg_authid where rolname = $1', [name])
         expect(rows).toEqual([{ rolpassword: verifier }])
