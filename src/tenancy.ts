@@ -6,7 +6,6 @@
  *   await acme.db.selectFrom('notes').selectAll().execute()
  *   await tenancy.stop()
  */
-
 import {
   type Bound,
   type BoundPart,
@@ -44,6 +43,7 @@ import { once } from './kernel/once.ts'
 import { Cursors } from './kernel/page.ts'
 import { processSeries } from './kernel/process-series.ts'
 import { Resilience, type ResilienceConfig } from './kernel/resilience.ts'
+import { stopAll } from './kernel/stop-all.ts'
 import type { StoreDriver } from './kernel/store.ts'
 import { TenantLabels } from './kernel/tenant-labels.ts'
 import { openTracing } from './kernel/tracing.ts'
@@ -179,15 +179,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     typeof config.migrations === 'string' ? await readTenantMigrations(config.migrations) : (config.migrations ?? [])
   const database = new Database(config.database, log)
   const stops: (() => unknown)[] = [() => database.close()]
-  const stop = once(async () => {
-    for (const end of stops.splice(0).reverse()) {
-      try {
-        await end()
-      } catch (error) {
-        log.error({ err: error }, 'something could not be stopped; the rest is')
-      }
-    }
-  })
+  const stop = once(() => stopAll(stops.splice(0), log))
   try {
     await migrate(database, partsOf(storeDriver, satellites))
     const store = storeDriver.open({ database, clock, log })
@@ -237,15 +229,21 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       { satellite: { name: 'tenants', operations, commands, jobs, schedule, doctor: diagnoses }, service: tenants },
       ...satellites.map((satellite) => ({ satellite, service: services.get(satellite.name) })),
     ]
-    const health = createHealth({ log, critical: config.health?.critical })
+    const checks = {
+      backoffice: () => database.ping(),
+      store: () => store.ping(),
+      circuits: () => circuits.check(),
+      logins: () => storage.checkLogins(),
+    }
+    const health = createHealth({ log, critical: config.health?.critical, checks })
     const doctor = new Doctor(log)
     for (const diagnosis of kernelDiagnoses) doctor.register(diagnosis, kernel)
     doctor.register(loginDiagnosis, logins)
     const metrics = new Metrics()
     for (const part of parts) {
       const { satellite, service } = part
-      subscribe(events, part)
       const { queues } = satellite
+      subscribe(events, part)
       if (queues) runner.alsoCount((tenantId) => queues(service, tenantId))
       for (const diagnosis of satellite.doctor ?? []) doctor.register(diagnosis, service)
       metrics.register(...(satellite.metrics?.(service) ?? []))
@@ -268,7 +266,6 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     stops.push(() => runner.stop(STOP_TIMEOUT_MS))
     if (role !== 'api') for (const { satellite, service } of parts) await satellite.work?.(service)
 
-    const traffic = trafficOf(parts)
     const receivers = parts.flatMap(({ satellite, service }) => bind(satellite.receivers, service))
     const core: Core = {
       kernel,
@@ -284,7 +281,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       ...scope,
       guard: ({ ignore = [], ...options }) => {
         const unguarded = [...ignore, ...receivers.map(({ what }) => what.path)]
-        const guard = createGuard(tenants, { ...options, ignore: unguarded }, traffic)
+        const guard = createGuard(tenants, { ...options, ignore: unguarded }, trafficOf(parts))
         if (options.authorize === 'anyone') log.warn('a guard admits anyone who names a tenant (authorize: anyone)')
         return guard
       },

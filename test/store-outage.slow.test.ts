@@ -35,8 +35,6 @@ beforeAll(async () => {
     resilience: { retryAfterSeconds: 7 },
   })
   tenancy = made.tenancy
-  tenancy.health.register('backoffice', () => tenancy.kernel.database.ping())
-  tenancy.health.register('store', () => tenancy.kernel.store.ping())
   http = createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TOKEN }] })
   await installed(tenancy, { id: 'acme', name: 'Acme' })
 })

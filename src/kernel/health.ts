@@ -46,10 +46,13 @@ export interface HealthOptions {
   /** Names of checks whose failure alone makes the aggregate `fail`. */
   readonly critical?: readonly string[] | undefined
   readonly timeoutMs?: number
+  /** Registered from the start, by name. */
+  readonly checks?: Readonly<Record<string, Check>>
 }
 
-export function createHealth({ log, critical = [], timeoutMs = CHECK_TIMEOUT_MS }: HealthOptions = {}): Health {
-  const checks = new Map<string, Check>()
+export function createHealth(options: HealthOptions = {}): Health {
+  const { log, critical = [], timeoutMs = CHECK_TIMEOUT_MS } = options
+  const checks = new Map<string, Check>(Object.entries(options.checks ?? {}))
   /** What those said, but for numbers, that failed when they were asked last. */
   const failing = new Map<string, string>()
   const heed = (name: string, outcome: Outcome) => {

@@ -106,10 +106,6 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
   ])
   const { tenancy, adminTokens, switchedOff } = opened
   try {
-    tenancy.health.register('backoffice', () => tenancy.kernel.database.ping())
-    tenancy.health.register('store', () => tenancy.kernel.store.ping())
-    tenancy.health.register('circuits', () => tenancy.tenants.circuits.check())
-    tenancy.health.register('logins', () => tenancy.tenants.storage.checkLogins())
     for (const [name, check] of tenancy.checks) tenancy.health.register(name, check)
     const { prefix, probes, exposition, allowedHosts } = config
     const http = createHttp(tenancy, {

@@ -197,6 +197,8 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
       expect(await send(host.origin, `GET ${path}`)).toMatchObject({ status: 200, json: { status: 'ok' } })
       expect(await send(host.origin, `HEAD ${path}`)).toMatchObject({ status: 200, body: '' })
     }
+    const { json } = await send(host.origin, 'GET /readyz')
+    expect(Object.keys(json.checks)).toEqual(expect.arrayContaining(['backoffice', 'store', 'circuits', 'logins']))
     expect(await send(host.origin, 'POST /livez', { body: {} })).toMatchObject({
       status: 405,
       headers: { allow: 'GET, HEAD' },
