@@ -13,7 +13,11 @@ const onSchema = { on: ['schema-pg, batch'] }
 const onDatabase = { on: ['database-pg, batch'] }
 
 const byPublicRights = {
-  tests: ['src/drivers/isolation/public-rights.test.ts', 'src/drivers/isolation/public-rights.placement.test.ts'],
+  tests: [
+    'src/drivers/isolation/public-rights.test.ts',
+    'src/drivers/isolation/public-rights.placement.test.ts',
+    'src/drivers/isolation/public-rights.leftovers.test.ts',
+  ],
 }
 
 const PUBLIC_MUTANTS: readonly SourceMutant[] = [
