@@ -76,6 +76,13 @@ export function traps(kinds: readonly string[]): void {
       return Promise.all(Array.from({ length: CONNECTIONS }, one))
     }
 
+    const expectNoScope = async (connections: readonly pg.Client[]) => {
+      const text = `select current_user = session_user as "isLogin", current_setting('search_path') as path,
+        coalesce(current_setting('app.tenant_id', true), '') as tenant`
+      const found = await Promise.all(connections.map(async (one) => (await one.query(text)).rows))
+      expect(found).toEqual(Array(CONNECTIONS).fill([{ isLogin: true, path: 'pg_catalog', tenant: '' }]))
+    }
+
     test('SET LOCAL outside of a transaction only warns: it neither sets nor leaves anything', async () => {
       await raw(a.db, `set local search_path = 'pg_catalog'`)
       await raw(a.db, `set local app.tenant_id = 'b'`)
@@ -111,23 +118,19 @@ export function traps(kinds: readonly string[]): void {
       for (const client of await all()) client.release(true)
       const connect = vi.spyOn(pg.Client.prototype, 'connect')
       const clients = await all()
+      const opened = connect.mock.contexts as pg.Client[]
+      const own = (name: string) => `set_config('${name}', current_setting('${name}'), false)`
+      for (const set of ['owner', own('role'), own('app.tenant_id'), own('search_path')]) {
+        for (const client of clients) await client.query({ text: `select ${set} from items` })
+        await expectNoScope(opened) // before the end of a transaction cleans the session
+      }
       for (const client of clients) {
-        await client.query({ text: `select set_config('role', current_user, false)` })
-        await client.query({ text: `select set_config('app.tenant_id', current_setting('app.tenant_id'), false)` })
-        await client.query({ text: 'select owner from items' })
         await client.begin()
         await client.query({ text: 'select owner from items' })
         await client.end('commit')
         client.release()
       }
-      expect(connect.mock.contexts).toHaveLength(CONNECTIONS)
-      for (const connection of connect.mock.contexts as pg.Client[]) {
-        const { rows } = await connection.query(
-          `select current_user = session_user as "isLogin", coalesce(current_setting('app.tenant_id', true), '') as tenant,
-           current_setting('search_path') as path`,
-        )
-        expect(rows).toEqual([{ isLogin: true, tenant: '', path: 'pg_catalog' }])
-      }
+      await expectNoScope(opened)
     })
 
     test.each(['commit and chain', '/* to */ end work and chain', 'rollback and chain', 'abort transaction and chain'])(
