@@ -3,6 +3,7 @@
 import type { Kysely } from 'kysely'
 import type { IsolationDriver, TenantHandle } from '../tenants/isolation.ts'
 import { inTransaction } from './in-transaction.ts'
+import { placeIn } from './isolation-subject.ts'
 import type { Proof, Vitest } from './isolation-suite.ts'
 import { raw } from './leak-operations.ts'
 
@@ -176,6 +177,46 @@ export function statementsOfTenants(
         await expectOthersUntouched()
       })
     }
+  })
+
+  describe('a connection', () => {
+    const connect = ({ id }: TenantHandle) => {
+      const { subject, driver } = proof()
+      return driver.connect(placeIn(subject, driver, id))
+    }
+
+    test('runs calls that do not wait for each other in their order', async () => {
+      const { a } = proof()
+      const connection = await connect(a)
+      const insert = (id: number) => connection.query({ text: `insert into items (id, owner) values (${id}, 'of a')` })
+      const sent = [connection.begin(), insert(3), connection.end('commit'), insert(4)]
+      sent.push(connection.begin(), insert(5), connection.end('rollback'))
+      await Promise.all(sent)
+      connection.release()
+      expect((await items(a.db)).map(({ id }) => id)).toEqual([1, 2, 3, 4])
+    })
+
+    test.each(['another tenant', 'another call of its tenant'])(
+      'takes nothing when it was given back and %s has it, and is given back once',
+      async (who) => {
+        const { a, b, subject } = proof()
+        const next = who === 'another tenant' ? b : a
+        const former = await connect(a)
+        await former.query({ text: ITEMS })
+        former.release()
+        const others = await Promise.all(Array.from({ length: subject.maxConnections }, () => connect(next)))
+        for (const other of others) await other.begin()
+        await expect(former.query({ text: ITEMS })).rejects.toThrow(ENDED)
+        await expect(former.begin()).rejects.toThrow(ENDED)
+        await expect(former.end('rollback')).rejects.toThrow(ENDED)
+        former.release()
+        for (const other of others) {
+          expect((await other.query({ text: ITEMS })).rows).toEqual(untouched(next))
+          await other.end('commit')
+          other.release()
+        }
+      },
+    )
   })
 
   describe('the shape of a pool', () => {
