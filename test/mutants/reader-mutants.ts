@@ -13,7 +13,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'used on after a commit that failed',
-    story: 'A COMMIT that fails takes its cleaning along: settings and locks of a tenant stay for the next one.',
+    story: 'A COMMIT that fails takes its cleaning along: locks of a tenant stay for the next one.',
     file: 'drivers/isolation/scoped-connection.ts',
     replace: '    const wasClean = this.#isClean\n    this.#isClean = false\n',
     by: '    const wasClean = this.#isClean\n',
