@@ -3,7 +3,7 @@ import type { SourceMutant } from './mutant.ts'
 
 const MOVE = 'tenants/transfers/move.ts'
 const SWITCH = 'tenants/transfers/switch.ts'
-const WRITERS = { tests: ['src/tenants/transfers/writers.slow.test.ts'] }
+const MOVES = { tests: ['src/tenants/transfers/moves.test.ts'] }
 const TRANSFERS = { tests: ['src/tenants/transfers/transfers.test.ts'] }
 
 export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
@@ -13,7 +13,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     file: MOVE,
     replace: '    await storage.driver(row.isolation).fence(toPlace(row))\n',
     by: '',
-    ...WRITERS,
+    ...MOVES,
   },
   {
     name: 'a move that waits for nobody',
@@ -21,7 +21,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     file: MOVE,
     replace: '  await storage.driver(closed.isolation).drain(toPlace(closed), { signal: attempt.signal })\n',
     by: '',
-    tests: ['src/tenants/transfers/moves.test.ts'],
+    ...MOVES,
   },
   {
     name: 'a move that others may open',
@@ -29,7 +29,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     file: 'tenants/fences.ts',
     replace: `status === 'active' && heldBy === null`,
     by: `status === 'active'`,
-    tests: ['src/tenants/transfers/moves.test.ts'],
+    ...MOVES,
   },
   {
     name: 'what a tenant leaves stays open',
@@ -37,7 +37,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     file: SWITCH,
     replace: '    await close(parts, attempt, row)\n',
     by: '',
-    tests: ['src/tenants/transfers/moves.test.ts'],
+    ...MOVES,
   },
   {
     name: 'a suspended tenant restored open',
@@ -53,6 +53,6 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     file: SWITCH,
     replace: '    await attempt.hold()\n    if (row.status',
     by: '    if (row.status',
-    tests: ['src/tenants/transfers/moves.test.ts'],
+    ...MOVES,
   },
 ]

@@ -29,6 +29,26 @@ const until = (id: string, phase: string) =>
     expect(rows[0].phase).toBe(phase)
   })
 
+test('a statement of a process that has not heard of a move is refused while the copy is made', async () => {
+  await install('stale')
+  const before = await place('stale')
+  const release = await holdingImport(world.otherUrl, 't2_stale')
+  const { transfer } = await world.transfers.move('stale', { placement: 'other' })
+  const moving = world.transfers.work(transfer.id, only)
+  await until(transfer.id, 'making')
+  const writing = tenants()
+    .storage.driver('schema-pg')
+    .execute(before, { text: `insert into notes (text) values ('lost')` })
+  const answer = await writing.then(
+    () => 'acknowledged',
+    ({ code }) => code,
+  )
+  await release()
+  await moving
+  expect(answer).toBe('E_TENANT_STORAGE_FENCED')
+  expect(await world.notes('stale')).toEqual(['first'])
+})
+
 test('a tenant that is suspended and activated while it is moved stays closed until it has moved', async () => {
   await install('busy')
   const release = await holdingImport(world.otherUrl, 't2_busy')
