@@ -17,6 +17,7 @@ const TABLES = `
   create function jump() returns trigger language plpgsql as $$ begin
     perform set_config(new.setting, new.value, true); return new; end $$;
   create trigger jump after insert on jumps for each row execute function jump();
+  create function loosen() returns text language sql as $$ select set_config('standard_conforming_strings', 'off', false) $$;
   create view mine as select id, body from notes;`
 
 const POSTGRES = { 'schema-pg': schemaPg, 'rowscope-pg': rowscopePg, 'database-pg': databasePg }
@@ -257,6 +258,9 @@ begin immediate
 detach main
 explain select 1`
 
+/** With a backslash before a quote the second string would be SQL. */
+const TWO_STRINGS = String.raw`insert into notes (id, body) values (90, '\'), (91, ', (select 1)); --')`
+
 const bypasses = (text: string, other: string, schema: string) =>
   text
     .trim()
@@ -328,6 +332,17 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     const { db } = await tenancy().tenant(driver)
     await db.deleteFrom('notes').execute()
   })
+
+  test('strings are read as the server reads them, whatever a function has left in the session', async () => {
+    const { db } = await tenancy().tenant(driver)
+    await sql`select loosen()`.execute(db)
+    const { rows } = await sql`select current_setting('standard_conforming_strings') as strings`.execute(db)
+    expect(rows).toEqual([{ strings: 'off' }]) // of the connection that served the tenant last, as it serves it next
+    expect(await importing(TWO_STRINGS)).toMatchObject({ rows: 2 })
+    const bodies = await db.selectFrom('notes').select('body').orderBy('id').execute()
+    expect(bodies).toEqual([{ body: '\\' }, { body: ', (select 1)); --' }])
+    await db.deleteFrom('notes').execute()
+  })
 })
 
 test('strings are read as the server reads them, whatever its login has set', async () => {
@@ -337,11 +352,9 @@ test('strings are read as the server reads them, whatever its login has set', as
   try {
     const other = await postgres.open({ isolation: [schemaPg(), rowscopePg(), databasePg()] }) // with connections of its own
     const id = 'schema-pg'
-    const text = String.raw`insert into notes (id, body) values (90, '\'), (91, ', (select 1)); --')`
     const options = { engine: 'postgres', signal: new AbortController().signal } as const
-    expect(await importSql(other.tenants.handles.source(id), [Buffer.from(text)] as never, options)).toMatchObject({
-      rows: 2,
-    })
+    const imported = await importSql(other.tenants.handles.source(id), [Buffer.from(TWO_STRINGS)] as never, options)
+    expect(imported).toMatchObject({ rows: 2 })
     const { db } = await other.tenant(id)
     const bodies = await db.selectFrom('notes').select('body').orderBy('id').execute()
     expect(bodies).toEqual([{ body: '\\' }, { body: ', (select 1)); --' }])

@@ -61,8 +61,18 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
     tests: BYPASSES,
   },
   {
+    name: 'a comparison without the reading of strings',
+    story: 'A trigger of the host sets standard_conforming_strings: in the statements after it a value ends elsewhere.',
+    file: 'drivers/isolation/keeping-query.ts',
+    replace:
+      " and\n  pg_catalog.current_setting('standard_conforming_strings') operator(pg_catalog.=) 'on')::pg_catalog.int4`",
+    by: ')::pg_catalog.int4`',
+    tests: BYPASSES,
+  },
+  {
     name: 'strings that the server reads in another way',
-    story: 'With standard_conforming_strings off, a value ends where the rules do not see it.',
+    story:
+      'A function of the host has left standard_conforming_strings off in the session: a value ends where the rules do not see it.',
     file: 'tenants/import-target.ts',
     replace: ", set_config('standard_conforming_strings', 'on', true)`",
     by: '`',
