@@ -71,7 +71,6 @@ export {
   type StatementResult,
   StorageFenced,
   type TenantConnection,
-  type TenantHandle,
   type TransferOptions,
 } from './tenants/isolation.ts'
 export * from './tenants/login-events.ts'
@@ -92,6 +91,7 @@ export {
   type Strategy,
 } from './tenants/resolution.ts'
 export { type Tenant, TenantId } from './tenants/tenant.ts'
+export type { TenantHandle } from './tenants/tenant-handle.ts'
 export { ArchiveMissing, type Archives, type StoredArchive, type WriteOptions } from './tenants/transfers/archives.ts'
 export type { Backup } from './tenants/transfers/backup-resource.ts'
 export * from './tenants/transfers/errors.ts'

@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { CONNECTIONS, KINDS } from '../src/drivers/isolation/subject.fixture.ts'
 import { isDatabaseUnavailable } from '../src/kernel/database.ts'
-import type { TenantHandle } from '../src/tenants/isolation.ts'
+import type { TenantHandle } from '../src/tenants/tenant-handle.ts'
 import type { FaultKind } from '../src/testing/fault-proxy.ts'
 import { placeIn } from '../src/testing/isolation-subject.ts'
 import { raw } from '../src/testing/leak-operations.ts'

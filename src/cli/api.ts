@@ -7,7 +7,7 @@ import { text as allOf } from 'node:stream/consumers'
 import type { Input } from '../kernel/commands.ts'
 import { InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import type { ServiceConfig } from '../service/config.ts'
-import type { OwnInput } from './commands.ts'
+import type { OwnInput } from './own-input.ts'
 import { adminToken, nothingAnswers, serviceUrl } from './service-address.ts'
 import { interruptible } from './stop-signal.ts'
 

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { catalogueOf } from '../service/catalogue.ts'
 import { satellitesOn } from '../service/main.ts'
 import type { TenantTables } from '../tenants/tables.ts'
-import type { OwnInput } from './commands.ts'
+import type { OwnInput } from './own-input.ts'
 import { withTenancy } from './with-tenancy.ts'
 
 interface Tables extends TenantTables {

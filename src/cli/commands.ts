@@ -1,17 +1,7 @@
 /** The program's own commands: those that speak of the service itself. Each is loaded when it is asked for. */
-import type { CommandInput, Option } from '../kernel/commands.ts'
-import type { ServiceConfig } from '../service/config.ts'
-import type { openTenancy } from '../service/main.ts'
+import type { Option } from '../kernel/commands.ts'
+import type { OwnInput } from './own-input.ts'
 import type { Described } from './parser.ts'
-import type { ProcessContext, ProgramTerminal } from './terminal.ts'
-
-export interface OwnInput extends CommandInput {
-  readonly terminal: ProgramTerminal
-  readonly context: ProcessContext
-  /** The service's own configuration; throws ConfigurationError with every fault. */
-  readonly loadConfig: () => Promise<ServiceConfig>
-  readonly openTenancy: typeof openTenancy
-}
 
 export interface OwnCommand extends Described {
   readonly run: (input: OwnInput) => Promise<void>

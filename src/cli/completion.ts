@@ -5,8 +5,8 @@
  */
 import { RootCommand, script } from '@bomb.sh/tab'
 import { InvalidRequest } from '../kernel/errors.ts'
-import type { OwnInput } from './commands.ts'
 import { bashScript, zshScript } from './completion-scripts.ts'
+import type { OwnInput } from './own-input.ts'
 import { COMMON_OPTIONS, type Described } from './parser.ts'
 
 const PROGRAM = 'tenantry'

@@ -2,7 +2,7 @@
 import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../kernel/doctor.ts'
 import { invalid } from '../kernel/errors.ts'
 import type { Tenancy } from '../tenancy.ts'
-import type { OwnInput } from './commands.ts'
+import type { OwnInput } from './own-input.ts'
 import { withTenancy } from './with-tenancy.ts'
 
 /** Fails with E_FINDINGS, after its report, unless all that stands is for information. */

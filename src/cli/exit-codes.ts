@@ -5,9 +5,9 @@ import { DependencyUnavailable, defineError, TenancyError } from '../kernel/erro
 import { ConfigurationError } from '../service/config.ts'
 import { AlreadyRunning } from '../service/main.ts'
 import { usesColor } from './color.ts'
+import type { ProcessContext } from './process-context.ts'
 import { Interrupted, OutputClosed } from './stop-signal.ts'
 import { visible } from './table.ts'
-import type { ProcessContext } from './terminal.ts'
 
 /** What each means. */
 export const EXIT_CODES: Readonly<Record<number, string>> = {

@@ -9,9 +9,9 @@ import { type Opened, openTenancy, satellitesOn } from '../service/main.ts'
 import type { TestDatabase } from '../testing/database.ts'
 import { createMigratedDatabase } from '../testing/template.ts'
 import { type Ended, reading, type Says } from './output.fixture.ts'
+import type { ProcessContext } from './process-context.ts'
 import { run } from './run.ts'
 import { Interrupted } from './stop-signal.ts'
-import type { ProcessContext } from './terminal.ts'
 
 export type { Ended } from './output.fixture.ts'
 

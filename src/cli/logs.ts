@@ -5,8 +5,8 @@
 import colors from 'picocolors'
 import { createLogger, type Logger } from '../kernel/logger.ts'
 import { usesColor } from './color.ts'
+import type { ProcessContext } from './process-context.ts'
 import { cellText } from './table.ts'
-import type { ProcessContext } from './terminal.ts'
 
 const LEVELS: Readonly<Record<number, string>> = {
   10: 'trace',

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { openApiDocument } from '../http/openapi.ts'
 import { catalogueOf } from '../service/catalogue.ts'
 import { satellitesOn } from '../service/main.ts'
-import type { OwnInput } from './commands.ts'
+import type { OwnInput } from './own-input.ts'
 
 export async function openapi({ options, terminal, loadConfig }: OwnInput): Promise<void> {
   const config = await loadConfig()

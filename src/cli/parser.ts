@@ -6,7 +6,7 @@ import { CommanderError, InvalidArgumentError, Command as Parser, Option as Pars
 import type { Command, Option } from '../kernel/commands.ts'
 import { InvalidRequest, TenancyError } from '../kernel/errors.ts'
 import { VERSION } from '../version.ts'
-import type { Output } from './terminal.ts'
+import type { Output } from './process-context.ts'
 
 /** What the program must know of a command to describe it and to read its arguments. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {

@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { start } from 'node:repl'
 import { text } from 'node:stream/consumers'
 import { usesColor } from './color.ts'
-import type { ProcessContext } from './terminal.ts'
+import type { ProcessContext } from './process-context.ts'
 
 type Names = Readonly<Record<string, unknown>>
 

@@ -8,7 +8,7 @@ import { number } from '../kernel/quantities.ts'
 import { countSealed, existing, type Resealed, reseal } from '../kernel/resealing.ts'
 import { satellites } from '../service/main.ts'
 import { SEALED_LOGINS } from '../tenants/own-logins.ts'
-import type { OwnInput } from './commands.ts'
+import type { OwnInput } from './own-input.ts'
 import { withTenancy } from './with-tenancy.ts'
 
 export async function reencrypt(input: OwnInput): Promise<void> {

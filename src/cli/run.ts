@@ -3,10 +3,12 @@
  * commands, it does not load the others.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { OWN_HEADING, type OwnCommand, type OwnInput, ownCommands } from './commands.ts'
+import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
+import type { OwnInput } from './own-input.ts'
 import { type Invocation, runProgram } from './parser.ts'
+import type { ProcessContext } from './process-context.ts'
 import { Interrupted } from './stop-signal.ts'
-import { createTerminal, type ProcessContext } from './terminal.ts'
+import { createTerminal } from './terminal.ts'
 
 /**
  * Returns the exit code.

@@ -7,10 +7,10 @@ import { DependencyUnavailable } from '../kernel/errors.ts'
 import type { ServiceConfig } from '../service/config.ts'
 import type { Service } from '../service/main.ts'
 import { VERSION } from '../version.ts'
-import type { OwnInput } from './commands.ts'
 import { jsonLogger, readableLogger } from './logs.ts'
+import type { OwnInput } from './own-input.ts'
+import type { ProcessContext } from './process-context.ts'
 import { type Ready, readyRecord, readyText } from './ready.ts'
-import type { ProcessContext } from './terminal.ts'
 
 export async function serve(
   { terminal, signal, loadConfig, context }: OwnInput,

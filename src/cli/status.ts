@@ -1,7 +1,7 @@
 /** `tenantry status`: the readiness report of the running service. */
 import { DependencyUnavailable } from '../kernel/errors.ts'
 import type { CheckResult } from '../kernel/health.ts'
-import type { OwnInput } from './commands.ts'
+import type { OwnInput } from './own-input.ts'
 import { nothingAnswers, serviceUrl } from './service-address.ts'
 
 const TIMEOUT_MS = 10_000

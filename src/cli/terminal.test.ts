@@ -1,7 +1,8 @@
 /** What is said where: by the streams that a terminal is made of. */
 import { Readable, Writable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { createTerminal, type ProcessContext, type TerminalOptions } from './terminal.ts'
+import type { ProcessContext } from './process-context.ts'
+import { createTerminal, type TerminalOptions } from './terminal.ts'
 
 const CLEARED = '\r\u001b[2K'
 

@@ -3,11 +3,11 @@
  * progress and questions go to standard error. With `--json` the result is one JSON value.
  */
 import { once } from 'node:events'
-import type { Writable } from 'node:stream'
 import colors from 'picocolors'
-import type { Input, Terminal } from '../kernel/commands.ts'
+import type { Terminal } from '../kernel/commands.ts'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { usesColor } from './color.ts'
+import type { ProcessContext } from './process-context.ts'
 import { Interrupted } from './stop-signal.ts'
 import { cut, jsonText, recordText, tableText, visible } from './table.ts'
 
@@ -22,20 +22,6 @@ export interface TerminalOptions {
   readonly signal: AbortSignal
   readonly context: ProcessContext
 }
-
-/** What one run of the program uses of its process; `process` is one. */
-export interface ProcessContext {
-  readonly env: NodeJS.ProcessEnv
-  readonly stdin: Input
-  readonly stdout: Output
-  readonly stderr: Output
-  /** For faults that no code handles. */
-  on(event: 'unhandledRejection' | 'uncaughtException', listener: (error: unknown) => void): unknown
-}
-
-export type Output = Writable & Screen
-
-type Screen = Partial<Pick<NodeJS.WriteStream, 'isTTY' | 'columns'>>
 
 export interface ProgramTerminal extends Terminal {
   /** A result with a text of its own; with `--json` the value itself. */

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'
 import type { Tenancy } from '../tenancy.ts'
-import type { OwnInput } from './commands.ts'
+import type { OwnInput } from './own-input.ts'
 import { interruptible } from './stop-signal.ts'
 
 /** For the step in progress to end by itself, and then for connections to close; what takes longer is cut off. */

@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { recordChange } from '../kernel/changes.ts'
 import { event } from '../kernel/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import type { Tenants } from './index.ts'
+import type { Inventory } from './inventory.ts'
 
 /** More places than a tenant was given since. */
 const EPOCHS_SKIPPED = 1_000
@@ -32,10 +32,17 @@ export interface BroughtBack {
   readonly purges: number
 }
 
+/** What is asked of the tenants; `Tenants` is one. */
+interface RestoredTenants {
+  readonly inventory: Pick<Inventory, 'drivers' | 'placements' | 'mismatches'>
+  readonly transfers: { cancelUnderWay(): Promise<number> }
+  enterMaintenance(id: string, options: { readonly message: string }): Promise<unknown>
+}
+
 /** Before any process serves or works. Throws, and changes nothing, when a server cannot be asked. Safe to repeat. */
 export async function broughtBack(
   { database, events, clock }: Pick<Kernel, 'database' | 'events' | 'clock'>,
-  tenants: Tenants,
+  tenants: RestoredTenants,
   retentionMs: number,
 ): Promise<BroughtBack> {
   const kept = new Set<string>()

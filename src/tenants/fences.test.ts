@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase, unreachableUrl, WAITING_LOCKS } from '../testing/database.ts'
 import { holding } from '../testing/holding.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import type { TenantHandle } from './isolation.ts'
 import { toPlace } from './registry.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 

@@ -18,12 +18,12 @@ import type { Actor } from '../kernel/context.ts'
 import { assertUsable } from './access.ts'
 import { assertAgrees } from './agreement.ts'
 import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from './errors.ts'
-import type { TenantHandle } from './isolation.ts'
 import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
 import { REFUSED_SETTINGS } from './refused-settings.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './resolution.ts'
 import { TENANT_ID, type Tenant } from './tenant.ts'
 import type { Located } from './tenant-cache.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 import type { Traffic } from './traffic.ts'
 
 export interface GuardOptions {

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { createGuard } from './guard.ts'
-import type { TenantHandle } from './isolation.ts'
 import { REFUSED_SETTINGS } from './refused-settings.ts'
 import { toPlace } from './registry.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 

@@ -1,10 +1,11 @@
 /** The handles of tenants: made once for each, and kept while they are used, as nothing of a place is in them. */
 import { Kysely, WithSchemaPlugin } from 'kysely'
 import { LRUCache } from 'lru-cache'
-import type { IsolationDriver, Place, TenantHandle } from './isolation.ts'
+import type { IsolationDriver, Place } from './isolation.ts'
 import { refuseSettings } from './refused-settings.ts'
 import type { Located } from './registry.ts'
 import { tenantDialect } from './tenant-db.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 import { type TenantPg, tenantPg } from './tenant-pg.ts'
 import { tenantPool } from './tenant-pool.ts'
 import { type ImportSource, type SourceParts, type TenantSource, tenantSource } from './tenant-source.ts'

@@ -6,7 +6,7 @@ import { type FakeClock, fakeClock } from '../testing/clock.ts'
 import { recorded } from '../testing/recorded.ts'
 import { type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import type { IsolationDriver } from './isolation.ts'
-import { InstallTenant } from './jobs.ts'
+import { InstallTenant } from './job-types.ts'
 import type { TenantMigration } from './migrations.ts'
 
 let opened: TestTenancy<[]>

@@ -10,8 +10,6 @@
  *
  * Every method is safe to repeat: a job that is killed half-way runs again from the start.
  */
-import type { Dialect, Kysely } from 'kysely'
-import type { Pool } from 'pg'
 import type { Finding } from '../kernel/doctor.ts'
 import { DependencyUnavailable, defineError, type TenancyError } from '../kernel/errors.ts'
 import type { Logger } from '../kernel/logger.ts'
@@ -21,7 +19,6 @@ import type { OrphanedRows, RegisteredLocation } from './orphaned-rows.ts'
 import type { Placement } from './placement.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
 import type { Statement, StatementResult, TenantConnection } from './tenant-connection.ts'
-import type { TenantPg } from './tenant-pg.ts'
 
 export { type ConnectionLimits, type Placement, PUBLIC_RIGHTS, type PublicRight } from './placement.ts'
 export type { Statement, StatementResult, TenantConnection, TransactionModes } from './tenant-connection.ts'
@@ -33,21 +30,6 @@ export interface Place {
   readonly placement: string
   readonly locator: string
   readonly epoch: number
-}
-
-/** A tenant's storage, ready for queries of the host's `Tables`. Every query sees this tenant's rows and nothing else. */
-export interface TenantHandle<Tables = any> {
-  readonly id: string
-  /** Kysely over the tenant's storage; table names are those of the host's migrations. */
-  readonly db: Kysely<Tables>
-  /** The same storage as node-postgres' Pool, for raw SQL and other libraries; see tenant-pool.ts. */
-  readonly pool: Pool
-  /** The same storage as a dialect of Kysely, for libraries that take one (MikroORM). */
-  readonly dialect: Dialect
-  /** The same storage as a module in the shape of `pg`, for libraries that take a driver module; see tenant-pg.ts. */
-  readonly pg: TenantPg
-  /** One transaction in the tenant's storage. */
-  transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
 }
 
 export interface Capabilities {

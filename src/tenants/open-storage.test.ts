@@ -5,7 +5,8 @@ import { createLogger } from '../kernel/logger.ts'
 import type { Tenancy } from '../tenancy.ts'
 import { createTestDatabase, type TestDatabase, unreachableUrl } from '../testing/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import { InstallTenant, RecoverFences, schedule } from './jobs.ts'
+import { InstallTenant, RecoverFences } from './job-types.ts'
+import { schedule } from './jobs.ts'
 import { toPlace } from './registry.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int)' }

@@ -1,8 +1,8 @@
 /** What libraries need to stay inside a tenant's scope. See docs/embedding.md, "Libraries and ORMs". */
 import { TableNode } from 'kysely'
 import { TenantScopeRequired } from './errors.ts'
-import type { TenantHandle } from './isolation.ts'
 import { TenantClient } from './tenant-client.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 import type { TenantPg } from './tenant-pg.ts'
 
 /** Stands for the tenant's schema in the SQL that Prisma writes; there is no such schema, so a replacement that is missed fails. */

@@ -1,8 +1,10 @@
 /** Rows in tables that tenants share whose `tenant_id` is of no storage location: no tenant reaches them, no backup has them. */
-import type { Place } from './isolation.ts'
 
 /** A location that the registry has, of a tenant or of a transfer. */
-export type RegisteredLocation = Pick<Place, 'tenantId' | 'locator'>
+export interface RegisteredLocation {
+  readonly tenantId: string
+  readonly locator: string
+}
 
 /** Rows of one table with one `tenant_id`. */
 export interface OrphanedRows {

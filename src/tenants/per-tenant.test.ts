@@ -5,8 +5,8 @@ import { createLogger } from '../kernel/logger.ts'
 import { eventually } from '../testing/index.ts'
 import { lazy } from '../testing/lazy.ts'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import type { TenantHandle } from './isolation.ts'
 import type { PerTenant } from './per-tenant.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 interface Client {
   readonly tenant: TenantHandle

@@ -14,8 +14,8 @@ import { asSystem, currentContext, enterContext } from '../kernel/context.ts'
 import { inTime } from '../kernel/in-time.ts'
 import type { Logger } from '../kernel/logger.ts'
 import { tenantOfContext } from './agreement.ts'
-import type { TenantHandle } from './isolation.ts'
 import type { Located } from './tenant-cache.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 const MAX_CLIENTS = 200
 

@@ -4,7 +4,7 @@ import { type Recorded, recorded } from '../testing/recorded.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
 import { TenantPurged } from './events.ts'
 import type { Tenants } from './index.ts'
-import { PurgeTenants, UninstallTenant } from './jobs.ts'
+import { PurgeTenants, UninstallTenant } from './job-types.ts'
 
 const DAY_MS = 86_400_000
 const REFUSED = { code: 'E_TENANT_STATE', status: 409 }

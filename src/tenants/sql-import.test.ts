@@ -6,9 +6,9 @@ import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../drivers/isolation/sqlite-memory.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import type { TenantHandle } from './isolation.ts'
 import type { TenantMigration } from './migrations.ts'
 import { type ImportOptions, importSql } from './sql-import.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 const TABLES = `
   create table notes (tenant_id text not null default tenantry.current_tenant(), id int, body text, primary key (tenant_id, id));

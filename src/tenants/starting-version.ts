@@ -5,12 +5,20 @@
  * what is run from there on is news, whoever tells it: also who takes over from a process that has run it and died. What was
  * written before and is not there any more is news again; what is there and nobody was told of stays news.
  */
+import type { Kernel } from '../kernel/kernel.ts'
 import type { IsolationDriver, Place } from './isolation.ts'
-import { type Claimed, StartOver } from './migration-items.ts'
-import { isVerified } from './migration-run.ts'
+import { type Claimed, type MigrationItems, StartOver } from './migration-items.ts'
+import { isVerified, type MigrationRun } from './migration-run.ts'
 import { type AppliedMigration, withChecksums } from './schema-version.ts'
+import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, versionsOf, writeVersions } from './shared-storage.ts'
-import type { StorageMigrationParts } from './storage-migration.ts'
+
+interface Parts {
+  readonly kernel: Pick<Kernel, 'database'>
+  readonly versions: SchemaVersions
+  readonly run: MigrationRun
+  readonly items: MigrationItems
+}
 
 export interface StartingVersion {
   /** The version that everybody was told of. */
@@ -20,7 +28,7 @@ export interface StartingVersion {
 
 /** @param version that stands in the row of the tenant, or of one that shares the storage. */
 export async function startingVersion(
-  { kernel, versions, run, items }: Omit<StorageMigrationParts, 'storage'>,
+  { kernel, versions, run, items }: Parts,
   driver: IsolationDriver,
   item: Claimed,
   place: Place,

@@ -7,7 +7,7 @@ import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { inTransaction } from '../testing/in-transaction.ts'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import type { TenantHandle } from './isolation.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 const NOTES = {
   name: '0001_notes',

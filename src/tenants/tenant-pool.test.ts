@@ -3,7 +3,7 @@ import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import type { Pool } from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import type { TenantHandle } from './isolation.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key, body text)' }
 

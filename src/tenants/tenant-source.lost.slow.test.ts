@@ -8,8 +8,8 @@ import { DependencyUnavailable } from '../kernel/errors.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/database.ts'
 import { type FaultProxy, startFaultProxy } from '../testing/fault-proxy.ts'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import type { TenantHandle } from './isolation.ts'
 import { toPlace } from './registry.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int); create sequence runs' }
 

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import type { TenantHandle } from './isolation.ts'
 import { toPlace } from './registry.ts'
+import type { TenantHandle } from './tenant-handle.ts'
 
 const NOTES = {
   name: '0001_notes',

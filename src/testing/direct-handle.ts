@@ -1,6 +1,7 @@
 /** A handle straight to a driver, with no registry before it: for tests of drivers. */
 import { handleOver } from '../tenants/handles.ts'
-import type { IsolationDriver, Place, TenantHandle } from '../tenants/isolation.ts'
+import type { IsolationDriver, Place } from '../tenants/isolation.ts'
+import type { TenantHandle } from '../tenants/tenant-handle.ts'
 import { begun, type ImportSource } from '../tenants/tenant-source.ts'
 
 export const directSource = (driver: IsolationDriver, place: Place): ImportSource => ({

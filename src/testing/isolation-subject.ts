@@ -3,8 +3,9 @@
  * and tables in which every row says whose it is.
  */
 import { sql } from 'kysely'
-import type { IsolationDriver, Place, TenantHandle } from '../tenants/isolation.ts'
+import type { IsolationDriver, Place } from '../tenants/isolation.ts'
 import type { TenantMigration } from '../tenants/migrations.ts'
+import type { TenantHandle } from '../tenants/tenant-handle.ts'
 import { directHandle } from './direct-handle.ts'
 
 export interface Subject {

@@ -1,7 +1,8 @@
 /** The part of the isolation suite about statements: alone, in transactions, through Kysely and through the pool's shape. */
 
 import type { Kysely } from 'kysely'
-import type { IsolationDriver, TenantHandle } from '../tenants/isolation.ts'
+import type { IsolationDriver } from '../tenants/isolation.ts'
+import type { TenantHandle } from '../tenants/tenant-handle.ts'
 import { inTransaction } from './in-transaction.ts'
 import { placeIn } from './isolation-subject.ts'
 import type { Proof, Vitest } from './isolation-suite.ts'

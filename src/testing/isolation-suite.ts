@@ -4,7 +4,8 @@
  *
  * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
  */
-import type { IsolationDriver, TenantHandle } from '../tenants/isolation.ts'
+import type { IsolationDriver } from '../tenants/isolation.ts'
+import type { TenantHandle } from '../tenants/tenant-handle.ts'
 import { placeIn, proofMigrations, provisionedIn, type Subject } from './isolation-subject.ts'
 import { lifeOfStorage } from './isolation-suite-life.ts'
 import { whatTheServerSees } from './isolation-suite-server.ts'

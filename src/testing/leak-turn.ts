@@ -4,7 +4,8 @@
  */
 import { sqlState } from '../kernel/database.ts'
 import { TenancyError } from '../kernel/errors.ts'
-import type { Place, TenantHandle } from '../tenants/isolation.ts'
+import type { Place } from '../tenants/isolation.ts'
+import type { TenantHandle } from '../tenants/tenant-handle.ts'
 import type { ImportSource } from '../tenants/tenant-source.ts'
 import { markOf, type StorageView } from './isolation-subject.ts'
 import type { Random } from './seeded-random.ts'

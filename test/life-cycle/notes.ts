@@ -1,7 +1,7 @@
 /** The tables of a walk's tenants: TypeScript migrations, so that one set serves every driver. */
 import { type Kysely, SqliteAdapter, sql } from 'kysely'
-import type { TenantHandle } from '../../src/tenants/isolation.ts'
 import type { TenantMigration } from '../../src/tenants/migrations.ts'
+import type { TenantHandle } from '../../src/tenants/tenant-handle.ts'
 
 export interface Note {
   readonly id: number

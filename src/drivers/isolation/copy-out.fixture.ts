@@ -1,7 +1,7 @@
 /** Tenants whose rows a copy reads, by owners of the tables of each kind. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { TenantHandle } from '../../tenants/isolation.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { exported, never } from './copy.fixture.ts'
 import { TENANT } from './copy-rows.fixture.ts'

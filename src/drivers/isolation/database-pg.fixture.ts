@@ -2,7 +2,8 @@
 import { CompiledQuery, type Kysely } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
-import type { IsolationDriver, Placement, TenantHandle } from '../../tenants/isolation.ts'
+import type { IsolationDriver, Placement } from '../../tenants/isolation.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { databasePg } from './database-pg.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
 

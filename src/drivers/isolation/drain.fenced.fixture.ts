@@ -1,6 +1,7 @@
 /** Drains after a fence, on every driver: acknowledged rows are stored, and no later transaction commits. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { IsolationDriver, TenantHandle } from '../../tenants/isolation.ts'
+import type { IsolationDriver } from '../../tenants/isolation.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { placeIn, proofMigrations, type Subject } from '../../testing/isolation-subject.ts'
 import { itemsOf, Outside } from '../../testing/leak-operations-server.ts'

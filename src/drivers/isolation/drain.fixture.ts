@@ -1,8 +1,9 @@
 /** Drains of drivers whose tenants share a database. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { IsolationDriver, Place, TenantHandle } from '../../tenants/isolation.ts'
+import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { WAITING_LOCKS } from '../../testing/database.ts'
 import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../testing/isolation-subject.ts'
 import { itemsOf, Outside } from '../../testing/leak-operations-server.ts'

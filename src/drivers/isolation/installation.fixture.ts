@@ -4,15 +4,9 @@ import { createSecrets } from '../../kernel/crypto.ts'
 import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { installationId } from '../../tenants/installation-id.ts'
-import type {
-  ConnectionLimits,
-  IsolationDriver,
-  Place,
-  Placement,
-  PublicRight,
-  TenantHandle,
-} from '../../tenants/isolation.ts'
+import type { ConnectionLimits, IsolationDriver, Place, Placement, PublicRight } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { dropWithRoles } from '../../testing/roles.ts'
 import { createMigratedDatabase } from '../../testing/template.ts'

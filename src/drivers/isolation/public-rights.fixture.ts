@@ -1,7 +1,8 @@
 /** Two tenants on an installation of each driver, whose placement keeps some rights of PUBLIC. */
 import { afterAll, beforeAll, inject } from 'vitest'
 import type { Finding } from '../../kernel/doctor.ts'
-import type { IsolationDriver, PublicRight, TenantHandle } from '../../tenants/isolation.ts'
+import type { IsolationDriver, PublicRight } from '../../tenants/isolation.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { placesOf } from './catalog-audit.fixture.ts'
 import { databasePg } from './database-pg.ts'
 import { createInstallation, type Installation, provisioned } from './installation.fixture.ts'

@@ -1,7 +1,8 @@
 /** Migrations of rowscope-pg that show the rows of all tenants by objects outside of the tables' schema, and the doctor on the same. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { IsolationDriver, Placement, TenantHandle } from '../../tenants/isolation.ts'
+import type { IsolationDriver, Placement } from '../../tenants/isolation.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { placesOf } from './catalog-audit.fixture.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
 import { exposuresOf } from './row-exposure.ts'

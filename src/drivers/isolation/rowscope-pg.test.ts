@@ -1,6 +1,7 @@
 import { CompiledQuery, type Kysely } from 'kysely'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
-import type { IsolationDriver, TenantHandle } from '../../tenants/isolation.ts'
+import type { IsolationDriver } from '../../tenants/isolation.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
 import { rowscopePg } from './rowscope-pg.ts'
 

@@ -1,7 +1,8 @@
 /** A tenant gives the login every setting that it may: no session of others begins with any of them. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import type { IsolationDriver, TenantHandle } from '../../tenants/isolation.ts'
+import type { IsolationDriver } from '../../tenants/isolation.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../testing/isolation-subject.ts'
 import { raw } from '../../testing/leak-operations.ts'

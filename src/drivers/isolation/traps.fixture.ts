@@ -3,8 +3,9 @@ import type { Kysely } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { isDatabaseUnavailable } from '../../kernel/database.ts'
-import type { IsolationDriver, Place, TenantHandle } from '../../tenants/isolation.ts'
+import type { IsolationDriver, Place } from '../../tenants/isolation.ts'
 import type { TenantMigration } from '../../tenants/migrations.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { directHandle } from '../../testing/direct-handle.ts'
 import {
   placeIn,

@@ -1,6 +1,6 @@
 /** Ways in which SQL of one tenant may reach others, and what becomes of each: the table of docs/protection.md. */
 import type pg from 'pg'
-import type { TenantHandle } from '../../tenants/isolation.ts'
+import type { TenantHandle } from '../../tenants/tenant-handle.ts'
 import { raw } from '../../testing/leak-operations.ts'
 
 export type Verdict = 'rejected' | 'harmless' | 'remaining risk'

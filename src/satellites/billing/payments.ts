@@ -6,6 +6,9 @@
  * it no longer has it.
  */
 
+/** Type of the event that tests the way from the provider to the inbox. No event of a provider has it. */
+export const TEST_TYPE = 'tenantry.test'
+
 /** The provider's eight. */
 export const SUBSCRIPTION_STATUSES = [
   'incomplete',

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { DependencyUnavailable, invalid } from '../../kernel/errors.ts'
 import type { Billing } from './billing.ts'
 import { queryOf } from './part.ts'
+import { TEST_TYPE } from './payments.ts'
 
 export interface Probed {
   readonly eventId: string
@@ -15,8 +16,6 @@ export interface Probed {
   readonly durationMs: number
 }
 
-/** Of no event of the provider's own. */
-export const TEST_TYPE = 'tenantry.test'
 const TIMEOUT_MS = 10_000
 
 export async function probe(billing: Billing, url: string): Promise<Probed> {

@@ -5,8 +5,7 @@
  */
 import { CheckFailure } from '../../kernel/health.ts'
 import { type BillingPart, queryOf } from './part.ts'
-import { faultOf } from './payments.ts'
-import { TEST_TYPE } from './probe.ts'
+import { faultOf, TEST_TYPE } from './payments.ts'
 import { secretsOf } from './settings.ts'
 
 /** Milliseconds. */

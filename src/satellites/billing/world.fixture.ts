@@ -6,7 +6,7 @@
  */
 import Stripe from 'stripe'
 import { createReceivers } from '../../http/receivers.ts'
-import { InstallTenant } from '../../tenants/jobs.ts'
+import { InstallTenant } from '../../tenants/job-types.ts'
 import { type Provider, type ProviderOptions, startProvider } from '../../testing/provider/provider.ts'
 import { type Random, seededRandom } from '../../testing/seeded-random.ts'
 import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'

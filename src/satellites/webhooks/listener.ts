@@ -12,14 +12,13 @@ import { EventPatterns } from './event-names.ts'
 import type { Settlement } from './queue.ts'
 import { newSecret, Secret } from './secret.ts'
 import type { Subscriptions } from './subscriptions.ts'
-import type { Webhooks } from './webhooks.ts'
 
 const RENEW_MS = 15_000
 
-interface Parts {
+export interface ListenerParts {
   readonly kernel: Kernel
   readonly subscriptions: Subscriptions
-  readonly webhooks: Webhooks
+  readonly courier: (egress: Egress, only: { webhookId: string; url: string; heard: ListenWish['heard'] }) => Courier
 }
 
 export interface ListenWish {
@@ -39,14 +38,14 @@ export class Listener {
   readonly secret: string
   /** Where to, as it is called. */
   readonly url: string
-  readonly #parts: Parts
+  readonly #parts: ListenerParts
   readonly #egress: Egress
   readonly #courier: Courier
   readonly #renewal: NodeJS.Timeout
   readonly #gone = Promise.withResolvers<void>()
 
   private constructor(
-    parts: Parts,
+    parts: ListenerParts,
     { webhookId, secret }: { webhookId: string; secret: string },
     { egress, url, heard }: { egress: Egress; url: string; heard: ListenWish['heard'] },
   ) {
@@ -55,12 +54,15 @@ export class Listener {
     this.secret = secret
     this.url = url
     this.#egress = egress
-    this.#courier = parts.webhooks.courier(egress, { webhookId, url, heard })
+    this.#courier = parts.courier(egress, { webhookId, url, heard })
     this.#renewal = setInterval(() => void this.#renew(), RENEW_MS)
   }
 
   /** `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, or a 400. */
-  static async open(parts: Parts, { tenantId, url, events = ['*'], secret, heard }: ListenWish): Promise<Listener> {
+  static async open(
+    parts: ListenerParts,
+    { tenantId, url, events = ['*'], secret, heard }: ListenWish,
+  ): Promise<Listener> {
     const patterns = parsed(EventPatterns, events, 'events')
     const own = secret === undefined ? newSecret() : parsed(Secret, secret, 'secret')
     const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true }) // to this machine: by no proxy

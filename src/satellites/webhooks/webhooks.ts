@@ -22,7 +22,7 @@ import { Ending } from './ending.ts'
 import { WebhookDisabled } from './errors.ts'
 import { EventName, TEST_EVENT } from './event-names.ts'
 import { Inspection } from './inspection.ts'
-import { Listener, type ListenWish } from './listener.ts'
+import { Listener, type ListenerParts, type ListenWish } from './listener.ts'
 import type { Options } from './options.ts'
 import { Partitions } from './partitions.ts'
 import { forgetTenant } from './purge.ts'
@@ -216,7 +216,8 @@ export class Webhooks {
    * when it is deleted, `E_URL_NOT_ALLOWED`, or a 400.
    */
   listen(wish: ListenWish): Promise<Listener> {
-    return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, webhooks: this }, wish)
+    const courier: ListenerParts['courier'] = (egress, only) => this.courier(egress, only)
+    return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, courier }, wish)
   }
 
   /** A tenant's attempts as they are made; `E_TENANT_NOT_FOUND`. */

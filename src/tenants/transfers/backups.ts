@@ -16,8 +16,9 @@ import { ACTIONS } from './courses.ts'
 import { BackupNotFound, TransferInProgress } from './errors.ts'
 import type { TransferParts } from './parts.ts'
 import { assertInstalled, request } from './requests.ts'
+import { toTransfer } from './rows.ts'
 import { lockedRow } from './switch.ts'
-import { type Transfer, toTransfer } from './transfer.ts'
+import type { Transfer } from './transfer.ts'
 
 export interface BackupSettings {
   /** Of backups that are made by themselves: how many of a tenant are kept; default 7. */

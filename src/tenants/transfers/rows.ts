@@ -1,5 +1,5 @@
 /** What the backoffice keeps of transfers, of the archives they made, and of storage that is not a tenant's yet, or no more. */
-import type { Kind, Phase, Progress, State } from './transfer.ts'
+import { type Kind, NO_PROGRESS, type Phase, type Progress, type State, type Transfer } from './transfer.ts'
 
 export interface TransferRow {
   /** Of a backup, that of the backup too. */
@@ -71,3 +71,23 @@ export interface PlaceRow {
   since: Date
   purgeAt: Date | null
 }
+
+/** The transfer as the API shows it. */
+export const toTransfer = (row: TransferRow): Transfer => ({
+  id: row.id,
+  tenantId: row.tenantId,
+  kind: row.kind,
+  state: row.state,
+  phase: row.phase,
+  progress: row.progress ?? NO_PROGRESS,
+  isolation: row.isolation,
+  placement: row.placement,
+  backupId: row.backupId,
+  sourceId: row.sourceId,
+  compared: row.compared,
+  attempts: row.attempts,
+  createdAt: row.createdAt.toISOString(),
+  startedAt: row.startedAt?.toISOString() ?? null,
+  finishedAt: row.finishedAt?.toISOString() ?? null,
+  failure: row.failure,
+})

@@ -16,7 +16,6 @@
  *                        └─────────► cancelled     as somebody wished, or its tenant was deleted
  */
 import { z } from 'zod'
-import type { TransferRow } from './rows.ts'
 
 export const KINDS = ['backup', 'restore', 'rehearsal', 'clone', 'move', 'undo'] as const
 export type Kind = (typeof KINDS)[number]
@@ -81,24 +80,5 @@ export const Transfer = z
   })
   .meta({ id: 'Transfer' })
 export type Transfer = z.output<typeof Transfer>
-
-export const toTransfer = (row: TransferRow): Transfer => ({
-  id: row.id,
-  tenantId: row.tenantId,
-  kind: row.kind,
-  state: row.state,
-  phase: row.phase,
-  progress: row.progress ?? NO_PROGRESS,
-  isolation: row.isolation,
-  placement: row.placement,
-  backupId: row.backupId,
-  sourceId: row.sourceId,
-  compared: row.compared,
-  attempts: row.attempts,
-  createdAt: row.createdAt.toISOString(),
-  startedAt: row.startedAt?.toISOString() ?? null,
-  finishedAt: row.finishedAt?.toISOString() ?? null,
-  failure: row.failure,
-})
 
 export const hasEnded = (state: State): boolean => state !== 'pending' && state !== 'running'

@@ -21,8 +21,9 @@ import { TransferNotFound } from './errors.ts'
 import type { TransferParts } from './parts.ts'
 import { recover } from './recovery.ts'
 import { assertInstalled, NothingToUndo, request } from './requests.ts'
+import { toTransfer } from './rows.ts'
 import { TransferState } from './state.ts'
-import { hasEnded, type Transfer, toTransfer } from './transfer.ts'
+import { hasEnded, type Transfer } from './transfer.ts'
 import { type WorkOptions, work } from './work.ts'
 
 export interface TransfersConfig extends BackupSettings {
