@@ -2,7 +2,7 @@
  * A placement's own database, apart from the schemas of tenants: what tenants' statements could reach or make there. What PUBLIC
  * has, the login has.
  */
-import type { CatalogRule } from './catalog-rules.ts'
+import type { CatalogRule } from './catalog-rule.ts'
 
 const RELATION = `pg_describe_object('pg_class'::regclass, granted.oid, 0)`
 const RIGHTS = `string_agg(distinct lower(privilege_type), ', ')`

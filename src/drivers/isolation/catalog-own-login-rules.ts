@@ -5,7 +5,7 @@
 import pg from 'pg'
 import type { Finding } from '../../kernel/doctor.ts'
 import type { Repair } from '../../tenants/isolation.ts'
-import type { CatalogRule } from './catalog-rules.ts'
+import type { CatalogRule } from './catalog-rule.ts'
 import { isOwnLogin, standingOf } from './own-login-role.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { giveOwnLogin } from './tenant-database.ts'

@@ -4,16 +4,9 @@
  * temporary objects, which go with their session.
  */
 import { dependencies, type Who } from './catalog-role-rules.ts'
-import type { CatalogRule } from './catalog-rules.ts'
+import type { CatalogRule } from './catalog-rule.ts'
+import { GIVES_RIGHTS } from './login-rights.ts'
 import type { PostgresServer } from './postgres-server.ts'
-
-/** Of a row of `pg_shdepend` about an owner: whether what it owns gives rights. Temporary objects of another database count as others. */
-export const GIVES_RIGHTS = `classid not in ('pg_catalog.pg_largeobject'::pg_catalog.regclass, 'pg_catalog.pg_default_acl'::pg_catalog.regclass)
-  and not exists (
-    select from pg_catalog.pg_depend inside join pg_catalog.pg_namespace n on n.oid = inside.refobjid
-    where pg_shdepend.dbid = (select oid from pg_catalog.pg_database where datname = pg_catalog.current_database())
-      and inside.classid = pg_shdepend.classid and inside.objid = pg_shdepend.objid
-      and inside.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and n.nspname ~ '^pg_temp_')`
 
 const HERE = '(select oid from pg_database where datname = current_database())'
 

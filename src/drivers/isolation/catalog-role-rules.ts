@@ -2,7 +2,7 @@
  * The login of tenants' queries and the scope role it takes: what they are, what they belong to, and that they have no rights but
  * those on tenants' rows. Roles belong to a whole server, and so does the catalog that is asked here.
  */
-import type { CatalogRule } from './catalog-rules.ts'
+import type { CatalogRule } from './catalog-rule.ts'
 import { isOwnLogin } from './own-login-role.ts'
 
 export type Who = 'login' | 'scope'

@@ -1,43 +1,14 @@
-/**
- * A rule about isolation that a server's catalog can answer: one query, whose rows are what breaks it. Each is asked once for a
- * whole database, however many tenants are in it.
- */
+/** Runs the rules of isolation against the catalog of a server: each once for a whole database, however many tenants are in it. */
 import type pg from 'pg'
-import type { Finding, Severity } from '../../kernel/doctor.ts'
+import type { Finding } from '../../kernel/doctor.ts'
 import type { Repair } from '../../tenants/isolation.ts'
+import type { Broken, CatalogRule } from './catalog-rule.ts'
 import { inTransaction } from './owner-transaction.ts'
 import { LOCK_BASE_OBJECTS } from './postgres-migrator.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
 const STATEMENT_TIMEOUT_MS = 120_000
 const BEGIN_REPAIR = `begin; ${LOCK_BASE_OBJECTS}; set local search_path = pg_catalog`
-
-export interface Broken {
-  /** As `pg_describe_object` calls it: `table t1_acme.notes`. */
-  readonly object: string
-  /** Whatever else the query answers, for the words. */
-  readonly other: string
-  /** That of a tenant, when the object is in one. */
-  readonly schema: string | null
-  /** A second word of the query's, for a rule that needs it. */
-  readonly detail: string
-  /** The role of `url`, quoted, where the query answers it. */
-  readonly owner: string
-  /** Of a rule with `repair`: whether the role of `url` may do it. */
-  readonly mayRepair?: boolean
-}
-
-export interface CatalogRule {
-  readonly code: string
-  readonly severity: Severity
-  /** Answers `object`, and `other` and `schema` where it has them; the names of `PRELUDE` stand before it. */
-  readonly query: string
-  /** What is wrong, after the object's name. */
-  readonly fault: (broken: Broken) => string
-  readonly remedy: (broken: Broken) => string
-  /** Does what `remedy` tells, in a transaction with the lock of `baseObjects`. It looks again, and is safe to repeat. */
-  readonly repair?: (client: pg.ClientBase) => Promise<unknown>
-}
 
 export interface CatalogSubject {
   readonly server: PostgresServer

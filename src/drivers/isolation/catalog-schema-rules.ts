@@ -1,5 +1,5 @@
 /** The schemas that belong to one tenant each (schema-pg): whose they are, who may do what, and that none reaches into another. */
-import type { CatalogRule } from './catalog-rules.ts'
+import type { CatalogRule } from './catalog-rule.ts'
 
 const IN_TENANTS = 'join tenants on tenants.oid'
 const ROWS = `('r', 'p', 'v', 'm', 'f')`

@@ -5,7 +5,7 @@
 import { DATABASE_RULES } from './catalog-database-rules.ts'
 import { leftoverRules, OWNERSHIP_RULES_INSIDE } from './catalog-ownership-rules.ts'
 import { ROLE_RULES } from './catalog-role-rules.ts'
-import type { CatalogRule } from './catalog-rules.ts'
+import type { CatalogRule } from './catalog-rule.ts'
 import { SCHEMA_RULES } from './catalog-schema-rules.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { publicRightsRules } from './public-rights.ts'

@@ -6,8 +6,9 @@ import type { ConnectionLimits } from '../../tenants/isolation.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
 import { holding } from '../../testing/holding.ts'
 import { eventually } from '../../testing/tenancy.ts'
-import { Connections, type PooledClient, type Wish } from './connections.ts'
+import { Connections } from './connections.ts'
 import { type Answer, knock as ask } from './knock.ts'
+import type { PooledClient, Wish } from './pooled-client.ts'
 
 const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
 

@@ -1,7 +1,8 @@
 import { describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../testing/tenancy.ts'
 import { askName, own, shared, useConnections } from './connections.fixture.ts'
-import type { Connections, PooledClient, Wish } from './connections.ts'
+import type { Connections } from './connections.ts'
+import type { PooledClient, Wish } from './pooled-client.ts'
 
 const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
 const { askBlocked, connectionsOf, query, seen } = useConnections()

@@ -18,6 +18,7 @@ import { cut, goodbye } from './goodbye.ts'
 import { IdleClients } from './idle-clients.ts'
 import type { Answer } from './knock.ts'
 import { NamedStatements } from './named-statements.ts'
+import type { PooledClient, Wish } from './pooled-client.ts'
 import { Silence } from './silence.ts'
 import { silent } from './silent.ts'
 import { Turns } from './turns.ts'
@@ -29,28 +30,6 @@ const TURN_MS = 25
 const SILENT_MS = 5_000
 /** How long `close` waits for clients to come back. */
 const DRAIN_MS = 10_000
-
-/** A connection with what is known of it. */
-export interface PooledClient {
-  readonly client: pg.Client
-  /** Served last; what it cached may be of use again. */
-  wish: Wish
-  /** Whose tables its backend has in its cache, which it never empties. */
-  readonly schemas: Set<string>
-  lentAt: number
-  idleSince: number
-  /** Until then it is not closed for another database while somebody waits for this one. */
-  turnEndsAt: number
-  readonly statements: NamedStatements
-}
-
-export interface Wish {
-  readonly tenantId: string
-  /** Whose client it must be; '' for the placement's own. */
-  readonly database: string
-  /** With tables of the tenant's own, beside those of others. */
-  readonly schema: string | null
-}
 
 export interface ConnectionsOptions {
   readonly limits: ConnectionLimits

@@ -1,5 +1,5 @@
 /** Clients that nobody uses at the moment, by the database that they are connected to. */
-import type { PooledClient, Wish } from './connections.ts'
+import type { PooledClient, Wish } from './pooled-client.ts'
 
 export class IdleClients {
   /** The one used last is at the end. */

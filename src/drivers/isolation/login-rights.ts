@@ -1,6 +1,13 @@
 /** A login of tenants' queries that could see or own more than it should is refused before it is used. */
 import type pg from 'pg'
-import { GIVES_RIGHTS } from './catalog-ownership-rules.ts'
+
+/** Of a row of `pg_shdepend` about an owner: whether what it owns gives rights. Temporary objects of another database count as others. */
+export const GIVES_RIGHTS = `classid not in ('pg_catalog.pg_largeobject'::pg_catalog.regclass, 'pg_catalog.pg_default_acl'::pg_catalog.regclass)
+  and not exists (
+    select from pg_catalog.pg_depend inside join pg_catalog.pg_namespace n on n.oid = inside.refobjid
+    where pg_shdepend.dbid = (select oid from pg_catalog.pg_database where datname = pg_catalog.current_database())
+      and inside.classid = pg_shdepend.classid and inside.objid = pg_shdepend.objid
+      and inside.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and n.nspname ~ '^pg_temp_')`
 
 /**
  * What a role is or may become, and why it must not have tenants' queries. Any statement of a tenant can make the role own objects

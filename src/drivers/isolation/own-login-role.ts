@@ -8,8 +8,18 @@
  * and connect to nothing with them but its own database: no other tenant has this login.
  */
 import pg from 'pg'
-import type { PostgresServer } from './postgres-server.ts'
+import type { Logger } from '../../kernel/logger.ts'
+import type { Placement } from '../../tenants/isolation.ts'
 import { scramVerifier } from './scram-verifier.ts'
+
+/** The server whose roles they are. */
+interface Server {
+  readonly placement: Placement
+  readonly name: string
+  readonly login: string
+  readonly scopeRole: string
+  readonly log: Logger
+}
 
 export const OWN_LOGIN_DEFAULT = 'search_path = pg_catalog'
 
@@ -53,7 +63,7 @@ export function makingOwnLogin(name: string, password: string, scopeRole: string
  * Makes the login of a database that is there, where the placement has such logins. Safe to repeat.
  * @param client in a transaction that has the storage alone
  */
-export async function makeOwnLogin(server: PostgresServer, client: pg.ClientBase, name: string): Promise<void> {
+export async function makeOwnLogin(server: Server, client: pg.ClientBase, name: string): Promise<void> {
   const { ownLogins } = server.placement
   if (!ownLogins?.areMade) return
   const { mayMake, isThere, isOurs } = await standingOf(client, name, server.scopeRole)
@@ -67,7 +77,7 @@ export async function makeOwnLogin(server: PostgresServer, client: pg.ClientBase
 }
 
 /** Drops role and password of a database that is gone. Safe to repeat. @param client that has the storage alone */
-export async function dropOwnLogin(server: PostgresServer, client: pg.ClientBase, name: string): Promise<void> {
+export async function dropOwnLogin(server: Server, client: pg.ClientBase, name: string): Promise<void> {
   const { ownLogins } = server.placement
   if (!ownLogins) return
   if ((await standingOf(client, name, server.scopeRole)).isOurs) {
@@ -77,7 +87,7 @@ export async function dropOwnLogin(server: PostgresServer, client: pg.ClientBase
 }
 
 /** The role of tenants' queries in a database. */
-export async function loginOf(server: PostgresServer, name: string): Promise<string> {
+export async function loginOf(server: Server, name: string): Promise<string> {
   return (await server.placement.ownLogins?.passwordOf(name)) === undefined ? server.login : name
 }
 

@@ -9,7 +9,7 @@
  */
 import pg from 'pg'
 import type { Placement } from '../../tenants/isolation.ts'
-import type { CatalogRule } from './catalog-rules.ts'
+import type { CatalogRule } from './catalog-rule.ts'
 
 type Kept = Pick<Placement, 'publicRights'>
 

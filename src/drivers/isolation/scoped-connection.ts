@@ -21,8 +21,9 @@ import {
 } from '../../tenants/isolation.ts'
 import { chained, endedBefore, transactionInProgress } from '../../tenants/transaction-errors.ts'
 import { isAlive, stateOf } from './client-state.ts'
-import type { Connections, PooledClient } from './connections.ts'
+import type { Connections } from './connections.ts'
 import { KeepingQuery } from './keeping-query.ts'
+import type { PooledClient } from './pooled-client.ts'
 import {
   BeginQuery,
   HostQuery,

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue } from 'node:sqlite'
-import type { Sqlite } from './sqlite-database.ts'
 import { sqliteError } from './sqlite-errors.ts'
 
 /** So that all pages go in one step. */
@@ -14,7 +13,10 @@ export class SqliteSnapshot {
   readonly #database: DatabaseSync
 
   /** Nothing else may be done with `database` until it is there. */
-  static async of(database: DatabaseSync, { DatabaseSync, backup }: Sqlite): Promise<SqliteSnapshot> {
+  static async of(
+    database: DatabaseSync,
+    { DatabaseSync, backup }: typeof import('node:sqlite'),
+  ): Promise<SqliteSnapshot> {
     const name = `file:/tenantry-${randomUUID()}?vfs=memdb` // in memory, for as long as somebody has it open
     const copy = new DatabaseSync(name, { allowExtension: false, defensive: true, limits: { attach: 0 } })
     try {
