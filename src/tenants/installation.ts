@@ -20,13 +20,18 @@ import type { SchemaVersions } from './schema-versions.ts'
 import type { Storage } from './storage.ts'
 import type { TableChanges } from './table-changes.ts'
 import type { TenantRow, TenantTables } from './tables.ts'
-import type { Transfers } from './transfers/transfers.ts'
 import type { Transitions } from './transition.ts'
 
 /** How long a provisioning tenant may be without a job before it counts as lost; longer than any send takes. */
 const LOST_AFTER_MS = 60_000
 const READ_AT_ONCE = 1_000
 const NOT_MADE: Failure = { code: 'E_INSTALLATION_FAILED', message: 'The storage could not be made; the log says why.' }
+
+/** What a purge asks of the transfers of a tenant. */
+interface TransfersOfTenant {
+  drop(tenantId: string): Promise<void>
+  forget(tenantId: string): Promise<void>
+}
 
 export interface InstallationParts {
   readonly kernel: Kernel
@@ -37,7 +42,7 @@ export interface InstallationParts {
   readonly transitions: Transitions
   readonly fences: Fences
   readonly lost: Pick<LostPlacements, 'drop'>
-  readonly transfers: Pick<Transfers, 'drop' | 'forget'>
+  readonly transfers: TransfersOfTenant
   readonly autoPurge: boolean
 }
 
@@ -50,7 +55,7 @@ export class Installation {
   readonly #transitions: Transitions
   readonly #fences: Fences
   readonly #lost: Pick<LostPlacements, 'drop'>
-  readonly #transfers: Pick<Transfers, 'drop' | 'forget'>
+  readonly #transfers: TransfersOfTenant
   readonly #autoPurge: boolean
 
   constructor({ transfers, autoPurge, ...parts }: InstallationParts) {

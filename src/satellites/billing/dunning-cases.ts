@@ -8,21 +8,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../kernel/changes.ts'
 import { Answers } from './answers.ts'
-import {
-  isFinal,
-  type Records,
-  type Standing,
-  standingOf,
-  withFailure,
-  withLaterPayment,
-  withSettlement,
-} from './dunning.ts'
+import { isFinal, type Standing, standingOf, withFailure, withLaterPayment, withSettlement } from './dunning.ts'
 import { DunningSuspensions, openCases } from './dunning-suspensions.ts'
 import { isSaidPaid } from './heard.ts'
 import { type BillingPart, lockCustomer, queryOf } from './part.ts'
 import { isDone, isPayment, PaymentsFault, type ProviderInvoice } from './payments.ts'
 import { lockPayer, type Subscriptions } from './subscriptions.ts'
-import type { BillingTables, DunningRow } from './tables.ts'
+import type { BillingTables, DunningRow, Records } from './tables.ts'
 
 /** What becomes of a case whose grace is over. */
 const APPLIED = { downgrade: 'downgraded', suspend: 'suspended', none: 'grace' } as const

@@ -1,9 +1,10 @@
 /** The table of dunning: in which state, what happens, and what comes of it; and that it is the same in whatever order it is heard. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isFinal, type Records, type Standing, standingOf, withFailure, withSettlement } from './dunning.ts'
+import { isFinal, type Standing, standingOf, withFailure, withSettlement } from './dunning.ts'
 import type { ProviderInvoice } from './payments.ts'
 import { DunningPolicy } from './settings.ts'
+import type { Records } from './tables.ts'
 
 const DAY_MS = 86_400_000
 const BEGIN = Date.UTC(2026, 0, 1)

@@ -13,18 +13,9 @@
  */
 import type { ProviderInvoice } from './payments.ts'
 import type { DunningPolicy } from './settings.ts'
+import type { InvoiceRecord, Records } from './tables.ts'
 
 const DAY_MS = 86_400_000
-
-/** What is known of one invoice. Times are ISO texts, as they are kept. */
-export interface InvoiceRecord {
-  readonly attempt: number
-  /** When the last attempt that counts has failed; null: none has. */
-  readonly exhaustedAt: string | null
-  readonly isSettled: boolean
-}
-
-export type Records = Readonly<Record<string, InvoiceRecord>>
 
 export type Standing =
   | { readonly state: 'good' }

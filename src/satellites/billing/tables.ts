@@ -4,12 +4,21 @@
  * `billing_inbox` has every event of the provider once. `said_at` is when its typed events were published: a replay says nothing twice.
  * `refused_for` waits for a tenant's other customer to go.
  * `billing_dunning` has a case for each billing period of a subscription in which a payment has failed; what is kept of its invoices is
- * in dunning.ts. `billing_usage` has what is to be reported; its id is what the provider knows it by. `billing_marks` says up to where
+ * an `InvoiceRecord` each. `billing_usage` has what is to be reported; its id is what the provider knows it by. `billing_marks` says up to where
  * the counters of a day, in the store that was in use, are in it; `billing_metered`, since when a quota is paid for.
  */
 import type { Migration } from '../../kernel/migrations.ts'
-import type { Records } from './dunning.ts'
 import type { BillingErrorCode, ProviderItem, SubscriptionStatus } from './payments.ts'
+
+/** What is known of one invoice. Times are ISO texts, as they are kept. */
+export interface InvoiceRecord {
+  readonly attempt: number
+  /** When the last attempt that counts has failed; null: none has. */
+  readonly exhaustedAt: string | null
+  readonly isSettled: boolean
+}
+
+export type Records = Readonly<Record<string, InvoiceRecord>>
 
 export interface CustomerRow {
   customerId: string
