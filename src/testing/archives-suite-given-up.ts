@@ -1,9 +1,9 @@
 /** Archives that never became whole: nothing of them is read, and nothing stays that is not told as partial. */
 
+import type { ArchivesAbilities, ArchivesProof } from './archives-proof.ts'
 import { content, contentOf, failing, gated, listed, PART_BYTES, writing } from './archives-subject.ts'
-import type { ArchivesAbilities, ArchivesProof } from './archives-suite.ts'
-import type { Vitest } from './isolation-suite.ts'
 import { eventually } from './tenancy.ts'
+import type { Vitest } from './vitest.ts'
 
 const STAYS_CLOSED = new Promise<void>(() => undefined)
 

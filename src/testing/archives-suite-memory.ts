@@ -1,7 +1,8 @@
 /** The memory that large archives take while they are written and read; a part of `archivesSuite`. */
+
+import type { ArchivesProof } from './archives-proof.ts'
 import { bufferedBytes, content, contentOf, MB, writing } from './archives-subject.ts'
-import type { ArchivesProof } from './archives-suite.ts'
-import type { Vitest } from './isolation-suite.ts'
+import type { Vitest } from './vitest.ts'
 
 const LARGE = 160 * MB
 const HELD_AT_MOST = 96 * MB

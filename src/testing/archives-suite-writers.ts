@@ -1,8 +1,8 @@
 /** Several who write one key at once, in as many processes as there are: it is always one of them, whole. */
 
+import type { ArchivesAbilities, ArchivesProof } from './archives-proof.ts'
 import { content, contentOf, gated, listed, MB, writing } from './archives-subject.ts'
-import type { ArchivesAbilities, ArchivesProof } from './archives-suite.ts'
-import type { Vitest } from './isolation-suite.ts'
+import type { Vitest } from './vitest.ts'
 
 const WRITERS = [1, 2, 3, 4]
 /** Some fit into one part, some do not. */

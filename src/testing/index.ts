@@ -1,6 +1,8 @@
 /** `tenantry/testing`: what a host's own tests stand on, and the suite that a driver of its own must pass. */
+
+export type { ArchivesAbilities } from './archives-proof.ts'
 export type { ArchivesSubject } from './archives-subject.ts'
-export { type ArchivesAbilities, archivesSuite } from './archives-suite.ts'
+export { archivesSuite } from './archives-suite.ts'
 export { type FakeClock, fakeClock } from './clock.ts'
 export { createTestDatabase, type TestDatabase } from './database.ts'
 export { placeIn, proofMigrations, type StorageView, type Subject } from './isolation-subject.ts'

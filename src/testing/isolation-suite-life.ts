@@ -1,10 +1,11 @@
 /** The part of the isolation suite about storage itself: made, migrated, closed, opened, and dropped, any of it more than once. */
 import type { IsolationDriver, Place } from '../tenants/isolation.ts'
 import { directHandle } from './direct-handle.ts'
+import type { Proof } from './isolation-proof.ts'
 import { placeIn, proofMigrations, provisionedIn } from './isolation-subject.ts'
-import type { Proof, Vitest } from './isolation-suite.ts'
 import { raw } from './leak-operations.ts'
 import { itemsOf, Outside } from './leak-operations-server.ts'
+import type { Vitest } from './vitest.ts'
 
 const OWNERS = 'select owner from items'
 

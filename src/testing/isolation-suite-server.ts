@@ -1,10 +1,11 @@
 /** The part of the isolation suite that looks past the driver, at the server: what is there, who may read it, what is left. */
 
 import { inTransaction } from './in-transaction.ts'
+import type { Proof } from './isolation-proof.ts'
 import { placeIn } from './isolation-subject.ts'
-import type { Proof, Vitest } from './isolation-suite.ts'
 import { raw } from './leak-operations.ts'
 import { itemsOf, Outside } from './leak-operations-server.ts'
+import type { Vitest } from './vitest.ts'
 
 export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, proof: () => Proof): void {
   const outside = new Outside()

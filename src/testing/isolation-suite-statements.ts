@@ -4,9 +4,10 @@ import type { Kysely } from 'kysely'
 import type { IsolationDriver } from '../tenants/isolation.ts'
 import type { TenantHandle } from '../tenants/tenant-handle.ts'
 import { inTransaction } from './in-transaction.ts'
+import type { Proof } from './isolation-proof.ts'
 import { placeIn } from './isolation-subject.ts'
-import type { Proof, Vitest } from './isolation-suite.ts'
 import { raw } from './leak-operations.ts'
+import type { Vitest } from './vitest.ts'
 
 const ITEMS = 'select owner, id, value from items order by id'
 const ENDED = /ended the transaction|rolled back|given back/

@@ -5,22 +5,11 @@
  * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
  */
 import type { IsolationDriver } from '../tenants/isolation.ts'
-import type { TenantHandle } from '../tenants/tenant-handle.ts'
+import type { Proof } from './isolation-proof.ts'
 import { placeIn, proofMigrations, provisionedIn, type Subject } from './isolation-subject.ts'
 import { lifeOfStorage } from './isolation-suite-life.ts'
 import { whatTheServerSees } from './isolation-suite-server.ts'
 import { statementsOfTenants } from './isolation-suite-statements.ts'
-
-/** What each part of the suite works with; made before its tests run. */
-export interface Proof {
-  readonly subject: Subject
-  readonly driver: IsolationDriver
-  /** Two tenants with rows of their own, as before each test: ids 1 and 2, with the values 1 and 2. */
-  readonly a: TenantHandle
-  readonly b: TenantHandle
-}
-
-export type Vitest = typeof import('vitest')
 
 /** Ids that a careless driver would fold into one, quote wrongly, or cut off. */
 export const TRICKY_IDS = [

@@ -1,7 +1,7 @@
 /** What may be set only where nothing is; a part of `storeSuite`. */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../kernel/errors.ts'
-import type { OpenedStore } from './store-suite.ts'
+import type { OpenedStore } from './opened-store.ts'
 
 export function absenceSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { dayOf, MAX_COUNTED } from '../kernel/counters.ts'
 import { InvalidRequest } from '../kernel/errors.ts'
-import type { OpenedStore } from './store-suite.ts'
+import type { OpenedStore } from './opened-store.ts'
 
 const DAY_SECONDS = 86_400
 const LANES = 12

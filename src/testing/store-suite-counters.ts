@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { dateOf, dayOf, type Take } from '../kernel/counters.ts'
 import { InvalidRequest } from '../kernel/errors.ts'
-import type { OpenedStore } from './store-suite.ts'
+import type { OpenedStore } from './opened-store.ts'
 
 const DAY_SECONDS = 86_400
 const MANY = { calls: 5_000, limit: 1_000 }

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { MAX_MESSAGE_BYTES } from '../kernel/store.ts'
-import type { OpenedStore } from './store-suite.ts'
+import type { OpenedStore } from './opened-store.ts'
 
 export function messagesSuite(
   { describe, expect, test, vi }: typeof import('vitest'),

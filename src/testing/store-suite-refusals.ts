@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { MAX_KEY_LENGTH, type Store } from '../kernel/store.ts'
-import type { OpenedStore } from './store-suite.ts'
+import type { OpenedStore } from './opened-store.ts'
 
 const HALF_A_CHARACTER = '\uD83D'
 

@@ -1,7 +1,7 @@
 /** What stands beside the counters of a day, and what takes both away, in every store; a part of `storeSuite`. */
 import { randomUUID } from 'node:crypto'
 import { dateOf, dayOf } from '../kernel/counters.ts'
-import type { OpenedStore } from './store-suite.ts'
+import type { OpenedStore } from './opened-store.ts'
 
 const DAY_SECONDS = 86_400
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { MAX_SUM, type Sum, type SumBatch } from '../kernel/sums.ts'
-import type { OpenedStore } from './store-suite.ts'
+import type { OpenedStore } from './opened-store.ts'
 
 const MANY = 300
 

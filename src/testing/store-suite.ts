@@ -4,9 +4,9 @@
  * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
  */
 import { randomUUID } from 'node:crypto'
-import { DAY_MS } from '../kernel/counters.ts'
 import { InvalidRequest } from '../kernel/errors.ts'
 import { MAX_KEY_LENGTH, type Store } from '../kernel/store.ts'
+import { moveToNoon, type OpenedStore } from './opened-store.ts'
 import { absenceSuite } from './store-suite-absence.ts'
 import { countedSuite } from './store-suite-counted.ts'
 import { countersSuite } from './store-suite-counters.ts'
@@ -14,15 +14,6 @@ import { messagesSuite } from './store-suite-messages.ts'
 import { refusalsSuite } from './store-suite-refusals.ts'
 import { standingSuite } from './store-suite-standing.ts'
 import { sumsSuite } from './store-suite-sums.ts'
-
-export interface OpenedStore {
-  /** Closed by the suite. */
-  readonly store: Store
-  /** Moves the store's own clock forward. */
-  advance(ms: number): void | Promise<void>
-  /** Removes what `open` made beside the store. */
-  cleanUp?(): Promise<void>
-}
 
 const WEIRD_KEYS = [
   'schlüssel:日本語:🔑',
@@ -42,14 +33,6 @@ const WEIRD_KEYS = [
   '鍵'.repeat(MAX_KEY_LENGTH),
 ]
 const WEIRD_VALUES = ['', ' ', '0', 'null', '{"a":[1]}', 'ä\n\r\t🎈', `'; drop table store; --`]
-
-/** Moves the store's clock to noon of the next day, so that no midnight passes where a test does not expect it. Returns the difference. */
-export async function moveToNoon({ store, advance }: OpenedStore): Promise<number> {
-  const { nowMs } = await store.counters.read('any', 'any')
-  const ms = DAY_MS + DAY_MS / 2 - (nowMs % DAY_MS)
-  await advance(ms)
-  return ms
-}
 
 export async function storeSuite(name: string, open: () => Promise<OpenedStore>): Promise<void> {
   const vitest = await import('vitest')

@@ -5,7 +5,7 @@ import { Database } from '../../kernel/database.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import { migrate } from '../../kernel/migrations.ts'
 import { createTestDatabase } from '../../testing/database.ts'
-import type { OpenedStore } from '../../testing/store-suite.ts'
+import type { OpenedStore } from '../../testing/opened-store.ts'
 import { type PostgresStoreOptions, postgresStore } from './postgres.ts'
 
 /** More than a busy machine needs. */

@@ -5,7 +5,7 @@ import { Database, isDatabaseUnavailable } from '../../kernel/database.ts'
 import { DependencyUnavailable } from '../../kernel/errors.ts'
 import { createLogger } from '../../kernel/logger.ts'
 import type { Store } from '../../kernel/store.ts'
-import { moveToNoon } from '../../testing/store-suite.ts'
+import { moveToNoon } from '../../testing/opened-store.ts'
 import { type OpenedInPostgres, openInPostgres } from './postgres.fixture.ts'
 import { postgresStore } from './postgres.ts'
 

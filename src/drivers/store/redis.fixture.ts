@@ -4,7 +4,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis } from 'ioredis'
 import { createLogger, type Logger } from '../../kernel/logger.ts'
 import type { Store } from '../../kernel/store.ts'
-import type { OpenedStore } from '../../testing/store-suite.ts'
+import type { OpenedStore } from '../../testing/opened-store.ts'
 import { redisStore } from './redis.ts'
 
 /** More than a busy machine needs. */

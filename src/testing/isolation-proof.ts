@@ -1,0 +1,13 @@
+/** An isolation driver under test, with two tenants. */
+import type { IsolationDriver } from '../tenants/isolation.ts'
+import type { TenantHandle } from '../tenants/tenant-handle.ts'
+import type { Subject } from './isolation-subject.ts'
+
+/** What each part of the suite works with; made before its tests run. */
+export interface Proof {
+  readonly subject: Subject
+  readonly driver: IsolationDriver
+  /** Two tenants with rows of their own, as before each test: ids 1 and 2, with the values 1 and 2. */
+  readonly a: TenantHandle
+  readonly b: TenantHandle
+}

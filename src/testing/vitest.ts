@@ -1,0 +1,2 @@
+/** Vitest, which a suite loads when it is called. */
+export type Vitest = typeof import('vitest')
