@@ -56,7 +56,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'login: refused for temporary objects',
     story: 'A function in pg_temp of one tenant stops the connections of all.',
-    file: 'drivers/isolation/catalog-ownership-rules.ts',
+    file: 'drivers/isolation/login-rights.ts',
     replace: "n.nspname ~ '^pg_temp_')`",
     by: "n.nspname ~ '^never_')`",
     ...byPublicRights,
