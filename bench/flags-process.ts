@@ -2,8 +2,8 @@
 import { createTenancy, schemaPg } from 'tenantry'
 import { featureFlags } from 'tenantry/satellites/feature-flags'
 import { type RedisStoreOptions, redisStore } from '../src/drivers/store/redis.ts'
-import { createLogger } from '../src/kernel/logger.ts'
-import { serveParent } from '../src/testing/child.ts'
+import { createLogger } from '../src/kernel/base/logger.ts'
+import { serveParent } from '../test/support/child.ts'
 import { APP_KEY } from './tenancy.ts'
 
 interface Options {

@@ -1,6 +1,6 @@
 /** Events as the payment provider posts them: signed, each with an id of its own, about a subscription whose price changed. */
 import { Pool } from 'undici'
-import { startProvider } from '../src/testing/provider/provider.ts'
+import { startProvider } from '../test/support/provider/provider.ts'
 import { inFlight } from './webhooks.ts'
 
 export const SECRET = 'whsec_of_the_benchmark'

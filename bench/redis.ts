@@ -1,5 +1,5 @@
 /** A Redis for a benchmark: that of REDIS_URL, else a `redis-server` on the path. Without either, what needs it is not run. */
-import { startRedisServer } from '../src/testing/redis-server.ts'
+import { startRedisServer } from '../test/support/redis-server.ts'
 
 export interface BenchRedis {
   readonly url: string

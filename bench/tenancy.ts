@@ -1,8 +1,8 @@
 /** A tenancy on a database of its own, and tenants in it. */
 import { createTenancy, schemaPg, type Tenancy, type TenancyConfig, type TenantMigration } from '../src/index.ts'
-import { createLogger } from '../src/kernel/logger.ts'
-import { inLanes } from '../src/tenants/in-lanes.ts'
-import { createTestDatabase } from '../src/testing/database.ts'
+import { inLanes } from '../src/kernel/base/concurrency.ts'
+import { createLogger } from '../src/kernel/base/logger.ts'
+import { createTestDatabase } from '../src/testing/base/database.ts'
 
 export const TOKEN = 'a-token-for-the-benchmark'
 export const APP_KEY = Buffer.alloc(32, 7).toString('base64')

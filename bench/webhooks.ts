@@ -7,7 +7,7 @@ import pg from 'pg'
 import { type WebhooksOptions, webhooks } from 'tenantry/satellites/webhooks'
 import { Agent } from 'undici'
 import type { Tenancy } from '../src/index.ts'
-import { Gathering } from '../src/kernel/gathering.ts'
+import { Gathering } from '../src/kernel/base/batcher.ts'
 import { fillRegistry, withTenancy } from './tenancy.ts'
 
 export type Sending = Tenancy<[ReturnType<typeof webhooks>]>

@@ -5,10 +5,10 @@
 export { type DirectoryOptions, directory } from './drivers/archives/directory.ts'
 export { type S3Options, s3 } from './drivers/archives/s3.ts'
 export { type DatabasePgOptions, databasePg } from './drivers/isolation/database-pg.ts'
+export type { PlacementConfig } from './drivers/isolation/roles/tenant-login.ts'
 export { type RowscopePgOptions, rowscopePg } from './drivers/isolation/rowscope-pg.ts'
 export { type SchemaPgOptions, schemaPg } from './drivers/isolation/schema-pg.ts'
-export { sqliteMemory } from './drivers/isolation/sqlite-memory.ts'
-export type { PlacementConfig } from './drivers/isolation/tenant-login.ts'
+export { sqliteMemory } from './drivers/isolation/sqlite/driver.ts'
 export { memoryStore } from './drivers/store/memory.ts'
 export { type PostgresStoreOptions, postgresStore } from './drivers/store/postgres.ts'
 export { type RedisStoreOptions, redisStore } from './drivers/store/redis.ts'
@@ -16,10 +16,10 @@ export { type Client, createHttp, DEFAULT_PREFIX, type Http, type HttpOptions, t
 export { problemOf } from './http/problem.ts'
 export { createReceivers } from './http/receivers.ts'
 export type { AdminToken } from './http/tokens.ts'
-export { type Change, ChangeRecorded, recordChange } from './kernel/changes.ts'
-export { type Command, type CommandInput, command, type Terminal } from './kernel/commands.ts'
-export { type Actor, type Context, type ContextChanges, currentContext, runInContext } from './kernel/context.ts'
-export type { Counted, Counters, Reading, Readings, Take, Taken } from './kernel/counters.ts'
+export { type Command, type CommandInput, command, type Terminal } from './kernel/api/commands.ts'
+export { type Operation, operation, Reply, StreamReply } from './kernel/api/operation.ts'
+export { Moment, Page, type PageOf, pageOf } from './kernel/api/page.ts'
+export { type Actor, type Context, type ContextChanges, currentContext, runInContext } from './kernel/base/context.ts'
 export {
   DependencyUnavailable,
   DependencyUnavailable as DependencyUnavailableException,
@@ -27,23 +27,37 @@ export {
   type ErrorType,
   InvalidRequest,
   TenancyError,
-} from './kernel/errors.ts'
-export { type EventOf, type EventType, event, type Listener, on } from './kernel/events.ts'
-export { type Check, CheckFailure, type CheckReturn } from './kernel/health.ts'
-export { uuidv7 } from './kernel/ids.ts'
-export { type Attempt, handles, type Job, type JobType, jobType, type Recurring } from './kernel/jobs.ts'
+} from './kernel/base/errors.ts'
+export { uuidv7 } from './kernel/base/ids.ts'
+export { parsed } from './kernel/base/validate.ts'
+export type { Migration } from './kernel/database/migrations.ts'
+export { type Change, ChangeRecorded, recordChange } from './kernel/events/changes.ts'
+export { type EventOf, type EventType, event, type Listener, on } from './kernel/events/events.ts'
+export { type Attempt, handles, type Job, type JobType, jobType, type Recurring } from './kernel/jobs/jobs.ts'
 export type { Kernel } from './kernel/kernel.ts'
-export type { Series } from './kernel/metrics.ts'
-export type { Migration } from './kernel/migrations.ts'
-export { type Operation, operation, Reply, StreamReply } from './kernel/operation.ts'
-export { Moment, Page, type PageOf, pageOf } from './kernel/page.ts'
-export { parsed } from './kernel/parsed.ts'
-export { DependencyDegraded, type ResilienceConfig } from './kernel/resilience.ts'
-export type { Owner, Store, StoreDriver } from './kernel/store.ts'
-export { type AnyOperation, defineSatellite, type Received, type Receiver, type Satellite } from './satellite.ts'
+export type { Series } from './kernel/metrics/metrics.ts'
+export { type Check, CheckFailure, type CheckReturn } from './kernel/resilience/health.ts'
+export { DependencyDegraded, type ResilienceConfig } from './kernel/resilience/resilience.ts'
+export type { Counted, Counters, Reading, Readings, Take, Taken } from './kernel/store/counters.ts'
+export type { Owner, Store, StoreDriver } from './kernel/store/store.ts'
 export { type ConfigFile, defineConfig } from './service/config.ts'
-export { type BackupsConfig, createTenancy, type Tenancy, type TenancyConfig } from './tenancy.ts'
-export type { Checkpoint, QuotaEnforcing, QuotaOptions } from './tenants/checkpoint.ts'
+export { type AnyOperation, defineSatellite, type Received, type Receiver, type Satellite } from './tenancy/part.ts'
+export { type BackupsConfig, createTenancy, type Tenancy, type TenancyConfig } from './tenancy/tenancy.ts'
+export type { Admission, Guard, GuardedTenant, GuardOptions } from './tenants/guard/guard.ts'
+export type { Checkpoint, QuotaEnforcing, QuotaOptions } from './tenants/guard/quota-hook.ts'
+export {
+  firstOf,
+  fromCustomDomain,
+  fromFunction,
+  fromHeader,
+  fromPath,
+  fromSubdomain,
+  type GuardedRequest,
+  type Strategy,
+} from './tenants/guard/strategies.ts'
+export type { TenantHandle } from './tenants/handles/handle.ts'
+export { knexClient, prismaAdapter, sequelizeDefaults } from './tenants/handles/orms.ts'
+export type { PerTenant, PerTenantOptions } from './tenants/handles/per-tenant.ts'
 export {
   BackupIncompatible,
   type CopiedColumn,
@@ -53,11 +67,7 @@ export {
   type TableCopy,
   type TableTotals,
   type TenantCopy,
-} from './tenants/copy.ts'
-export * from './tenants/errors.ts'
-export * from './tenants/events.ts'
-export { assertTenantExists, lockTenant } from './tenants/existing.ts'
-export type { Admission, Guard, GuardedTenant, GuardOptions } from './tenants/guard.ts'
+} from './tenants/isolation/copy.ts'
 export {
   type Capabilities,
   ConnectionLimitReached,
@@ -72,27 +82,22 @@ export {
   StorageFenced,
   type TenantConnection,
   type TransferOptions,
-} from './tenants/isolation.ts'
-export * from './tenants/login-events.ts'
-export * from './tenants/migration-errors.ts'
-export type { MigrateOptions, MigrationReport, RollbackOptions } from './tenants/migration-options.ts'
-export { readTenantMigrations, type TenantMigration } from './tenants/migrations.ts'
-export { knexClient, prismaAdapter, sequelizeDefaults } from './tenants/orms.ts'
-export type { PerTenant, PerTenantOptions } from './tenants/per-tenant.ts'
-export type { PlansConfig } from './tenants/plans.ts'
+} from './tenants/isolation/driver.ts'
+export { readTenantMigrations, type TenantMigration } from './tenants/isolation/migrations.ts'
+export * from './tenants/migrations/errors.ts'
+export type { MigrateOptions, MigrationReport, RollbackOptions } from './tenants/migrations/options.ts'
+export { assertTenantExists, lockTenant } from './tenants/registry/existing.ts'
+export type { PlansConfig } from './tenants/registry/plans.ts'
+export * from './tenants/tenant/errors.ts'
+export * from './tenants/tenant/events.ts'
+export * from './tenants/tenant/login-events.ts'
+export { type Tenant, TenantId } from './tenants/tenant/tenant.ts'
 export {
-  firstOf,
-  fromCustomDomain,
-  fromFunction,
-  fromHeader,
-  fromPath,
-  fromSubdomain,
-  type GuardedRequest,
-  type Strategy,
-} from './tenants/resolution.ts'
-export { type Tenant, TenantId } from './tenants/tenant.ts'
-export type { TenantHandle } from './tenants/tenant-handle.ts'
-export { ArchiveMissing, type Archives, type StoredArchive, type WriteOptions } from './tenants/transfers/archives.ts'
-export type { Backup } from './tenants/transfers/backup-resource.ts'
-export * from './tenants/transfers/errors.ts'
-export type { Transfer } from './tenants/transfers/transfer.ts'
+  ArchiveMissing,
+  type Archives,
+  type StoredArchive,
+  type WriteOptions,
+} from './tenants/transfers/archive/port.ts'
+export type { Backup } from './tenants/transfers/backups/resource.ts'
+export type { Transfer } from './tenants/transfers/model/transfer.ts'
+export * from './tenants/transfers/requests/errors.ts'

@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser, BrowserContext } from 'playwright-core'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { launchBrowser } from '../src/testing/browser.ts'
-import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
-import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { createTestDatabase, type TestDatabase } from '../src/testing/base/database.ts'
+import { TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
+import { launchBrowser } from './support/browser.ts'
 
 const PROGRAM = join(import.meta.dirname, '../src/cli/main.ts')
 const STEP_LIMIT_MS = 20_000

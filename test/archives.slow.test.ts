@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { TenantMigration } from '../src/tenants/migrations.ts'
-import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
-import { ISOLATIONS, openWorld, type World } from '../src/testing/two-servers.ts'
+import type { TenantMigration } from '../src/tenants/isolation/migrations.ts'
+import { createTestDatabase, type TestDatabase } from '../src/testing/base/database.ts'
 import { programPath } from './setup/not-run.ts'
+import { ISOLATIONS, openWorld, type World } from './support/two-servers.ts'
 
 const run = promisify(execFile)
 

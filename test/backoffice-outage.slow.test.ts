@@ -2,11 +2,11 @@
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { redisStore } from '../src/drivers/store/redis.ts'
 import { createHttp, type Http } from '../src/http/app.ts'
-import { uuidv7 } from '../src/kernel/ids.ts'
+import { uuidv7 } from '../src/kernel/base/ids.ts'
 import { QuotaThresholdReached, quotas } from '../src/satellites/quotas/index.ts'
-import type { Tenancy } from '../src/tenancy.ts'
-import { fromHeader } from '../src/tenants/resolution.ts'
-import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/tenancy.ts'
+import type { Tenancy } from '../src/tenancy/tenancy.ts'
+import { fromHeader } from '../src/tenants/guard/strategies.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/base/tenancy.ts'
 import { callAdmin, type Line, startLine, TOKEN } from './outage.fixture.ts'
 
 const PLANS = { defaultPlan: 'free', definitions: { free: { limits: { exports: 10, seats: 3 } } } }

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject, test, vi } from 'vitest'
 import { type Child, programWith } from '../src/cli/program.fixture.ts'
-import { createTestDatabase } from '../src/testing/database.ts'
-import { freePort } from '../src/testing/free-port.ts'
-import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { createTestDatabase } from '../src/testing/base/database.ts'
+import { TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
 import { EXAMPLES, environmentOf } from './deployment.fixture.ts'
+import { freePort } from './support/free-port.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { loadConfig } from '../src/service/config.ts'
 import { satellites } from '../src/service/main.ts'
 import { Environment } from '../src/service/settings.ts'
-import { TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
 import { EXAMPLES, environmentOf, read } from './deployment.fixture.ts'
 
 const ROOT = join(import.meta.dirname, '..')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 
 const ROOT = join(import.meta.dirname, '..')
-const SOURCES = /(^|\/)(doctor|[a-z-]*diagnos[ei]s)\.ts$/
+const SOURCES = /(^|\/)(doctor|doctor\/[a-z-]+|[a-z-]*diagnos[ei]s)\.ts$/
 
 /** As they stand in the source: of a finding, or of the two that one may be. */
 function codesIn(text: string): string[] {

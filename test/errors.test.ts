@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { type ErrorType, NotFound, TenancyError } from '../src/kernel/errors.ts'
+import { type ErrorType, NotFound, TenancyError } from '../src/kernel/base/errors.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const SOURCE = join(ROOT, 'src')

@@ -4,7 +4,7 @@ import { createTenancy, schemaPg, type Tenancy } from 'tenantry'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { AnnouncementPublished, announcements } from '../examples/own-satellite/announcements.ts'
 import { sessionCookie } from '../examples/sessions.ts'
-import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
+import { createTestDatabase, type TestDatabase } from '../src/testing/base/database.ts'
 import { type Example, startExample } from './example-program.fixture.ts'
 
 const APP_KEY = Buffer.alloc(32, 7).toString('base64')

@@ -5,15 +5,15 @@
  * tenant's scope, none is lost from the budget, and the next call works.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { DependencyUnavailable } from '../src/kernel/errors.ts'
-import { CircuitOpen } from '../src/tenants/errors.ts'
-import { StorageFenced } from '../src/tenants/isolation.ts'
-import type { TenantHandle } from '../src/tenants/tenant-handle.ts'
-import type { FaultKind } from '../src/testing/fault-proxy.ts'
-import { raw } from '../src/testing/leak-operations.ts'
-import { eventually } from '../src/testing/tenancy.ts'
+import { DependencyUnavailable } from '../src/kernel/base/errors.ts'
+import type { TenantHandle } from '../src/tenants/handles/handle.ts'
+import { StorageFenced } from '../src/tenants/isolation/driver.ts'
+import { CircuitOpen } from '../src/tenants/tenant/errors.ts'
+import { eventually } from '../src/testing/base/tenancy.ts'
+import { raw } from '../src/testing/leak/operations.ts'
 import { MESSAGES } from './faults/messages.ts'
 import { expectWhole, openTenancyGround, ownersOf, type TenancyGround } from './faults/tenancy-ground.ts'
+import type { FaultKind } from './support/fault-proxy.ts'
 
 const KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch', 'schema-pg, transaction']
 /** Each way to send a statement meets each fault here; with the other kinds one way does, in turn: the tenancy above is the same. */

@@ -4,16 +4,16 @@
  * was written is whole or not there at all, no connection is lost from the budget, and no tenant sees another one's rows.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { CONNECTIONS, KINDS } from '../src/drivers/isolation/subject.fixture.ts'
-import { isDatabaseUnavailable } from '../src/kernel/database.ts'
-import type { TenantHandle } from '../src/tenants/tenant-handle.ts'
-import type { FaultKind } from '../src/testing/fault-proxy.ts'
-import { placeIn } from '../src/testing/isolation-subject.ts'
-import { raw } from '../src/testing/leak-operations.ts'
-import { Outside } from '../src/testing/leak-operations-server.ts'
-import { eventually } from '../src/testing/tenancy.ts'
+import { CONNECTIONS, KINDS } from '../src/drivers/isolation/proof/subject.fixture.ts'
+import { isDatabaseUnavailable } from '../src/kernel/database/database.ts'
+import type { TenantHandle } from '../src/tenants/handles/handle.ts'
+import { placeIn } from '../src/testing/base/subject.ts'
+import { eventually } from '../src/testing/base/tenancy.ts'
+import { raw } from '../src/testing/leak/operations.ts'
+import { Outside } from '../src/testing/leak/operations-server.ts'
 import { endSessions, expectRecovered, type Ground, openGround, rowsOf } from './faults/ground.ts'
 import { MESSAGES } from './faults/messages.ts'
+import type { FaultKind } from './support/fault-proxy.ts'
 
 const kinds = Object.keys(KINDS).filter((kind) => KINDS[kind]?.engine === 'postgres' && !kind.includes('qualified'))
 /**

@@ -11,11 +11,11 @@ import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
 import { type Child, PROGRAM, type Program, programWith } from '../src/cli/program.fixture.ts'
 import { verifyWebhook } from '../src/satellites/webhooks/verify.ts'
-import { createTestDatabase, type TestDatabase } from '../src/testing/database.ts'
-import { freePort } from '../src/testing/free-port.ts'
-import { type Receiver, startReceiver } from '../src/testing/receiver.ts'
-import { eventually, TEST_APP_KEY } from '../src/testing/tenancy.ts'
+import { createTestDatabase, type TestDatabase } from '../src/testing/base/database.ts'
+import { eventually, TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
 import { lastRelease, recordedFile } from './releases/recorded.ts'
+import { freePort } from './support/free-port.ts'
+import { type Receiver, startReceiver } from './support/receiver.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 })
 

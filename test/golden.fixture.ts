@@ -1,7 +1,7 @@
 /** Cases of commands on one stage, held against their golden files. */
 import { afterAll, beforeAll, inject } from 'vitest'
 import { satellites } from '../src/service/main.ts'
-import { commands as tenantCommands } from '../src/tenants/commands.ts'
+import { commands as tenantCommands } from '../src/tenants/commands/tenants.ts'
 import type { Api } from './contract/calls.ts'
 import { expectPrinted } from './contract/golden.ts'
 import { merged } from './contract/parts.ts'

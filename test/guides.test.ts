@@ -12,10 +12,10 @@ import {
   type Installation,
   placeOf,
   provisioned,
-} from '../src/drivers/isolation/installation.fixture.ts'
+} from '../src/drivers/isolation/roles/installation.fixture.ts'
 import { rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
-import { readTenantMigrations, type TenantMigration } from '../src/tenants/migrations.ts'
+import { readTenantMigrations, type TenantMigration } from '../src/tenants/isolation/migrations.ts'
 import { blocks } from './guides.fixture.ts'
 
 test('the guides that show how to embed have TypeScript', () => {

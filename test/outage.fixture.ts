@@ -1,7 +1,7 @@
 /** What tests of an outage stand on: a line to a server that is taken away and brought back, and who asks by HTTP meanwhile. */
 import type { Http } from '../src/http/app.ts'
-import { startProxy } from '../src/testing/proxy.ts'
-import { eventually } from '../src/testing/tenancy.ts'
+import { eventually } from '../src/testing/base/tenancy.ts'
+import { startProxy } from './support/proxy.ts'
 
 export const TOKEN = 'a-token-for-the-outage'
 

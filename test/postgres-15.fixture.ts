@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { findPostgresPrograms } from '../src/service/postgres-programs.ts'
-import { freePort } from '../src/testing/free-port.ts'
-import { eventually } from '../src/testing/tenancy.ts'
+import { eventually } from '../src/testing/base/tenancy.ts'
+import { freePort } from './support/free-port.ts'
 
 export interface Postgres15 {
   readonly url: string

@@ -7,9 +7,9 @@ import { directory } from '../src/drivers/archives/directory.ts'
 import { auditLogs } from '../src/satellites/audit-logs/index.ts'
 import { metrics } from '../src/satellites/metrics/index.ts'
 import { webhooks } from '../src/satellites/webhooks/index.ts'
-import { startReceiver } from '../src/testing/receiver.ts'
-import { installed, testTenancy } from '../src/testing/tenancy.ts'
+import { installed, testTenancy } from '../src/testing/base/tenancy.ts'
 import { runCommand } from './contract/command-line.ts'
+import { startReceiver } from './support/receiver.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 

@@ -1,7 +1,7 @@
 /** docs/protection.md tells what becomes of each way out of a scope as the tests of the drivers prove it. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { WAYS } from '../src/drivers/isolation/ways.fixture.ts'
+import { WAYS } from '../src/drivers/isolation/proof/ways.fixture.ts'
 
 test('the guide has these ways, and what becomes of each', () => {
   const guide = readFileSync(new URL('../docs/protection.md', import.meta.url), 'utf8')

@@ -6,11 +6,11 @@
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, inject, test } from 'vitest'
-import { type Receiver, startReceiver } from '../src/testing/receiver.ts'
 import { type Opened, openApi } from './contract/api.ts'
 import { type Described, described } from './contract/document.ts'
 import { requestOf } from './random-walk/requests.ts'
 import { walk } from './random-walk/walk.ts'
+import { type Receiver, startReceiver } from './support/receiver.ts'
 
 const WALKS = 250
 const STEPS = 60

@@ -4,9 +4,9 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { uuidv7 } from '../src/kernel/ids.ts'
-import { newSecret } from '../src/satellites/webhooks/secret.ts'
-import { signatureHeaders } from '../src/satellites/webhooks/signing.ts'
+import { uuidv7 } from '../src/kernel/base/ids.ts'
+import { newSecret } from '../src/satellites/webhooks/signature/secret.ts'
+import { signatureHeaders } from '../src/satellites/webhooks/signature/signing.ts'
 import { type Example, startExample } from './example-program.fixture.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
-import { ISOLATIONS, openWorld, type World } from '../src/testing/two-servers.ts'
+import { ISOLATIONS, openWorld, type World } from './support/two-servers.ts'
 
 let directory: string
 let server: Awaited<ReturnType<typeof startEmbeddedPostgres>>

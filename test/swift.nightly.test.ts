@@ -1,5 +1,5 @@
 /** The memory that large archives take in OpenStack Swift. */
-import { archivesSuite } from '../src/testing/archives-suite.ts'
+import { archivesSuite } from '../src/testing/archives/suite.ts'
 import { makeBucket } from './swift/bucket.ts'
 import { startSwift } from './swift/swift.ts'
 

@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { s3 } from '../src/drivers/archives/s3.ts'
-import type { Archives } from '../src/tenants/transfers/archives.ts'
-import { content, contentOf, failing, listed, MB, writing } from '../src/testing/archives-subject.ts'
-import { archivesSuite } from '../src/testing/archives-suite.ts'
-import { type FaultProxy, startFaultProxy } from '../src/testing/fault-proxy.ts'
+import type { Archives } from '../src/tenants/transfers/archive/port.ts'
+import { content, contentOf, failing, listed, MB, writing } from '../src/testing/archives/subject.ts'
+import { archivesSuite } from '../src/testing/archives/suite.ts'
+import { type FaultProxy, startFaultProxy } from './support/fault-proxy.ts'
 import { makeBucket } from './swift/bucket.ts'
 import { LISTED_AT_ONCE, type Swift, startSwift } from './swift/swift.ts'
 

@@ -2,7 +2,7 @@
 
 import { pass } from '../../src/http/hosts/guarded.ts'
 import { currentContext } from '../../src/index.ts'
-import { fromHeader, type GuardedRequest } from '../../src/tenants/resolution.ts'
+import { fromHeader, type GuardedRequest } from '../../src/tenants/guard/strategies.ts'
 import { type Bench, median, type Result } from '../measure.ts'
 import { installAll, withTenancy } from '../tenancy.ts'
 

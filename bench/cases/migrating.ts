@@ -5,7 +5,7 @@
  */
 import pg from 'pg'
 import type { Tenancy, TenantMigration } from '../../src/index.ts'
-import { inLanes } from '../../src/tenants/in-lanes.ts'
+import { inLanes } from '../../src/kernel/base/concurrency.ts'
 import { type Bench, compare, median, type Result, RUNS, timed } from '../measure.ts'
 import { FIVE_TABLES, installAll, migrations, openTenancy, withTenancy } from '../tenancy.ts'
 

@@ -2,7 +2,7 @@
 
 import { serveNode } from '../../src/http/hosts/node.ts'
 import { createHttp, createTenancy, schemaPg } from '../../src/index.ts'
-import { createLogger } from '../../src/kernel/logger.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
 import { APP_KEY, TOKEN } from '../tenancy.ts'
 
 const tenancy = await createTenancy({

@@ -3,9 +3,9 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, inject } from 'vitest'
-import type { TestDatabase } from '../testing/database.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { TEST_APP_KEY } from '../testing/tenancy.ts'
+import type { TestDatabase } from '../testing/base/database.ts'
+import { dropWithRoles } from '../testing/base/roles.ts'
+import { TEST_APP_KEY } from '../testing/base/tenancy.ts'
 import { createProgramDatabase, type InProcess, inProcess } from './in-process.fixture.ts'
 
 export interface Program {

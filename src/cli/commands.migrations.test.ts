@@ -1,6 +1,6 @@
 /** Commands that migrate the backoffice and tenants, by their arguments, standard output, standard error and exit code. */
 import { describe, expect, inject, test } from 'vitest'
-import { createTestDatabase } from '../testing/database.ts'
+import { createTestDatabase } from '../testing/base/database.ts'
 import { type Program, usePrograms } from './commands.fixture.ts'
 
 const openProgram = usePrograms()

@@ -1,7 +1,7 @@
 /** The program's own commands: those that speak of the service itself. Each is loaded when it is asked for. */
-import type { Option } from '../kernel/commands.ts'
-import type { OwnInput } from './own-input.ts'
-import type { Described } from './parser.ts'
+import type { Option } from '../kernel/api/commands.ts'
+import type { OwnInput } from './parser/own-input.ts'
+import type { Described } from './parser/parser.ts'
 
 export interface OwnCommand extends Described {
   readonly run: (input: OwnInput) => Promise<void>
@@ -15,21 +15,21 @@ export const ownCommands: readonly OwnCommand[] = [
   {
     name: 'serve',
     summary: 'Run the service until Ctrl-C',
-    run: async (input) => (await import('./serve.ts')).serve(input),
+    run: async (input) => (await import('./commands/serve.ts')).serve(input),
   },
   {
     name: 'dev',
     summary: 'Run the service for development, with readable logs',
     run: async (input) => {
       input.context.env.NODE_ENV = 'development'
-      await (await import('./serve.ts')).serve(input, { hasReadableLogs: true })
+      await (await import('./commands/serve.ts')).serve(input, { hasReadableLogs: true })
     },
   },
   {
     name: 'status',
     summary: 'Say whether the service is ready, and what its checks say',
     options: [url],
-    run: async (input) => (await import('./status.ts')).status(input),
+    run: async (input) => (await import('./commands/status.ts')).status(input),
   },
   {
     name: 'doctor',
@@ -43,7 +43,7 @@ export const ownCommands: readonly OwnCommand[] = [
       { flags: '--fix', summary: 'put right what can be without harm, and say what stands then' },
       { flags: '--dry-run', summary: 'with --fix: only say what it would put right' },
     ],
-    run: async (input) => (await import('./doctor.ts')).doctor(input),
+    run: async (input) => (await import('./commands/doctor.ts')).doctor(input),
   },
   {
     name: 'api',
@@ -57,13 +57,13 @@ export const ownCommands: readonly OwnCommand[] = [
       { flags: '--header <name:value...>', summary: 'a header of the request; may be given again' },
       url,
     ],
-    run: async (input) => (await import('./api.ts')).api(input),
+    run: async (input) => (await import('./commands/api.ts')).api(input),
   },
   {
     name: 'openapi',
     summary: 'Print the OpenAPI document of the service',
     options: [{ flags: '--out <file>', summary: 'write it to this file' }],
-    run: async (input) => (await import('./openapi.ts')).openapi(input),
+    run: async (input) => (await import('./commands/openapi.ts')).openapi(input),
   },
   {
     name: 'completion',
@@ -76,16 +76,16 @@ export const ownCommands: readonly OwnCommand[] = [
       '  tenantry completion fish | source                                ~/.config/fish/config.fish',
       '  tenantry completion powershell | Out-String | Invoke-Expression  $PROFILE',
     ],
-    run: async (input) => (await import('./completion.ts')).completion(input),
+    run: async (input) => (await import('./completion/completion.ts')).completion(input),
   },
   {
     name: 'backoffice:setup',
     summary: 'Make the schema, roles and queues in the backoffice database; again does no harm',
-    run: async (input) => (await import('./backoffice-setup.ts')).setUpBackoffice(input),
+    run: async (input) => (await import('./commands/backoffice-setup.ts')).setUpBackoffice(input),
   },
   {
     name: 'tenant:secrets:reencrypt',
     summary: 'Seal under the present application key what was sealed under a former one; again does no harm',
-    run: async (input) => (await import('./reencrypt.ts')).reencrypt(input),
+    run: async (input) => (await import('./commands/reencrypt.ts')).reencrypt(input),
   },
 ]

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { Forbidden, Unauthorized } from '../http/problem.ts'
-import { DependencyUnavailable, defineError, InvalidRequest, NotFound } from '../kernel/errors.ts'
+import { DependencyUnavailable, defineError, InvalidRequest, NotFound } from '../kernel/base/errors.ts'
 import { ConfigurationError } from '../service/config.ts'
 import { AlreadyRunning } from '../service/main.ts'
-import { TenantExists } from '../tenants/errors.ts'
+import { TenantExists } from '../tenants/tenant/errors.ts'
 import { asTenancyError, exitCodeOf } from './exit-codes.ts'
-import { Interrupted } from './stop-signal.ts'
+import { Interrupted } from './process/stop-signal.ts'
 
 const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code: 'ECONNREFUSED' })
 

@@ -1,13 +1,13 @@
 /** The one place where an error becomes an exit code and words on standard error. */
 import colors from 'picocolors'
-import { isDatabaseUnavailable } from '../kernel/database.ts'
-import { DependencyUnavailable, defineError, TenancyError } from '../kernel/errors.ts'
+import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
+import { isDatabaseUnavailable } from '../kernel/database/database.ts'
 import { ConfigurationError } from '../service/config.ts'
 import { AlreadyRunning } from '../service/main.ts'
-import { usesColor } from './color.ts'
-import type { ProcessContext } from './process-context.ts'
-import { Interrupted, OutputClosed } from './stop-signal.ts'
-import { visible } from './table.ts'
+import type { ProcessContext } from './process/context.ts'
+import { Interrupted, OutputClosed } from './process/stop-signal.ts'
+import { usesColor } from './terminal/color.ts'
+import { visible } from './terminal/table.ts'
 
 /** What each means. */
 export const EXIT_CODES: Readonly<Record<number, string>> = {

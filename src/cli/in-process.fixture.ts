@@ -3,15 +3,15 @@
  * given. Nothing of this process changes.
  */
 import { PassThrough, Writable } from 'node:stream'
-import { partsOf } from '../composition.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { type Opened, openTenancy, satellitesOn } from '../service/main.ts'
-import type { TestDatabase } from '../testing/database.ts'
-import { createMigratedDatabase } from '../testing/template.ts'
+import { partsOf } from '../tenancy/composition.ts'
+import type { TestDatabase } from '../testing/base/database.ts'
+import { createMigratedDatabase } from '../testing/base/template.ts'
 import { type Ended, reading, type Says } from './output.fixture.ts'
-import type { ProcessContext } from './process-context.ts'
+import type { ProcessContext } from './process/context.ts'
+import { Interrupted } from './process/stop-signal.ts'
 import { run } from './run.ts'
-import { Interrupted } from './stop-signal.ts'
 
 export type { Ended } from './output.fixture.ts'
 

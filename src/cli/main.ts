@@ -3,7 +3,7 @@
 import { enableCompileCache } from 'node:module'
 
 enableCompileCache()
-const [{ run }, { stopSignal }] = await Promise.all([import('./run.ts'), import('./stop-signal.ts')])
+const [{ run }, { stopSignal }] = await Promise.all([import('./run.ts'), import('./process/stop-signal.ts')])
 const signal = stopSignal()
 const code = await run(process.argv.slice(2), process, signal)
 // A script of `tenant:repl` may have set another.

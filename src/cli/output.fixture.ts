@@ -1,5 +1,5 @@
 /** What a run of the program printed, and how it ended. */
-import { eventually } from '../testing/tenancy.ts'
+import { eventually } from '../testing/base/tenancy.ts'
 
 const PATIENCE_MS = 30_000
 

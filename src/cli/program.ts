@@ -2,13 +2,13 @@
  * Every command there is: the program's own, and those of tenants and satellites, which are given their part's service, of a
  * tenancy that is open while they run. All of it is read from declarations, so help and the reference open nothing.
  */
-import type { Command } from '../kernel/commands.ts'
-import { SatelliteDisabled } from '../kernel/errors.ts'
+import type { Command } from '../kernel/api/commands.ts'
+import { SatelliteDisabled } from '../kernel/base/errors.ts'
 import { satellites } from '../service/main.ts'
-import { commands as tenantCommands } from '../tenants/commands.ts'
+import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
+import { withTenancy } from './commands/with-tenancy.ts'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
-import type { CommandGroup } from './parser.ts'
-import { withTenancy } from './with-tenancy.ts'
+import type { CommandGroup } from './parser/parser.ts'
 
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },

@@ -2,7 +2,7 @@
 import { Environment } from '../service/settings.ts'
 import type { OwnCommand } from './commands.ts'
 import { EXIT_CODES } from './exit-codes.ts'
-import { COMMON_OPTIONS, type CommandGroup, type Described } from './parser.ts'
+import { COMMON_OPTIONS, type CommandGroup, type Described } from './parser/parser.ts'
 
 /** Beside those of the configuration, for whoever is at a terminal. */
 const TERMINAL_VARIABLES: Readonly<Record<string, string>> = {

@@ -4,11 +4,11 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
-import type { OwnInput } from './own-input.ts'
-import { type Invocation, runProgram } from './parser.ts'
-import type { ProcessContext } from './process-context.ts'
-import { Interrupted } from './stop-signal.ts'
-import { createTerminal } from './terminal.ts'
+import type { OwnInput } from './parser/own-input.ts'
+import { type Invocation, runProgram } from './parser/parser.ts'
+import type { ProcessContext } from './process/context.ts'
+import { Interrupted } from './process/stop-signal.ts'
+import { createTerminal } from './terminal/terminal.ts'
 
 /**
  * Returns the exit code.
@@ -41,7 +41,7 @@ export async function run(
 /** Asked by a shell, at each key. */
 async function complete(words: readonly string[], { env, stdout }: ProcessContext): Promise<void> {
   const [{ completed, tenantIdsOf }, { allCommands }] = await Promise.all([
-    import('./completion.ts'),
+    import('./completion/completion.ts'),
     import('./program.ts'),
   ])
   stdout.write(

@@ -6,8 +6,9 @@
  *   another name, with `allowedHosts`                   allowed if it is listed, or `*` is
  *   another name, without `allowedHosts`                allowed unless the connection comes from a loopback address
  */
-import { isAddressAmong } from '../kernel/addresses.ts'
-import { defineError, InvalidRequest } from '../kernel/errors.ts'
+
+import { defineError, InvalidRequest } from '../kernel/base/errors.ts'
+import { isAddressAmong } from '../kernel/egress/addresses.ts'
 
 export const HostNotAllowed = defineError('E_HOST_NOT_ALLOWED', 421, 'The host is not allowed')
 

@@ -9,9 +9,9 @@
  * - A process remembers the refused addresses: their further failures do not reach the store.
  */
 import { LRUCache } from 'lru-cache'
-import { networkOf } from '../kernel/addresses.ts'
-import { currentContext } from '../kernel/context.ts'
-import { DependencyUnavailable, defineError } from '../kernel/errors.ts'
+import { currentContext } from '../kernel/base/context.ts'
+import { DependencyUnavailable, defineError } from '../kernel/base/errors.ts'
+import { networkOf } from '../kernel/egress/addresses.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 
 export const MAX_FAILED_SIGN_INS = 20

@@ -1,10 +1,10 @@
 /** What comes in, parsed by an operation's schemas: path, query, body. Every fault is named with its path. */
 import { z } from 'zod'
-import { type InputFault, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/errors.ts'
-import type { Input } from '../kernel/operation.ts'
-import { faultsOf } from '../kernel/parsed.ts'
-import { isStorable } from '../kernel/storable.ts'
-import type { AnyOperation } from '../satellite.ts'
+import type { Input } from '../kernel/api/operation.ts'
+import { type InputFault, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/base/errors.ts'
+import { isStorable } from '../kernel/base/postgres-text.ts'
+import { faultsOf } from '../kernel/base/validate.ts'
+import type { AnyOperation } from '../tenancy/part.ts'
 import { parseJson } from './json.ts'
 import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
 

@@ -8,10 +8,10 @@ import {
   type ZodOpenApiPathsObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import { DependencyUnavailable, type ErrorType, InvalidRequest, NotFound } from '../kernel/errors.ts'
-import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/idempotency.ts'
-import type { AnyOperation } from '../satellite.ts'
-import { VERSION } from '../version.ts'
+import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/api/idempotency.ts'
+import { DependencyUnavailable, type ErrorType, InvalidRequest, NotFound } from '../kernel/base/errors.ts'
+import type { AnyOperation } from '../tenancy/part.ts'
+import { VERSION } from '../tenancy/version.ts'
 import { TooManyAttempts } from './failed-sign-ins.ts'
 import { HAS_BODY } from './input.ts'
 import {

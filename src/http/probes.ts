@@ -1,6 +1,6 @@
 /** `/livez`, `/readyz`, `/healthz` and `/metrics`: for orchestrators and scrapers, without a token. Each group can be switched off. */
-import { CONTENT_TYPE } from '../kernel/metrics.ts'
-import type { Core } from '../tenancy.ts'
+import { CONTENT_TYPE } from '../kernel/metrics/metrics.ts'
+import type { Core } from '../tenancy/tenancy.ts'
 import { hostCheck } from './allowed-hosts.ts'
 import { normalizedPrefix, withoutSlash } from './prefix.ts'
 import { MethodNotAllowed, problemResponse } from './problem.ts'

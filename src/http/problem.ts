@@ -3,10 +3,10 @@
  * TenancyError is a fault of ours or of something we depend on: its text goes to the log, never into an answer.
  */
 import { z } from 'zod'
-import { currentContext } from '../kernel/context.ts'
-import { isDatabaseUnavailable } from '../kernel/database.ts'
-import { DependencyUnavailable, defineError, TenancyError } from '../kernel/errors.ts'
-import type { Logger } from '../kernel/logger.ts'
+import { currentContext } from '../kernel/base/context.ts'
+import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
+import type { Logger } from '../kernel/base/logger.ts'
+import { isDatabaseUnavailable } from '../kernel/database/database.ts'
 import { respondJson } from './respond.ts'
 
 export const Unauthorized = defineError('E_UNAUTHORIZED', 401, 'Not signed in')

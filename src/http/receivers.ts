@@ -2,9 +2,9 @@
  * The paths to which other systems post, each of a satellite: outside of the admin API, without its tokens. Whoever posts is known by
  * the signature of what it sends, which the satellite looks at.
  */
-import { enterContext } from '../kernel/context.ts'
-import { NotFound } from '../kernel/errors.ts'
-import type { Core } from '../tenancy.ts'
+import { enterContext } from '../kernel/base/context.ts'
+import { NotFound } from '../kernel/base/errors.ts'
+import type { Core } from '../tenancy/tenancy.ts'
 import { ANONYMOUS, type Mountable } from './app.ts'
 import { readBytes } from './input.ts'
 import { pathOf } from './paths.ts'

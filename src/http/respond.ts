@@ -1,7 +1,8 @@
 /** Every answer of ours is made here: it carries the request id, and is not kept by anybody on the way. */
-import { currentContext, enterContext } from '../kernel/context.ts'
-import type { Logger } from '../kernel/logger.ts'
-import type { StreamReply } from '../kernel/operation.ts'
+
+import type { StreamReply } from '../kernel/api/operation.ts'
+import { currentContext, enterContext } from '../kernel/base/context.ts'
+import type { Logger } from '../kernel/base/logger.ts'
 
 type Headers = Readonly<Record<string, string>>
 

@@ -6,13 +6,14 @@
  * `Prefer: wait` waits afterwards, outside of it: the finished resource, or the problem of the job's failure, replaces the kept answer.
  * What is done stays done: a wait that fails is logged, and the answer is the one from before it.
  */
-import { currentContext } from '../kernel/context.ts'
-import { entityTag } from '../kernel/entity-tags.ts'
-import { DependencyUnavailable, invalid, TenancyError } from '../kernel/errors.ts'
-import type { Idempotency, KeptAnswer, Lease } from '../kernel/idempotency.ts'
-import { type Input, JobFailure, Reply, StreamReply } from '../kernel/operation.ts'
-import type { AnyOperation } from '../satellite.ts'
-import type { Bound, Core } from '../tenancy.ts'
+
+import { entityTag } from '../kernel/api/entity-tags.ts'
+import type { Idempotency, KeptAnswer, Lease } from '../kernel/api/idempotency.ts'
+import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operation.ts'
+import { currentContext } from '../kernel/base/context.ts'
+import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
+import type { AnyOperation } from '../tenancy/part.ts'
+import type { Bound, Core } from '../tenancy/tenancy.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
 import { asTenancyError, Forbidden, PROBLEM_TYPE, problem, problemResponse } from './problem.ts'

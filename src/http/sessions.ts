@@ -4,8 +4,8 @@
  * The cookie holds a session id; the session itself is in the store, bound to the token's fingerprint. Signing out deletes
  * it, and removing the token from the configuration ends it. A sign-in code is kept hashed and can be taken once.
  */
-import { fingerprint, randomToken, type Secrets } from '../kernel/crypto.ts'
-import type { Store } from '../kernel/store.ts'
+import { fingerprint, randomToken, type Secrets } from '../kernel/crypto/crypto.ts'
+import type { Store } from '../kernel/store/store.ts'
 import type { Identity, Tokens } from './tokens.ts'
 
 const SESSION_COOKIE = 'tenantry_session'

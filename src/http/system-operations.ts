@@ -1,9 +1,9 @@
 /** Operations that belong to no part: the service speaking of itself. */
 import { z } from 'zod'
-import { SEVERITIES } from '../kernel/doctor.ts'
-import { operation, Reply } from '../kernel/operation.ts'
-import type { Core } from '../tenancy.ts'
-import { VERSION } from '../version.ts'
+import { operation, Reply } from '../kernel/api/operation.ts'
+import { SEVERITIES } from '../kernel/doctor/doctor.ts'
+import type { Core } from '../tenancy/tenancy.ts'
+import { VERSION } from '../tenancy/version.ts'
 
 const Health = z
   .object({

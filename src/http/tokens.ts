@@ -4,9 +4,9 @@
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
-import { fingerprint } from '../kernel/crypto.ts'
-import type { Method, Scope } from '../kernel/operation.ts'
-import { parsed } from '../kernel/parsed.ts'
+import type { Method, Scope } from '../kernel/api/operation.ts'
+import { parsed } from '../kernel/base/validate.ts'
+import { fingerprint } from '../kernel/crypto/crypto.ts'
 
 export const AdminToken = z.strictObject({
   /** Becomes the actor in the audit log. */

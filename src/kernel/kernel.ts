@@ -1,14 +1,15 @@
 /** What every part is built on, handed to a satellite's `service` function. */
-import type { Clock } from './clock.ts'
-import type { Secrets } from './crypto.ts'
-import type { Database } from './database.ts'
-import type { Egress } from './egress.ts'
-import type { Events } from './events.ts'
-import type { Jobs } from './jobs.ts'
-import type { Logger } from './logger.ts'
-import type { Cursors } from './page.ts'
-import type { Resilience } from './resilience.ts'
-import type { Store } from './store.ts'
+
+import type { Cursors } from './api/page.ts'
+import type { Clock } from './base/clock.ts'
+import type { Logger } from './base/logger.ts'
+import type { Secrets } from './crypto/crypto.ts'
+import type { Database } from './database/database.ts'
+import type { Egress } from './egress/egress.ts'
+import type { Events } from './events/events.ts'
+import type { Jobs } from './jobs/jobs.ts'
+import type { Resilience } from './resilience/resilience.ts'
+import type { Store } from './store/store.ts'
 
 export interface Kernel {
   readonly database: Database

@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import { directory } from '../drivers/archives/directory.ts'
 import { s3 } from '../drivers/archives/s3.ts'
-import type { Archives } from '../tenants/transfers/archives.ts'
+import type { Archives } from '../tenants/transfers/archive/port.ts'
 import type { Backups } from './backup-settings.ts'
 
 /** @param otherwise the directory for them when none is named, and no bucket. */

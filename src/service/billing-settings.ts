@@ -1,7 +1,7 @@
 /** What may be configured of billing. The key and the secret may come from the environment instead, which is the better place. */
 import { z } from 'zod'
-import { isAddressRange } from '../kernel/addresses.ts'
-import { COUNTER_NAME } from '../kernel/counters.ts'
+import { isAddressRange } from '../kernel/egress/addresses.ts'
+import { COUNTER_NAME } from '../kernel/store/counters.ts'
 
 const NOT_A_KEY = 'not a secret or restricted key like sk_test_…'
 const ApiKey = z.string().regex(/^(sk|rk)_(test|live)_\w+$/, NOT_A_KEY)

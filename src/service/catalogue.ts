@@ -1,17 +1,17 @@
 /** Everything that can be read with nothing running: what OpenAPI, the reference and the schema are made from. */
 
-import { eventsOf, partsOf } from '../composition.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import { openApiDocument } from '../http/openapi.ts'
 import { systemOperations } from '../http/system-operations.ts'
-import type { ErrorType } from '../kernel/errors.ts'
-import type { EventType } from '../kernel/events.ts'
-import type { JobType } from '../kernel/jobs.ts'
-import type { Migration } from '../kernel/migrations.ts'
-import type { AnyOperation, Satellite } from '../satellite.ts'
+import type { ErrorType } from '../kernel/base/errors.ts'
+import type { Migration } from '../kernel/database/migrations.ts'
+import type { EventType } from '../kernel/events/events.ts'
+import type { JobType } from '../kernel/jobs/jobs.ts'
+import { eventsOf, partsOf } from '../tenancy/composition.ts'
+import type { AnyOperation, Satellite } from '../tenancy/part.ts'
 import { jobs } from '../tenants/jobs.ts'
-import { operations as tenantOperations } from '../tenants/operations.ts'
+import { operations as tenantOperations } from '../tenants/operations/tenants.ts'
 
 export interface Catalogue {
   readonly operations: readonly AnyOperation[]

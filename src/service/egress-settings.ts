@@ -1,6 +1,6 @@
 /** The part of the configuration that says where requests of Tenantry's own may go, and by which way. */
 import { z } from 'zod'
-import { proxyOf } from '../kernel/egress-proxy-url.ts'
+import { proxyOf } from '../kernel/egress/proxy-url.ts'
 
 export const ProxyUrl = z.string().superRefine((text, context) => {
   const proxy = proxyOf(text)

@@ -19,7 +19,7 @@ import { closeSync, fchownSync, openSync, readFileSync, statSync } from 'node:fs
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { DependencyUnavailable } from '../kernel/errors.ts'
+import { DependencyUnavailable } from '../kernel/base/errors.ts'
 import { canonicalPath, ensureCluster, SUPERUSER } from './postgres-cluster.ts'
 import { findPostgresPrograms, type PostgresPrograms } from './postgres-programs.ts'
 import {

@@ -3,8 +3,8 @@ import type { z } from 'zod'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
-import { sqliteMemory } from '../drivers/isolation/sqlite-memory.ts'
-import type { IsolationDriver } from '../tenants/isolation.ts'
+import { sqliteMemory } from '../drivers/isolation/sqlite/driver.ts'
+import type { IsolationDriver } from '../tenants/isolation/driver.ts'
 import type { Isolation } from './isolation-settings.ts'
 
 /** That of new tenants first, unless the configuration names another. */

@@ -1,7 +1,7 @@
 /** The part of the configuration that says where tenants live; isolation-drivers.ts makes the drivers from it. */
 import { z } from 'zod'
-import { SETTING_NAME, settingFaults } from '../drivers/isolation/session-settings.ts'
-import { PUBLIC_RIGHTS } from '../tenants/isolation.ts'
+import { SETTING_NAME, settingFaults } from '../drivers/isolation/scope/session-settings.ts'
+import { PUBLIC_RIGHTS } from '../tenants/isolation/driver.ts'
 
 export const PostgresUrl = z
   .string()

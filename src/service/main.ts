@@ -12,13 +12,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Http, Mountable } from '../http/app.ts'
 import { pathOf } from '../http/paths.ts'
 import type { AdminToken } from '../http/tokens.ts'
-import { createLogger, type Logger } from '../kernel/logger.ts'
-import { once } from '../kernel/once.ts'
-import { sealedDiagnosis } from '../kernel/sealed-diagnosis.ts'
-import type { StoreDriver } from '../kernel/store.ts'
-import type { Satellite } from '../satellite.ts'
-import type { Role, Tenancy } from '../tenancy.ts'
-import { SEALED_LOGINS } from '../tenants/own-logins.ts'
+import { createLogger, type Logger } from '../kernel/base/logger.ts'
+import { once } from '../kernel/base/once.ts'
+import { sealedDiagnosis } from '../kernel/doctor/encryption.ts'
+import type { StoreDriver } from '../kernel/store/store.ts'
+import type { Satellite } from '../tenancy/part.ts'
+import type { Role, Tenancy } from '../tenancy/tenancy.ts'
+import { SEALED_LOGINS } from '../tenants/isolation/own-logins.ts'
 import type { ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
 
@@ -158,7 +158,7 @@ export async function openTenancy(
     config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: secret(undefined, 'admin-token') }]
   const [database, { createTenancy }, { isolationDrivers }, { archivesOf }] = await Promise.all([
     config.databaseUrl ? given(config.databaseUrl) : embedded(config, { exclusive, signal, log }),
-    import('../tenancy.ts'),
+    import('../tenancy/tenancy.ts'),
     import('./isolation-drivers.ts'),
     import('./archives.ts'),
   ])

@@ -25,7 +25,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { DependencyUnavailable } from '../kernel/errors.ts'
+import { DependencyUnavailable } from '../kernel/base/errors.ts'
 import type { PostgresPrograms } from './postgres-programs.ts'
 
 export const SUPERUSER = 'tenantry'

@@ -14,7 +14,7 @@ import { chmodSync, existsSync, readFileSync, statSync, symlinkSync } from 'node
 import { createRequire } from 'node:module'
 import { basename, dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { DependencyUnavailable } from '../kernel/errors.ts'
+import { DependencyUnavailable } from '../kernel/base/errors.ts'
 
 const EXECUTABLE = 0o555
 

@@ -10,7 +10,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DependencyUnavailable } from '../kernel/errors.ts'
+import { DependencyUnavailable } from '../kernel/base/errors.ts'
 
 const POLL_MS = 10
 

@@ -1,9 +1,9 @@
 /** The service starts while Redis is unavailable, and uses it once it is available. */
 import { join } from 'node:path'
 import { expect, inject, test } from 'vitest'
+import { startProxy } from '../../test/support/proxy.ts'
 import { programWith } from '../cli/program.fixture.ts'
-import { startProxy } from '../testing/proxy.ts'
-import { eventually, TEST_APP_KEY } from '../testing/tenancy.ts'
+import { eventually, TEST_APP_KEY } from '../testing/base/tenancy.ts'
 import { API, call, TOKEN, useRedisServices } from './redis.fixture.ts'
 
 const services = useRedisServices()

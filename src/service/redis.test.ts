@@ -1,7 +1,7 @@
 /** The service keeps its store in the Redis that `REDIS_URL` names. */
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { eventually } from '../testing/tenancy.ts'
+import { eventually } from '../testing/base/tenancy.ts'
 import { API, call, useRedisServices } from './redis.fixture.ts'
 
 const { serviceWith } = useRedisServices()

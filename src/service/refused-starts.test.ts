@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createProgramDatabase, inProcess, type Run } from '../cli/in-process.fixture.ts'
-import { dropWithRoles } from '../testing/roles.ts'
-import { TEST_APP_KEY } from '../testing/tenancy.ts'
+import { dropWithRoles } from '../testing/base/roles.ts'
+import { TEST_APP_KEY } from '../testing/base/tenancy.ts'
 
 let parent: string
 let never: string

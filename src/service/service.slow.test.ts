@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Child, type Program, programWith } from '../cli/program.fixture.ts'
-import { eventually } from '../testing/tenancy.ts'
+import { eventually } from '../testing/base/tenancy.ts'
 import { isPostmasterOf, readPidFile, stopPostmaster } from './postmaster.ts'
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 })

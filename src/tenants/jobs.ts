@@ -1,6 +1,5 @@
 /** Handlers and schedule of the jobs of tenants and of their transfers. */
-import { handles, type Job, type Recurring } from '../kernel/jobs.ts'
-import type { Tenants } from './index.ts'
+import { handles, type Job, type Recurring } from '../kernel/jobs/jobs.ts'
 import {
   FenceTenant,
   InstallTenant,
@@ -8,8 +7,16 @@ import {
   RecoverFences,
   RecoverInstallations,
   UninstallTenant,
-} from './job-types.ts'
-import { BackupTenant, CloneTenant, MoveTenant, RecoverTransfers, RestoreTenant, RunBackups } from './transfers/jobs.ts'
+} from './tenant/job-types.ts'
+import type { Tenants } from './tenants.ts'
+import {
+  BackupTenant,
+  CloneTenant,
+  MoveTenant,
+  RecoverTransfers,
+  RestoreTenant,
+  RunBackups,
+} from './transfers/requests/job-types.ts'
 
 const TRANSFERS = [BackupTenant, RestoreTenant, CloneTenant, MoveTenant]
 

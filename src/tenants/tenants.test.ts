@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type FakeClock, fakeClock } from '../testing/clock.ts'
-import { type Recorded, recorded } from '../testing/recorded.ts'
-import { eventually, installed, type TestTenancy, testTenancy } from '../testing/tenancy.ts'
-import type { Tenants } from './index.ts'
+import { type Recorded, recorded } from '../../test/support/recorded.ts'
+import { type FakeClock, fakeClock } from '../testing/base/clock.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../testing/base/tenancy.ts'
+import type { Tenants } from './tenants.ts'
 
 let opened: TestTenancy<[]>
 let tenants: Tenants

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ERROR_CODES } from '../../src/satellites/billing/payments.ts'
-import { API_VERSION } from '../../src/satellites/billing/stripe.ts'
+import { ERROR_CODES } from '../../src/satellites/billing/model/provider.ts'
+import { API_VERSION } from '../../src/satellites/billing/stripe/provider.ts'
 
 const guide = readFileSync(join(import.meta.dirname, '../../docs/billing.md'), 'utf8')
 

@@ -1,12 +1,12 @@
 /** A process that counts, closes windows of, and sends what tenants use. */
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { redisStore } from '../../src/drivers/store/redis.ts'
-import { createLogger } from '../../src/kernel/logger.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
 import { billing } from '../../src/satellites/billing/index.ts'
 import { quotas } from '../../src/satellites/quotas/index.ts'
-import { createTenancy } from '../../src/tenancy.ts'
-import { serveParent } from '../../src/testing/child.ts'
-import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+import { createTenancy } from '../../src/tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../src/testing/base/tenancy.ts'
+import { serveParent } from '../support/child.ts'
 
 await serveParent(async ({ url, redisUrl, keyPrefix, plans, options, role = 'api' }) => {
   const { billing: service, quotas: counters } = await createTenancy({

@@ -1,9 +1,9 @@
 /** What is used before a subscription ends at once is on its last invoice; and whatever is away, the end comes. */
 import Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { WAITING_LOCKS } from '../../src/testing/database.ts'
-import { holding } from '../../src/testing/holding.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { WAITING_LOCKS } from '../../src/testing/base/database.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
+import { holding } from '../support/latch.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
 const METER_EVENTS = '/v1/billing/meter_events'

@@ -1,8 +1,8 @@
 /** What becomes of usage while the provider is away, refuses it, or would not take it any more. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { uuidv7 } from '../../src/kernel/ids.ts'
-import { SweepBilling } from '../../src/satellites/billing/job-types.ts'
+import { uuidv7 } from '../../src/kernel/base/ids.ts'
 import { jobs } from '../../src/satellites/billing/jobs.ts'
+import { SweepBilling } from '../../src/satellites/billing/model/job-types.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
 const MINUTE = 60

@@ -1,6 +1,6 @@
 /** Ids by which hosts report usage: a UUID however it is spelled, or any other text. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { uuidv7 } from '../../src/kernel/ids.ts'
+import { uuidv7 } from '../../src/kernel/base/ids.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
 const METER_EVENTS = '/v1/billing/meter_events'

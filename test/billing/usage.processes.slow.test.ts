@@ -1,10 +1,10 @@
 /** Usage while processes are killed where it hurts, and while many of them do the same at once: each unit is reported once. */
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import { uuidv7 } from '../../src/kernel/ids.ts'
-import { type Child, startChild } from '../../src/testing/child.ts'
-import { WAITING_LOCKS } from '../../src/testing/database.ts'
-import { holding } from '../../src/testing/holding.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { uuidv7 } from '../../src/kernel/base/ids.ts'
+import { WAITING_LOCKS } from '../../src/testing/base/database.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
+import { type Child, startChild } from '../support/child.ts'
+import { holding } from '../support/latch.ts'
 import { type Metered, openMetered, PLANS } from './usage.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })

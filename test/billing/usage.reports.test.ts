@@ -1,6 +1,6 @@
 /** Usage that a host reports by itself: counted once by its id, and refused where it is wrong. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { uuidv7 } from '../../src/kernel/ids.ts'
+import { uuidv7 } from '../../src/kernel/base/ids.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
 describe('usage that a host reports', () => {

@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { holding } from '../../src/testing/holding.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
+import { holding } from '../support/latch.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
 const METER_EVENTS = '/v1/billing/meter_events'

@@ -1,9 +1,9 @@
 /** Workers close windows and send batches on their own schedule, until they stop or are killed. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { type Child, startChild } from '../../src/testing/child.ts'
-import { WAITING_LOCKS } from '../../src/testing/database.ts'
-import { holding } from '../../src/testing/holding.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { WAITING_LOCKS } from '../../src/testing/base/database.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
+import { type Child, startChild } from '../support/child.ts'
+import { holding } from '../support/latch.ts'
 import { type Metered, openMetered, PLANS } from './usage.fixture.ts'
 
 vi.setConfig({ testTimeout: 120_000 })

@@ -1,6 +1,6 @@
 /** Calls of the admin API, in process: a request goes in, an answer comes out. */
 import { createHttp, DEFAULT_PREFIX, type Http } from '../../src/http/app.ts'
-import type { Tenancy } from '../../src/tenancy.ts'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
 export const TOKENS = {
   admin: 'token-of-an-admin-0123456789',

@@ -3,9 +3,9 @@
  * goes on until it is interrupted is so when it has said something.
  */
 import { Readable } from 'node:stream'
-import { runProgram } from '../../src/cli/parser.ts'
-import type { Terminal } from '../../src/kernel/commands.ts'
-import type { Tenancy } from '../../src/tenancy.ts'
+import { runProgram } from '../../src/cli/parser/parser.ts'
+import type { Terminal } from '../../src/kernel/api/commands.ts'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
 interface RunOptions {
   readonly isEndless?: boolean | undefined

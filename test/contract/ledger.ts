@@ -1,6 +1,6 @@
 /** Records the responses of each operation and the published events of one stage. */
-import type { EventType } from '../../src/kernel/events.ts'
-import type { Tenancy } from '../../src/tenancy.ts'
+import type { EventType } from '../../src/kernel/events/events.ts'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 import type { Answer } from './calls.ts'
 import type { Described } from './document.ts'
 

@@ -1,8 +1,8 @@
 /** What a command prints, by the terminal that the program has, on a tenancy that is open. */
 import { Readable, Writable } from 'node:stream'
-import { runProgram } from '../../src/cli/parser.ts'
-import { createTerminal } from '../../src/cli/terminal.ts'
-import type { Tenancy } from '../../src/tenancy.ts'
+import { runProgram } from '../../src/cli/parser/parser.ts'
+import { createTerminal } from '../../src/cli/terminal/terminal.ts'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
 export interface PrintedOptions {
   /** Called when it has said its first words; a command that never ends is told by them that it may be used. */

@@ -1,19 +1,19 @@
 /** Where the cases are carried out: tenancies on one database, none of which works on jobs unless told. */
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
-import { defineError } from '../../src/kernel/errors.ts'
+import { defineError } from '../../src/kernel/base/errors.ts'
 import { catalogueOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
-import type { Tenancy, TenancyConfig } from '../../src/tenancy.ts'
+import type { Tenancy, TenancyConfig } from '../../src/tenancy/tenancy.ts'
 import {
   TenantBackedUp,
   TenantCloned,
   TenantMoved,
   TenantProvisioned,
   TenantRestored,
-} from '../../src/tenants/events.ts'
-import { BackupTenant } from '../../src/tenants/transfers/jobs.ts'
-import { startReceiver } from '../../src/testing/receiver.ts'
+} from '../../src/tenants/tenant/events.ts'
+import { BackupTenant } from '../../src/tenants/transfers/requests/job-types.ts'
+import { startReceiver } from '../support/receiver.ts'
 import { openApi } from './api.ts'
 import type { Answer, Api, Sent } from './calls.ts'
 import { breaches, type Described } from './document.ts'

@@ -1,6 +1,6 @@
 /** A database that refuses one role, as a server does when all connections of the role are in use. */
 import { randomBytes } from 'node:crypto'
-import { onServer } from '../../src/testing/database.ts'
+import { onServer } from '../../src/testing/base/database.ts'
 
 export interface RefusableRole {
   /** The given database, by this role. */

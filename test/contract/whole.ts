@@ -1,6 +1,7 @@
 /** All satellites, those as well that say nothing without a configuration: their coverage.fixture.ts has one. */
-import type { Satellite } from '../../src/satellite.ts'
+
 import { satellites } from '../../src/service/main.ts'
+import type { Satellite } from '../../src/tenancy/part.ts'
 import { parts } from './parts.ts'
 
 export interface Whole {

@@ -1,13 +1,13 @@
 /** What faults are tried on: a driver whose way to the server goes through a proxy, with tenants that have a row each. */
 import type { Kysely } from 'kysely'
 import { expect } from 'vitest'
-import { CONNECTIONS, openSubject } from '../../src/drivers/isolation/subject.fixture.ts'
-import type { IsolationDriver } from '../../src/tenants/isolation.ts'
-import type { TenantHandle } from '../../src/tenants/tenant-handle.ts'
-import { type FaultProxy, startFaultProxy } from '../../src/testing/fault-proxy.ts'
-import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../src/testing/isolation-subject.ts'
-import type { Outside } from '../../src/testing/leak-operations-server.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { CONNECTIONS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
+import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import type { IsolationDriver } from '../../src/tenants/isolation/driver.ts'
+import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../src/testing/base/subject.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
+import type { Outside } from '../../src/testing/leak/operations-server.ts'
+import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts'
 
 const TENANTS = ['a', 'b', 'c', 'd', 'e']
 const WAIT_MS = 1_000

@@ -6,10 +6,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { KINDS, openSubject } from '../../src/drivers/isolation/subject.fixture.ts'
+import { KINDS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
 import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
-import { placeIn, proofMigrations } from '../../src/testing/isolation-subject.ts'
-import { leakFuzz } from '../../src/testing/leak-fuzzer.ts'
+import { placeIn, proofMigrations } from '../../src/testing/base/subject.ts'
+import { leakFuzz } from '../../src/testing/leak/fuzzer.ts'
 
 const TENANTS = ['a', 'b', 'c', 'a-b', 'select', '0']
 

@@ -1,6 +1,6 @@
 /** GET /doctor: what is wrong, for whoever may read; 503 while an error stands. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { installed } from '../../src/testing/tenancy.ts'
+import { installed } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
 
 let api: Opened

@@ -1,11 +1,11 @@
 /** A host's routes behind the guard while the backoffice database is unavailable, on each framework. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { createLogger } from '../../src/kernel/logger.ts'
-import type { Tenancy } from '../../src/tenancy.ts'
-import { createGuard } from '../../src/tenants/guard.ts'
-import { fromHeader } from '../../src/tenants/resolution.ts'
-import { startProxy } from '../../src/testing/proxy.ts'
-import { type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
+import { createGuard } from '../../src/tenants/guard/guard.ts'
+import { fromHeader } from '../../src/tenants/guard/strategies.ts'
+import { type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
+import { startProxy } from '../support/proxy.ts'
 import { guardedHosts } from './guarded-hosts.ts'
 import { send } from './served.ts'
 

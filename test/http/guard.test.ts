@@ -8,12 +8,10 @@ import { fastify } from 'fastify'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
-import { currentContext, HOST } from '../../src/kernel/context.ts'
-import { DependencyUnavailable } from '../../src/kernel/errors.ts'
-import { createLogger } from '../../src/kernel/logger.ts'
-import { assertAgrees } from '../../src/tenants/agreement.ts'
-import { TenantIsSuspended } from '../../src/tenants/errors.ts'
-import { createGuard, type GuardOptions } from '../../src/tenants/guard.ts'
+import { currentContext, HOST } from '../../src/kernel/base/context.ts'
+import { DependencyUnavailable } from '../../src/kernel/base/errors.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
+import { createGuard, type GuardOptions } from '../../src/tenants/guard/guard.ts'
 import {
   firstOf,
   fromCustomDomain,
@@ -22,9 +20,11 @@ import {
   fromPath,
   fromSubdomain,
   type GuardedRequest,
-} from '../../src/tenants/resolution.ts'
-import { lazy } from '../../src/testing/lazy.ts'
-import { installed } from '../../src/testing/tenancy.ts'
+} from '../../src/tenants/guard/strategies.ts'
+import { assertAgrees } from '../../src/tenants/handles/agreement.ts'
+import { TenantIsSuspended } from '../../src/tenants/tenant/errors.ts'
+import { installed } from '../../src/testing/base/tenancy.ts'
+import { lazy } from '../support/lazy.ts'
 import { type Called, guardedHosts } from './guarded-hosts.ts'
 import { type Host, listening } from './hosts.ts'
 import { type Answer, type Served, send, served } from './served.ts'

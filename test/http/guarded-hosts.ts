@@ -13,8 +13,8 @@ import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
 import type { GuardedListener } from '../../src/http/hosts/node-guard.ts'
-import type { Logger } from '../../src/kernel/logger.ts'
-import type { Guard, GuardedTenant } from '../../src/tenants/guard.ts'
+import type { Logger } from '../../src/kernel/base/logger.ts'
+import type { Guard, GuardedTenant } from '../../src/tenants/guard/guard.ts'
 import { type Host, listening } from './hosts.ts'
 
 export interface Called {

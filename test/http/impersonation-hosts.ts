@@ -14,9 +14,9 @@ import * as onHono from '../../src/http/hosts/hono.ts'
 import type { ImpersonationOptions } from '../../src/http/hosts/impersonated.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
 import type { ImpersonatedListener } from '../../src/http/hosts/node-guard.ts'
-import type { ActiveImpersonation } from '../../src/kernel/context.ts'
-import type { Guard } from '../../src/tenants/guard.ts'
-import type { Impersonating } from '../../src/tenants/impersonating.ts'
+import type { ActiveImpersonation } from '../../src/kernel/base/context.ts'
+import type { Guard } from '../../src/tenants/guard/guard.ts'
+import type { Impersonating } from '../../src/tenants/guard/impersonation-hook.ts'
 import { type Host, listening } from './hosts.ts'
 
 export interface Called {

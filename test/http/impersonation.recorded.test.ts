@@ -1,8 +1,8 @@
 /** Requests in the name of a tenant's user at a host's own routes, on each framework, and their entries in the audit log. */
 import { describe, expect, test } from 'vitest'
 import type { AuditEntry } from '../../src/satellites/audit-logs/index.ts'
-import { createGuard } from '../../src/tenants/guard.ts'
-import { fromHeader } from '../../src/tenants/resolution.ts'
+import { createGuard } from '../../src/tenants/guard/guard.ts'
+import { fromHeader } from '../../src/tenants/guard/strategies.ts'
 import { guardOf, HEADER, REASON, useImpersonation } from './impersonation.fixture.ts'
 import { impersonationHosts } from './impersonation-hosts.ts'
 

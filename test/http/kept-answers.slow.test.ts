@@ -1,8 +1,8 @@
 /** The `Idempotency-Key` of a request whose process is killed. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { startChild } from '../../src/testing/child.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
+import { startChild } from '../support/child.ts'
 import { type Notes, notes } from './notes.fixture.ts'
 
 let api: Opened

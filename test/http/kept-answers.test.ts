@@ -1,8 +1,8 @@
 /** What becomes of the answers kept for an `Idempotency-Key`: whose they are, what is never kept, and how a crash frees one. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
-import { DependencyUnavailable, defineError } from '../../src/kernel/errors.ts'
-import { Idempotency } from '../../src/kernel/idempotency.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { Idempotency } from '../../src/kernel/api/idempotency.ts'
+import { DependencyUnavailable, defineError } from '../../src/kernel/base/errors.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
 import { type Answer, TOKENS } from '../contract/calls.ts'
 import { type Notes, notes } from './notes.fixture.ts'

@@ -1,6 +1,6 @@
 /** What every list of the API takes and refuses: `limit`, `cursor`, `from` and `to`. Which lists there are, the document tells. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+import { TEST_APP_KEY } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
 import type { Api } from '../contract/calls.ts'
 import { type Described, described } from '../contract/document.ts'

@@ -1,10 +1,10 @@
 /** A process that begins to add a note and never ends it. */
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
-import { createLogger } from '../../src/kernel/logger.ts'
-import { createTenancy } from '../../src/tenancy.ts'
-import { serveParent } from '../../src/testing/child.ts'
-import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
+import { createTenancy } from '../../src/tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../src/testing/base/tenancy.ts'
 import { apiOf } from '../contract/calls.ts'
+import { serveParent } from '../support/child.ts'
 import { notes } from './notes.fixture.ts'
 
 await serveParent(async ({ url }) => {

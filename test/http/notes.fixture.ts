@@ -1,8 +1,8 @@
 /** A satellite with one POST, whose end the test decides: it may fail, or wait, after it has written; and so may `Prefer: wait`. */
 import { z } from 'zod'
+import { operation } from '../../src/kernel/api/operation.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
-import { operation } from '../../src/kernel/operation.ts'
-import { defineSatellite } from '../../src/satellite.ts'
+import { defineSatellite } from '../../src/tenancy/part.ts'
 
 export class Notes {
   readonly #kernel: Kernel

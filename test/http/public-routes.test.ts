@@ -10,7 +10,7 @@ import { nodeHandler, problemHandler } from '../../src/http/hosts/node.ts'
 import { createReceivers } from '../../src/http/receivers.ts'
 import { billing } from '../../src/satellites/billing/index.ts'
 import { sso } from '../../src/satellites/sso/index.ts'
-import { type TestTenancy, testTenancy } from '../../src/testing/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
 import { type Host, listening } from './hosts.ts'
 import { PREFIX, type Sent, send, TOKEN } from './served.ts'
 

@@ -12,8 +12,8 @@ import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
-import type { QuotaEnforcing, QuotaOptions } from '../../src/tenants/checkpoint.ts'
-import type { Guard } from '../../src/tenants/guard.ts'
+import type { Guard } from '../../src/tenants/guard/guard.ts'
+import type { QuotaEnforcing, QuotaOptions } from '../../src/tenants/guard/quota-hook.ts'
 import { type Host, listening } from './hosts.ts'
 
 /** A header of the request, whatever the framework. */

@@ -14,7 +14,7 @@ import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
-import type { Guard } from '../../src/tenants/guard.ts'
+import type { Guard } from '../../src/tenants/guard/guard.ts'
 import { type Host, listening } from './hosts.ts'
 
 export interface Receiving {

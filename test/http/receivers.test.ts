@@ -17,7 +17,7 @@ import {
   SECRET,
 } from '../../src/satellites/billing/billing.fixture.ts'
 import { billing } from '../../src/satellites/billing/index.ts'
-import { fromHeader } from '../../src/tenants/resolution.ts'
+import { fromHeader } from '../../src/tenants/guard/strategies.ts'
 import { type Host, listening } from './hosts.ts'
 import { receiverHosts } from './receiver-hosts.ts'
 import { send } from './served.ts'

@@ -6,8 +6,8 @@ import { json } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { z } from 'zod'
 import { type NodeServer, serveNode } from '../../src/http/hosts/node.ts'
-import { operation } from '../../src/kernel/operation.ts'
-import { defineSatellite } from '../../src/satellite.ts'
+import { operation } from '../../src/kernel/api/operation.ts'
+import { defineSatellite } from '../../src/tenancy/part.ts'
 import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
 
 /** Answers when the test says so. */

@@ -4,9 +4,9 @@ import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'nod
 import { text } from 'node:stream/consumers'
 import { createHttp, type Http, type HttpOptions } from '../../src/http/app.ts'
 import type { AdminToken } from '../../src/http/tokens.ts'
-import type { Satellite } from '../../src/satellite.ts'
-import type { Role, Tenancy } from '../../src/tenancy.ts'
-import { testTenancy } from '../../src/testing/tenancy.ts'
+import type { Satellite } from '../../src/tenancy/part.ts'
+import type { Role, Tenancy } from '../../src/tenancy/tenancy.ts'
+import { testTenancy } from '../../src/testing/base/tenancy.ts'
 
 export const PREFIX = '/admin/multitenancy'
 export const TOKEN = 'adm_f3kR8sQ2xL0v'

@@ -1,6 +1,6 @@
 /** Backups, restores, clones and moves over HTTP, with the jobs carried out behind it. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
 
 let api: Opened

@@ -1,7 +1,7 @@
 /** Carries out turns in one tenancy, and says what came of each. */
-import type { Tenancy } from '../../src/tenancy.ts'
-import { InstallTenant } from '../../src/tenants/job-types.ts'
-import type { TenantHandle } from '../../src/tenants/tenant-handle.ts'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
+import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import { InstallTenant } from '../../src/tenants/tenant/job-types.ts'
 import { readNotes, writePair } from './notes.ts'
 import type { Act } from './turns.ts'
 

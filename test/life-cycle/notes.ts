@@ -1,7 +1,7 @@
 /** The tables of a walk's tenants: TypeScript migrations, so that one set serves every driver. */
 import { type Kysely, SqliteAdapter, sql } from 'kysely'
-import type { TenantMigration } from '../../src/tenants/migrations.ts'
-import type { TenantHandle } from '../../src/tenants/tenant-handle.ts'
+import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
 
 export interface Note {
   readonly id: number

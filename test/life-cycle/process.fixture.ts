@@ -4,7 +4,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import pg from 'pg'
-import { serveParent } from '../../src/testing/child.ts'
+import { serveParent } from '../support/child.ts'
 import { Actor } from './actor.ts'
 import { openTenancy } from './tenancy.ts'
 import type { Fault } from './turns.ts'

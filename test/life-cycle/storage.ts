@@ -1,11 +1,11 @@
 /** What there is of a tenant outside of its row in the registry: its storage, as the servers have it. */
 import { expect } from 'vitest'
-import type { Database } from '../../src/kernel/database.ts'
-import type { Tenancy } from '../../src/tenancy.ts'
-import { toPlace } from '../../src/tenants/registry.ts'
-import { type AppliedMigration, UNKNOWN_VERSION } from '../../src/tenants/schema-version.ts'
-import type { TenantRow } from '../../src/tenants/tables.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import type { Database } from '../../src/kernel/database/database.ts'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
+import { toPlace } from '../../src/tenants/registry/registry.ts'
+import { type AppliedMigration, UNKNOWN_VERSION } from '../../src/tenants/tenant/schema-version.ts'
+import type { TenantRow } from '../../src/tenants/tenant/tables.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
 
 const FOLLOWS_WITHIN_MS = 15_000
 

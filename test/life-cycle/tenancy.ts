@@ -2,12 +2,12 @@
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
-import { sqliteMemory } from '../../src/drivers/isolation/sqlite-memory.ts'
-import { createLogger } from '../../src/kernel/logger.ts'
-import type { Satellite } from '../../src/satellite.ts'
+import { sqliteMemory } from '../../src/drivers/isolation/sqlite/driver.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
 import { satellitesOn } from '../../src/service/main.ts'
-import { createTenancy, type Role, type Tenancy } from '../../src/tenancy.ts'
-import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+import type { Satellite } from '../../src/tenancy/part.ts'
+import { createTenancy, type Role, type Tenancy } from '../../src/tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../src/testing/base/tenancy.ts'
 import { migrations } from './notes.ts'
 
 export interface TenancyOptions {

@@ -3,7 +3,7 @@
  * what each process believes, what servers refuse, whose rows are read, and what is left of who is gone.
  */
 import { expect } from 'vitest'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
 import type { Heard, Task } from './actor.ts'
 import { Notes } from './known-notes.ts'
 import {

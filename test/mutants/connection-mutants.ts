@@ -2,15 +2,15 @@
 /** In the connections that tenants share, in the login, and in the way from a tenant's id to its storage. */
 import type { SourceMutant } from './mutant.ts'
 
-const CONNECTIONS = 'drivers/isolation/connections.ts'
-const IDLE_CLIENTS = 'drivers/isolation/idle-clients.ts'
-const LOGIN_CLIENTS = 'drivers/isolation/login-clients.ts'
-const SETTINGS_TESTS = ['src/drivers/isolation/session-settings.test.ts']
-const REPAIR_TESTS = ['src/drivers/isolation/login-repair.test.ts']
-const LOGIN_TESTS = ['src/drivers/isolation/tenant-login.test.ts']
-const SOURCE_TESTS = ['src/tenants/tenant-source.test.ts']
-const FENCE_TESTS = ['src/tenants/fences.test.ts']
-const REGISTRY_TESTS = ['src/tenants/registry.test.ts', 'src/tenants/tenant-cache.test.ts']
+const CONNECTIONS = 'drivers/isolation/connections/pool.ts'
+const IDLE_CLIENTS = 'drivers/isolation/connections/idle-clients.ts'
+const LOGIN_CLIENTS = 'drivers/isolation/roles/login-clients.ts'
+const SETTINGS_TESTS = ['src/drivers/isolation/scope/session-settings.test.ts']
+const REPAIR_TESTS = ['src/drivers/isolation/roles/login-repair.test.ts']
+const LOGIN_TESTS = ['src/drivers/isolation/roles/tenant-login.test.ts']
+const SOURCE_TESTS = ['src/tenants/handles/router.test.ts']
+const FENCE_TESTS = ['src/tenants/lifecycle/fences.test.ts']
+const REGISTRY_TESTS = ['src/tenants/registry/registry.test.ts', 'src/tenants/registry/tenant-cache.test.ts']
 
 export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
@@ -33,7 +33,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     file: CONNECTIONS,
     replace: '    this.#ending++\n    const settle',
     by: '    this.#ending++\n    this.#total--\n    const settle',
-    tests: ['src/drivers/isolation/connections.test.ts'],
+    tests: ['src/drivers/isolation/connections/pool.test.ts'],
   },
   {
     name: 'one tenant may have them all',
@@ -41,7 +41,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     file: CONNECTIONS,
     replace: '(this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant',
     by: '(this.#inUse.get(tenantId) ?? 0) < this.#options.limits.max',
-    tests: ['src/drivers/isolation/connections.test.ts'],
+    tests: ['src/drivers/isolation/connections/pool.test.ts'],
   },
   {
     name: 'a mighty login accepted',
@@ -54,7 +54,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a login that inherits accepted',
     story: 'The login has the rights of the scope role without taking it.',
-    file: 'drivers/isolation/login-rights.ts',
+    file: 'drivers/isolation/roles/login-rights.ts',
     replace: `when rolname = $1 and pg_has_role(session_user, oid, 'usage')`,
     by: 'when rolname = $1 and false',
   },
@@ -70,7 +70,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'role of the login taken over',
     story: 'Sessions begin in the scope role, which a tenant has set for the login: an unscoped statement reads rows.',
-    file: 'drivers/isolation/session-settings.ts',
+    file: 'drivers/isolation/scope/session-settings.ts',
     replace: `{ role: 'none', 'app.tenant_id': '' }`,
     by: '{}',
     tests: SETTINGS_TESTS,
@@ -78,7 +78,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'fixed settings accepted in a configuration',
     story: 'A placement switches row_security off for its sessions.',
-    file: 'drivers/isolation/session-settings.ts',
+    file: 'drivers/isolation/scope/session-settings.ts',
     replace: 'Object.hasOwn({ ...FIXED, ...NOT_LISTED }, name.toLowerCase())',
     by: 'false',
     tests: SETTINGS_TESTS,
@@ -102,7 +102,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'defaults of the login not compared',
     story: 'What a tenant has set for the login stays there, for whoever connects without the startup packet.',
-    file: 'drivers/isolation/login-state.ts',
+    file: 'drivers/isolation/roles/login-state.ts',
     replace: 'return { isThere: true, isRefused, defaults: rows }',
     by: 'return { isThere: true, isRefused, defaults: rows.slice(rows.length) }',
     tests: REPAIR_TESTS,
@@ -110,21 +110,21 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'storage made by several at once',
     story: 'The lock that lets one process at a time make a storage is left out.',
-    file: 'drivers/isolation/owner-transaction.ts',
+    file: 'drivers/isolation/transactions/owner-transaction.ts',
     replace: 'begin; select pg_advisory_xact_lock(${lockOf(locator)});',
     by: 'begin; select 1;',
   },
   {
     name: 'no tenant is "" and not an error',
     story: 'current_tenant() answers the empty text outside of a scope: an INSERT succeeds for nobody.',
-    file: 'drivers/isolation/postgres-migrator.ts',
+    file: 'drivers/isolation/migrations/postgres-migrator.ts',
     replace: `if coalesce(tenant, '') = '' then`,
     by: 'if false then',
   },
   {
     name: 'one handle for all tenants',
     story: 'The cache of handles is keyed without the tenant.',
-    file: 'tenants/handles.ts',
+    file: 'tenants/handles/handles.ts',
     replace: `    const kept = this.#kept.get(tenant.id)
     if (kept?.locator === place.locator) return kept.handle`,
     by: `    const [kept] = [...this.#kept.values()]
@@ -134,7 +134,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a place kept for ever',
     story: 'A handle goes on to the place where its tenant was first.',
-    file: 'tenants/tenant-source.ts',
+    file: 'tenants/handles/router.ts',
     replace: 'usable(id, registry.peek(id) ?? (await registry.find(id)))',
     by: '(((parts as any).first ??= new Map()).get(id) ?? (parts as any).first.set(id, usable(id, registry.peek(id) ?? (await registry.find(id)))).get(id))',
     tests: SOURCE_TESTS,
@@ -142,7 +142,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'status not looked at',
     story: 'A handle serves a tenant that is suspended or deleted.',
-    file: 'tenants/tenant-source.ts',
+    file: 'tenants/handles/router.ts',
     replace: '  assertUsable(located.tenant)\n',
     by: '',
     tests: SOURCE_TESTS,
@@ -150,7 +150,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'context and handle need not agree',
     story: 'Work for one tenant uses the handle of another.',
-    file: 'tenants/tenant-source.ts',
+    file: 'tenants/handles/router.ts',
     replace: '  assertAgrees(id)\n',
     by: '',
     tests: SOURCE_TESTS,
@@ -158,15 +158,15 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'context and tenant need not agree',
     story: 'assertAgrees lets every tenant pass.',
-    file: 'tenants/agreement.ts',
+    file: 'tenants/handles/agreement.ts',
     replace: 'if (tenantId === undefined || tenantId === null || tenantId === id) return',
     by: 'return',
-    tests: ['src/tenants/scope.test.ts'],
+    tests: ['src/tenants/handles/tenant-context.test.ts'],
   },
   {
     name: 'tried again where it was',
     story: 'Who meets the fence of storage that a tenant has left goes there again.',
-    file: 'tenants/tenant-source.ts',
+    file: 'tenants/handles/router.ts',
     replace: 'circuits.run(place, () => work(storage.driver(place.isolation), place))',
     by: 'circuits.run(located.place, () => work(driver, located.place))',
     tests: SOURCE_TESTS,
@@ -174,7 +174,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'never asked again at a fence',
     story: 'A process whose registry is behind stays behind.',
-    file: 'tenants/tenant-cache.ts',
+    file: 'tenants/registry/tenant-cache.ts',
     replace: 'return this.#load({ ...this.#loadOf(id), before: () => undefined })',
     by: 'return this.find(id)',
     tests: [...REGISTRY_TESTS, ...SOURCE_TESTS],
@@ -182,7 +182,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'an old read kept over a change',
     story: 'What was read before a change is put into the cache after it.',
-    file: 'tenants/tenant-cache.ts',
+    file: 'tenants/registry/tenant-cache.ts',
     replace: 'if (generation === this.#generation) keep(located, begun)',
     by: 'keep(located, begun)',
     tests: REGISTRY_TESTS,
@@ -190,7 +190,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a domain’s last owner',
     story: 'A domain that was given up still leads to the tenant that had it.',
-    file: 'tenants/tenant-cache.ts',
+    file: 'tenants/registry/tenant-cache.ts',
     replace: 'return entry?.located.tenant.domains.includes(domain) ? entry : undefined',
     by: 'return entry',
     tests: REGISTRY_TESTS,
@@ -198,7 +198,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'no fence when a tenant is suspended',
     story: 'A process that has not heard of a suspension goes on serving.',
-    file: 'tenants/fences.ts',
+    file: 'tenants/lifecycle/fences.ts',
     replace: '    if (!isKeptOut(row)) return\n    try {',
     by: '    if (row) return\n    try {',
     tests: FENCE_TESTS,
@@ -206,7 +206,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a fence is never lifted',
     story: 'A tenant that is active again is refused by its storage.',
-    file: 'tenants/fences.ts',
+    file: 'tenants/lifecycle/fences.ts',
     replace: '      this.#kernel.database.afterCommit(() => this.mend(row.id))\n',
     by: '',
     tests: FENCE_TESTS,
@@ -214,9 +214,9 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'the fence of a suspended tenant mended',
     story: 'Who meets a fence has it lifted, whatever the status of its tenant.',
-    file: 'tenants/fences.ts',
+    file: 'tenants/lifecycle/fences.ts',
     replace: '      if (!isLetIn(row)) return false\n',
     by: '',
-    tests: ['src/tenants/fences.race.test.ts', ...FENCE_TESTS],
+    tests: ['src/tenants/lifecycle/fences.race.test.ts', ...FENCE_TESTS],
   },
 ]

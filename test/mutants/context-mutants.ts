@@ -1,15 +1,15 @@
 /** In the async context and the handles: work that leaves its tenant, and libraries that leave the scope. */
 import type { SourceMutant } from './mutant.ts'
 
-const SCOPE_TESTS = ['src/tenants/scope.test.ts', 'src/kernel/context.test.ts']
-const CLIENT = 'tenants/tenant-client.ts'
-const CLIENT_TESTS = ['src/tenants/tenant-client.test.ts']
+const SCOPE_TESTS = ['src/tenants/handles/tenant-context.test.ts', 'src/kernel/base/context.test.ts']
+const CLIENT = 'tenants/handles/pg-client.ts'
+const CLIENT_TESTS = ['src/tenants/handles/pg-client.test.ts']
 
 export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'runInContext replaces the context',
     story: 'A host that sets the actor behind a guard may use every tenant.',
-    file: 'kernel/context.ts',
+    file: 'kernel/base/context.ts',
     replace: 'return enterContext({ ...outer, requestId, actor, ip }, work)',
     by: 'return enterContext({ requestId, actor, ip }, work)',
     tests: SCOPE_TESTS,
@@ -17,7 +17,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'work of run awaited outside',
     story: 'A lazy promise of Prisma or Knex sends its query without the tenant.',
-    file: 'tenants/scope.ts',
+    file: 'tenants/handles/tenant-context.ts',
     replace: 'async () => await work(tenant)',
     by: '() => work(tenant)',
     tests: SCOPE_TESTS,
@@ -25,18 +25,18 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'nested guard of another tenant',
     story: 'A second guard replaces the tenant of the first one.',
-    file: 'tenants/guard.ts',
+    file: 'tenants/guard/guard.ts',
     replace: '    assertAgrees(located.tenant.id)\n',
     by: '',
-    tests: ['src/tenants/guard.test.ts'],
+    tests: ['src/tenants/guard/guard.test.ts'],
   },
   {
     name: 'guard without authorize',
     story: 'Every request that names a tenant is admitted.',
-    file: 'tenants/guard.ts',
+    file: 'tenants/guard/guard.ts',
     replace: `if (authorize !== 'anyone' && typeof authorize !== 'function') {`,
     by: 'if (false) {',
-    tests: ['src/tenants/guard.test.ts'],
+    tests: ['src/tenants/guard/guard.test.ts'],
   },
   {
     name: 'transaction not compared with the context',
@@ -49,7 +49,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'pool without a client class',
     story: 'A library with another copy of pg makes clients of its own.',
-    file: 'tenants/tenant-pool.ts',
+    file: 'tenants/handles/pg-pool.ts',
     replace: '{ ...REFUSED_SETTINGS, Client: clientClass(sourceOf) }',
     by: '{ ...REFUSED_SETTINGS }',
     tests: CLIENT_TESTS,
@@ -57,7 +57,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'handles without refused settings',
     story: 'A library that reads the settings of a handle connects as the owner, by PGHOST and PGUSER.',
-    file: 'tenants/refused-settings.ts',
+    file: 'tenants/handles/refused-settings.ts',
     replace: `  host: 'use-the-handle.tenantry.invalid',\n  port: 1,\n  user: 'use-the-handle',\n  database: 'use-the-handle',\n`,
     by: '',
     tests: CLIENT_TESTS,
@@ -68,15 +68,15 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
     file: CLIENT,
     replace: '    refuseSettings(this)\n',
     by: '',
-    tests: ['src/tenants/refused-settings.test.ts'],
+    tests: ['src/tenants/handles/refused-settings.test.ts'],
   },
   {
     name: 'a pool makes clients of the module',
     story: 'Prisma merges queries of two tenants on a pool of its own.',
-    file: 'tenants/tenant-pg.ts',
+    file: 'tenants/handles/pg-module.ts',
     replace: `if (typeof config === 'object' && 'Client' in config) {`,
     by: 'if (false) {',
-    tests: ['src/tenants/refused-settings.test.ts'],
+    tests: ['src/tenants/handles/refused-settings.test.ts'],
   },
   {
     name: 'failed begin forgotten',

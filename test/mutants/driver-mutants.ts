@@ -4,19 +4,19 @@ import type { SourceMutant } from './mutant.ts'
 import { ROW_MUTANTS } from './row-mutants.ts'
 
 const SCHEMA = 'drivers/isolation/schema-pg.ts'
-const RIGHTS = 'drivers/isolation/schema-rights.ts'
+const RIGHTS = 'drivers/isolation/roles/grants.ts'
 const DATABASE = 'drivers/isolation/database-pg.ts'
-const TENANT_DATABASE = 'drivers/isolation/tenant-database.ts'
-const CONNECTIONS = 'drivers/isolation/connections.ts'
-const LOGIN_CLIENTS = 'drivers/isolation/login-clients.ts'
+const TENANT_DATABASE = 'drivers/isolation/server/tenant-database.ts'
+const CONNECTIONS = 'drivers/isolation/connections/pool.ts'
+const LOGIN_CLIENTS = 'drivers/isolation/roles/login-clients.ts'
 const onSchema = { on: ['schema-pg, batch'] }
 const onDatabase = { on: ['database-pg, batch'] }
 
 const byPublicRights = {
   tests: [
-    'src/drivers/isolation/public-rights.test.ts',
-    'src/drivers/isolation/public-rights.placement.test.ts',
-    'src/drivers/isolation/public-rights.leftovers.test.ts',
+    'src/drivers/isolation/roles/public-rights.test.ts',
+    'src/drivers/isolation/roles/public-rights.placement.test.ts',
+    'src/drivers/isolation/roles/public-rights.leftovers.test.ts',
   ],
 }
 
@@ -24,7 +24,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'public: rights not taken',
     story: 'What one tenant writes into a large object, another one reads.',
-    file: 'drivers/isolation/postgres-server.ts',
+    file: 'drivers/isolation/server/postgres-server.ts',
     replace: '; ${adjustPublicRights(this.#placement)}; commit',
     by: '; commit',
     ...byPublicRights,
@@ -32,7 +32,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'public: sessions of others may be ended',
     story: 'A statement of one tenant ends those of another.',
-    file: 'drivers/isolation/public-rights.ts',
+    file: 'drivers/isolation/roles/public-rights.ts',
     replace: 'lowrite|pg_cancel_backend|pg_terminate_backend|',
     by: 'lowrite|',
     ...byPublicRights,
@@ -48,7 +48,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'login: refused for what gives no right',
     story: 'One tenant makes a large object, and nobody is served any more.',
-    file: 'drivers/isolation/login-rights.ts',
+    file: 'drivers/isolation/roles/login-rights.ts',
     replace: 'and ${GIVES_RIGHTS}',
     by: '',
     ...byPublicRights,
@@ -56,7 +56,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'login: refused for temporary objects',
     story: 'A function in pg_temp of one tenant stops the connections of all.',
-    file: 'drivers/isolation/login-rights.ts',
+    file: 'drivers/isolation/roles/login-rights.ts',
     replace: "n.nspname ~ '^pg_temp_')`",
     by: "n.nspname ~ '^never_')`",
     ...byPublicRights,
@@ -166,7 +166,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'schema: fence not looked at',
     story: 'The scope does not notice that the storage is closed.',
-    file: 'drivers/isolation/scoped-query.ts',
+    file: 'drivers/isolation/scope/scoped-query.ts',
     replace: `ln(has_schema_privilege($3, $4, 'usage')::int)`,
     by: '0',
     ...onSchema,
@@ -234,7 +234,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: a client of another database',
     story: 'Who finds no idle client of its own takes one of another tenant’s.',
-    file: 'drivers/isolation/idle-clients.ts',
+    file: 'drivers/isolation/connections/idle-clients.ts',
     replace: `    const clients = this.#byDatabase.get(database)
     if (!clients) return undefined
     const last`,
@@ -311,7 +311,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: fence not recognised',
     story: 'A closed database is an error like any other.',
-    file: 'drivers/isolation/closed-database.ts',
+    file: 'drivers/isolation/connections/closed-database.ts',
     replace: 'return isClosed ? StorageFenced(',
     by: 'return false ? StorageFenced(',
     ...onDatabase,

@@ -1,13 +1,13 @@
 /** An import that accepts more than data, or more than the data of its tenant. */
 import type { SourceMutant } from './mutant.ts'
 
-const BYPASSES = ['src/tenants/sql-import.bypass.test.ts']
+const BYPASSES = ['src/tenants/sql-import/import.bypass.test.ts']
 
 export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'an import that names any schema',
     story: 'INSERT INTO t1_globex.notes writes into another tenant, or seems to.',
-    file: 'tenants/import-target.ts',
+    file: 'tenants/sql-import/target.ts',
     replace: "    if (schema !== undefined && schema !== 'public' && schema !== this.#schema) return undefined\n",
     by: '',
     tests: BYPASSES,
@@ -15,7 +15,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'an import that names any table',
     story: 'A view, a catalog or a table of the driver takes rows from a file.',
-    file: 'tenants/import-target.ts',
+    file: 'tenants/sql-import/target.ts',
     replace: "tables: relation(`'r', 'p'`)",
     by: "tables: relation(`'r', 'p', 'v'`)",
     tests: BYPASSES,
@@ -23,7 +23,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'an import that reads no further than the values',
     story: 'INSERT .. RETURNING set_config(..) leaves the scope for the statements after it.',
-    file: 'tenants/sql-import-rules.ts',
+    file: 'tenants/sql-import/rules.ts',
     replace: "  parser.end(ACCEPTED)\n  return { kind: 'insert', table }",
     by: "  return { kind: 'insert', table }",
     tests: BYPASSES,
@@ -31,7 +31,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'an import whose values are any word',
     story: 'A value is a column, a function or whatever else has a name.',
-    file: 'tenants/sql-import-rules.ts',
+    file: 'tenants/sql-import/rules.ts',
     replace: "  } else if (!at.is('string') && !at.is('number') && !LITERAL_WORDS.has(at.word)) {",
     by: "  } else if (!at.is('string') && !at.is('number') && !at.is('word')) {",
     tests: BYPASSES,
@@ -39,7 +39,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'an import that compares no scope',
     story: 'A trigger of the host changes the tenant: the rows after it are those of another one.',
-    file: 'tenants/sql-import.ts',
+    file: 'tenants/sql-import/import.ts',
     replace: 'this.#connection.query({ text: apart(sent), keepsScope: true })',
     by: 'this.#connection.query({ text: apart(sent) })',
     tests: BYPASSES,
@@ -47,7 +47,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'COPY that compares no scope',
     story: 'The same for the rows of COPY.',
-    file: 'tenants/copied-rows.ts',
+    file: 'tenants/sql-import/copied-rows.ts',
     replace: '      keepsScope: true,\n',
     by: '',
     tests: BYPASSES,
@@ -55,7 +55,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a comparison without the tenant',
     story: 'With rowscope-pg role and search path are the same for all tenants.',
-    file: 'drivers/isolation/keeping-query.ts',
+    file: 'drivers/isolation/scope/keeping-query.ts',
     replace: "  pg_catalog.current_setting('app.tenant_id') operator(pg_catalog.=) $1 and\n",
     by: '  $1::pg_catalog.text is not null and\n',
     tests: BYPASSES,
@@ -63,7 +63,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a comparison without the reading of strings',
     story: 'A trigger of the host sets standard_conforming_strings: in the statements after it a value ends elsewhere.',
-    file: 'drivers/isolation/keeping-query.ts',
+    file: 'drivers/isolation/scope/keeping-query.ts',
     replace:
       " and\n  pg_catalog.current_setting('standard_conforming_strings') operator(pg_catalog.=) 'on')::pg_catalog.int4`",
     by: ')::pg_catalog.int4`',
@@ -73,7 +73,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
     name: 'strings that the server reads in another way',
     story:
       'A function of the host has left standard_conforming_strings off in the session: a value ends where the rules do not see it.',
-    file: 'tenants/import-target.ts',
+    file: 'tenants/sql-import/target.ts',
     replace: ", set_config('standard_conforming_strings', 'on', true)`",
     by: '`',
     tests: BYPASSES,
@@ -81,19 +81,19 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'an import that moves shared sequences to their end',
     story: 'One file takes all numbers from the other tenants of the placement.',
-    file: 'drivers/isolation/copy-sequences.ts',
+    file: 'drivers/isolation/copy/sequences.ts',
     replace: 'case when $3 and seqincrement > 0 then least',
     by: 'case when $3 and false then least',
     on: ['rowscope-pg, batch'],
-    tests: ['src/tenants/sql-import.copied.test.ts'],
+    tests: ['src/tenants/sql-import/import.copied.test.ts'],
   },
   {
     name: 'an import that moves shared sequences beyond 2^53',
     story: 'JavaScript changes the new ids of all tenants of the placement.',
-    file: 'drivers/isolation/copy-sequences.ts',
+    file: 'drivers/isolation/copy/sequences.ts',
     replace: 'const SHARED_LIMIT = 2 ** 52',
     by: 'const SHARED_LIMIT = 2n ** 62n',
     on: ['rowscope-pg, batch'],
-    tests: ['src/tenants/sql-import.copied.test.ts'],
+    tests: ['src/tenants/sql-import/import.copied.test.ts'],
   },
 ]

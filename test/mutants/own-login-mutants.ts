@@ -2,14 +2,14 @@
 /** In the logins that tenants with a database each have of their own. */
 import type { SourceMutant } from './mutant.ts'
 
-const ROLE = 'drivers/isolation/own-login-role.ts'
-const KEPT = 'drivers/isolation/kept-logins.ts'
-const DATABASE = 'drivers/isolation/tenant-database.ts'
-const CLIENTS = 'drivers/isolation/login-clients.ts'
+const ROLE = 'drivers/isolation/roles/own-login-role.ts'
+const KEPT = 'drivers/isolation/roles/kept-logins.ts'
+const DATABASE = 'drivers/isolation/server/tenant-database.ts'
+const CLIENTS = 'drivers/isolation/roles/login-clients.ts'
 const onDatabase = { on: ['database-pg, batch'] }
-const byAttacks = { tests: ['src/drivers/isolation/own-login.test.ts'] }
-const byLife = { tests: ['src/drivers/isolation/own-login.life.test.ts'] }
-const byDoctor = { tests: ['src/drivers/isolation/own-login.doctor.test.ts'] }
+const byAttacks = { tests: ['src/drivers/isolation/roles/own-login.test.ts'] }
+const byLife = { tests: ['src/drivers/isolation/roles/own-login.life.test.ts'] }
+const byDoctor = { tests: ['src/drivers/isolation/roles/own-login.doctor.test.ts'] }
 
 export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   {
@@ -95,7 +95,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'own login: passwords of any database',
     story: 'A sealed password opens in the row of another tenant.',
-    file: 'tenants/own-logins.ts',
+    file: 'tenants/isolation/own-logins.ts',
     replace: '`${TABLE} ${placement} ${database}`',
     by: '`${TABLE}`',
     ...byAttacks,
@@ -103,7 +103,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'own login: its refusal counts for the server',
     story: 'A tenant that is kept out opens the circuit of all tenants of the server.',
-    file: 'tenants/circuit-outcomes.ts',
+    file: 'tenants/circuits/classify.ts',
     replace: '  if (error instanceof OwnLoginRefused) return TENANT_FAILED\n',
     by: '  if (error instanceof OwnLoginRefused) return SERVER_FAILED\n',
     ...byAttacks,
@@ -135,7 +135,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'own login: members of it not found',
     story: 'The login of one tenant may become that of another, and doctor --prove says nothing.',
-    file: 'drivers/isolation/catalog-own-login-rules.ts',
+    file: 'drivers/isolation/audit/own-login-rules.ts',
     replace: 'where m.member <> owner and not member.rolsuper',
     by: 'where false',
     ...byDoctor,

@@ -3,12 +3,12 @@
 import type { SourceMutant } from './mutant.ts'
 
 const DRIVER = 'drivers/isolation/rowscope-pg.ts'
-const RULES = 'drivers/isolation/row-policies-rules.ts'
-const SQL = 'drivers/isolation/row-policies-sql.ts'
+const RULES = 'drivers/isolation/row-security/rules.ts'
+const SQL = 'drivers/isolation/row-security/sql.ts'
 const on = ['rowscope-pg, batch']
-const EXPOSURE = 'drivers/isolation/row-exposure.ts'
-const byExposure = { on, tests: ['src/drivers/isolation/row-exposure.test.ts'] }
-const byPolicies = { on, tests: ['src/drivers/isolation/row-policies.test.ts'] }
+const EXPOSURE = 'drivers/isolation/row-security/exposure.ts'
+const byExposure = { on, tests: ['src/drivers/isolation/row-security/exposure.test.ts'] }
+const byPolicies = { on, tests: ['src/drivers/isolation/row-security/apply.test.ts'] }
 
 export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
@@ -278,7 +278,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: entry not recorded',
     story: 'A location is entered, and its rows are taken for those of another one.',
-    file: 'drivers/isolation/row-entry.ts',
+    file: 'drivers/isolation/copy/enter-rows.ts',
     replace: '    await recordEntry(client, location)\n',
     by: '',
     on,
@@ -286,7 +286,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: left among those entered',
     story: 'Rows that a tenant has left are deleted where it enters others.',
-    file: 'drivers/isolation/row-entry.ts',
+    file: 'drivers/isolation/copy/enter-rows.ts',
     replace: 'await relabel(client, shared, { from: tenant, to: left })',
     by: 'await relabel(client, shared, { from: tenant, to: left }); await deleteTenantRows(client, schema, { ...storage, tenant: left, searchPath })',
     on,
@@ -294,38 +294,38 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: a dropped location forgotten',
     story: 'After a switch that failed a tenant writes into storage without its rows.',
-    file: 'drivers/isolation/row-locations.ts',
+    file: 'drivers/isolation/row-security/locations.ts',
     replace: "update tenantry.row_locations set locator = '' where",
     by: 'delete from tenantry.row_locations where',
     on,
-    tests: ['src/drivers/isolation/row-entry.test.ts'],
+    tests: ['src/drivers/isolation/copy/enter-rows.test.ts'],
   },
   {
     name: 'rows: entered without a fence',
     story: 'A late process gives the rows that a tenant writes the label of what it left.',
-    file: 'drivers/isolation/row-entry.ts',
+    file: 'drivers/isolation/copy/enter-rows.ts',
     replace: '    await assertFenced(client, tenant)\n',
     by: '',
     on,
-    tests: ['src/drivers/isolation/row-entry.test.ts'],
+    tests: ['src/drivers/isolation/copy/enter-rows.test.ts'],
   },
   {
     name: 'rows: an older location is entered',
     story: 'A late process brings back the rows that a tenant has left.',
-    file: 'drivers/isolation/row-entry.ts',
+    file: 'drivers/isolation/copy/enter-rows.ts',
     replace: 'if (entered.epoch > location.epoch) return false',
     by: '',
     on,
-    tests: ['src/drivers/isolation/row-locations.test.ts'],
+    tests: ['src/drivers/isolation/row-security/locations.test.ts'],
   },
   {
     name: 'rows: an export by a label of before',
     story: 'An export that begins while a restore changes the labels copies the rows of another location.',
-    file: 'drivers/isolation/copy-out.ts',
+    file: 'drivers/isolation/copy/copy-out.ts',
     replace: '    await source.confirm?.(client)\n',
     by: '',
     on,
-    tests: ['src/drivers/isolation/row-locations.test.ts'],
+    tests: ['src/drivers/isolation/row-security/locations.test.ts'],
   },
   {
     name: 'rows: fence of the one entered',
@@ -334,7 +334,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     replace: 'async () => fence(client, await labelOf(client, place))',
     by: 'async () => fence(client, place.tenantId)',
     on,
-    tests: ['src/drivers/isolation/row-locations.test.ts'],
+    tests: ['src/drivers/isolation/row-security/locations.test.ts'],
   },
   {
     name: 'rows: temporary tables first',
@@ -355,7 +355,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: a purge sees the rows of all',
     story: 'Triggers that run when one tenant is purged change the rows of others.',
-    file: 'drivers/isolation/row-removal.ts',
+    file: 'drivers/isolation/row-security/delete-rows.ts',
     replace: 'if (await isExempt(client)) await inScope(client, rows, asTenant)',
     by: 'if (await isExempt(client)) await asTenant()',
     on,
@@ -390,7 +390,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: fence not recognised',
     story: 'What the policies raise for a fenced tenant is an error like any other.',
-    file: 'drivers/isolation/scoped-connection.ts',
+    file: 'drivers/isolation/scope/scoped-connection.ts',
     replace: 'sqlState(error) === FENCED ? ',
     by: 'false ? ',
     on,

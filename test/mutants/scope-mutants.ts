@@ -2,9 +2,9 @@
 /** In what all PostgreSQL drivers share: the scope, the connection it is on, and what a session keeps. */
 import type { SourceMutant } from './mutant.ts'
 
-const QUERY = 'drivers/isolation/scoped-query.ts'
-const CONNECTION = 'drivers/isolation/scoped-connection.ts'
-const SESSION = 'drivers/isolation/session-state.ts'
+const QUERY = 'drivers/isolation/scope/scoped-query.ts'
+const CONNECTION = 'drivers/isolation/scope/scoped-connection.ts'
+const SESSION = 'drivers/isolation/scope/session-state.ts'
 const TRANSACTION = ['schema-pg, transaction', 'rowscope-pg, transaction', 'database-pg, transaction']
 
 export const SCOPE_MUTANTS: readonly SourceMutant[] = [
@@ -112,7 +112,7 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     file: CONNECTION,
     replace: 'if (!this.inTransaction) this.#isClean = false',
     by: '',
-    tests: ['src/drivers/isolation/traps.schema-pg.test.ts'],
+    tests: ['src/drivers/isolation/proof/traps.schema-pg.test.ts'],
   },
   {
     name: 'session not cleaned',
@@ -170,7 +170,7 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'goes on after the host’s own COMMIT',
     story: 'A statement in a Kysely transaction that is over runs alone, as if nothing had been.',
-    file: 'tenants/tenant-db.ts',
+    file: 'tenants/handles/kysely.ts',
     replace: 'if (!connection.inTransaction) throw endedBefore()',
     by: '',
   },

@@ -3,11 +3,11 @@
  * of all tests, where none is named, each mutant is seen to be one that PostgreSQL takes.
  */
 import { expect, inject, test } from 'vitest'
-import { KINDS, openSubject } from '../../src/drivers/isolation/subject.fixture.ts'
-import type { IsolationDriver, Place } from '../../src/tenants/isolation.ts'
-import { placeIn, proofMigrations, type Subject } from '../../src/testing/isolation-subject.ts'
-import { isolationSuite } from '../../src/testing/isolation-suite.ts'
-import { Outside } from '../../src/testing/leak-operations-server.ts'
+import { KINDS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
+import type { IsolationDriver, Place } from '../../src/tenants/isolation/driver.ts'
+import { placeIn, proofMigrations, type Subject } from '../../src/testing/base/subject.ts'
+import { isolationSuite } from '../../src/testing/isolation/suite.ts'
+import { Outside } from '../../src/testing/leak/operations-server.ts'
 import { kindsOf, type SqlMutant } from './mutant.ts'
 import { SQL_MUTANTS } from './sql-mutants.ts'
 

@@ -1,9 +1,9 @@
 /** In the copying of tenants: what is lost, doubled, or left open by a move or a restore. */
 import type { SourceMutant } from './mutant.ts'
 
-const MOVE = 'tenants/transfers/move.ts'
-const SWITCH = 'tenants/transfers/switch.ts'
-const MOVES = { tests: ['src/tenants/transfers/moves.test.ts'] }
+const MOVE = 'tenants/transfers/kinds/move.ts'
+const SWITCH = 'tenants/transfers/kinds/cutover.ts'
+const MOVES = { tests: ['src/tenants/transfers/kinds/moves.test.ts'] }
 const TRANSFERS = { tests: ['src/tenants/transfers/transfers.test.ts'] }
 
 export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
@@ -26,7 +26,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a move that others may open',
     story: 'A tenant that is suspended and activated while it is moved has its old storage opened.',
-    file: 'tenants/fences.ts',
+    file: 'tenants/lifecycle/fences.ts',
     replace: `status === 'active' && heldBy === null`,
     by: `status === 'active'`,
     ...MOVES,

@@ -5,7 +5,7 @@
 
 import { TENANT_SCHEMA } from '../../src/drivers/isolation/database-pg.ts'
 import { ROWS_SCHEMA } from '../../src/drivers/isolation/rowscope-pg.ts'
-import type { Database } from '../../src/kernel/database.ts'
+import type { Database } from '../../src/kernel/database/database.ts'
 
 /** Tables of the backoffice without a tenant in their rows. */
 const OF_NO_TENANT: Readonly<Record<string, string>> = {

@@ -7,8 +7,8 @@ import { once } from 'node:events'
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort } from '../../src/testing/free-port.ts'
 import { programPath } from '../setup/not-run.ts'
+import { freePort } from '../support/free-port.ts'
 
 /** Another program may take the port between its choice and its use. */
 const ATTEMPTS = 5

@@ -1,10 +1,10 @@
 /** A host that embeds Tenantry, in a process of its own: asked for a tenant, it says what a route of it would. */
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { problemOf } from '../../src/http/problem.ts'
-import { createLogger } from '../../src/kernel/logger.ts'
-import { createTenancy } from '../../src/tenancy.ts'
-import { serveParent } from '../../src/testing/child.ts'
-import { TEST_APP_KEY } from '../../src/testing/tenancy.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
+import { createTenancy } from '../../src/tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../src/testing/base/tenancy.ts'
+import { serveParent } from '../support/child.ts'
 
 await serveParent(async ({ url }) => {
   const tenancy = await createTenancy({

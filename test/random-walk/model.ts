@@ -3,7 +3,7 @@
  * that is being installed there is more than one thing it may be; each answer narrows that down, and one that none of them
  * explains is a fault.
  */
-import { type Action, type Move, type Status, verdict } from '../../src/tenants/lifecycle.ts'
+import { type Action, type Move, type Status, verdict } from '../../src/tenants/tenant/lifecycle.ts'
 import type { Answer } from '../contract/calls.ts'
 import { FAILING } from '../contract/row.ts'
 

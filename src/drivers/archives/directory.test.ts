@@ -2,10 +2,10 @@ import { lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, wr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { ArchiveMissing, type Archives } from '../../tenants/transfers/archives.ts'
-import { content, contentOf, failing, gated, listed, MB, writing } from '../../testing/archives-subject.ts'
-import { archivesSuite } from '../../testing/archives-suite.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { ArchiveMissing, type Archives } from '../../tenants/transfers/archive/port.ts'
+import { content, contentOf, failing, gated, listed, MB, writing } from '../../testing/archives/subject.ts'
+import { archivesSuite } from '../../testing/archives/suite.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { directory } from './directory.ts'
 
 async function opened(path: string): Promise<Archives> {

@@ -13,7 +13,7 @@ import { randomBytes } from 'node:crypto'
 import { constants, type Dirent } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, opendir, rename, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { ArchiveMissing, type Archives, type StoredArchive } from '../../tenants/transfers/archives.ts'
+import { ArchiveMissing, type Archives, type StoredArchive } from '../../tenants/transfers/archive/port.ts'
 import { abortable } from './abortable.ts'
 import { archiveKey, parsedKey, partialName, wholeKey } from './archive-key.ts'
 

@@ -1,5 +1,5 @@
 /** What the storage says when something is wrong, told apart: not there, away for now, or not as it was set up. */
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 
 const AWAY_CODES = new Set([
   'ECONNREFUSED',

@@ -1,5 +1,5 @@
 /** Why a bucket cannot be used, in a sentence that says what to do. */
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { isAway, statusOf } from './s3-errors.ts'
 
 const RIGHTS =

@@ -13,8 +13,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3'
-import { ByteSource } from '../../kernel/byte-source.ts'
-import type { WriteOptions } from '../../tenants/transfers/archives.ts'
+import { ByteSource } from '../../kernel/base/byte-source.ts'
+import type { WriteOptions } from '../../tenants/transfers/archive/port.ts'
 import { abortable } from './abortable.ts'
 import { asked } from './s3-errors.ts'
 

@@ -1,4 +1,4 @@
-import { archivesSuite } from '../../testing/archives-suite.ts'
+import { archivesSuite } from '../../testing/archives/suite.ts'
 import { s3 } from './s3.ts'
 import { startS3rver } from './s3rver.fixture.ts'
 

@@ -7,13 +7,13 @@
  */
 import type { Readable } from 'node:stream'
 import type { ListMultipartUploadsCommandOutput, S3Client, S3ClientConfig } from '@aws-sdk/client-s3'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import {
   ArchiveMissing,
   type Archives,
   type StoredArchive,
   type WriteOptions,
-} from '../../tenants/transfers/archives.ts'
+} from '../../tenants/transfers/archive/port.ts'
 import { archiveKey, parsedKey, partialName, wholeKey } from './archive-key.ts'
 import { asked, away, isNoSuchKey, isNoSuchUpload, isNotImplemented, told } from './s3-errors.ts'
 import { unusable } from './s3-start.ts'

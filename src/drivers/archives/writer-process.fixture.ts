@@ -1,7 +1,7 @@
 /** A writer in a process of its own, for tests that kill it. */
 
-import { content, gated, MB, writing } from '../../testing/archives-subject.ts'
-import { serveParent } from '../../testing/child.ts'
+import { serveParent } from '../../../test/support/child.ts'
+import { content, gated, MB, writing } from '../../testing/archives/subject.ts'
 import { directory } from './directory.ts'
 import { s3 } from './s3.ts'
 

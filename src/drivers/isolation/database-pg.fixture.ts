@@ -2,10 +2,10 @@
 import { CompiledQuery, type Kysely } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
-import type { IsolationDriver, Placement } from '../../tenants/isolation.ts'
-import type { TenantHandle } from '../../tenants/tenant-handle.ts'
+import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { IsolationDriver, Placement } from '../../tenants/isolation/driver.ts'
 import { databasePg } from './database-pg.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './roles/installation.fixture.ts'
 
 const CONNECTIONS = 3
 export const NOTES = {

@@ -1,15 +1,15 @@
 import { spawnSync } from 'node:child_process'
 import { beforeAll, describe, expect, test } from 'vitest'
-import type { IsolationDriver, Placement } from '../../tenants/isolation.ts'
-import { type Child, startChild } from '../../testing/child.ts'
-import { directHandle } from '../../testing/direct-handle.ts'
-import { startProxy } from '../../testing/proxy.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { type Child, startChild } from '../../../test/support/child.ts'
+import { startProxy } from '../../../test/support/proxy.ts'
+import type { IsolationDriver, Placement } from '../../tenants/isolation/driver.ts'
+import { directHandle } from '../../testing/base/direct-handle.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
-import { type Installation, placeOf, provisioned } from './installation.fixture.ts'
-import { withDatabase } from './login-clients.ts'
-import { lockOf } from './owner-transaction.ts'
+import { type Installation, placeOf, provisioned } from './roles/installation.fixture.ts'
+import { withDatabase } from './roles/login-clients.ts'
+import { lockOf } from './transactions/owner-transaction.ts'
 
 const fixture = useDatabasePg()
 const { databases, fresh, locatorOf, sessions, sql } = fixture
@@ -21,7 +21,7 @@ beforeAll(() => {
 })
 
 const otherProcess = (migrations = [NOTES]): Promise<Child> =>
-  startChild(new URL('./database-process.fixture.ts', import.meta.url), {
+  startChild(new URL('./server/database-process.fixture.ts', import.meta.url), {
     installation: installation.id,
     placement,
     migrations,

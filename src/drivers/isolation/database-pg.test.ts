@@ -1,14 +1,20 @@
 import fc from 'fast-check'
 import pg from 'pg'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { createLogger } from '../../kernel/logger.ts'
-import type { IsolationDriver, Placement } from '../../tenants/isolation.ts'
-import type { TenantHandle } from '../../tenants/tenant-handle.ts'
-import { directHandle } from '../../testing/direct-handle.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { IsolationDriver, Placement } from '../../tenants/isolation/driver.ts'
+import { directHandle } from '../../testing/base/direct-handle.ts'
 import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
-import { createInstallation, type Installation, loginUrlOf, placeOf, provisioned } from './installation.fixture.ts'
-import { withDatabase } from './login-clients.ts'
+import {
+  createInstallation,
+  type Installation,
+  loginUrlOf,
+  placeOf,
+  provisioned,
+} from './roles/installation.fixture.ts'
+import { withDatabase } from './roles/login-clients.ts'
 
 const fixture = useDatabasePg()
 const { databases, fresh, locatorOf, sessions, sql } = fixture

@@ -4,38 +4,45 @@
  * The host's tables are in its schema `tenant` and belong to the role of `url`. The login of the tenant, which may connect to no other
  * database of a tenant (own-login-role.ts), takes the scope role for one transaction as everywhere (scoped-connection.ts). How the
  * database is made, closed and dropped is in tenant-database.ts; what a process does about many of them, each with connections
- * of its own, in connections.ts.
+ * of its own, in connections/pool.ts.
  *
  * Names of databases belong to a whole server, where other installations may have tenants with the same ids. So each has the id of its
  * installation in it.
  */
 import pg from 'pg'
-import { sqlState } from '../../kernel/database.ts'
+import { sqlState } from '../../kernel/database/database.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
   type MakingOptions,
   type Place,
   StorageFenced,
-} from '../../tenants/isolation.ts'
-import { MigrationFailed } from '../../tenants/migration-errors.ts'
-import { auditDatabases } from './catalog-audit.ts'
-import { isSessionLost } from './closed-database.ts'
-import { copyIn } from './copy-in.ts'
-import { copyOut, nothingThere } from './copy-out.ts'
-import { advanceForImport } from './copy-sequences.ts'
-import { copying } from './copy-session.ts'
-import { drainDatabase } from './drain.ts'
-import type { StorageRead } from './migration-records.ts'
-import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
-import { baseObjects, PostgresMigrator } from './postgres-migrator.ts'
-import type { MigratingOptions, PostgresServer } from './postgres-server.ts'
-import { adjustPublicRights } from './public-rights.ts'
-import { rightsIn } from './schema-rights.ts'
-import type { Manner } from './scoped-connection.ts'
-import type { Scope } from './scoped-query.ts'
-import { activityOf } from './server-activity.ts'
-import { closeDatabase, databasesOf, dropDatabase, isClosed, makeDatabase, openDatabase } from './tenant-database.ts'
+} from '../../tenants/isolation/driver.ts'
+import { MigrationFailed } from '../../tenants/migrations/errors.ts'
+import { auditDatabases } from './audit/audit.ts'
+import { isSessionLost } from './connections/closed-database.ts'
+import { copyIn } from './copy/copy-in.ts'
+import { copyOut, nothingThere } from './copy/copy-out.ts'
+import { advanceForImport } from './copy/sequences.ts'
+import type { StorageRead } from './migrations/migration-records.ts'
+import { baseObjects, PostgresMigrator } from './migrations/postgres-migrator.ts'
+import { rightsIn } from './roles/grants.ts'
+import { adjustPublicRights } from './roles/public-rights.ts'
+import type { Manner } from './scope/scoped-connection.ts'
+import type { Scope } from './scope/scoped-query.ts'
+import { drainDatabase } from './server/drain.ts'
+import { mannerOf, Placements, type ScopeOptions } from './server/placements.ts'
+import type { MigratingOptions, PostgresServer } from './server/postgres-server.ts'
+import { activityOf } from './server/server-activity.ts'
+import {
+  closeDatabase,
+  databasesOf,
+  dropDatabase,
+  isClosed,
+  makeDatabase,
+  openDatabase,
+} from './server/tenant-database.ts'
+import { copying } from './transactions/copy-session.ts'
 
 export interface DatabasePgOptions extends ScopeOptions {
   /** A schema of the template with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */

@@ -1,8 +1,8 @@
 import { CompiledQuery, type Kysely } from 'kysely'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
-import type { IsolationDriver } from '../../tenants/isolation.ts'
-import type { TenantHandle } from '../../tenants/tenant-handle.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './roles/installation.fixture.ts'
 import { rowscopePg } from './rowscope-pg.ts'
 
 const NOTES = {

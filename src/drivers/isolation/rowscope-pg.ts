@@ -3,32 +3,37 @@
  *
  * The tables are in one schema, made by the host's migrations once for the placement; each row names its tenant in `tenant_id`,
  * whose default is `tenantry.current_tenant()`. Policies are made here, never by the host, and what they cannot protect is
- * refused (row-policies.ts). `tenant_id` is the tenant's id in the rows that the tenant reaches; see row-locations.ts for others.
+ * refused (row-security/apply.ts). `tenant_id` is the tenant's id in the rows that the tenant reaches; see row-security/locations.ts for others.
  */
 import pg from 'pg'
-import { inTime } from '../../kernel/in-time.ts'
-import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
-import { auditRowTables } from './catalog-audit.ts'
-import { copyInRows, type RowStorage, refuseOtherLabel, scratchOf } from './copy-in-rows.ts'
-import { copyOut } from './copy-out.ts'
-import { advanceForImport } from './copy-sequences.ts'
-import { abortable, copying } from './copy-session.ts'
-import { drainTransactions } from './drain.ts'
-import type { StorageRead } from './migration-records.ts'
-import { orphanedRows } from './orphaned-rows.ts'
-import { inTransaction } from './owner-transaction.ts'
-import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
-import { PostgresMigrator } from './postgres-migrator.ts'
-import type { MigratingOptions, PostgresServer } from './postgres-server.ts'
-import { enterRows } from './row-entry.ts'
-import { claim, FENCED_LOCATORS, isClosed, labelOf, leave, settle } from './row-locations.ts'
-import { fence, protectRows, refuseExposure, rowObjects, unfence, withoutForce } from './row-policies.ts'
-import { readingRows } from './row-reader.ts'
-import { deleteTenantRows } from './row-removal.ts'
-import type { Manner } from './scoped-connection.ts'
-import type { Scope } from './scoped-query.ts'
-import { activityOf } from './server-activity.ts'
-import { ANSWER_MS, silent } from './silent.ts'
+import { inTime } from '../../kernel/base/with-timeout.ts'
+import {
+  type DriverEnvironment,
+  type IsolationDriver,
+  type Place,
+  StorageFenced,
+} from '../../tenants/isolation/driver.ts'
+import { auditRowTables } from './audit/audit.ts'
+import { orphanedRows } from './audit/orphaned-rows.ts'
+import { ANSWER_MS, silent } from './connections/timeouts.ts'
+import { copyInRows, type RowStorage, refuseOtherLabel, scratchOf } from './copy/copy-in-shared.ts'
+import { copyOut } from './copy/copy-out.ts'
+import { enterRows } from './copy/enter-rows.ts'
+import { advanceForImport } from './copy/sequences.ts'
+import type { StorageRead } from './migrations/migration-records.ts'
+import { PostgresMigrator } from './migrations/postgres-migrator.ts'
+import { fence, protectRows, refuseExposure, rowObjects, unfence, withoutForce } from './row-security/apply.ts'
+import { deleteTenantRows } from './row-security/delete-rows.ts'
+import { claim, FENCED_LOCATORS, isClosed, labelOf, leave, settle } from './row-security/locations.ts'
+import { readingRows } from './row-security/row-reader.ts'
+import type { Manner } from './scope/scoped-connection.ts'
+import type { Scope } from './scope/scoped-query.ts'
+import { drainTransactions } from './server/drain.ts'
+import { mannerOf, Placements, type ScopeOptions } from './server/placements.ts'
+import type { MigratingOptions, PostgresServer } from './server/postgres-server.ts'
+import { activityOf } from './server/server-activity.ts'
+import { abortable, copying } from './transactions/copy-session.ts'
+import { inTransaction } from './transactions/owner-transaction.ts'
 
 /** The schema with the tables of all tenants. */
 export const ROWS_SCHEMA = 'tenantry_rows'

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { isDatabaseUnavailable } from '../../kernel/database.ts'
-import type { IsolationDriver } from '../../tenants/isolation.ts'
-import type { TenantHandle } from '../../tenants/tenant-handle.ts'
-import { eventually } from '../../testing/tenancy.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './roles/installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
 
 /** Fewer than those who ask: connections go from one tenant to the next. */

@@ -6,22 +6,27 @@
  * and the tenant's `search_path` for one transaction (scoped-connection.ts). The fence is that role's right to use the schema.
  */
 import pg from 'pg'
-import { sqlState } from '../../kernel/database.ts'
-import { type DriverEnvironment, type IsolationDriver, type Place, StorageFenced } from '../../tenants/isolation.ts'
-import { auditSchemas } from './catalog-audit.ts'
-import { copyIn } from './copy-in.ts'
-import { copyOut } from './copy-out.ts'
-import { advanceForImport } from './copy-sequences.ts'
-import { copying } from './copy-session.ts'
-import { drainTransactions } from './drain.ts'
-import { inTransaction } from './owner-transaction.ts'
-import { mannerOf, Placements, type ScopeOptions } from './placements.ts'
-import { PostgresMigrator } from './postgres-migrator.ts'
-import type { PostgresServer } from './postgres-server.ts'
-import { rightsIn } from './schema-rights.ts'
-import type { Manner } from './scoped-connection.ts'
-import type { Scope } from './scoped-query.ts'
-import { activityOf } from './server-activity.ts'
+import { sqlState } from '../../kernel/database/database.ts'
+import {
+  type DriverEnvironment,
+  type IsolationDriver,
+  type Place,
+  StorageFenced,
+} from '../../tenants/isolation/driver.ts'
+import { auditSchemas } from './audit/audit.ts'
+import { copyIn } from './copy/copy-in.ts'
+import { copyOut } from './copy/copy-out.ts'
+import { advanceForImport } from './copy/sequences.ts'
+import { PostgresMigrator } from './migrations/postgres-migrator.ts'
+import { rightsIn } from './roles/grants.ts'
+import type { Manner } from './scope/scoped-connection.ts'
+import type { Scope } from './scope/scoped-query.ts'
+import { drainTransactions } from './server/drain.ts'
+import { mannerOf, Placements, type ScopeOptions } from './server/placements.ts'
+import type { PostgresServer } from './server/postgres-server.ts'
+import { activityOf } from './server/server-activity.ts'
+import { copying } from './transactions/copy-session.ts'
+import { inTransaction } from './transactions/owner-transaction.ts'
 
 export interface SchemaPgOptions extends ScopeOptions {
   /** A schema with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */

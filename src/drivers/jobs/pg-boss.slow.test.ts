@@ -1,7 +1,7 @@
 /** Jobs that start later, and after a failure: the delays are real. */
 import { describe, expect, test } from 'vitest'
-import type { Attempt } from '../../kernel/jobs.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import type { Attempt } from '../../kernel/jobs/jobs.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { type, useRunners } from './runners.fixture.ts'
 
 const runners = useRunners()

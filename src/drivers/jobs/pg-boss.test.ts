@@ -1,8 +1,8 @@
 import { PgBoss } from 'pg-boss'
 import { describe, expect, test, vi } from 'vitest'
-import { currentContext, SYSTEM } from '../../kernel/context.ts'
-import { lazy } from '../../testing/lazy.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { lazy } from '../../../test/support/lazy.ts'
+import { currentContext, SYSTEM } from '../../kernel/base/context.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { type, useRunners } from './runners.fixture.ts'
 
 const runners = useRunners()

@@ -8,14 +8,15 @@
  *   tenant would starve behind a loud one.
  * - A job carries its key: of one type and key at most one is waiting. One that is being worked on does not count, so that
  *   what is asked while it runs is not lost.
- * - Schedules and waiting jobs are taken away when nobody knows their name any more (`kernel/job-names.ts`): others on the same
+ * - Schedules and waiting jobs are taken away when nobody knows their name any more (`kernel/jobs/queue-registry.ts`): others on the same
  *   database may know more than this process does. A name without the prefix is no process's, and goes at once.
  */
 import { randomUUID } from 'node:crypto'
 import { PgBoss, type QueueOptions } from 'pg-boss'
-import { enterContext, SYSTEM } from '../../kernel/context.ts'
-import type { Database } from '../../kernel/database.ts'
-import { NOTED_AGAIN_MS, noteNames } from '../../kernel/job-names.ts'
+import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
+import { enterContext, SYSTEM } from '../../kernel/base/context.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import type { Database } from '../../kernel/database/database.ts'
 import type {
   Attempt,
   CountQueues,
@@ -27,9 +28,8 @@ import type {
   Sending,
   SendOptions,
   StartOptions,
-} from '../../kernel/jobs.ts'
-import type { Logger } from '../../kernel/logger.ts'
-import { LOADED_WITHIN_MS } from '../../kernel/refreshed.ts'
+} from '../../kernel/jobs/jobs.ts'
+import { NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
 import { readQueueState } from './queue-state.ts'
 import { removeForgotten, unscheduled } from './upkeep.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { noteNames } from '../../kernel/job-names.ts'
+import { noteNames } from '../../kernel/jobs/queue-registry.ts'
 import { useRunners } from './runners.fixture.ts'
 import { sideBySide } from './upkeep.fixture.ts'
 

@@ -1,9 +1,9 @@
 /** What the doctor says of queues, on real ones in which exactly that is wrong. */
 import { describe, expect, test } from 'vitest'
-import type { Finding } from '../../kernel/doctor.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { queueDiagnosis } from '../../kernel/queue-diagnosis.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import type { Finding } from '../../kernel/doctor/doctor.ts'
+import { queueDiagnosis } from '../../kernel/doctor/queue.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import type { PgBossJobs } from './pg-boss.ts'
 import { type, useRunners } from './runners.fixture.ts'
 

@@ -1,6 +1,6 @@
 /** What is not as it should be in pg-boss's tables, for the doctor, by the database's clock. */
-import type { Database } from '../../kernel/database.ts'
-import type { Backlog, QueueState } from '../../kernel/jobs.ts'
+import type { Database } from '../../kernel/database/database.ts'
+import type { Backlog, QueueState } from '../../kernel/jobs/jobs.ts'
 import { unscheduled } from './upkeep.ts'
 
 /** A worker says every few seconds that it is there, and any process takes up within ten what it leaves. */

@@ -1,12 +1,12 @@
 /** Runners on a database of their own, each as one process has it. */
 import { afterAll, afterEach, beforeAll, inject } from 'vitest'
 import { z } from 'zod'
-import { Database } from '../../kernel/database.ts'
-import { jobTables } from '../../kernel/job-names.ts'
-import { type Attempt, type JobType, jobType, type QueueCounts, type Recurring } from '../../kernel/jobs.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { migrate } from '../../kernel/migrations.ts'
-import { createTestDatabase, type TestDatabase } from '../../testing/database.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { Database } from '../../kernel/database/database.ts'
+import { migrate } from '../../kernel/database/migrations.ts'
+import { type Attempt, type JobType, jobType, type QueueCounts, type Recurring } from '../../kernel/jobs/jobs.ts'
+import { jobTables } from '../../kernel/jobs/queue-registry.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
 import { PgBossJobs } from './pg-boss.ts'
 
 const Data = z.object({ n: z.number() })

@@ -1,7 +1,8 @@
 /** What pg-boss's tables should have and have not, and what is taken away from them when nobody knows it any more. */
-import type { Database } from '../../kernel/database.ts'
-import { forgottenNames, keptSchedules } from '../../kernel/job-names.ts'
-import type { Logger } from '../../kernel/logger.ts'
+
+import type { Logger } from '../../kernel/base/logger.ts'
+import type { Database } from '../../kernel/database/database.ts'
+import { forgottenNames, keptSchedules } from '../../kernel/jobs/queue-registry.ts'
 
 export interface UpkeepOptions {
   readonly schema: string

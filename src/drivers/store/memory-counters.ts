@@ -1,5 +1,5 @@
 /** Counters inside one process. No call waits for anything between reading and writing, so each is one step. */
-import type { Clock } from '../../kernel/clock.ts'
+import type { Clock } from '../../kernel/base/clock.ts'
 import {
   COUNTER_TTL_SECONDS,
   type Counters,
@@ -13,7 +13,7 @@ import {
   dayOf,
   takenFrom,
   withCleared,
-} from '../../kernel/counters.ts'
+} from '../../kernel/store/counters.ts'
 
 /** Of a tenant, by name. */
 type Numbers = Map<string, number>

@@ -1,7 +1,7 @@
 /** Sums inside one process, with which they end. */
 import { randomUUID } from 'node:crypto'
-import type { Clock } from '../../kernel/clock.ts'
-import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
+import type { Clock } from '../../kernel/base/clock.ts'
+import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import {
   checkBatch,
   checkDay,
@@ -12,7 +12,7 @@ import {
   type SumOfDay,
   type Sums,
   summed,
-} from '../../kernel/sums.ts'
+} from '../../kernel/store/sums.ts'
 
 const DAYS_KEPT = (SUM_TTL_SECONDS * 1_000) / DAY_MS
 

@@ -4,10 +4,10 @@
  * An expired entry is invisible at once. It is removed when a write passes by: each write looks at the next two entries,
  * going round and round, so that the map never grows far beyond what is alive and no write is slow.
  */
-import type { Clock } from '../../kernel/clock.ts'
-import { InvalidRequest } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/logger.ts'
-import { checkEntry, checkMessage, type Owner, type Store } from '../../kernel/store.ts'
+import type { Clock } from '../../kernel/base/clock.ts'
+import { InvalidRequest } from '../../kernel/base/errors.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import { checkEntry, checkMessage, type Owner, type Store } from '../../kernel/store/store.ts'
 import { MemoryCounters } from './memory-counters.ts'
 import { MemorySums } from './memory-sums.ts'
 

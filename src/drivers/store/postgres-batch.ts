@@ -3,7 +3,7 @@
  *
  * Counters stand in one order everywhere, by tenant and name. That is what keeps two statements from waiting for one another.
  */
-import { type Take, type Taken, tooFar } from '../../kernel/counters.ts'
+import { type Take, type Taken, tooFar } from '../../kernel/store/counters.ts'
 
 const ALLOWED = '1'
 const TOO_FAR = '-1'

@@ -5,9 +5,20 @@
  * Its rows are passed in one order everywhere, by tenant and name, so that no two statements ever wait for one another.
  *
  * A call that is not answered in time has failed for its caller, and is not sent any more if it was still waiting; what was sent
- * may be counted all the same. When nothing at all is answered for so long, others do not wait for the same (kernel/outage.ts): a
+ * may be counted all the same. When nothing at all is answered for so long, others do not wait for the same (kernel/base/backoff.ts): a
  * server that is only slow to some is still asked.
  */
+
+import { Outage } from '../../kernel/base/backoff.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { inTime } from '../../kernel/base/with-timeout.ts'
+import {
+  type Database,
+  isDatabaseUnavailable,
+  type Prepared,
+  SCHEMA,
+  sqlState,
+} from '../../kernel/database/database.ts'
 import {
   COUNTER_TTL_SECONDS,
   type Counted,
@@ -21,11 +32,7 @@ import {
   MAX_COUNTED,
   type Take,
   type Taken,
-} from '../../kernel/counters.ts'
-import { type Database, isDatabaseUnavailable, type Prepared, SCHEMA, sqlState } from '../../kernel/database.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import { inTime } from '../../kernel/in-time.ts'
-import { Outage } from '../../kernel/outage.ts'
+} from '../../kernel/store/counters.ts'
 import { batchOf, type Call } from './postgres-batch.ts'
 import { type LaneClient, Lanes } from './postgres-lanes.ts'
 

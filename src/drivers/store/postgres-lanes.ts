@@ -6,8 +6,9 @@
  * or when a statement was not answered in time: a server that has gone silent says no more on it. By then the server has given up
  * the statement too; else it would go on waiting for a lock, and do later what has failed for whoever asked.
  */
-import { type Database, isDatabaseUnavailable, type Prepared, type SqlResult } from '../../kernel/database.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { type Database, isDatabaseUnavailable, type Prepared, type SqlResult } from '../../kernel/database/database.ts'
 
 const IDLE_MS = 10_000
 

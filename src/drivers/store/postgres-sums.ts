@@ -4,10 +4,11 @@
  *
  * Rows are added to in one order everywhere, so that no two batches wait for one another.
  */
-import { type Prepared, SCHEMA, type SqlResult } from '../../kernel/database.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import { inTime } from '../../kernel/in-time.ts'
-import type { Logger } from '../../kernel/logger.ts'
+
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import { inTime } from '../../kernel/base/with-timeout.ts'
+import { type Prepared, SCHEMA, type SqlResult } from '../../kernel/database/database.ts'
 import {
   checkBatch,
   checkDay,
@@ -18,7 +19,7 @@ import {
   type SumBatch,
   type SumOfDay,
   type Sums,
-} from '../../kernel/sums.ts'
+} from '../../kernel/store/sums.ts'
 import { NOW } from './postgres-counters.ts'
 
 const ADDITIONS_AT_ONCE = 1_000

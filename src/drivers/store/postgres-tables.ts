@@ -15,8 +15,8 @@
  * A row that counts 0 says the same as no row to all but `counted`: it may hold what was cleared. In steps 2 and 3 each row is looked up by its whole key: a join may be planned as a
  * walk through all that is counted today.
  */
-import { SCHEMA } from '../../kernel/database.ts'
-import type { Migration } from '../../kernel/migrations.ts'
+import { SCHEMA } from '../../kernel/database/database.ts'
+import type { Migration } from '../../kernel/database/migrations.ts'
 
 const STORE = `
       create table store (

@@ -1,11 +1,11 @@
 /** A store in a PostgreSQL database of its own, whose time can be moved. */
 import { inject } from 'vitest'
-import { systemClock } from '../../kernel/clock.ts'
-import { Database } from '../../kernel/database.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { migrate } from '../../kernel/migrations.ts'
-import { createTestDatabase } from '../../testing/database.ts'
-import type { OpenedStore } from '../../testing/opened-store.ts'
+import { systemClock } from '../../kernel/base/clock.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { Database } from '../../kernel/database/database.ts'
+import { migrate } from '../../kernel/database/migrations.ts'
+import { createTestDatabase } from '../../testing/base/database.ts'
+import type { OpenedStore } from '../../testing/store/opened-store.ts'
 import { type PostgresStoreOptions, postgresStore } from './postgres.ts'
 
 /** More than a busy machine needs. */

@@ -8,10 +8,11 @@
  * server's. An expired row is invisible at once and is removed by later writes: every hundredth removes up to a thousand.
  * That needs no timer and no job that must run somewhere, and garbage goes ten times faster than writes can make it.
  */
-import { type Database, type Prepared, SCHEMA, type SqlResult, sqlState } from '../../kernel/database.ts'
-import { InvalidRequest } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/logger.ts'
-import { checkEntry, checkMessage, type Owner, type Store, type StoreDriver } from '../../kernel/store.ts'
+
+import { InvalidRequest } from '../../kernel/base/errors.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import { type Database, type Prepared, SCHEMA, type SqlResult, sqlState } from '../../kernel/database/database.ts'
+import { checkEntry, checkMessage, type Owner, type Store, type StoreDriver } from '../../kernel/store/store.ts'
 import { failureOf, NOW, PostgresCounters } from './postgres-counters.ts'
 import { PostgresSums } from './postgres-sums.ts'
 import { storeTables } from './postgres-tables.ts'

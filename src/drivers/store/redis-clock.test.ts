@@ -1,7 +1,7 @@
 /** The day of counters in Redis is the one of the server, whatever the clock of this process shows. */
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
-import { createLogger } from '../../kernel/logger.ts'
-import { moveToNoon } from '../../testing/opened-store.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { moveToNoon } from '../../testing/store/opened-store.ts'
 import { openInRedis, TIMEOUT_MS } from './redis.fixture.ts'
 import { redisStore } from './redis.ts'
 

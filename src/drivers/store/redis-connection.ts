@@ -10,9 +10,9 @@
 import { createRequire } from 'node:module'
 import type { ConnectionOptions } from 'node:tls'
 import type { Cluster, Redis, RedisOptions } from 'ioredis'
-import { DependencyUnavailable, InvalidRequest, TenancyError } from '../../kernel/errors.ts'
-import { inTime } from '../../kernel/in-time.ts'
-import type { Logger } from '../../kernel/logger.ts'
+import { DependencyUnavailable, InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import { inTime } from '../../kernel/base/with-timeout.ts'
 import type { Script } from './redis-scripts.ts'
 
 export type RedisClient = Redis | Cluster

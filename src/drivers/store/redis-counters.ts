@@ -4,6 +4,8 @@
  *
  * The store's day is guessed by what its clock said last; when it is another one, the script has changed nothing and is asked again.
  */
+
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import {
   COUNTER_TTL_SECONDS,
   type Counted,
@@ -22,8 +24,7 @@ import {
   type Taken,
   tooFar,
   withCleared,
-} from '../../kernel/counters.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+} from '../../kernel/store/counters.ts'
 import { type RedisConnection, refusalOf } from './redis-connection.ts'
 import type { RedisKeys } from './redis-keys.ts'
 import { CLEAR, COUNTED, PUT, READ, READ_ALL, type Script, TAKE, type Timed } from './redis-scripts.ts'

@@ -1,8 +1,8 @@
 /** The connection to Redis is cut, without answers or slow; Redis is unavailable at the start. */
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
+import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
 import { listenTo, type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 import { redisStore } from './redis.ts'
 

@@ -9,7 +9,7 @@
  * What separates is percent-encoded in front of it, so that no two keys meet: a key with a slash before any colon takes the last form.
  * `quota:{…}:` is of the counters alone, and `metrics:{…}:` of the sums: `quota:x` of acme is `%71uota:{acme}:x`.
  */
-import type { Owner } from '../../kernel/store.ts'
+import type { Owner } from '../../kernel/store/store.ts'
 
 /** The service's own is empty: no tenant is. */
 const OWNED = /^([^:/]*):\{([^{}]*)\}/

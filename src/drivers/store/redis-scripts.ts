@@ -8,7 +8,7 @@
  * by one near 2^53.
  */
 import { createHash } from 'node:crypto'
-import { MAX_COUNTED } from '../../kernel/counters.ts'
+import { MAX_COUNTED } from '../../kernel/store/counters.ts'
 
 export interface Script<Answer> {
   readonly text: string

@@ -1,11 +1,11 @@
 /** What needs a server of one's own: one that is killed, that sleeps, that forgets; and a cluster. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { storeDiagnosis } from '../../kernel/store-diagnosis.ts'
-import { type RedisCluster, startRedisCluster } from '../../testing/redis-cluster.ts'
-import { type RedisServer, startRedisServer } from '../../testing/redis-server.ts'
-import { storeSuite } from '../../testing/store-suite.ts'
+import { type RedisCluster, startRedisCluster } from '../../../test/support/redis-cluster.ts'
+import { type RedisServer, startRedisServer } from '../../../test/support/redis-server.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { storeDiagnosis } from '../../kernel/doctor/store.ts'
+import { storeSuite } from '../../testing/store/suite.ts'
 import { listenTo, type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 
 const one = [{ name: 'calls', amount: 1, limit: null }]

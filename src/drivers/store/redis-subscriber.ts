@@ -4,8 +4,8 @@
  * connection that says nothing is asked for a sign of life.
  */
 import type { Redis } from 'ioredis'
-import type { Logger } from '../../kernel/logger.ts'
-import type { Listening } from '../../kernel/notifications.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import type { Listening } from '../../kernel/database/notifications.ts'
 import { addressesOf, delayMsOf, loadIoredis, optionsOf, type RedisPlace } from './redis-connection.ts'
 
 const HEARTBEAT_MS = 1_000

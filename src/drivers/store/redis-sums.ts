@@ -16,7 +16,7 @@ import {
   type SumBatch,
   type SumOfDay,
   type Sums,
-} from '../../kernel/sums.ts'
+} from '../../kernel/store/sums.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import type { RedisKeys } from './redis-keys.ts'
 import { ADD } from './redis-scripts.ts'

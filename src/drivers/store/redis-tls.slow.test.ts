@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import { freePort, type RedisServer, startRedisServer } from '../../testing/redis-server.ts'
+import { freePort, type RedisServer, startRedisServer } from '../../../test/support/redis-server.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { openInRedis } from './redis.fixture.ts'
 
 const SUBJECT = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']

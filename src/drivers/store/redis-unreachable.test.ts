@@ -1,9 +1,9 @@
 /** What a probe reports of a Redis that nobody runs. The client of a cluster does not report why it has no connection. */
 import { expect, test } from 'vitest'
-import { createHealth } from '../../kernel/health.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { freePort } from '../../testing/free-port.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { freePort } from '../../../test/support/free-port.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { createHealth } from '../../kernel/resilience/health.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { redisStore } from './redis.ts'
 
 test('the check of a store that refuses connections names the cause at each probe', async () => {

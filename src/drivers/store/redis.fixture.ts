@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis } from 'ioredis'
-import { createLogger, type Logger } from '../../kernel/logger.ts'
-import type { Store } from '../../kernel/store.ts'
-import type { OpenedStore } from '../../testing/opened-store.ts'
+import { createLogger, type Logger } from '../../kernel/base/logger.ts'
+import type { Store } from '../../kernel/store/store.ts'
+import type { OpenedStore } from '../../testing/store/opened-store.ts'
 import { redisStore } from './redis.ts'
 
 /** More than a busy machine needs. */

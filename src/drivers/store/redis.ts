@@ -5,8 +5,8 @@
  * An expiry is the server's own. `ioredis` is asked for when a store is opened.
  */
 import type { ConnectionOptions } from 'node:tls'
-import type { Logger } from '../../kernel/logger.ts'
-import { checkEntry, checkMessage, type Store } from '../../kernel/store.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import { checkEntry, checkMessage, type Store } from '../../kernel/store/store.ts'
 import { RedisConnection, type RedisPlace } from './redis-connection.ts'
 import { RedisCounters } from './redis-counters.ts'
 import { RedisKeys } from './redis-keys.ts'

@@ -1,10 +1,11 @@
 /** A process that takes from a counter of a store which others take from too, and clears it if it is told to. */
-import { systemClock } from '../../kernel/clock.ts'
-import type { Counters, Take } from '../../kernel/counters.ts'
-import { Database } from '../../kernel/database.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import type { StoreDriver } from '../../kernel/store.ts'
-import { serveParent } from '../../testing/child.ts'
+
+import { serveParent } from '../../../test/support/child.ts'
+import { systemClock } from '../../kernel/base/clock.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { Database } from '../../kernel/database/database.ts'
+import type { Counters, Take } from '../../kernel/store/counters.ts'
+import type { StoreDriver } from '../../kernel/store/store.ts'
 import { postgresStore } from './postgres.ts'
 import { redisStore } from './redis.ts'
 

@@ -1,9 +1,9 @@
 /** What cannot be removed from the store when its time is over is told, and fails nobody. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { systemClock } from '../../kernel/clock.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import type { Store } from '../../kernel/store.ts'
+import { systemClock } from '../../kernel/base/clock.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import type { Store } from '../../kernel/store/store.ts'
 import { type OpenedInPostgres, openInPostgres } from './postgres.fixture.ts'
 import { postgresStore } from './postgres.ts'
 

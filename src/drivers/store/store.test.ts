@@ -1,7 +1,7 @@
 /** The suite of all stores, on each store. */
 import { inject } from 'vitest'
-import { fakeClock } from '../../testing/clock.ts'
-import { storeSuite } from '../../testing/store-suite.ts'
+import { fakeClock } from '../../testing/base/clock.ts'
+import { storeSuite } from '../../testing/store/suite.ts'
 import { memoryStore } from './memory.ts'
 import { openInPostgres } from './postgres.fixture.ts'
 import { openInRedis } from './redis.fixture.ts'

@@ -3,12 +3,12 @@
  * to one that is not let through.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/context.ts'
-import type { TenancyError } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/logger.ts'
-import type { Admission, Guard } from '../../tenants/guard.ts'
-import { pathOfTarget } from '../../tenants/path-patterns.ts'
-import type { GuardedRequest } from '../../tenants/resolution.ts'
+import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
+import type { TenancyError } from '../../kernel/base/errors.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import type { Admission, Guard } from '../../tenants/guard/guard.ts'
+import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
+import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import { problemOf } from '../problem.ts'
 import { requestIdOf } from '../request-id.ts'
 import { baseHeaders } from '../respond.ts'

@@ -4,11 +4,11 @@
  * A request has one token or none. Two of them, in two places or in one, are no token: whoever reads the other one would take
  * the request for somebody else's. An empty one is one that is not valid.
  */
-import { type ActiveImpersonation, currentContext, enterContext, impersonated } from '../../kernel/context.ts'
-import { TenantNotIdentified } from '../../tenants/errors.ts'
-import type { GuardedTenant } from '../../tenants/guard.ts'
-import type { Impersonating } from '../../tenants/impersonating.ts'
-import type { GuardedRequest } from '../../tenants/resolution.ts'
+import { type ActiveImpersonation, currentContext, enterContext, impersonated } from '../../kernel/base/context.ts'
+import type { GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
+import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import { TenantNotIdentified } from '../../tenants/tenant/errors.ts'
 import { isWithoutTenant } from './guarded.ts'
 
 const HEADER = 'x-impersonation-token'

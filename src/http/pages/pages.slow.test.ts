@@ -5,7 +5,7 @@
 import axe from 'axe-core'
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { launchBrowser } from '../../testing/browser.ts'
+import { launchBrowser } from '../../../test/support/browser.ts'
 import { type AdminApi, CODE, PREFIX, startAdminApi, TOKEN } from './admin-api.fixture.ts'
 
 const STEP_LIMIT_MS = 15_000

@@ -1,9 +1,9 @@
 /** A tenancy with an audit log, in a database of its own, and its admin API; nothing here is a stand-in. */
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
-import { type Actor, enterContext } from '../../kernel/context.ts'
-import type { Role } from '../../tenancy.ts'
-import { fakeClock } from '../../testing/clock.ts'
-import { testTenancy } from '../../testing/tenancy.ts'
+import { type Actor, enterContext } from '../../kernel/base/context.ts'
+import type { Role } from '../../tenancy/tenancy.ts'
+import { fakeClock } from '../../testing/base/clock.ts'
+import { testTenancy } from '../../testing/base/tenancy.ts'
 import { type AuditOptions, auditLogs } from './index.ts'
 
 const TOKEN = 'a-token-for-the-tests'

@@ -8,7 +8,7 @@
  * come, it says nothing, and everything is looked at. One that somebody put too far hides entries from the sealer, and none from the
  * verification.
  */
-import type { Database } from '../../kernel/database.ts'
+import type { Database } from '../../kernel/database/database.ts'
 
 const CLUSTER = '(select system_identifier::text from pg_catalog.pg_control_system())'
 const HORIZON = 'pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())'

@@ -18,7 +18,7 @@
  * can ask whether it is still there.
  */
 import { createHash } from 'node:crypto'
-import { equalInConstantTime } from '../../kernel/crypto.ts'
+import { equalInConstantTime } from '../../kernel/crypto/crypto.ts'
 import { COLUMNS } from './columns.ts'
 import { type MacKey, macOf } from './mac.ts'
 import { isInOurTime } from './tables.ts'

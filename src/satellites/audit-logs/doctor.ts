@@ -1,5 +1,5 @@
 /** What the doctor says of the audit log. Whether it was tampered with takes longer to find out: tenant:audit:verify. */
-import type { Diagnosis, Finding } from '../../kernel/doctor.ts'
+import type { Diagnosis, Finding } from '../../kernel/doctor/doctor.ts'
 import type { AuditLogs } from './audit-logs.ts'
 
 /** Entries are sealed every minute. */

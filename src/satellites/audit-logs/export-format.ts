@@ -1,5 +1,5 @@
 /** The audit log as a file. */
-import { formatsOf } from '../../kernel/export-format.ts'
+import { formatsOf } from '../../kernel/api/export-format.ts'
 import type { AuditEntry } from './entry.ts'
 
 export const FORMATS = formatsOf<AuditEntry>({

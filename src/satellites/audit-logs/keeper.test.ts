@@ -1,7 +1,7 @@
 /** The key of the seals, while its secret is sealed under another application key. */
 import pg from 'pg'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
-import { createSecrets } from '../../kernel/crypto.ts'
+import { createSecrets } from '../../kernel/crypto/crypto.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
 import { BINDING, Keeper } from './keeper.ts'
 

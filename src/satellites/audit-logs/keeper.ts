@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
-import type { Database } from '../../kernel/database.ts'
+import type { Database } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { sealsMac } from './chain.ts'
 import { type MacKey, macKey } from './mac.ts'

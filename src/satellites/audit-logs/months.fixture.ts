@@ -1,7 +1,7 @@
 /** The months of an audit log that keeps entries for 40 days. Each test has its own tenancy. */
 import pg from 'pg'
 import { afterEach, beforeEach, inject } from 'vitest'
-import { recordChange } from '../../kernel/changes.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
 
 export const RETENTION_DAYS = 40

@@ -6,9 +6,9 @@
  * Each step is a transaction of its own, decided anew from what there is, and taken patiently: it locks tables that others use. Nothing
  * is dropped while somebody verifies, and nothing that somebody else detached before its time was over.
  */
-import { sqlState } from '../../kernel/database.ts'
+import { sqlState } from '../../kernel/database/database.ts'
+import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../kernel/database/lock-retry.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../kernel/patiently.ts'
 import { isAhead } from './bound.ts'
 import { checkpointMac, isMac, keptFromMac, NO_HASH, sealOf } from './chain.ts'
 import type { Keeper } from './keeper.ts'

@@ -1,7 +1,7 @@
 /** What a superuser does to stop the sealing, or to have ours vouch for what he did. */
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
-import { recordChange } from '../../kernel/changes.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
 import { behind } from './behind.fixture.ts'
 

@@ -1,5 +1,5 @@
 /** Entries without a seal in their place: those that wait for one, and those with which something is wrong. */
-import type { Session } from '../../kernel/database.ts'
+import type { Session } from '../../kernel/database/database.ts'
 import { isAhead } from './bound.ts'
 import { membersOf } from './columns.ts'
 import type { MacKey } from './mac.ts'

@@ -11,7 +11,7 @@
  *
  * No foreign key to `tenants`: an entry outlives everything it speaks of, and no CASCADE reaches it.
  */
-import type { Migration } from '../../kernel/migrations.ts'
+import type { Migration } from '../../kernel/database/migrations.ts'
 
 export interface AuditEntryRow {
   id: string

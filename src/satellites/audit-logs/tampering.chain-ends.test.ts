@@ -1,7 +1,7 @@
 /** The end of a chain, which a superuser changes: the verification names it, whatever is sealed afterwards. */
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { WAITING_LOCKS } from '../../testing/database.ts'
+import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { openSealed } from './tampering.fixture.ts'
 
 const sealed = openSealed()

@@ -1,7 +1,7 @@
 /** Sealed entries that a superuser changes, removes or inserts behind the triggers: the verification names each. */
 
 import { describe, expect, test } from 'vitest'
-import { recordChange } from '../../kernel/changes.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
 import { openSealed } from './tampering.fixture.ts'
 
 const sealed = openSealed()

@@ -1,7 +1,7 @@
 /** Entries that a superuser changes before they are sealed, and entries that concurrent passes seal. */
 
 import { describe, expect, test } from 'vitest'
-import { recordChange } from '../../kernel/changes.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
 import { openSealed } from './tampering.fixture.ts'
 
 const sealed = openSealed()

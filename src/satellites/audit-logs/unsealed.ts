@@ -1,5 +1,5 @@
 /** Entries that have no seal yet: as the sealer finds them, and whether they are what was recorded. */
-import type { Database } from '../../kernel/database.ts'
+import type { Database } from '../../kernel/database/database.ts'
 import type { Pass } from './bound.ts'
 import { isMac, textOf, waitingMac } from './chain.ts'
 import { membersOf, valuesOf } from './columns.ts'

@@ -9,8 +9,8 @@
  * An entry waits for its seal when it is as it was recorded, and the sealer has not looked at it yet.
  */
 import { z } from 'zod'
-import { type Database, type Session, sqlState } from '../../kernel/database.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { type Database, type Session, sqlState } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { checkpointMac, digestOf, headMac, isMac, keptFromMac, NO_HASH, sealOf, sealsMac, textOf } from './chain.ts'
 import type { Keeper } from './keeper.ts'

@@ -1,15 +1,16 @@
 /** A tenancy with billing at a provider of its own, whose clock is the tenancy's, and what a test has to look at. */
+
+import { type Provider, type ProviderOptions, startProvider } from '../../../test/support/provider/provider.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { createHttp } from '../../http/app.ts'
 import { createReceivers } from '../../http/receivers.ts'
-import type { EventOf, EventType } from '../../kernel/events.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
-import { InstallTenant } from '../../tenants/job-types.ts'
-import { type Provider, type ProviderOptions, startProvider } from '../../testing/provider/provider.ts'
-import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
-import { events as typedEvents } from './events.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import type { EventOf, EventType } from '../../kernel/events/events.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
+import { InstallTenant } from '../../tenants/tenant/job-types.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type BillingOptions, billing } from './index.ts'
+import { events as typedEvents } from './model/events.ts'
 
 export const SECRET = 'whsec_of_the_endpoint'
 export const PLANS = {

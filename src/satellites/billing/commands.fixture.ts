@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inject } from 'vitest'
 import { type InProcess, inProcess } from '../../cli/in-process.fixture.ts'
-import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import { type OpenBilling, openBilling, PLANS, SECRET } from './billing.fixture.ts'
 
 export interface OpenProgram {

@@ -1,7 +1,7 @@
 /** The cases of this satellite for coverage.test.ts, at a provider of its own. */
 import type { Part, Stage } from '../../../test/contract/row.ts'
-import type { Tenancy } from '../../tenancy.ts'
-import { type Provider, startProvider } from '../../testing/provider/provider.ts'
+import { type Provider, startProvider } from '../../../test/support/provider/provider.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { billing } from './index.ts'
 
 const SECRET = 'whsec_of_the_contract'

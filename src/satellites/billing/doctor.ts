@@ -1,8 +1,8 @@
 /** What the doctor says of billing. */
-import type { Diagnosis, Finding } from '../../kernel/doctor.ts'
+import type { Diagnosis, Finding } from '../../kernel/doctor/doctor.ts'
 import type { Billing } from './billing.ts'
-import type { Opinion } from './provider-health.ts'
-import { REPORTABLE_DAYS } from './usage.ts'
+import type { Opinion } from './provider/provider-health.ts'
+import { REPORTABLE_DAYS } from './usage/usage.ts'
 
 /** Usage that is older was not reported when it could have been. */
 const LATE_MINUTES = 15

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { uuidv7 } from '../../kernel/ids.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'
 
 const checkout = (id: string, of: OpenBilling) =>

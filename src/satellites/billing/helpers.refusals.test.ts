@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
-import { DependencyDegraded } from '../../kernel/resilience.ts'
+import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'
 import { billing } from './index.ts'
 

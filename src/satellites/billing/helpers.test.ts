@@ -1,6 +1,6 @@
 /** What hosts call, at a provider that answers: customers, checkouts, the portal, other plans and ends; in code and over HTTP. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { eventually } from '../../testing/tenancy.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'
 
 const [PRO_MONTHLY, PRO_YEARLY, SCALE] = ['price_pro_monthly', 'price_pro_yearly', 'price_scale']

@@ -1,31 +1,31 @@
-import { on } from '../../kernel/events.ts'
-import { parsed } from '../../kernel/parsed.ts'
-import { defineSatellite } from '../../satellite.ts'
-import { BackofficeRestored } from '../../tenants/brought-back.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { on } from '../../kernel/events/events.ts'
+import { defineSatellite } from '../../tenancy/part.ts'
+import { BackofficeRestored } from '../../tenants/backoffice-recovery.ts'
 import {
   TenantActivated,
   TenantDeleted,
   TenantPurged,
   TenantRestored,
   TenantSuspensionRepeated,
-} from '../../tenants/events.ts'
+} from '../../tenants/tenant/events.ts'
 import { Billing } from './billing.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
-import { AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
-import { events } from './events.ts'
 import { jobs, schedule } from './jobs.ts'
+import { AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
+import { events } from './model/events.ts'
+import { type BillingOptions, DEFAULT_PATH, Options, verifySettings } from './model/settings.ts'
+import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
-import { type BillingOptions, DEFAULT_PATH, Options, verifySettings } from './settings.ts'
-import { StripePayments } from './stripe.ts'
-import { tables } from './tables.ts'
+import { StripePayments } from './stripe/provider.ts'
 
 export type { Billing } from './billing.ts'
-export * from './errors.ts'
-export * from './events.ts'
-export type { BillingErrorCode, SubscriptionStatus } from './payments.ts'
+export * from './model/errors.ts'
+export * from './model/events.ts'
+export type { BillingErrorCode, SubscriptionStatus } from './model/provider.ts'
+export { type BillingOptions, DEFAULT_PATH } from './model/settings.ts'
 export type { BillingOfTenant, CancelWish, ChangeWish, CheckoutAnswer, CheckoutWish, PortalWish } from './resource.ts'
-export { type BillingOptions, DEFAULT_PATH } from './settings.ts'
 
 /** Without options it can be described, and not be started. */
 export const billing = (options?: BillingOptions) => {

@@ -1,4 +1,4 @@
-import { handles, type Job, type Recurring } from '../../kernel/jobs.ts'
+import { handles, type Job, type Recurring } from '../../kernel/jobs/jobs.ts'
 import type { Billing } from './billing.ts'
 import {
   CancelSubscriptions,
@@ -7,7 +7,7 @@ import {
   ProcessProviderEvent,
   ReportUsageBatch,
   SweepBilling,
-} from './job-types.ts'
+} from './model/job-types.ts'
 
 export const jobs: readonly Job<Billing>[] = [
   handles(ProcessProviderEvent, ({ processing }, { eventId }, { isLast }) => processing.process(eventId, isLast)),

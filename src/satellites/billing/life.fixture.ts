@@ -1,7 +1,7 @@
 /** The life of a customer at the provider, by chance: whatever can happen to a subscription, in any order, also in one second. */
 import type Stripe from 'stripe'
-import type { Provider } from '../../testing/provider/provider.ts'
-import type { Random } from '../../testing/seeded-random.ts'
+import type { Provider } from '../../../test/support/provider/provider.ts'
+import type { Random } from '../../testing/base/seeded-random.ts'
 
 export interface Surroundings {
   readonly provider: Provider

@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import { operation } from '../../kernel/operation.ts'
-import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
-import { TenantId } from '../../tenants/tenant.ts'
+import { operation } from '../../kernel/api/operation.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
+import { TenantId } from '../../tenants/tenant/tenant.ts'
 import type { Billing } from './billing.ts'
-import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './errors.ts'
+import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
 import { BillingOfTenant, CancelWish, CheckoutAnswer, CheckoutWish, PortalAnswer, PortalWish } from './resource.ts'
 
 const params = z.object({ id: TenantId })

@@ -1,8 +1,8 @@
 /** A whole life at the provider, full of names, addresses and cards: nothing of them is in any table of ours, nor in jobs, events, logs. */
 import Stripe from 'stripe'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { uuidv7 } from '../../kernel/ids.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'
 
 const ADDRESS = { line1: '12 Babbage Crescent', city: 'Analyticsville', postal_code: 'ZX9 8QY', country: 'GB' }

@@ -2,9 +2,9 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { freePort } from '../../../test/support/free-port.ts'
 import { nodeHandler } from '../../http/hosts/node.ts'
 import { createReceivers } from '../../http/receivers.ts'
-import { freePort } from '../../testing/free-port.ts'
 import { type OpenProgram, openProgram } from './commands.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })

@@ -3,10 +3,10 @@
  * the inbox, so that the answer of something else that listens there is not taken for ours.
  */
 import { randomUUID } from 'node:crypto'
-import { DependencyUnavailable, invalid } from '../../kernel/errors.ts'
+import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
 import type { Billing } from './billing.ts'
-import { queryOf } from './part.ts'
-import { TEST_TYPE } from './payments.ts'
+import { queryOf } from './model/dependencies.ts'
+import { TEST_TYPE } from './model/provider.ts'
 
 export interface Probed {
   readonly eventId: string

@@ -1,7 +1,7 @@
 /** Subscriptions as the provider sends them, and what is made of their events: as they are received, kept, and read again. */
-import type { Subject } from './payments.ts'
-import { toSubject } from './stripe-objects.ts'
-import { stripped } from './stripping.ts'
+import type { Subject } from './model/provider.ts'
+import { toSubject } from './stripe/objects.ts'
+import { stripped } from './stripe/redaction.ts'
 
 export type RawSubscription = Readonly<Record<string, unknown>>
 type SubscriptionSubject = Extract<Subject, { kind: 'subscription' }>

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { SUBSCRIPTION_STATUSES } from './payments.ts'
-import { Id } from './settings.ts'
+import { SUBSCRIPTION_STATUSES } from './model/provider.ts'
+import { Id } from './model/settings.ts'
 
 const moment = z.iso.datetime()
 const HttpUrl = z.url({ protocol: /^https?$/ }).max(2_000)

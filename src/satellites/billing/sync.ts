@@ -2,12 +2,13 @@
  * Asks the provider for everything it knows of a tenant, and brings what is kept up to it: for when events were lost, or a tenant had
  * subscriptions before there was billing here.
  */
-import { Answers } from './answers.ts'
-import { lockCustomer } from './part.ts'
-import type { BillingParts } from './parts.ts'
-import { type BillingErrorCode, isDone, PaymentsFault, type ProviderSubscription } from './payments.ts'
-import { publishUnmapped } from './publishing.ts'
-import { hasEnded, lockPayer } from './subscriptions.ts'
+
+import { lockCustomer } from './model/dependencies.ts'
+import { type BillingErrorCode, isDone, PaymentsFault, type ProviderSubscription } from './model/provider.ts'
+import type { BillingParts } from './processing/dependencies.ts'
+import { publishUnmapped } from './processing/publishing.ts'
+import { Answers } from './provider/provider-reads.ts'
+import { hasEnded, lockPayer } from './subscriptions/subscriptions.ts'
 
 export interface Synced {
   readonly tenantId: string

@@ -1,6 +1,6 @@
 /** Stories of a world that are told to its other side in disorder, and whether they were understood all the same. */
 import { expect } from 'vitest'
-import type { Random } from '../../testing/seeded-random.ts'
+import type { Random } from '../../testing/base/seeded-random.ts'
 import type { ProviderEvents, World, Worlds } from './world.fixture.ts'
 
 export type Event = ProviderEvents[number]

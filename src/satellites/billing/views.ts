@@ -1,10 +1,10 @@
 /** What is told of a tenant's billing, and of billing as a whole. */
-import { planOfItems } from './entitlement.ts'
-import type { BillingParts } from './parts.ts'
+import { planOfItems } from './model/entitlement.ts'
+import type { DunningRow, SubscriptionRow } from './model/tables.ts'
+import type { BillingParts } from './processing/dependencies.ts'
 import type { BillingOfTenant } from './resource.ts'
-import { hasEnded } from './subscriptions.ts'
-import type { DunningRow, SubscriptionRow } from './tables.ts'
-import type { UsageWindows } from './usage-windows.ts'
+import { hasEnded } from './subscriptions/subscriptions.ts'
+import type { UsageWindows } from './usage/windows.ts'
 
 export class Views {
   readonly #parts: BillingParts

@@ -2,10 +2,10 @@
  * Writes down each typed event of billing in the transaction that publishes it: what is in its table was published exactly as often as
  * it stands there, whatever became of the process afterwards.
  */
-import { onAny } from '../../kernel/events.ts'
+import { onAny } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { defineSatellite } from '../../satellite.ts'
-import { events } from './events.ts'
+import { defineSatellite } from '../../tenancy/part.ts'
+import { events } from './model/events.ts'
 
 const NAMES: ReadonlySet<string> = new Set(events.map(({ name }) => name))
 

@@ -5,11 +5,11 @@
  * The same seed makes the same world. Databases are made once for all worlds, and are empty when one begins.
  */
 import Stripe from 'stripe'
+import { type Provider, type ProviderOptions, startProvider } from '../../../test/support/provider/provider.ts'
 import { createReceivers } from '../../http/receivers.ts'
-import { InstallTenant } from '../../tenants/job-types.ts'
-import { type Provider, type ProviderOptions, startProvider } from '../../testing/provider/provider.ts'
-import { type Random, seededRandom } from '../../testing/seeded-random.ts'
-import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { InstallTenant } from '../../tenants/tenant/job-types.ts'
+import { type Random, seededRandom } from '../../testing/base/seeded-random.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type BillingTenancy, PLANS, SECRET } from './billing.fixture.ts'
 import { type BillingOptions, billing } from './index.ts'
 import { Life } from './life.fixture.ts'

@@ -5,10 +5,10 @@
  * change is recorded with what really was there before.
  */
 import type { z } from 'zod'
-import { recordChange } from '../../kernel/changes.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { parsed } from '../../kernel/parsed.ts'
-import { assertTenantExists, lockExistingTenant, lockTenant } from '../../tenants/existing.ts'
+import { assertTenantExists, lockExistingTenant, lockTenant } from '../../tenants/registry/existing.ts'
 import { BrandingRequest, type BrandingSettings, MEMBERS, NO_BRANDING } from './settings.ts'
 import type { BrandingTables } from './tables.ts'
 

@@ -1,6 +1,6 @@
 /** A clone has the brand of the tenant that it was made from, as a brand of its own. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { openWorld, type World } from '../../testing/two-servers.ts'
+import { openWorld, type World } from '../../../test/support/two-servers.ts'
 import branding from './index.ts'
 
 let world: World<[ReturnType<typeof branding>]>

@@ -5,7 +5,7 @@
 import fc from 'fast-check'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { launchBrowser } from '../../testing/browser.ts'
+import { launchBrowser } from '../../../test/support/browser.ts'
 import { dangerIn } from './css.ts'
 
 const OWN = 'http://own.localhost/'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { operation, resource } from '../../kernel/operation.ts'
-import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
-import { TenantId } from '../../tenants/tenant.ts'
+import { operation, resource } from '../../kernel/api/operation.ts'
+import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
+import { TenantId } from '../../tenants/tenant/tenant.ts'
 import type { Branding } from './branding.ts'
 import { BrandingRequest, BrandingSettings } from './settings.ts'
 

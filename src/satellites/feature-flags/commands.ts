@@ -1,7 +1,7 @@
-import { command } from '../../kernel/commands.ts'
-import { invalid } from '../../kernel/errors.ts'
+import { command } from '../../kernel/api/commands.ts'
+import { invalid } from '../../kernel/base/errors.ts'
 import type { Explanation, FeatureFlags } from './feature-flags.ts'
-import type { FlagSettings } from './flag.ts'
+import type { FlagSettings } from './model/flag.ts'
 
 const PAGE = 200
 

@@ -1,7 +1,7 @@
 /** What an evaluation over HTTP is asked with. The tenant is never a part of the native body: it is that of the path. */
 import { z } from 'zod'
-import { isStorableJson } from '../../kernel/storable.ts'
-import { REASONS } from './rollout.ts'
+import { isStorableJson } from '../../kernel/base/postgres-text.ts'
+import { REASONS } from './model/rollout.ts'
 
 /** Not z.record: that drops a member named `__proto__`. */
 export const JsonObject = z

@@ -1,9 +1,9 @@
 /** What an admin does to flags, and what is said of it. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { ChangeRecorded } from '../../kernel/changes.ts'
-import type { EventOf } from '../../kernel/events.ts'
-import { fakeClock } from '../../testing/clock.ts'
-import type { TestTenancy } from '../../testing/tenancy.ts'
+import { ChangeRecorded } from '../../kernel/events/changes.ts'
+import type { EventOf } from '../../kernel/events/events.ts'
+import { fakeClock } from '../../testing/base/clock.ts'
+import type { TestTenancy } from '../../testing/base/tenancy.ts'
 import { type Api, apiOf, type FlagsTenancy, openFlags } from './flags.fixture.ts'
 import { FeatureFlagChanged, featureFlags } from './index.ts'
 

@@ -4,17 +4,19 @@
  * What is known is answered without a promise of its own, a query or anything that has to be collected later. Asked in a
  * transaction, a flag is what that transaction sees, and nothing of it is kept.
  */
-import type { TenancyError } from '../../kernel/errors.ts'
+
+import type { PageOf } from '../../kernel/api/page.ts'
+import type { TenancyError } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { Sample, Series } from '../../kernel/metrics.ts'
-import type { PageOf } from '../../kernel/page.ts'
-import { TENANT_ID } from '../../tenants/tenant.ts'
-import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './flag.ts'
-import { FlagCache } from './flag-cache.ts'
-import { type ChangeListener, FlagChanges } from './flag-changes.ts'
-import { FlagReads, unreadable } from './flag-reads.ts'
+import type { Sample, Series } from '../../kernel/metrics/metrics.ts'
+import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
+import { FlagCache } from './cache/cache.ts'
+import { type ChangeListener, FlagChanges } from './cache/changes.ts'
+import type { Found, Whole } from './cache/known-flags.ts'
+import { FlagReads, unreadable } from './cache/reads.ts'
+import { SharedFlags } from './cache/shared.ts'
 import { FlagRecords, type FlagWritten, type PageWish } from './flag-records.ts'
-import type { Found, Whole } from './known-flags.ts'
+import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './model/flag.ts'
 import {
   type Evaluation,
   type EvaluationContext,
@@ -23,8 +25,7 @@ import {
   prepared,
   REASONS,
   sourceOf,
-} from './rollout.ts'
-import { SharedFlags } from './shared-flags.ts'
+} from './model/rollout.ts'
 
 const ON = Promise.resolve(true)
 const OFF = Promise.resolve(false)

@@ -3,13 +3,15 @@
  * event and the notification that tells every process. One that changes nothing says nothing.
  */
 import { randomUUID } from 'node:crypto'
-import { recordChange } from '../../kernel/changes.ts'
+import { DEFAULT_LIMIT, type PageOf } from '../../kernel/api/page.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { DEFAULT_LIMIT, type PageOf } from '../../kernel/page.ts'
-import { parsed } from '../../kernel/parsed.ts'
-import { assertTenantExists, lockExistingTenant, lockTenant } from '../../tenants/existing.ts'
-import { FlagNotFound } from './errors.ts'
-import { FeatureFlagChanged } from './events.ts'
+import { assertTenantExists, lockExistingTenant, lockTenant } from '../../tenants/registry/existing.ts'
+import type { FlagChanges } from './cache/changes.ts'
+import type { SharedFlags } from './cache/shared.ts'
+import { FlagNotFound } from './model/errors.ts'
+import { FeatureFlagChanged } from './model/events.ts'
 import {
   type FeatureFlag,
   FlagKey,
@@ -19,10 +21,8 @@ import {
   settingsIn,
   settingsOf,
   toFlag,
-} from './flag.ts'
-import type { FlagChanges } from './flag-changes.ts'
-import type { SharedFlags } from './shared-flags.ts'
-import type { FlagRow, FlagTables } from './tables.ts'
+} from './model/flag.ts'
+import type { FlagRow, FlagTables } from './model/tables.ts'
 
 export interface FlagWritten {
   readonly flag: FeatureFlag

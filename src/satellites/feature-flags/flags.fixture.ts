@@ -1,8 +1,8 @@
 /** A tenancy with flags and its admin API, for the tests of this folder. */
 import { vi } from 'vitest'
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
-import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
-import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { featureFlags } from './index.ts'
 
 export const TOKEN = 'a-token-for-the-tests'

@@ -1,19 +1,19 @@
 import { z } from 'zod'
-import { on } from '../../kernel/events.ts'
-import { parsed } from '../../kernel/parsed.ts'
-import { defineSatellite } from '../../satellite.ts'
-import { TenantCloned, TenantPurged } from '../../tenants/events.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { on } from '../../kernel/events/events.ts'
+import { defineSatellite } from '../../tenancy/part.ts'
+import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
-import { FeatureFlagChanged } from './events.ts'
 import { FeatureFlags } from './feature-flags.ts'
+import { FeatureFlagChanged } from './model/events.ts'
+import { tables } from './model/tables.ts'
 import { ofrepOperations } from './ofrep.ts'
 import { operations } from './operations.ts'
-import { tables } from './tables.ts'
 
-export { FeatureFlagChanged } from './events.ts'
 export type { Explanation, FeatureFlags } from './feature-flags.ts'
-export type { FeatureFlag, FlagRequest, FlagSettings } from './flag.ts'
-export type { Evaluation, EvaluationContext, Reason } from './rollout.ts'
+export { FeatureFlagChanged } from './model/events.ts'
+export type { FeatureFlag, FlagRequest, FlagSettings } from './model/flag.ts'
+export type { Evaluation, EvaluationContext, Reason } from './model/rollout.ts'
 
 const Options = z.strictObject({
   /** Seconds after which a flag is read again, although no change was heard. */

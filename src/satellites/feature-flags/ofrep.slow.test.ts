@@ -1,8 +1,8 @@
 /** OFREP and the OpenFeature provider while the database is unavailable. */
 import { OpenFeature } from '@openfeature/server-sdk'
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
-import { startProxy } from '../../testing/proxy.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { startProxy } from '../../../test/support/proxy.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
 import type { featureFlags } from './index.ts'
 import { type OfrepClient, openOfrepClient } from './ofrep.fixture.ts'

@@ -1,10 +1,10 @@
 /** OFREP as it is on the wire, and as its own provider has it through the OpenFeature SDK. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import type { TestTenancy } from '../../testing/tenancy.ts'
+import type { TestTenancy } from '../../testing/base/tenancy.ts'
 import { type Api, apiOf, openFlags } from './flags.fixture.ts'
 import type { FlagRequest, featureFlags } from './index.ts'
+import { bucketOf } from './model/rollout.ts'
 import { type OfrepClient, openOfrepClient } from './ofrep.fixture.ts'
-import { bucketOf } from './rollout.ts'
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
 let api: Api

@@ -7,21 +7,21 @@
  * client's own default counts, and never a value or a list that would pass for the truth.
  */
 import { z } from 'zod'
-import { entityTag, matchesNone } from '../../kernel/entity-tags.ts'
+import { entityTag, matchesNone } from '../../kernel/api/entity-tags.ts'
+import { operation, Reply } from '../../kernel/api/operation.ts'
 import {
   DependencyUnavailable,
   type ErrorExtras,
   type InputFault,
   InvalidRequest,
   type TenancyError,
-} from '../../kernel/errors.ts'
-import { operation, Reply } from '../../kernel/operation.ts'
-import { TENANT_ID } from '../../tenants/tenant.ts'
-import { FlagNotFound } from './errors.ts'
+} from '../../kernel/base/errors.ts'
+import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import { JsonObject } from './evaluation-request.ts'
 import type { Explanation, FeatureFlags } from './feature-flags.ts'
-import { FlagKey } from './flag.ts'
-import { type EvaluationContext, REASONS } from './rollout.ts'
+import { FlagNotFound } from './model/errors.ts'
+import { FlagKey } from './model/flag.ts'
+import { type EvaluationContext, REASONS } from './model/rollout.ts'
 
 const Context = JsonObject.check(({ value, issues }) => {
   const { tenantId, targetingKey } = ownOf(value)

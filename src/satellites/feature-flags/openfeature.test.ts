@@ -1,11 +1,11 @@
 /** The provider through the real SDK. */
 import { type Client, type EvaluationContext, OpenFeature, ProviderEvents } from '@openfeature/server-sdk'
 import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { type FlagsTenancy, openFlags } from './flags.fixture.ts'
 import type { FlagRequest, featureFlags } from './index.ts'
+import { bucketOf } from './model/rollout.ts'
 import { tenantryProvider } from './openfeature.ts'
-import { bucketOf } from './rollout.ts'
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
 let tenancy: FlagsTenancy

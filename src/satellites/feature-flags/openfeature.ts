@@ -18,7 +18,7 @@ import {
   StandardResolutionReasons,
 } from '@openfeature/server-sdk'
 import type { Explanation, FeatureFlags } from './feature-flags.ts'
-import type { Reason } from './rollout.ts'
+import type { Reason } from './model/rollout.ts'
 
 /** Those that stand for an error are told as one. */
 const REASON_OF: Readonly<Record<Exclude<Reason, 'FLAG_NOT_FOUND' | 'ERROR'>, string>> = {

@@ -1,12 +1,12 @@
 import { z } from 'zod'
-import { operation, Reply, resource } from '../../kernel/operation.ts'
-import { Page, pageOf } from '../../kernel/page.ts'
-import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
-import { TenantId } from '../../tenants/tenant.ts'
-import { FlagNotFound } from './errors.ts'
+import { operation, Reply, resource } from '../../kernel/api/operation.ts'
+import { Page, pageOf } from '../../kernel/api/page.ts'
+import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
+import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { EvaluationReply, EvaluationRequest } from './evaluation-request.ts'
 import type { FeatureFlags } from './feature-flags.ts'
-import { FeatureFlag, FlagBody, FlagKey } from './flag.ts'
+import { FlagNotFound } from './model/errors.ts'
+import { FeatureFlag, FlagBody, FlagKey } from './model/flag.ts'
 
 const ofTenant = z.object({ id: TenantId })
 const byKey = z.object({ id: TenantId, key: FlagKey })

@@ -1,10 +1,10 @@
 /** What flags answer while the database is away, by each policy, and that they come back by themselves. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import type { EventOf } from '../../kernel/events.ts'
-import { DependencyDegraded } from '../../kernel/resilience.ts'
-import { startProxy } from '../../testing/proxy.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { startProxy } from '../../../test/support/proxy.ts'
+import type { EventOf } from '../../kernel/events/events.ts'
+import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { type Api, apiOf, type FlagsTenancy, openFlags } from './flags.fixture.ts'
 import type { featureFlags } from './index.ts'
 

@@ -5,7 +5,7 @@ import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type InProcess, inProcess } from '../../cli/in-process.fixture.ts'
-import { TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
+import { TEST_APP_KEY, type TestTenancy } from '../../testing/base/tenancy.ts'
 import {
   anyTenant,
   type ImpersonationSatellites,

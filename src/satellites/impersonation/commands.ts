@@ -1,5 +1,5 @@
-import { command } from '../../kernel/commands.ts'
-import { invalid } from '../../kernel/errors.ts'
+import { command } from '../../kernel/api/commands.ts'
+import { invalid } from '../../kernel/base/errors.ts'
 import type { Impersonations } from './impersonation.ts'
 import type { Impersonation } from './resource.ts'
 

@@ -1,4 +1,4 @@
-import { defineError } from '../../kernel/errors.ts'
+import { defineError } from '../../kernel/base/errors.ts'
 
 /** One for all: a token that never was, of another tenant, expired or ended is not told apart. */
 export const ImpersonationInvalid = defineError('E_IMPERSONATION_INVALID', 401, 'The impersonation is not valid')

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { event } from '../../kernel/events.ts'
+import { event } from '../../kernel/events/events.ts'
 
 const ofSession = { tenantId: z.string(), sessionId: z.uuid(), userId: z.string() }
 

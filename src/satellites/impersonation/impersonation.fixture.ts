@@ -1,11 +1,12 @@
 /** A tenancy with impersonation, and a host's own record of changes, which hears them in their transactions. */
-import { ChangeRecorded } from '../../kernel/changes.ts'
-import { type Actor, currentContext } from '../../kernel/context.ts'
-import { on } from '../../kernel/events.ts'
-import { defineSatellite } from '../../satellite.ts'
-import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
-import { type FakeClock, fakeClock } from '../../testing/clock.ts'
-import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+
+import { type Actor, currentContext } from '../../kernel/base/context.ts'
+import { ChangeRecorded } from '../../kernel/events/changes.ts'
+import { on } from '../../kernel/events/events.ts'
+import { defineSatellite } from '../../tenancy/part.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
+import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type ImpersonationOptions, impersonation } from './index.ts'
 import { lockOf } from './sessions.ts'
 

@@ -1,7 +1,7 @@
 /** The end of a session while a request holds it: the waits have a limit, whatever the request does. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
-import { startProxy } from '../../testing/proxy.ts'
-import type { TestTenancy } from '../../testing/tenancy.ts'
+import { startProxy } from '../../../test/support/proxy.ts'
+import type { TestTenancy } from '../../testing/base/tenancy.ts'
 import {
   anyTenant,
   holding,

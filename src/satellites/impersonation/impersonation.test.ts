@@ -1,11 +1,11 @@
 /** Sessions: who begins them, when they are over, and what is recorded of them. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { ChangeRecorded } from '../../kernel/changes.ts'
-import { currentContext, enterContext, HOST, impersonated } from '../../kernel/context.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import { WAITING_LOCKS } from '../../testing/database.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { currentContext, enterContext, HOST, impersonated } from '../../kernel/base/context.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { ChangeRecorded } from '../../kernel/events/changes.ts'
+import { WAITING_LOCKS } from '../../testing/base/database.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import {
   anyTenant,
   holding,

@@ -8,23 +8,24 @@
  *    Nobody holds one for long: the server ends a transaction that has gone silent, and who ends a session does not wait for ever.
  * 4. Deleting a tenant ends its sessions, in the same transaction; restoring it brings none back.
  */
-import { type Change, ChangeRecorded, recordChange } from '../../kernel/changes.ts'
+
+import type { PageOf } from '../../kernel/api/page.ts'
 import {
   type ActiveImpersonation,
   type Actor,
   currentContext,
   enterContext,
   impersonated,
-} from '../../kernel/context.ts'
-import { isDatabaseUnavailable } from '../../kernel/database.ts'
-import { invalid, NotFound, TenancyError } from '../../kernel/errors.ts'
-import { isUuid } from '../../kernel/ids.ts'
-import { inTime } from '../../kernel/in-time.ts'
+} from '../../kernel/base/context.ts'
+import { invalid, NotFound, TenancyError } from '../../kernel/base/errors.ts'
+import { isUuid } from '../../kernel/base/ids.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { inTime } from '../../kernel/base/with-timeout.ts'
+import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { type Change, ChangeRecorded, recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { PageOf } from '../../kernel/page.ts'
-import { parsed } from '../../kernel/parsed.ts'
-import { assertTenantExists, lockTenant } from '../../tenants/existing.ts'
-import type { ImpersonatedRequest, ImpersonationEntrance } from '../../tenants/impersonating.ts'
+import type { ImpersonatedRequest, ImpersonationEntrance } from '../../tenants/guard/impersonation-hook.ts'
+import { assertTenantExists, lockTenant } from '../../tenants/registry/existing.ts'
 import { Forbidden, ImpersonationInvalid } from './errors.ts'
 import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
 import { type Impersonation, type ImpersonationWithToken, toActive, toImpersonation } from './resource.ts'

@@ -1,6 +1,6 @@
 /** A session as the API shows it: never its token, which only the answer that begins it has. */
 import { z } from 'zod'
-import type { ActiveImpersonation, Actor } from '../../kernel/context.ts'
+import type { ActiveImpersonation, Actor } from '../../kernel/base/context.ts'
 import type { ImpersonationRow } from './tables.ts'
 
 const moment = z.iso.datetime()

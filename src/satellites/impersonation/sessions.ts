@@ -12,10 +12,10 @@
  * session all the same, as no lock is on its row.
  */
 import { sql } from 'kysely'
-import { sqlState } from '../../kernel/database.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
+import type { PageOf } from '../../kernel/api/page.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
+import { sqlState } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { PageOf } from '../../kernel/page.ts'
 import { type Impersonation, toImpersonation } from './resource.ts'
 import type { ImpersonationRow, ImpersonationTables } from './tables.ts'
 

@@ -1,5 +1,5 @@
 /** Tokens of sessions: 32 random bytes. Only a hash of one is kept, so whoever reads the database can use none. */
-import { fingerprint, randomToken } from '../../kernel/crypto.ts'
+import { fingerprint, randomToken } from '../../kernel/crypto/crypto.ts'
 
 const PREFIX = 'imp_'
 const TOKEN = /^imp_[\w-]{43}$/

@@ -1,6 +1,6 @@
-import { command } from '../../kernel/commands.ts'
-import { meter, paceText } from '../../kernel/pace.ts'
-import { number } from '../../kernel/quantities.ts'
+import { command } from '../../kernel/api/commands.ts'
+import { number } from '../../kernel/base/format.ts'
+import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import type { TenantMetrics } from './metrics.ts'
 
 export const commands = [

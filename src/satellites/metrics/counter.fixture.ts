@@ -1,11 +1,12 @@
 /** A process that counts metrics of some tenants, flushes while it does, or ends as a service does. */
+
+import { serveParent } from '../../../test/support/child.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { redisStore } from '../../drivers/store/redis.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { createTenancy } from '../../tenancy.ts'
-import { serveParent } from '../../testing/child.ts'
-import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { createTenancy } from '../../tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import { metrics } from './index.ts'
 
 await serveParent(async ({ url, redisUrl, keyPrefix, timeoutMs }) => {

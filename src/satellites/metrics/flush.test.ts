@@ -1,7 +1,7 @@
 /** Days to which nothing is added any more, as far as the clock of whoever flushes tells. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { DAY_MS } from '../../kernel/counters.ts'
-import { type FakeClock, fakeClock } from '../../testing/clock.ts'
+import { DAY_MS } from '../../kernel/store/counters.ts'
+import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
 import { Flush } from './flush.ts'
 import { MAX_DAYS_LATE } from './hand-over.ts'
 import { type MetricsOpened, openMetrics } from './metrics.fixture.ts'

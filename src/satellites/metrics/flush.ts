@@ -7,9 +7,10 @@
  *
  * A tenant that is deleted can be purged, so it is locked against that while its rows are written: else they would be left behind.
  */
-import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
+
 import type { Kernel } from '../../kernel/kernel.ts'
-import { SUM_TTL_SECONDS, type Sum } from '../../kernel/sums.ts'
+import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
+import { SUM_TTL_SECONDS, type Sum } from '../../kernel/store/sums.ts'
 import { MAX_DAYS_LATE } from './hand-over.ts'
 
 /** After its end: clocks differ, and what was handed over in time is written a moment later. */

@@ -1,7 +1,7 @@
 /** The store answers, and with an error: what was counted is kept for another time. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { InvalidRequest } from '../../kernel/errors.ts'
-import type { Tenancy } from '../../tenancy.ts'
+import { InvalidRequest } from '../../kernel/base/errors.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { type MetricsOpened, openMetrics, type Satellites } from './metrics.fixture.ts'
 
 let all: MetricsOpened

@@ -10,10 +10,10 @@
  * is left; so what is kept is bounded. A batch of a day that nobody writes down any more is dropped, which the log says.
  */
 import { randomUUID } from 'node:crypto'
-import { dayOf } from '../../kernel/counters.ts'
-import { InvalidRequest } from '../../kernel/errors.ts'
+import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { SumBatch } from '../../kernel/sums.ts'
+import { dayOf } from '../../kernel/store/counters.ts'
+import type { SumBatch } from '../../kernel/store/sums.ts'
 import type { Tallies } from './tallies.ts'
 
 /** Until the end of which day after its own a count may still be handed over. */

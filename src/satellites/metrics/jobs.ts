@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs.ts'
+import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
 import type { TenantMetrics } from './metrics.ts'
 
 export const FlushMetrics = jobType({

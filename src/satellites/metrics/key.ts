@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { invalid } from '../../kernel/errors.ts'
-import { SUM_NAME } from '../../kernel/sums.ts'
+import { invalid } from '../../kernel/base/errors.ts'
+import { SUM_NAME } from '../../kernel/store/sums.ts'
 
 export const MetricKey = z.string().regex(SUM_NAME, `does not match ${SUM_NAME.source}`)
 

@@ -1,6 +1,6 @@
 /** What a key has come to on a day, as the API and the exports show it. */
 import { z } from 'zod'
-import { formatsOf } from '../../kernel/export-format.ts'
+import { formatsOf } from '../../kernel/api/export-format.ts'
 import { MetricKey } from './key.ts'
 
 const members = {

@@ -1,6 +1,6 @@
 /** The end of a process and a store that has lost its data: nothing is lost, or counted twice. */
 import { describe, expect, test } from 'vitest'
-import { dateOf, dayOf } from '../../kernel/counters.ts'
+import { dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { asRecord, openMetrics, STORES, type StoreName } from './metrics.fixture.ts'
 
 describe.each(STORES)('the end of a process with the store %s', (store) => {

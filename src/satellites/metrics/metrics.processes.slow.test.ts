@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type Child, startChild } from '../../testing/child.ts'
+import { type Child, startChild } from '../../../test/support/child.ts'
 import { type MetricsOpened, openMetrics } from './metrics.fixture.ts'
 
 const PROCESSES = 5

@@ -1,8 +1,8 @@
 /** Metrics of tenants that are unknown, deleted or purged. */
 import { describe, expect, test } from 'vitest'
-import { DAY_MS } from '../../kernel/counters.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
+import { DAY_MS } from '../../kernel/store/counters.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { metricsOn, STORES } from './metrics.fixture.ts'
 
 const NOT_FOUND = { code: 'E_TENANT_NOT_FOUND', status: 404 }

@@ -1,6 +1,6 @@
 /** What is counted: read at once, flushed once, and of the right day; and which keys and amounts are refused. */
 import { describe, expect, test } from 'vitest'
-import { DAY_MS, dayOf } from '../../kernel/counters.ts'
+import { DAY_MS, dayOf } from '../../kernel/store/counters.ts'
 import { asRecord, metricsOn, STORES } from './metrics.fixture.ts'
 
 const INVALID = { code: 'E_INVALID_REQUEST', status: 400 }

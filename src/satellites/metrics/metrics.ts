@@ -11,17 +11,18 @@
  * within bounds; closed, each `increment` goes to the store before it resolves, and is 503 when it cannot. What guards count has
  * happened, and nobody could be refused for it: it is kept for later by either.
  */
-import { enterContext, SYSTEM } from '../../kernel/context.ts'
-import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
-import type { ExportFormat, Formats } from '../../kernel/export-format.ts'
+
+import type { ExportFormat, Formats } from '../../kernel/api/export-format.ts'
+import { DEFAULT_LIMIT, type PageOf } from '../../kernel/api/page.ts'
+import { enterContext, SYSTEM } from '../../kernel/base/context.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { DEFAULT_LIMIT, type PageOf } from '../../kernel/page.ts'
-import { SUM_TTL_SECONDS, type SumOfDay } from '../../kernel/sums.ts'
-import { TenantNotFound } from '../../tenants/errors.ts'
-import { assertTenantExists } from '../../tenants/existing.ts'
-import type { Tenants } from '../../tenants/index.ts'
-import type { Traffic } from '../../tenants/traffic.ts'
+import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
+import { SUM_TTL_SECONDS, type SumOfDay } from '../../kernel/store/sums.ts'
+import type { Traffic } from '../../tenants/guard/traffic-listener.ts'
+import { assertTenantExists } from '../../tenants/registry/existing.ts'
+import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import type { Tenants } from '../../tenants/tenants.ts'
 import { Flush, type Flushed } from './flush.ts'
 import { HandOver } from './hand-over.ts'
 import { checkCount } from './key.ts'

@@ -3,14 +3,14 @@
  * the policy decides what callers see, and what is back is used again by itself.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
-import type { EventOf } from '../../kernel/events.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { DependencyDegraded } from '../../kernel/resilience.ts'
-import type { Tenancy } from '../../tenancy.ts'
-import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
-import { FAULTS, repair, storeBehind } from '../../testing/store-outages.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
+import { FAULTS, repair, storeBehind } from '../../../test/support/store-outages.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import type { EventOf } from '../../kernel/events/events.ts'
+import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
+import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { asRecord, type MetricsOpened, openMetrics, type Satellites } from './metrics.fixture.ts'
 
 const REFUSED = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 7 }

@@ -2,9 +2,10 @@
  * Reading what was counted, the newest day first. Of one tenant, what the store has and nobody has flushed yet counts as if it had
  * been; of all tenants there are the rows alone, since else the whole store would be read.
  */
-import { DAY_MS, dateOf, dayOf } from '../../kernel/counters.ts'
-import type { Database } from '../../kernel/database.ts'
-import { MAX_SUM, type SumOfDay } from '../../kernel/sums.ts'
+
+import type { Database } from '../../kernel/database/database.ts'
+import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
+import { MAX_SUM, type SumOfDay } from '../../kernel/store/sums.ts'
 import type { Metric, MetricOfTenant } from './metric.ts'
 
 export interface MetricFilter {

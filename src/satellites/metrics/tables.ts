@@ -1,4 +1,4 @@
-import type { Migration } from '../../kernel/migrations.ts'
+import type { Migration } from '../../kernel/database/migrations.ts'
 
 export const tables: readonly Migration[] = [
   {

@@ -4,8 +4,8 @@
  *
  * There are bounds: of what is new beyond them nothing is counted, and how much that was can be asked. What is there already goes on.
  */
-import { dateOf } from '../../kernel/counters.ts'
-import { type Addition, summed } from '../../kernel/sums.ts'
+import { dateOf } from '../../kernel/store/counters.ts'
+import { type Addition, summed } from '../../kernel/store/sums.ts'
 
 const MAX_SUMS = 100_000
 

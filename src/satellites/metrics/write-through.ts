@@ -3,9 +3,9 @@
  * callers are told: whether it was counted is not known then.
  */
 import { randomUUID } from 'node:crypto'
-import { Gathering } from '../../kernel/gathering.ts'
-import type { Store } from '../../kernel/store.ts'
-import type { Addition } from '../../kernel/sums.ts'
+import { Gathering } from '../../kernel/base/batcher.ts'
+import type { Store } from '../../kernel/store/store.ts'
+import type { Addition } from '../../kernel/store/sums.ts'
 
 export interface CountOfDay extends Addition {
   readonly day: string

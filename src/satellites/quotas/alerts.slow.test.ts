@@ -1,9 +1,9 @@
 /** Alerts of quotas while the database is unresponsive. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
 import { memoryStore } from '../../drivers/store/memory.ts'
-import type { Tenancy } from '../../tenancy.ts'
-import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
-import { eventually, notificationsReceived } from '../../testing/tenancy.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { eventually, notificationsReceived } from '../../testing/base/tenancy.ts'
 import { QuotaThresholdReached } from './events.ts'
 import type { quotas } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'

@@ -1,8 +1,8 @@
 /** What is said once a day: whatever becomes of the call that reached it, of its transaction, and of the database. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { DependencyDegraded } from '../../kernel/resilience.ts'
-import type { Tenancy } from '../../tenancy.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import type { quotas as satellite } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'

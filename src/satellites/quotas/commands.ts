@@ -1,6 +1,6 @@
-import { command } from '../../kernel/commands.ts'
-import { invalid } from '../../kernel/errors.ts'
-import { parsed } from '../../kernel/parsed.ts'
+import { command } from '../../kernel/api/commands.ts'
+import { invalid } from '../../kernel/base/errors.ts'
+import { parsed } from '../../kernel/base/validate.ts'
 import { QuotaName, Usage } from './operations.ts'
 import type { QuotaSnapshot, Quotas } from './quotas.ts'
 

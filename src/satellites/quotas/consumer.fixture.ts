@@ -1,11 +1,12 @@
 /** A process that consumes one quota of a tenant, many calls at once, and says how often it was allowed. */
+
+import { serveParent } from '../../../test/support/child.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { redisStore } from '../../drivers/store/redis.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { createTenancy } from '../../tenancy.ts'
-import { serveParent } from '../../testing/child.ts'
-import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { createTenancy } from '../../tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import { quotas } from './index.ts'
 
 await serveParent(async ({ url, redisUrl, keyPrefix, plans, timeoutMs }) => {

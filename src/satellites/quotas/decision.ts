@@ -1,6 +1,6 @@
 /** What is decided of a quota, and what follows from it for whoever asked: functions of what they are given. */
 import { z } from 'zod'
-import { DAY_MS, dayOf } from '../../kernel/counters.ts'
+import { DAY_MS, dayOf } from '../../kernel/store/counters.ts'
 
 export const Decision = z
   .object({

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defineError } from '../../kernel/errors.ts'
+import { defineError } from '../../kernel/base/errors.ts'
 
 /** Of whatever counts, unless they are switched off. */
 export const RATE_LIMIT = {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { event } from '../../kernel/events.ts'
+import { event } from '../../kernel/events/events.ts'
 
 const ofQuota = { tenantId: z.string(), quota: z.string() }
 

@@ -3,12 +3,12 @@
  * is back is used again by itself.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import type { EventOf } from '../../kernel/events.ts'
-import { DependencyDegraded, type ResilienceConfig } from '../../kernel/resilience.ts'
-import type { Tenancy } from '../../tenancy.ts'
-import { startProxy, type Proxy as Way } from '../../testing/proxy.ts'
-import { FAULTS, repair, storeBehind, TIMEOUT_MS } from '../../testing/store-outages.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
+import { FAULTS, repair, storeBehind, TIMEOUT_MS } from '../../../test/support/store-outages.ts'
+import type { EventOf } from '../../kernel/events/events.ts'
+import { DependencyDegraded, type ResilienceConfig } from '../../kernel/resilience/resilience.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import type { quotas } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
 

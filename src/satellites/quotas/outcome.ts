@@ -1,7 +1,8 @@
 /** What a step over quotas has come to: for the store one answer, for callers a decision, an error, or headers. Pure. */
-import type { Taken } from '../../kernel/counters.ts'
-import { InvalidRequest, type TenancyError } from '../../kernel/errors.ts'
-import type { ResolvedPlan } from '../../tenants/plans.ts'
+
+import { InvalidRequest, type TenancyError } from '../../kernel/base/errors.ts'
+import type { Taken } from '../../kernel/store/counters.ts'
+import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import { type Decision, fits, rateLimitHeaders, remainingOf, resetAtOf, secondsToReset } from './decision.ts'
 import { QuotaExceeded } from './errors.ts'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type Child, startChild } from '../../../test/support/child.ts'
 import { redisStore } from '../../drivers/store/redis.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
-import { type Child, startChild } from '../../testing/child.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
 
 const PROCESSES = 4

@@ -11,14 +11,15 @@
  * `DependencyDegraded`; closed, it is 503, never 429. What writes (`setUsage`, `reset`) goes by no policy: it is 503. So is
  * `snapshot`, which would show numbers that nobody has counted.
  */
-import { checkCounterName, checkStanding, checkTakes, type Take, type Taken } from '../../kernel/counters.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { Checkpoint, QuotaOptions } from '../../tenants/checkpoint.ts'
-import { TenantNotFound } from '../../tenants/errors.ts'
-import type { Tenants } from '../../tenants/index.ts'
-import type { ResolvedPlan } from '../../tenants/plans.ts'
-import type { Tenant } from '../../tenants/tenant.ts'
+import { checkCounterName, checkStanding, checkTakes, type Take, type Taken } from '../../kernel/store/counters.ts'
+import type { Checkpoint, QuotaOptions } from '../../tenants/guard/quota-hook.ts'
+import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
+import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import type { Tenant } from '../../tenants/tenant/tenant.ts'
+import type { Tenants } from '../../tenants/tenants.ts'
 import { Alerts } from './alerts.ts'
 import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
 import { QuotaNotFound } from './errors.ts'

@@ -4,10 +4,11 @@
  * The store is no part of a transaction, and what it does not answer it may have done. So the entry comes first: a change without
  * one would be worse than one that was not made, of which a second entry says that it failed.
  */
-import { type Change, recordChange } from '../../kernel/changes.ts'
-import { isDatabaseUnavailable } from '../../kernel/database.ts'
+
+import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { type Change, recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { lockTenant } from '../../tenants/existing.ts'
+import { lockTenant } from '../../tenants/registry/existing.ts'
 
 /**
  * `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, `E_DEPENDENCY_UNAVAILABLE`, or what `write` throws.

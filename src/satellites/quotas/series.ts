@@ -1,5 +1,5 @@
 /** How often which decision was made; counted in this process, so a scrape only prints. */
-import type { Series } from '../../kernel/metrics.ts'
+import type { Series } from '../../kernel/metrics/metrics.ts'
 
 const DECISIONS = ['allowed', 'refused', 'tracked', 'degraded', 'unavailable'] as const
 export type CountedDecision = (typeof DECISIONS)[number]

@@ -1,6 +1,6 @@
 /** What an admin is told of a connection before people log in by it. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
-import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
 import { type OpenSso, openSso, TIMEOUT_MS } from './sso.fixture.ts'
 

@@ -1,7 +1,7 @@
 /** What the doctor says of single sign-on, on a real tenancy in which exactly that is wrong. */
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
-import { reseal } from '../../kernel/resealing.ts'
-import { TEST_APP_KEY } from '../../testing/tenancy.ts'
+import { reseal } from '../../kernel/database/re-encrypt.ts'
+import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import { diagnoses } from './doctor.ts'
 import { sso } from './index.ts'
 import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'

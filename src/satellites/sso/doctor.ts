@@ -2,8 +2,9 @@
  * What the doctor says of single sign-on. Issuers are asked a few at a time, each once for all of its tenants, and whatever is
  * remembered of them. Where there are too many, each hour others have their turn.
  */
-import type { Diagnosis, Examination, Finding } from '../../kernel/doctor.ts'
-import { canBeOpened } from '../../kernel/resealing.ts'
+
+import { canBeOpened } from '../../kernel/database/re-encrypt.ts'
+import type { Diagnosis, Examination, Finding } from '../../kernel/doctor/doctor.ts'
 import { ProviderFault, wordsOf } from './provider-failure.ts'
 import { isShared } from './shared-issuers.ts'
 import type { Sso } from './sso.ts'

@@ -4,7 +4,7 @@
  * `acme.com/x`, `127.1`) is no domain here, so that nobody passes for somebody by a spelling.
  */
 import { domainToASCII, domainToUnicode } from 'node:url'
-import { HOST_NAME } from '../../tenants/tenant.ts'
+import { HOST_NAME } from '../../tenants/tenant/tenant.ts'
 
 const MAX_EMAIL_LENGTH = 320
 /** Of ASCII, what no label has. */

@@ -1,6 +1,6 @@
 /** What a login ends with when it is refused. A provider's own words are in the log, never here. */
 import { z } from 'zod'
-import { defineError } from '../../kernel/errors.ts'
+import { defineError } from '../../kernel/base/errors.ts'
 
 /**
  *   state                 unknown, used, too old, or of another tenant

@@ -1,7 +1,7 @@
 /** Logins from their beginning to their end, at a real provider. */
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { TenancyError } from '../../kernel/errors.ts'
+import { TenancyError } from '../../kernel/base/errors.ts'
 import { CLIENT, POSTING_CLIENT, PUBLIC_CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
 import { inCode, type OpenSso, openSso, refusedFor, type SsoTenancy } from './sso.fixture.ts'
 

@@ -10,10 +10,10 @@
  * 4. What is kept is sealed with the key that it is kept under.
  */
 import { z } from 'zod'
-import { equalInConstantTime, fingerprint, randomToken } from '../../kernel/crypto.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { equalInConstantTime, fingerprint, randomToken } from '../../kernel/crypto/crypto.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { TENANT_ID } from '../../tenants/tenant.ts'
+import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import { failed } from './errors.ts'
 
 const LOGIN_SECONDS = 600

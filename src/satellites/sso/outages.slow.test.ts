@@ -1,9 +1,9 @@
 /** What is said while the database or the store is away, or silent; never that a person may come in. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { type Line, startLine } from '../../../test/outage.fixture.ts'
+import { startProxy } from '../../../test/support/proxy.ts'
 import { redisStore } from '../../drivers/store/redis.ts'
-import { uuidv7 } from '../../kernel/ids.ts'
-import { startProxy } from '../../testing/proxy.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
 import { startProvider, type TestProvider } from './provider.fixture.ts'
 import { type OpenSso, openSso, type SsoTenancy } from './sso.fixture.ts'
 

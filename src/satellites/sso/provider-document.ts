@@ -1,6 +1,6 @@
 /** What is kept of a provider's discovery document, and when it is one that logins can go by. */
 import { z } from 'zod'
-import type { Egress } from '../../kernel/egress.ts'
+import type { Egress } from '../../kernel/egress/egress.ts'
 import { ProviderFault } from './provider-failure.ts'
 
 const names = z.array(z.string()).optional().catch(undefined)

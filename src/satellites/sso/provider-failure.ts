@@ -8,7 +8,7 @@ import {
   ResponseBodyError,
   WWWAuthenticateChallengeError,
 } from 'openid-client'
-import type { TenancyError } from '../../kernel/errors.ts'
+import type { TenancyError } from '../../kernel/base/errors.ts'
 import { failed, type Reason, SsoProviderUnavailable } from './errors.ts'
 
 const MAX_LOGGED_CHARACTERS = 500

@@ -3,7 +3,7 @@
  * read. No redirect is followed, and of the headers of an answer only its type is passed on.
  */
 import type { CustomFetch } from 'openid-client'
-import type { Egress } from '../../kernel/egress.ts'
+import type { Egress } from '../../kernel/egress/egress.ts'
 import { ProviderFault } from './provider-failure.ts'
 
 const MAX_RESPONSE_BYTES = 256 * 1024

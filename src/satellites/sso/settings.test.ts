@@ -1,6 +1,6 @@
 /** Settings over HTTP and in code: what is answered, recorded and refused, and where the secret is not. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { openWorld, type World } from '../../testing/two-servers.ts'
+import { openWorld, type World } from '../../../test/support/two-servers.ts'
 import { sso } from './index.ts'
 import { type OpenSso, openSso, type SsoTenancy } from './sso.fixture.ts'
 

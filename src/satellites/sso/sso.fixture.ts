@@ -1,11 +1,11 @@
 /** A tenancy with single sign-on that may call this machine, its admin API, and a browser with its cookies. */
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
-import { ChangeRecorded } from '../../kernel/changes.ts'
-import type { EventOf } from '../../kernel/events.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
-import { type FakeClock, fakeClock } from '../../testing/clock.ts'
-import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { ChangeRecorded } from '../../kernel/events/changes.ts'
+import type { EventOf } from '../../kernel/events/events.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
+import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type SsoLogin, type SsoStartOptions, sso } from './index.ts'
 import { CLIENT, type TestProvider } from './provider.fixture.ts'
 

@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { FakeClock } from '../../testing/clock.ts'
-import { type Receiver, type ReceiverAnswer, startReceiver } from '../../testing/receiver.ts'
-import { seededRandom } from '../../testing/seeded-random.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { BASE_DELAYS_MS, JITTER } from './delivery.ts'
+import { type Receiver, type ReceiverAnswer, startReceiver } from '../../../test/support/receiver.ts'
+import type { FakeClock } from '../../testing/base/clock.ts'
+import { seededRandom } from '../../testing/base/seeded-random.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import type { WebhooksOptions } from './index.ts'
+import { BASE_DELAYS_MS, JITTER } from './model/delivery.ts'
 import { clockOfToday, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 
 const SEED = 20_261_122

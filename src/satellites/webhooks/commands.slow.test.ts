@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Child, programWith } from '../../cli/program.fixture.ts'
-import { fakeClock } from '../../testing/clock.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { fakeClock } from '../../testing/base/clock.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { openCommands } from './commands.fixture.ts'
 import { deliveriesOf } from './webhooks-api.fixture.ts'
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { inProcess, type Run } from '../../cli/in-process.fixture.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { openCommands } from './commands.fixture.ts'
 import { verifyWebhook } from './verify.ts'
 import { activeTenant, deliveriesOf } from './webhooks-api.fixture.ts'

@@ -1,8 +1,8 @@
-import { command } from '../../kernel/commands.ts'
-import { invalid } from '../../kernel/errors.ts'
-import { meter, paceText } from '../../kernel/pace.ts'
-import { number } from '../../kernel/quantities.ts'
-import type { Settlement } from './queue.ts'
+import { command } from '../../kernel/api/commands.ts'
+import { invalid } from '../../kernel/base/errors.ts'
+import { number } from '../../kernel/base/format.ts'
+import { meter, paceText } from '../../kernel/base/progress-rate.ts'
+import type { Settlement } from './queue/queue.ts'
 import type { TailedAttempt } from './tail.ts'
 import type { Webhooks } from './webhooks.ts'
 

@@ -1,10 +1,10 @@
 /** What a listener is told of a delivery is of the tenant that it was sent for, whoever else had something sent at the same time. */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
-import { type Context, currentContext, enterContext, SYSTEM } from '../../kernel/context.ts'
-import type { EventOf } from '../../kernel/events.ts'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { WebhookDeliveryFailed } from './events.ts'
+import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
+import { type Context, currentContext, enterContext, SYSTEM } from '../../kernel/base/context.ts'
+import type { EventOf } from '../../kernel/events/events.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
+import { WebhookDeliveryFailed } from './model/events.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 
 interface Seen {

@@ -4,7 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { expect } from 'vitest'
 import type { Case, Part, Row, Stage } from '../../../test/contract/row.ts'
-import { eventually } from '../../testing/tenancy.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import type { WebhooksTenancy } from './webhooks.fixture.ts'
 
 const UNKNOWN = '00000000-0000-7000-8000-000000000000'

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type Child, startChild } from '../../testing/child.ts'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { type Child, startChild } from '../../../test/support/child.ts'
+import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import type { WebhooksOptions } from './index.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
-import type { WorkerOptions } from './worker-process.fixture.ts'
+import type { WorkerOptions } from './worker/worker-process.fixture.ts'
 
 const DELIVERIES = 5_000
 const TENANTS = 4
@@ -21,7 +21,7 @@ let worker: Child | undefined
 
 const startWorker = () => {
   const options: WorkerOptions = { url: opened.url, role: 'worker', webhooks: OPTIONS }
-  return startChild(new URL('./worker-process.fixture.ts', import.meta.url), options)
+  return startChild(new URL('./worker/worker-process.fixture.ts', import.meta.url), options)
 }
 const counts = async () => {
   const { rows } = await tenancy.kernel.database.sql(

@@ -1,6 +1,6 @@
 /** Findings of the doctor about partitions, and their fixes. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { DAY_MS, endAll, type Opened, sharedOpened } from './partitions.fixture.ts'
+import { DAY_MS, endAll, type Opened, sharedOpened } from './queue/partitions.fixture.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 
 const opened = sharedOpened()

@@ -1,7 +1,7 @@
 /** What the doctor cannot fix while another session has a lock. */
 import { expect, inject, onTestFinished, test } from 'vitest'
-import { fakeClock } from '../../testing/clock.ts'
-import { firstDayOf } from './partitions.fixture.ts'
+import { fakeClock } from '../../testing/base/clock.ts'
+import { firstDayOf } from './queue/partitions.fixture.ts'
 import { openWebhooks } from './webhooks.fixture.ts'
 
 const DAY_MS = 86_400_000

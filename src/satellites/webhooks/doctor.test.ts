@@ -1,9 +1,9 @@
 /** What the doctor says of webhooks, on a real tenancy in which exactly that is wrong. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { fakeClock } from '../../testing/clock.ts'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, TEST_APP_KEY, type TestTenancy } from '../../testing/tenancy.ts'
-import { OVERDUE, SENDING } from './inspection.ts'
+import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
+import { fakeClock } from '../../testing/base/clock.ts'
+import { eventually, TEST_APP_KEY, type TestTenancy } from '../../testing/base/tenancy.ts'
+import { OVERDUE, SENDING } from './queue/doctor-queries.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 

@@ -1,6 +1,7 @@
 /** What the doctor says of webhooks. Nothing of a receiver's answers is told, and of a URL only its origin: its path may be a secret. */
-import type { Diagnosis, Examination, Finding } from '../../kernel/doctor.ts'
-import { DependencyUnavailable } from '../../kernel/errors.ts'
+
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import type { Diagnosis, Examination, Finding } from '../../kernel/doctor/doctor.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** Somebody may hold a lock at first. */

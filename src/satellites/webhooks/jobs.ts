@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs.ts'
+import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** How often the hourly job may find a table locked before it leaves the rest to the next. */

@@ -1,11 +1,11 @@
 /** Somebody who listens: how long, and what it means for others. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
-import { type FakeClock, fakeClock } from '../../testing/clock.ts'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './events.ts'
+import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
+import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import type { Listener } from './listener.ts'
-import type { Settlement } from './queue.ts'
+import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/events.ts'
+import type { Settlement } from './queue/queue.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant, apiOf, changesOf, deliveriesOf } from './webhooks-api.fixture.ts'
 

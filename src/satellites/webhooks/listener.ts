@@ -3,15 +3,16 @@
  * subscription like any other, but only this process sends for it, what its receiver answers switches nothing off, and it ends with
  * the process: at once where that leaves by itself, a minute later when it is killed.
  */
-import { Egress } from '../../kernel/egress.ts'
+
+import { parsed } from '../../kernel/base/validate.ts'
+import { Egress } from '../../kernel/egress/egress.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { parsed } from '../../kernel/parsed.ts'
-import type { Courier } from './courier.ts'
-import { WebhookNotFound } from './errors.ts'
-import { EventPatterns } from './event-names.ts'
-import type { Settlement } from './queue.ts'
-import { newSecret, Secret } from './secret.ts'
-import type { Subscriptions } from './subscriptions.ts'
+import { WebhookNotFound } from './model/errors.ts'
+import { EventPatterns } from './model/event-names.ts'
+import type { Settlement } from './queue/queue.ts'
+import { newSecret, Secret } from './signature/secret.ts'
+import type { Subscriptions } from './subscriptions/subscriptions.ts'
+import type { Courier } from './worker/delivery-worker.ts'
 
 const RENEW_MS = 15_000
 

@@ -5,12 +5,12 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import { Ending } from './ending.ts'
-import { WebhookDeliveryFailed } from './events.ts'
-import type { Settlement } from './queue.ts'
+import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
+import { WebhookDeliveryFailed } from './model/events.ts'
+import type { Settlement } from './queue/queue.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { Ending } from './worker/permanent-failure.ts'
 
 /** Less than it waits for a lock, and than a lease, after which it would be sent once more. */
 const SOON_MS = 4_500

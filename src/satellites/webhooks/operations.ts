@@ -1,20 +1,26 @@
 /** The same resource twice: of a tenant, and of the host, whose subscriptions hear of all tenants. */
 import { z } from 'zod'
-import { UrlNotAllowed } from '../../kernel/egress.ts'
-import { operation, Reply, resource } from '../../kernel/operation.ts'
-import { pageOf } from '../../kernel/page.ts'
-import type { AnyOperation } from '../../satellite.ts'
-import { TenantNotFound, TenantState } from '../../tenants/errors.ts'
-import { TenantId } from '../../tenants/tenant.ts'
-import { WebhookEvent } from './catalogue.ts'
-import { Delivery, DeliveryDetail } from './delivery.ts'
-import { DispatchRequest } from './dispatch.ts'
-import { DeliveryNotFound, WebhookDisabled, WebhookNotFound } from './errors.ts'
-import { EventName } from './event-names.ts'
-import { DeliveryQuery, ListQuery } from './queries.ts'
-import { ReplayWindow } from './replay-window.ts'
-import { NewSubscription, Rotation, Subscription, SubscriptionChange, SubscriptionWithSecret } from './subscription.ts'
-import type { Owner } from './subscriptions.ts'
+import { operation, Reply, resource } from '../../kernel/api/operation.ts'
+import { pageOf } from '../../kernel/api/page.ts'
+import { UrlNotAllowed } from '../../kernel/egress/egress.ts'
+import type { AnyOperation } from '../../tenancy/part.ts'
+import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
+import { TenantId } from '../../tenants/tenant/tenant.ts'
+import { Delivery, DeliveryDetail } from './model/delivery.ts'
+import { DeliveryNotFound, WebhookDisabled, WebhookNotFound } from './model/errors.ts'
+import { EventName } from './model/event-names.ts'
+import { DeliveryQuery, ListQuery } from './model/queries.ts'
+import { ReplayWindow } from './model/replay-window.ts'
+import {
+  NewSubscription,
+  Rotation,
+  Subscription,
+  SubscriptionChange,
+  SubscriptionWithSecret,
+} from './model/subscription.ts'
+import { DispatchRequest } from './queue/dispatch.ts'
+import { WebhookEvent } from './subscriptions/catalogue.ts'
+import type { Owner } from './subscriptions/subscriptions.ts'
 import type { Webhooks } from './webhooks.ts'
 
 const webhookId = z.uuid().meta({ description: 'Identifier of a subscription' })

@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from 'vitest'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
-import type { DeliveryDetail } from './delivery.ts'
+import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
+import type { DeliveryDetail } from './model/delivery.ts'
 import { clockOfToday, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 
 export const SECOND_MS = 1_000

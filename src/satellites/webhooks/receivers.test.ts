@@ -2,10 +2,10 @@
 import type { ServerResponse } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { startReceiver } from '../../testing/receiver.ts'
-import { eventually } from '../../testing/tenancy.ts'
-import type { DeliveryDetail } from './delivery.ts'
+import { startReceiver } from '../../../test/support/receiver.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { webhooks } from './index.ts'
+import type { DeliveryDetail } from './model/delivery.ts'
 import { openReceiver, SECOND_MS, SOON_MS } from './receivers.fixture.ts'
 import type { WebhooksTenancy } from './webhooks.fixture.ts'
 

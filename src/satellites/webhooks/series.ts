@@ -1,6 +1,6 @@
 /** What became of attempts, and how long deliveries took; counted in this process, so a scrape only prints. */
-import { Counter, Histogram, type Series } from '../../kernel/metrics.ts'
-import type { Verdict } from './delivery.ts'
+import { Counter, Histogram, type Series } from '../../kernel/metrics/metrics.ts'
+import type { Verdict } from './model/delivery.ts'
 
 const OUTCOMES = ['delivered', 'retry_scheduled', 'failed'] as const
 /** Seconds: from at once to the last attempt. */

@@ -7,8 +7,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { assertTenantExists } from '../../tenants/existing.ts'
-import type { DeliveryState } from './delivery.ts'
+import { assertTenantExists } from '../../tenants/registry/existing.ts'
+import type { DeliveryState } from './model/delivery.ts'
 
 const POLL_MS = 500
 /** From the beginning of an attempt until it is written: it takes one time-out at most, and then its lease may be used up. */

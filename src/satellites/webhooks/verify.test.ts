@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, test } from 'vitest'
-import { signatureHeaders } from './signing.ts'
+import { signatureHeaders } from './signature/signing.ts'
 import { SignatureInvalid, type VerifyOptions, verifyWebhook, type WebhookHeaders } from './verify.ts'
 
 interface Variant {
@@ -375,9 +375,9 @@ test('a receiver loads three files of ours, and nothing else', () => {
   }
   load(join(import.meta.dirname, 'verify.ts'))
   expect([...loaded].map((file) => file.replace(/^.*\/src\//, '')).sort()).toEqual([
-    'kernel/errors.ts',
+    'kernel/base/errors.ts',
     'node:crypto',
-    'satellites/webhooks/signing.ts',
+    'satellites/webhooks/signature/signing.ts',
     'satellites/webhooks/verify.ts',
   ])
 })

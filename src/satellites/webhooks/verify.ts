@@ -8,8 +8,8 @@
  * same request may come again: drop what has an `id` that you have seen. docs/receiving-webhooks.md has the whole of it.
  */
 import { timingSafeEqual } from 'node:crypto'
-import { SignatureInvalid } from '../../kernel/errors.ts'
-import { standardSignatures } from './signing.ts'
+import { SignatureInvalid } from '../../kernel/base/errors.ts'
+import { standardSignatures } from './signature/signing.ts'
 
 export { SignatureInvalid }
 

@@ -1,8 +1,8 @@
 /** The admin API of a tenancy with webhooks, and what is said of each change, for the tests of this folder. */
 import { createHttp, DEFAULT_PREFIX, type HttpOptions } from '../../http/app.ts'
-import { ChangeRecorded } from '../../kernel/changes.ts'
-import type { EventOf } from '../../kernel/events.ts'
-import type { Tenancy } from '../../tenancy.ts'
+import { ChangeRecorded } from '../../kernel/events/changes.ts'
+import type { EventOf } from '../../kernel/events/events.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { WebhooksTenancy } from './webhooks.fixture.ts'
 
 const TOKENS = {

@@ -1,7 +1,7 @@
 /** A tenancy with webhooks that may call this machine, for the tests of this folder. */
-import type { Tenancy, TenancyConfig } from '../../tenancy.ts'
-import { type FakeClock, fakeClock } from '../../testing/clock.ts'
-import { installed, type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
+import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
+import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type WebhooksOptions, webhooks } from './index.ts'
 
 export type WebhooksSatellites = [ReturnType<typeof webhooks>]

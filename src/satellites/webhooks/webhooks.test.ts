@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type Receiver, startReceiver } from '../../testing/receiver.ts'
-import { eventually, type TestTenancy } from '../../testing/tenancy.ts'
+import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
+import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { verifyWebhook } from './verify.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 

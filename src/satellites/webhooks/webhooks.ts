@@ -1,45 +1,45 @@
 /**
  * What the satellite can do: keep subscriptions, dispatch events to them, and say what became of each delivery. How a delivery goes
- * is told in delivery.ts, who claims it in functions.ts, who sends it in courier.ts.
+ * is told in delivery.ts, who claims it in functions.ts, who sends it in worker/delivery-worker.ts.
  */
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
-import { recordChange } from '../../kernel/changes.ts'
-import { type Database, isDatabaseUnavailable } from '../../kernel/database.ts'
-import type { EventType } from '../../kernel/events.ts'
-import type { QueueCounts } from '../../kernel/jobs.ts'
+import type { PageOf } from '../../kernel/api/page.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { type Database, isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
+import type { EventType } from '../../kernel/events/events.ts'
+import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { PageOf } from '../../kernel/page.ts'
-import { parsed } from '../../kernel/parsed.ts'
-import { Catalogue } from './catalogue.ts'
-import { countsOf } from './counts.ts'
-import { Courier } from './courier.ts'
-import type { CourierOptions, CourierTiming } from './courier-part.ts'
-import { Deliveries } from './deliveries.ts'
-import type { Delivery, DeliveryDetail } from './delivery.ts'
-import { Dispatch, type Sender } from './dispatch.ts'
-import { Ending } from './ending.ts'
-import { WebhookDisabled } from './errors.ts'
-import { EventName, TEST_EVENT } from './event-names.ts'
-import { Inspection } from './inspection.ts'
 import { Listener, type ListenerParts, type ListenWish } from './listener.ts'
-import type { Options } from './options.ts'
-import { Partitions } from './partitions.ts'
-import { forgetTenant } from './purge.ts'
-import { DeliveryQuery, ListQuery } from './queries.ts'
-import { type Claimed, DeliveryQueue, type Settled, type Settlement } from './queue.ts'
-import type { ReplayWindow } from './replay-window.ts'
-import { WebhookSeries } from './series.ts'
+import type { Delivery, DeliveryDetail } from './model/delivery.ts'
+import { WebhookDisabled } from './model/errors.ts'
+import { EventName, TEST_EVENT } from './model/event-names.ts'
+import type { Options } from './model/options.ts'
+import { DeliveryQuery, ListQuery } from './model/queries.ts'
+import type { ReplayWindow } from './model/replay-window.ts'
 import type {
   NewSubscription,
   Rotation,
   Subscription,
   SubscriptionChange,
   SubscriptionWithSecret,
-} from './subscription.ts'
-import { actionOf, type Owner, Subscriptions } from './subscriptions.ts'
+} from './model/subscription.ts'
+import { countsOf } from './queue/counters.ts'
+import { Deliveries } from './queue/deliveries.ts'
+import { Dispatch, type Sender } from './queue/dispatch.ts'
+import { Inspection } from './queue/doctor-queries.ts'
+import { Partitions } from './queue/partitions.ts'
+import { forgetTenant } from './queue/purge.ts'
+import { type Claimed, DeliveryQueue, type Settled, type Settlement } from './queue/queue.ts'
+import { Unsettled } from './queue/released-claims.ts'
+import { WebhookSeries } from './series.ts'
+import { Catalogue } from './subscriptions/catalogue.ts'
+import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
 import { type TailedAttempt, type TailWish, tail } from './tail.ts'
-import { Unsettled } from './unsettled.ts'
+import { Courier } from './worker/delivery-worker.ts'
+import type { CourierOptions, CourierTiming } from './worker/options.ts'
+import { Ending } from './worker/permanent-failure.ts'
 
 /** To the database, for dispatching, claiming and settling, each of which is one statement at a time. */
 const OWN_CONNECTIONS = 3

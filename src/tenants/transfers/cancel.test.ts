@@ -1,10 +1,10 @@
 /** Transfers that are ended before their time: by whoever asked for them, or with their tenant. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { holding, holdingImport } from '../../testing/holding.ts'
-import { type Recorded, recorded } from '../../testing/recorded.ts'
-import { eventually } from '../../testing/tenancy.ts'
-import { openWorld, type World } from '../../testing/two-servers.ts'
-import type { Transfer } from './transfer.ts'
+import { holding, holdingImport } from '../../../test/support/latch.ts'
+import { type Recorded, recorded } from '../../../test/support/recorded.ts'
+import { openWorld, type World } from '../../../test/support/two-servers.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
+import type { Transfer } from './model/transfer.ts'
 
 let world: World
 let said: Recorded

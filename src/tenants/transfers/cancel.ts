@@ -2,16 +2,17 @@
  * Ends transfers before their time, whoever is at work on them: that process finds that it holds the transfer no more, and drops what
  * it was making. What the transfer had changed is put back in the transaction that ends it, so everything is as before.
  */
-import { recordChange } from '../../kernel/changes.ts'
-import { isUuid } from '../../kernel/ids.ts'
-import { TenantState } from '../errors.ts'
-import type { Failure } from '../failure.ts'
-import type { TenantTables } from '../tables.ts'
-import { COURSES } from './courses.ts'
-import { TransferCancelled, TransferEnded, TransferNotFound } from './errors.ts'
-import type { TransferParts } from './parts.ts'
-import type { TransferRow } from './rows.ts'
-import { lockedRow } from './switch.ts'
+
+import { isUuid } from '../../kernel/base/ids.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
+import { TenantState } from '../tenant/errors.ts'
+import type { Failure } from '../tenant/failure.ts'
+import type { TenantTables } from '../tenant/tables.ts'
+import { lockedRow } from './kinds/cutover.ts'
+import type { TransferParts } from './kinds/dependencies.ts'
+import { COURSES } from './kinds/index.ts'
+import type { TransferRow } from './model/tables.ts'
+import { TransferCancelled, TransferEnded, TransferNotFound } from './requests/errors.ts'
 
 const CANCELLED: Failure = { code: TransferCancelled.code, message: 'It was cancelled.' }
 const BROUGHT_BACK: Failure = {

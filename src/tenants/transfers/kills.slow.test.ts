@@ -6,14 +6,14 @@
  * with it, so that what it had begun to say was never said.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { Database } from '../../kernel/database.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { WAITING_LOCKS } from '../../testing/database.ts'
-import { eventually } from '../../testing/tenancy.ts'
-import type { ISOLATIONS } from '../../testing/two-servers.ts'
-import type { IsolationDriver, Place } from '../isolation.ts'
-import { toPlace } from '../registry.ts'
-import type { Transfer } from './transfer.ts'
+import type { ISOLATIONS } from '../../../test/support/two-servers.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { Database } from '../../kernel/database/database.ts'
+import { WAITING_LOCKS } from '../../testing/base/database.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
+import type { IsolationDriver, Place } from '../isolation/driver.ts'
+import { toPlace } from '../registry/registry.ts'
+import type { Transfer } from './model/transfer.ts'
 import { ask, idle, NOTES, openProcessesWorld, type ProcessesWorld } from './transfer-processes.fixture.ts'
 
 const LOCK = 4_004

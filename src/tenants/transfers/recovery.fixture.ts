@@ -1,8 +1,8 @@
 /** Two placements with a fake clock, and transfers whose workers are the tests. */
 import { afterAll, beforeAll, inject } from 'vitest'
-import { fakeClock } from '../../testing/clock.ts'
-import { openWorld, type World } from '../../testing/two-servers.ts'
-import { Attempt } from './attempt.ts'
+import { openWorld, type World } from '../../../test/support/two-servers.ts'
+import { fakeClock } from '../../testing/base/clock.ts'
+import { Attempt } from './execution/lease.ts'
 
 /** The plan `pro` has a backup an hour. */
 export const HOURLY_BACKUPS = {

@@ -2,8 +2,8 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { ISOLATIONS } from '../../../test/support/two-servers.ts'
 import { directory } from '../../drivers/archives/directory.ts'
-import { ISOLATIONS } from '../../testing/two-servers.ts'
 import { only, useRecovery } from './recovery.fixture.ts'
 
 const here = useRecovery()

@@ -1,12 +1,12 @@
 /** Attempts of transfers whose worker was lost: what the next attempt continues, and what is dropped. */
 import { describe, expect, test } from 'vitest'
-import { WAITING_LOCKS } from '../../testing/database.ts'
-import { holdingImport } from '../../testing/holding.ts'
-import { eventually } from '../../testing/tenancy.ts'
-import { Attempt } from './attempt.ts'
-import { JOBS } from './jobs.ts'
-import { Places } from './places.ts'
+import { holdingImport } from '../../../test/support/latch.ts'
+import { WAITING_LOCKS } from '../../testing/base/database.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
+import { Attempt } from './execution/lease.ts'
+import { Places } from './execution/staged-storage.ts'
 import { only, useRecovery } from './recovery.fixture.ts'
+import { JOBS } from './requests/job-types.ts'
 
 const here = useRecovery()
 const { clock, sql, install, silentFor, claim } = here

@@ -3,12 +3,12 @@
  * given up, archives of backups that were deleted, transfers that ended long ago. Any number of processes may do it at once.
  */
 import { sql } from 'kysely'
-import type { TenantTables } from '../tables.ts'
-import type { Backups } from './backups.ts'
-import { JOBS } from './jobs.ts'
-import type { TransferParts } from './parts.ts'
-import type { TransferRow } from './rows.ts'
-import { giveUpLost } from './work.ts'
+import type { TenantTables } from '../tenant/tables.ts'
+import type { Backups } from './backups/backups.ts'
+import type { TransferParts } from './kinds/dependencies.ts'
+import type { TransferRow } from './model/tables.ts'
+import { JOBS } from './requests/job-types.ts'
+import { giveUpLost } from './runner.ts'
 
 /** Longer than a job takes to be missed and sent again by the queue itself. */
 const LOST_AFTER_SECONDS = 60

@@ -7,9 +7,9 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { directory } from '../../drivers/archives/directory.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
-import { sqliteMemory } from '../../drivers/isolation/sqlite-memory.ts'
-import { type TestTenancy, testTenancy } from '../../testing/tenancy.ts'
-import type { TenantMigration } from '../migrations.ts'
+import { sqliteMemory } from '../../drivers/isolation/sqlite/driver.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import type { TenantMigration } from '../isolation/migrations.ts'
 
 const MIGRATIONS: readonly TenantMigration[] = [
   {

@@ -1,15 +1,15 @@
 /** A process that carries out transfers, or writes notes, until it is killed. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { serveParent } from '../../../test/support/child.ts'
 import { directory } from '../../drivers/archives/directory.ts'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
-import { createLogger } from '../../kernel/logger.ts'
-import { createTenancy, type Tenancy } from '../../tenancy.ts'
-import { serveParent } from '../../testing/child.ts'
-import { TEST_APP_KEY } from '../../testing/tenancy.ts'
-import { migrationsOf } from './grown.fixture.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { createTenancy, type Tenancy } from '../../tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
+import { migrationsOf } from './kinds/grown.fixture.ts'
 
 export interface ProcessOptions {
   readonly url: string

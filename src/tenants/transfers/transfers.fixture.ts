@@ -1,7 +1,7 @@
 /** What a host may do with a tenant by transfers, for tests on one isolation driver each. */
 import { afterAll, beforeAll, expect, inject } from 'vitest'
-import { recorded } from '../../testing/recorded.ts'
-import { openWorld, type World } from '../../testing/two-servers.ts'
+import { recorded } from '../../../test/support/recorded.ts'
+import { openWorld, type World } from '../../../test/support/two-servers.ts'
 
 /** For one file. */
 export function useTransfers() {

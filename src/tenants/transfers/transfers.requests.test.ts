@@ -1,8 +1,8 @@
 /** Requests for transfers of a tenant: one at a time, by its own ids, in lists, and refused or cancelled with the tenant. */
 import { describe, expect, test } from 'vitest'
-import { holding, holdingImport } from '../../testing/holding.ts'
-import { eventually } from '../../testing/tenancy.ts'
-import { ISOLATIONS } from '../../testing/two-servers.ts'
+import { holding, holdingImport } from '../../../test/support/latch.ts'
+import { ISOLATIONS } from '../../../test/support/two-servers.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { useTransfers } from './transfers.fixture.ts'
 
 const here = useTransfers()

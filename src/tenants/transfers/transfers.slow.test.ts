@@ -1,6 +1,6 @@
 /** Transfers on every driver, and between any two. */
 import { describe, expect, test } from 'vitest'
-import { ISOLATIONS } from '../../testing/two-servers.ts'
+import { ISOLATIONS } from '../../../test/support/two-servers.ts'
 import { useTransfers } from './transfers.fixture.ts'
 
 const here = useTransfers()

@@ -1,6 +1,6 @@
 /** Backups, restores, clones and moves, as a host sees them. Requests and their limits are in transfers.requests.test.ts. */
 import { describe, expect, test } from 'vitest'
-import { ISOLATIONS } from '../../testing/two-servers.ts'
+import { ISOLATIONS } from '../../../test/support/two-servers.ts'
 import { useTransfers } from './transfers.fixture.ts'
 
 const here = useTransfers()

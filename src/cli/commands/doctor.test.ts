@@ -1,0 +1,171 @@
+/** `tenantry doctor` by its output and exit code. */
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { type InProcess, inProcess } from '../in-process.fixture.ts'
+
+interface Program {
+  readonly made: TestTenancy<[]>
+  readonly tenantry: InProcess
+}
+
+const opened: Program[] = []
+afterAll(async () => {
+  for (const { made, tenantry } of opened) {
+    await tenantry.close()
+    await made.end()
+  }
+})
+
+/** The program beside a tenancy on its own database. No scheduled job changes what a test prepares. */
+async function openProgram(): Promise<Program> {
+  const made = await testTenancy(inject('postgresUrl'), { role: 'api' })
+  const tenantry = inProcess({
+    DATABASE_URL: made.url,
+    TENANTRY_APP_KEY: TEST_APP_KEY,
+    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+  })
+  opened.push({ made, tenantry })
+  return { made, tenantry }
+}
+
+let made: TestTenancy<[]>
+let tenantry: InProcess
+beforeAll(async () => {
+  ;({ made, tenantry } = await openProgram())
+})
+
+test('nothing wrong', async () => {
+  expect(await tenantry.run('doctor')).toEqual({ code: 0, stdout: 'nothing found\n', stderr: '' })
+  const { code, stdout } = await tenantry.run('doctor', '--json')
+  expect({ code, report: JSON.parse(stdout) }).toEqual({ code: 0, report: { status: 'ok', checks: [] } })
+})
+
+test('--show-sql finds no more', async () => {
+  expect(await tenantry.run('doctor', '--show-sql')).toEqual({ code: 0, stdout: 'nothing found\n', stderr: '' })
+})
+
+test('--prove finds nothing in a new installation', async () => {
+  expect(await tenantry.run('doctor', '--prove')).toEqual({ code: 0, stdout: 'nothing found\n', stderr: '' })
+})
+
+test('findings are a table, and exit code 6', async () => {
+  const { database } = made.tenancy.kernel
+  const { rows } = await database.sql('select login from multitenancy.placement_logins')
+  const [{ login }] = rows
+  await database.sql(`alter role ${login} createdb`)
+  const [plain, text, json] = [
+    await tenantry.run('doctor'),
+    await tenantry.run('doctor', '--prove'),
+    await tenantry.run('doctor', '--prove', '--json'),
+  ]
+  await database.sql(`alter role ${login} nocreatedb`)
+  expect(plain.code).toBe(0)
+  expect(text.code).toBe(6)
+  expect(text.stdout).toMatch(
+    new RegExp(
+      `^error +isolation\\.login-creates-databases +main: role ${login} may .+ alter role ${login} nocreatedb$`,
+      'm',
+    ),
+  )
+  expect(text.stderr).toBe('error: errors: 1, warnings: 0\ncode:  E_FINDINGS\n')
+  expect(json.code).toBe(6)
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    status: 'error',
+    checks: [{ name: 'isolation', severity: 'error', code: 'isolation.login-creates-databases', fixable: false }],
+  })
+  expect(JSON.parse(json.stderr)).toMatchObject({ code: 'E_FINDINGS' })
+})
+
+describe('--fix', () => {
+  let made: TestTenancy<[]>
+  let tenantry: InProcess
+  let scopeRole: string
+  const isOpen = async (id: string) => {
+    const { rows } = await made.tenancy.kernel.database.sql(
+      `select has_schema_privilege(scope_role, 't1_' || $1, 'usage') as open from multitenancy.placement_logins`,
+      [id],
+    )
+    return rows[0].open
+  }
+  const make = async (id: string) => {
+    await made.tenancy.tenants.create({ id, name: id })
+    await made.tenancy.tenants.installation.install(id, { isLast: true })
+  }
+  const sql = (text: string) => made.tenancy.kernel.database.sql(text)
+  /** Two suspended tenants. */
+  beforeAll(async () => {
+    ;({ made, tenantry } = await openProgram())
+    const { rows } = await sql('select scope_role from multitenancy.placement_logins')
+    scopeRole = rows[0].scope_role
+    for (const id of ['acme', 'globex']) {
+      await make(id)
+      await made.tenancy.tenants.suspend(id)
+    }
+  })
+  /** Their storage is open. */
+  beforeEach(async () => {
+    for (const id of ['acme', 'globex']) {
+      await sql(`grant usage on schema t1_${id} to ${scopeRole}`)
+    }
+  })
+
+  test('is what --dry-run goes with', async () => {
+    const { code, stderr } = await tenantry.run('doctor', '--dry-run')
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('dry-run: goes with --fix') })
+  })
+
+  test('--dry-run only says what it would do', async () => {
+    const { code, stdout, stderr } = await tenantry.run('doctor', '--fix', '--dry-run')
+    expect(code).toBe(6)
+    expect(stdout.match(/^would be fixed +storage\.open +the storage "t1_\w+" on "main" is open/gm)).toHaveLength(2)
+    expect(stderr).toContain('it would put right 2 findings (storage.open 2)\n')
+    expect([await isOpen('acme'), await isOpen('globex')]).toEqual([true, true])
+  })
+
+  test('asks, and without a terminal wants --yes', async () => {
+    const { code, stderr } = await tenantry.run('doctor', '--fix')
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining('Put right 2 findings (storage.open 2)?'),
+    })
+    expect([await isOpen('acme'), await isOpen('globex')]).toEqual([true, true])
+  })
+
+  test('puts right what can be, says so, and ends by what stands then', async () => {
+    const { code, stdout, stderr } = await tenantry.run('doctor', '--fix', '--yes')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(
+      /^severity +code +message +remedy\n(fixed +storage\.open +the storage "t1_\w+" on "main" is open.* +it is closed.*\n){2}$/,
+    )
+    expect([await isOpen('acme'), await isOpen('globex')]).toEqual([false, false])
+    expect(await tenantry.run('doctor', '--fix', '--yes')).toEqual({
+      code: 0,
+      stdout: 'nothing found\n',
+      stderr: 'there is nothing that it could put right\n',
+    })
+  })
+
+  test('what stands is a failure, beside what was put right', async () => {
+    const { tenants } = made.tenancy
+    await make('initech')
+    await sql('drop schema t1_initech')
+    const { code, stdout } = await tenantry.run('doctor', '--fix', '--yes', '--json')
+    await tenants.delete('initech')
+    await sql(`update multitenancy.tenants set purge_at = now() - interval '1 day' where id = 'initech'`)
+    await tenants.installation.purge('initech')
+    expect(code).toBe(6)
+    expect(JSON.parse(stdout)).toEqual({
+      status: 'error',
+      checks: [expect.objectContaining({ code: 'storage.missing', tenantId: 'initech', fixable: false })],
+      fixes: ['acme', 'globex'].map((tenantId) => ({
+        name: 'storage',
+        code: 'storage.open',
+        message: expect.stringContaining(`"t1_${tenantId}"`),
+        tenantId,
+        isDone: true,
+        outcome: expect.stringMatching(/^it is closed/),
+      })),
+    })
+    expect(await isOpen('acme')).toBe(false)
+  })
+})

@@ -1,0 +1,69 @@
+/** `tenantry doctor`: what is wrong with the installation, and what to do about it; with `--fix`, it does what it can. */
+
+import { invalid } from '../../kernel/base/errors.ts'
+import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../../kernel/doctor/doctor.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import type { OwnInput } from '../parser/own-input.ts'
+import { withTenancy } from './with-tenancy.ts'
+
+/** Fails with E_FINDINGS, after its report, unless all that stands is for information. */
+export async function doctor(input: OwnInput): Promise<void> {
+  const { options, terminal } = input
+  if (options.dryRun && !options.fix) throw invalid([{ path: 'dry-run', message: 'goes with --fix' }])
+  const report = await withTenancy(input, {}, (tenancy) => (options.fix ? fix : examine)(tenancy, input))
+  const rows = [...report.fixes.map(fixRow), ...report.checks.map((finding) => row(finding, options.dryRun))]
+  const value = options.fix ? report : { status: report.status, checks: report.checks }
+  if (rows.length === 0) terminal.print('nothing found\n', value)
+  else terminal.table(rows, value)
+  if (report.status !== 'ok') throw FindingsStand(counted(report))
+}
+
+async function examine({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {
+  terminal.progress(options.prove ? 'proving the isolation of tenants' : 'examining')
+  return { ...(await doctor.examine({ ...asked(options), signal })), fixes: [] }
+}
+
+async function fix({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {
+  terminal.progress('examining')
+  let [found, done] = [0, 0]
+  const report = await doctor.fix({
+    ...asked(options),
+    signal,
+    approve: async (fixable) => {
+      found = fixable.length
+      if (!options.dryRun) return terminal.confirm(`Put right ${kinds(fixable)}?`)
+      terminal.say(`it would put right ${kinds(fixable)}`)
+      return false
+    },
+    onFix: ({ message }) => terminal.progress(`${++done} of ${found}: ${message}`),
+  })
+  if (found === 0) terminal.say('there is nothing that it could put right')
+  return report
+}
+
+const asked = ({ prove, showSql }: OwnInput['options']) => ({ prove: prove === true, showsSql: showSql === true })
+
+/** How many, and what they are: `3 findings (storage.closed 2, storage.open 1)`. */
+function kinds(findings: readonly ReportedFinding[]): string {
+  const kinds = [...Map.groupBy(findings, ({ code }) => code)].map(([code, { length }]) => `${code} ${length}`)
+  return `${findings.length === 1 ? '1 finding' : `${findings.length} findings`} (${kinds.join(', ')})`
+}
+
+const fixRow = ({ isDone, code, message, outcome }: FixReport['fixes'][number]) => ({
+  severity: isDone ? 'fixed' : 'not fixed',
+  code,
+  message,
+  remedy: outcome,
+})
+
+const row = ({ severity, code, message, remedy, fixable }: ReportedFinding, isDryRun: boolean) => ({
+  severity: isDryRun && fixable ? 'would be fixed' : severity,
+  code,
+  message,
+  remedy,
+})
+
+function counted({ checks }: DoctorReport): string {
+  const count = (severity: string) => checks.filter((finding) => finding.severity === severity).length
+  return `errors: ${count('error')}, warnings: ${count('warn')}`
+}

@@ -1,0 +1,58 @@
+/** `serve` and `dev` as processes: faults, signals, and other services beside them. */
+import { describe, expect, test, vi } from 'vitest'
+import { programWith } from '../program.fixture.ts'
+import { useProgram } from '../program-database.fixture.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const tenantry = useProgram(programWith, { LOG_LEVEL: 'warn' })
+
+test('a failure that nothing handles is logged; a fault that nothing caught ends it, with 1', async () => {
+  const faults = `
+    process.on('SIGCONT', () => { Promise.reject(new Error('left alone')) })
+    process.once('beforeExit', () => { Promise.reject(new Error('late')) })
+    process.on('SIGUSR2', () => { throw new Error('thrown') })`
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(faults)}` }
+  const faulty = tenantry.start(['serve'], { env })
+  const [, address] = await faulty.says(/Probes +(\S+)[\s\S]*Stop with Ctrl-C/)
+  faulty.process.kill('SIGCONT')
+  await faulty.says(/left alone.*a failure that nothing handles/)
+  expect((await fetch(address ?? '')).status).toBe(200)
+  faulty.process.kill('SIGUSR2')
+  const { code, stderr } = await faulty.ended
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/"level":60.*thrown.*the service stops/)
+  expect(stderr).toMatch(/"level":50.*late.*a failure that nothing handles.*\n$/)
+  await expect(fetch(address ?? '')).rejects.toThrow()
+})
+
+describe('another service', () => {
+  test('in production says one line, in its log, and ends with 0 on SIGTERM', async () => {
+    const env = { NODE_ENV: 'production', LOG_LEVEL: 'info' }
+    const production = tenantry.start(['serve'], { env })
+    await production.says(/is ready at http/)
+    production.process.kill('SIGTERM')
+    const { code, stdout, stderr } = await production.ended
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
+    const lines = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line).msg)
+    expect(lines).toEqual([expect.stringMatching(/^Tenantry \S+ is ready at http:\/\/127\.0\.0\.1:\d+$/)])
+  })
+  test('by `dev` prints one value with --json, works without an API, and ends with 0 on SIGINT', async () => {
+    const worker = tenantry.start(['dev', '--json'], { env: { TENANTRY_ROLE: 'worker' } })
+    const [text] = await worker.says(/^{[\s\S]*\n}\n/)
+    const printed = JSON.parse(text)
+    expect(printed).toMatchObject({
+      adminApi: null,
+      signIn: null,
+      adminToken: null,
+      probes: expect.stringMatching(/readyz$/),
+    })
+    expect((await fetch(printed.probes)).status).toBe(200)
+    worker.process.kill('SIGINT')
+    const { code, stdout } = await worker.ended
+    expect({ code, stdout }).toEqual({ code: 0, stdout: text })
+  })
+})

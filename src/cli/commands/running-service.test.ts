@@ -1,0 +1,166 @@
+/** `serve`, and the commands that call a running service. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type Ended, inProcess, type Run } from '../in-process.fixture.ts'
+import { useProgram } from '../program-database.fixture.ts'
+
+const TOKEN = 'a-token-for-this-test'
+
+const tenantry = useProgram(inProcess, { TENANTRY_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'warn' })
+let service: Run
+let url: string
+
+beforeAll(async () => {
+  service = tenantry.start(['serve'])
+  await service.says(/Stop with Ctrl-C\./)
+  url = (await service.says(/Admin API +(http:\/\/127\.0\.0\.1:\d+)/))[1] ?? ''
+  expect(await api('POST', '/tenants', '--data', '{ "id": "taken", "name": "Taken" }')).toMatchObject({ code: 0 })
+})
+
+const api = (...argv: string[]): Promise<Ended> => tenantry.run('api', ...argv, '--url', url)
+
+test('serve says where everything is, and keeps a token that was given to itself', async () => {
+  const [text = ''] = await service.says(/^\nTenantry[\s\S]*Stop with Ctrl-C\.\n\n/)
+  const { host, pathname } = new URL(tenantry.database.url)
+  const known = text
+    .replaceAll(url, '<url>')
+    .replace(/code=\S+/, 'code=<code>')
+    .replace(host + pathname, '<database>')
+  expect(known).toMatchInlineSnapshot(`
+    "
+    Tenantry 0.2.0 is ready
+
+      Admin API   <url>/admin/multitenancy
+      API page    <url>/admin/multitenancy/sign-in#code=<code>   (signs you in once, within 10 minutes)
+      Probes      <url>/readyz
+      Metrics     <url>/metrics
+      Admin token as configured
+      Data        PostgreSQL at <database>
+
+    Try: curl -H "x-admin-token: $TENANTRY_ADMIN_TOKEN" <url>/admin/multitenancy/tenants
+    Stop with Ctrl-C.
+
+    "
+  `)
+  expect(text).not.toContain(TOKEN)
+})
+
+describe('status', () => {
+  test('is a table of the checks', async () => {
+    const { code, stdout, stderr } = await tenantry.run('status', '--url', `${url}/`)
+    expect(code).toBe(0)
+    expect(stderr).toMatch(new RegExp(`^${url} is ok, up \\d+ s\n$`))
+    expect(stdout).toMatch(
+      /^check +status +durationMs\nbackoffice +pass +[\d.]+\nstore +pass +[\d.]+\ncircuits +pass +[\d.]+\nlogins +pass +[\d.]+\n$/,
+    )
+  })
+
+  test('with --json it is the report', async () => {
+    const { stdout } = await tenantry.run('status', '--url', url, '--json')
+    expect(JSON.parse(stdout)).toMatchObject({ url, status: 'ok', checks: { backoffice: { status: 'pass' } } })
+  })
+
+  test.each<[Ended['code'], string, RegExp]>([
+    [7, 'http://127.0.0.1:1', /no Tenantry is running at http:\/\/127\.0\.0\.1:1/],
+    [2, 'not an address', /--url: "not an address" is not like/],
+  ])('exit code %i: %s', async (code, address, words) => {
+    const ended = await tenantry.run('status', '--url', address)
+    expect(ended).toMatchObject({ code, stdout: '' })
+    expect(ended.stderr).toMatch(words)
+  })
+
+  test('something else at the address is not taken for it', async () => {
+    const config = join(tenantry.directory, 'elsewhere.json')
+    await writeFile(config, JSON.stringify({ probes: { prefix: '/elsewhere' } }))
+    const { code, stderr } = await tenantry.run('status', '--url', url, '--config', config)
+    expect(code).toBe(7)
+    expect(stderr).toContain("is not Tenantry's readiness probe")
+  })
+})
+
+describe('api', () => {
+  test('calls with the token, by the path as it is described or with the prefix', async () => {
+    const created = await api('POST', '/tenants', '--data', '{ "id": "acme", "name": "Acme" }')
+    expect(created).toMatchObject({ code: 0, stderr: '' })
+    expect(JSON.parse(created.stdout)).toMatchObject({ id: 'acme' })
+    for (const path of ['tenants/acme', '/tenants/acme', '/admin/multitenancy/tenants/acme']) {
+      expect(JSON.parse((await api('get', path)).stdout)).toMatchObject({ name: 'Acme' })
+    }
+  })
+
+  test('sends a file, standard input and headers', async () => {
+    const file = join(tenantry.directory, 'globex.json')
+    await writeFile(file, '{ "id": "globex", "name": "Globex" }')
+    const header = ['--header', 'idempotency-key: once', '--header', 'prefer:wait=10']
+    const [first, again] = [
+      await api('POST', '/tenants', '--data', `@${file}`, ...header),
+      await api('POST', '/tenants', '--data', `@${file}`, ...header),
+    ]
+    expect(JSON.parse(first.stdout)).toMatchObject({ id: 'globex', status: 'active' })
+    expect(again).toEqual(first)
+    const input = { stdin: '{ "name": "Globex Corp" }' }
+    const patched = await tenantry.start(['api', 'PATCH', '/tenants/globex', '--data', '-', '--url', url], input).ended
+    expect(JSON.parse(patched.stdout)).toMatchObject({ name: 'Globex Corp' })
+  })
+
+  test('an answer that is not JSON is written as it is, and one without a body is nothing', async () => {
+    const page = await api('GET', '/sign-in', '--header', 'accept: text/html')
+    expect(page.stdout).toMatch(/^<!doctype html>/)
+    const quoted = await api('GET', '/sign-in', '--header', 'accept: text/html', '--json')
+    expect(JSON.parse(quoted.stdout)).toMatch(/^<!doctype html>/)
+    expect(await api('HEAD', '/tenants')).toEqual({ code: 0, stdout: '', stderr: '200 OK\n' })
+  })
+
+  test.each<[Ended['code'], string[], RegExp]>([
+    [2, ['POST', '/tenants', '--data', '{}'], /error: .*name/],
+    [2, ['POST', '/tenants', '--data', 'nonsense'], /--data: not JSON/],
+    [2, ['POST', '/tenants', '--data', '@missing.json'], /--data: .*missing\.json/],
+    [2, ['GET', '/tenants', '--header', 'nonsense'], /"nonsense" is not like name:value/],
+    [2, ['FETCH', '/tenants'], /"FETCH" is not one of GET/],
+    [2, ['GET', 'http://elsewhere.example/tenants'], /--url/],
+    [2, ['PATCH', '/tenants'], /This path takes/],
+    [3, ['GET', '/tenants/nobody'], /E_TENANT_NOT_FOUND/],
+    [3, ['GET', '/nowhere'], /E_NOT_FOUND/],
+    [4, ['GET', '/tenants', '--header', 'x-admin-token: wrong'], /E_UNAUTHORIZED/],
+    [5, ['POST', '/tenants', '--data', '{ "id": "taken", "name": "Taken" }'], /E_TENANT_EXISTS/],
+  ])('exit code %i: %j', async (code, argv, words) => {
+    const ended = await api(...argv)
+    expect(ended).toMatchObject({ code, stdout: '' })
+    expect(ended.stderr).toMatch(words)
+  })
+
+  test("with --json an error is the service's problem", async () => {
+    const { code, stdout, stderr } = await api('GET', '/tenants/nobody', '--json')
+    expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
+    expect(JSON.parse(stderr)).toMatchObject({ status: 404, code: 'E_TENANT_NOT_FOUND', requestId: expect.any(String) })
+  })
+
+  test('where nobody answers, or nobody can know where', async () => {
+    const nobody = await tenantry.run('api', 'GET', '/tenants', '--url', 'http://127.0.0.1:1')
+    expect(nobody).toMatchObject({ code: 7, stdout: '' })
+    const nowhere = await tenantry.run('api', 'GET', '/tenants')
+    expect(nowhere).toMatchObject({ code: 2, stderr: expect.stringContaining('give --url') })
+  })
+})
+
+describe('another service', () => {
+  test('on the same port is refused in plain words', async () => {
+    const { code, stdout, stderr } = await tenantry.start(['serve'], { env: { PORT: new URL(url).port } }).ended
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(/^error: port \d+ of 127\.0\.0\.1 is in use: .*\n$/)
+  })
+
+  test('that only works has no API to tell of; with --json it is one value', async () => {
+    const worker = tenantry.start(['dev', '--json'], { env: { TENANTRY_ROLE: 'worker' } })
+    await worker.says(/\n}\n/)
+    const { code, stdout } = await worker.interrupt()
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({
+      adminApi: null,
+      signIn: null,
+      adminToken: null,
+      probes: expect.stringMatching(/readyz$/),
+    })
+  })
+})

@@ -1,0 +1,79 @@
+/**
+ * `tenantry serve`: the service, until somebody ends it. A request to end drains what is running and is success; a fault
+ * that nothing caught leaves unknown state behind, so it drains too, and is failure.
+ */
+import { flushCompileCache } from 'node:module'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import type { ServiceConfig } from '../../service/config.ts'
+import type { Service } from '../../service/main.ts'
+import { VERSION } from '../../tenancy/version.ts'
+import type { OwnInput } from '../parser/own-input.ts'
+import type { ProcessContext } from '../process/context.ts'
+import { jsonLogger, readableLogger } from '../terminal/logs.ts'
+import { type Ready, readyRecord, readyText } from './startup-banner.ts'
+
+export async function serve(
+  { terminal, signal, loadConfig, context }: OwnInput,
+  { hasReadableLogs = false }: { hasReadableLogs?: boolean } = {},
+): Promise<void> {
+  const config = await loadConfig()
+  const { startService } = await import('../../service/main.ts')
+  const service = await startService(config, {
+    signal,
+    logger: (hasReadableLogs ? readableLogger : jsonLogger)(config.logLevel, context),
+  })
+  const uncaught = uncaughtFault(service, context)
+  try {
+    if (context.env.NODE_ENV === 'production') {
+      service.tenancy.kernel.log.info(`Tenantry ${VERSION} is ready at ${service.url}`)
+    } else {
+      const ready = await readiness(config, service, context.env)
+      terminal.print(readyText(ready), readyRecord(ready))
+    }
+    // Kept now: a service is often ended in a way that leaves no time for it.
+    flushCompileCache()
+    await Promise.race([stopRequested(signal), uncaught])
+  } finally {
+    await service.stop()
+  }
+}
+
+async function readiness(
+  config: ServiceConfig,
+  { url, http, adminTokens }: Service,
+  env: NodeJS.ProcessEnv,
+): Promise<Ready> {
+  return {
+    config,
+    env,
+    url,
+    signInLink: config.role === 'worker' ? undefined : await http.signInLink().catch(orWithoutCode(config)),
+    madeToken: config.adminTokens.length === 0 ? adminTokens[0]?.token : undefined,
+  }
+}
+
+/** A code is kept in the store; while that is away, the page asks for the token. */
+const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
+  if (!DependencyUnavailable.matches(error)) throw error
+  return `${config.prefix}/sign-in`
+}
+
+/** Rejects with the first exception that no code catches: the service cannot continue. Logs all faults, also while the process drains. */
+function uncaughtFault({ tenancy }: Service, context: ProcessContext): Promise<never> {
+  const { log } = tenancy.kernel
+  const { promise, reject } = Promise.withResolvers<never>()
+  promise.catch(() => undefined) // serve waits for it until it stops; a later exception is only logged
+  context.on('unhandledRejection', (error) => log.error({ err: error }, 'a failure that nothing handles'))
+  context.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'a fault that nothing caught; the service stops')
+    reject(error)
+  })
+  return promise
+}
+
+function stopRequested(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

@@ -1,0 +1,39 @@
+/** `tenantry status`: the readiness report of the running service. */
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import type { CheckResult } from '../../kernel/resilience/health.ts'
+import type { OwnInput } from '../parser/own-input.ts'
+import { nothingAnswers, serviceUrl } from './service-address.ts'
+
+const TIMEOUT_MS = 10_000
+
+interface Report {
+  readonly status: 'ok' | 'degraded' | 'fail'
+  readonly uptimeSeconds: number
+  readonly checks: Readonly<Record<string, CheckResult>>
+}
+
+/** Fails with E_DEPENDENCY_UNAVAILABLE when nothing answers, and, after its report, when the service is not ready. */
+export async function status({ options, terminal, signal, loadConfig }: OwnInput): Promise<void> {
+  const config = await loadConfig()
+  const url = serviceUrl(config, options.url)
+  const report = await readiness(url, `${config.probes.prefix}/readyz`, signal)
+  const checks = Object.entries(report.checks).map(([name, check]) => ({ check: name, ...check }))
+  terminal.say(`${url} is ${report.status}, up ${Math.round(report.uptimeSeconds)} s`)
+  terminal.table(checks, { url, ...report })
+  if (report.status === 'fail') throw DependencyUnavailable(`the service at ${url} is not ready`)
+}
+
+async function readiness(url: string, path: string, signal: AbortSignal): Promise<Report> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
+  try {
+    const response = await fetch(url + path, { signal: limit, redirect: 'manual' })
+    const report = (await response.json().catch(() => undefined)) as Report | undefined
+    if (report && typeof report.checks === 'object') return report
+  } catch (error) {
+    signal.throwIfAborted()
+    throw nothingAnswers(`at ${url}`, error)
+  }
+  throw DependencyUnavailable(
+    `what answers at ${url}${path} is not Tenantry's readiness probe (it may be switched off)`,
+  )
+}

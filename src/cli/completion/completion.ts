@@ -1,0 +1,102 @@
+/**
+ * Completion in shells: `tenantry completion bash` prints what a shell has to read once; it then asks `tenantry complete -- <words>` at
+ * each key. Commands and options are read from their declarations; what stands for a tenant is asked of the backoffice, with little
+ * patience: a shell that waits is worse than one that does not know.
+ */
+import { RootCommand, script } from '@bomb.sh/tab'
+import { InvalidRequest } from '../../kernel/base/errors.ts'
+import type { OwnInput } from '../parser/own-input.ts'
+import { COMMON_OPTIONS, type Described } from '../parser/parser.ts'
+import { bashScript, zshScript } from './scripts.ts'
+
+const PROGRAM = 'tenantry'
+const SHELLS = ['bash', 'zsh', 'fish', 'powershell']
+const PATIENCE_MS = 1_000
+const MOST_TENANTS = 200
+const NAMES_A_TENANT = ['id', 'ids']
+
+/** The library's own evaluate in these two what was typed. */
+const OWN: Readonly<Record<string, (program: string) => string>> = { bash: bashScript, zsh: zshScript }
+
+export async function completion({ args: { shell = '' }, terminal }: OwnInput): Promise<void> {
+  if (!SHELLS.includes(shell)) throw InvalidRequest(`"${shell}" is not one of ${SHELLS.join(', ')}`)
+  const text = OWN[shell]?.(PROGRAM) ?? fromLibrary(shell)
+  terminal.print(text, { shell, script: text })
+}
+
+function fromLibrary(shell: string): string {
+  const lines: string[] = []
+  printingTo(lines, () => script(shell, PROGRAM, PROGRAM))
+  return `${lines.join('\n')}\n`
+}
+
+/** What may stand where the last of `words` is, a line each, as the scripts read it. Never throws: a shell could not show it. */
+export async function completed(
+  commands: readonly Described[],
+  words: readonly string[],
+  tenantIds: (prefix: string) => Promise<readonly string[]>,
+): Promise<string> {
+  const command = commands.find(({ name }) => name === words[0])
+  const word = words.at(-1) ?? ''
+  const wantsTenant = command?.arguments?.some(({ name }) => NAMES_A_TENANT.includes(name)) && !word.startsWith('-')
+  const ids = wantsTenant && words.length > 1 ? await tenantIds(word).catch(() => []) : []
+  const root = new RootCommand()
+  for (const { name, summary, arguments: parameters = [], options = [] } of commands) {
+    const one = root.command(name, summary)
+    for (const parameter of parameters) {
+      const isTenant = NAMES_A_TENANT.includes(parameter.name)
+      one.argument(
+        parameter.name,
+        (add) => {
+          if (isTenant) for (const id of ids) add(id, '')
+        },
+        parameter.isRepeatable,
+      )
+    }
+    for (const { flags, summary } of [...options, ...COMMON_OPTIONS]) {
+      const flag = flags.replace(/^--/, '').split(' ')[0] ?? ''
+      if (flags.includes(' ')) one.option(flag, summary, () => undefined)
+      else one.option(flag, summary)
+    }
+  }
+  const lines: string[] = []
+  printingTo(lines, () => root.parse([...words]))
+  return `${lines.join('\n')}\n`
+}
+
+/** Of those that are not deleted, by the beginning of their id. Nothing is started for it: where no database runs there are none. */
+export async function tenantIdsOf(loadConfig: OwnInput['loadConfig'], prefix: string): Promise<string[]> {
+  const [{ Database }, { createLogger }, { readRunning }] = await Promise.all([
+    import('../../kernel/database/database.ts'),
+    import('../../kernel/base/logger.ts'),
+    import('../../service/data-directory.ts'),
+  ])
+  const config = await loadConfig()
+  const url = config.databaseUrl ?? readRunning(config.dataDirectory)?.databaseUrl
+  if (!url) return []
+  const database = new Database({ url, max: 1 }, createLogger({ level: 'silent' }))
+  try {
+    const { rows } = await database.sql(
+      {
+        timeoutMs: PATIENCE_MS,
+        text: `select id from multitenancy.tenants
+          where starts_with(id, $1) and status <> 'deleted' and purged_at is null order by id limit ${MOST_TENANTS}`,
+      },
+      [prefix],
+    )
+    return rows.map(({ id }) => id)
+  } finally {
+    await database.close()
+  }
+}
+
+/** The library prints to the console. */
+function printingTo(lines: string[], work: () => void): void {
+  const { log } = console
+  console.log = (line = '') => lines.push(String(line))
+  try {
+    work()
+  } finally {
+    console.log = log
+  }
+}

@@ -1,0 +1,78 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { InvalidRequest, invalid } from '../../kernel/base/errors.ts'
+import { type CommandGroup, type Described, type Invocation, runProgram } from './parser.ts'
+
+const groups: readonly CommandGroup<Described>[] = [
+  {
+    heading: 'Parcels:',
+    commands: [
+      {
+        name: 'parcel:send',
+        summary: 'Send a parcel',
+        arguments: [
+          { name: 'to', summary: 'who receives it', required: true },
+          { name: 'via', summary: 'who carries it' },
+        ],
+        options: [
+          { flags: '--label <text...>', summary: 'what stands on it' },
+          { flags: '--weight <kg>', summary: 'how heavy it is', parse: weight, default: 1 },
+          { flags: '--dry-run', summary: 'only say so' },
+        ],
+      },
+      {
+        name: 'parcel:list',
+        summary: 'List parcels',
+        options: [{ flags: '--of <who>', summary: 'whose', required: true }],
+      },
+    ],
+  },
+]
+
+function weight(text: string): number {
+  if (!/^\d+$/.test(text)) throw invalid([{ path: '', message: `"${text}" is not a weight` }])
+  return Number(text)
+}
+
+let asked: Invocation<Described>[]
+
+beforeEach(() => {
+  asked = []
+})
+
+const run = async (...argv: string[]) => {
+  await runProgram(groups, argv, async (invocation) => void asked.push(invocation))
+  return asked[0]
+}
+
+describe('what is asked for', () => {
+  test('arguments, options and defaults come by name, apart from what every command takes', async () => {
+    expect(await run('parcel:send', 'Ann', '--weight', '12', '--dry-run', '--json')).toMatchObject({
+      command: { name: 'parcel:send' },
+      args: { to: 'Ann' },
+      options: { weight: 12, dryRun: true },
+      common: { json: true, yes: false, config: undefined },
+    })
+  })
+
+  test('an option of many values is given again for each, and does not take the argument that follows', async () => {
+    const { args, options } = (await run('parcel:send', '--label', 'glass', '--label', 'this side up', 'Ann')) ?? {}
+    expect(args).toEqual({ to: 'Ann' })
+    expect(options).toEqual({ label: ['glass', 'this side up'], weight: 1 })
+  })
+})
+
+test.each([
+  [['parcel:snd', 'Ann'], /unknown command 'parcel:snd'\n\(Did you mean parcel:send\?\)/],
+  [['parcel:send'], /missing required argument 'to'/],
+  [['parcel:send', 'a', 'b', 'c'], /too many arguments/],
+  [['parcel:send', 'Ann', '--wieght', '3'], /unknown option '--wieght'\n\(Did you mean --weight\?\)/],
+  [['parcel:send', 'Ann', '--weight', 'heavy'], /'--weight <kg>' argument 'heavy' is invalid. "heavy" is not a weight/],
+  [['parcel:send', 'Ann', '--weight'], /argument missing/],
+  [['parcel:list'], /required option '--of <who>' not specified/],
+])('%j is refused with words that help', async (argv, words) => {
+  const refusal = await run(...argv).catch((error) => error)
+  expect(InvalidRequest.matches(refusal)).toBe(true)
+  expect(refusal.message).toMatch(words)
+  expect(refusal.message).not.toMatch(/^error:/)
+  expect(asked).toEqual([])
+})

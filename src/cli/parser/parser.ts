@@ -1,0 +1,144 @@
+/**
+ * Commands, which are plain data, as a program with help, checked arguments and the options that every command has. It knows
+ * no command by name, opens nothing, and hands what was asked for to `run`.
+ */
+import { CommanderError, InvalidArgumentError, Command as Parser, Option as ParserOption } from 'commander'
+import type { Command, Option } from '../../kernel/api/commands.ts'
+import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
+import { VERSION } from '../../tenancy/version.ts'
+import type { Output } from '../process/context.ts'
+
+/** What the program must know of a command to describe it and to read its arguments. */
+export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
+  /** Lines that stand after everything else that help says of it. */
+  readonly notes?: readonly string[]
+}
+
+export interface CommandGroup<One extends Described> {
+  readonly heading: string
+  readonly commands: readonly One[]
+}
+
+/** One command as it was asked for. */
+export interface Invocation<One extends Described> {
+  readonly command: One
+  readonly args: Readonly<Record<string, string>>
+  readonly options: Readonly<Record<string, any>>
+  readonly common: CommonOptions
+}
+
+export interface CommonOptions {
+  readonly json: boolean
+  readonly yes: boolean
+  /** A configuration file. */
+  readonly config: string | undefined
+}
+
+/** Those of every command. */
+export const COMMON_OPTIONS: readonly Option[] = [
+  { flags: '--json', summary: 'print the result as one JSON value' },
+  { flags: '--yes', summary: 'do not ask before something is destroyed' },
+  { flags: '--config <file>', summary: 'read this configuration file' },
+]
+
+/** Where standard output is not a terminal. */
+const HELP_WIDTH = 80
+const COMMON_HEADING = 'Options of every command:'
+
+/** Does what `argv` asks for: prints help, or calls `run`. Throws E_INVALID_REQUEST when it cannot be understood. */
+export async function runProgram<One extends Described>(
+  groups: readonly CommandGroup<One>[],
+  argv: readonly string[],
+  run: (invocation: Invocation<One>) => Promise<void>,
+  stdout: Output = process.stdout,
+): Promise<void> {
+  const program = createProgram(groups, run, stdout)
+  try {
+    await program.parseAsync(argv.length === 0 ? ['help'] : argv, { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    if (error.exitCode === 0) return
+    throw InvalidRequest(error.message.replace(/^error: /, ''))
+  }
+}
+
+function createProgram<One extends Described>(
+  groups: readonly CommandGroup<One>[],
+  run: (invocation: Invocation<One>) => Promise<void>,
+  stdout: Output,
+): Parser {
+  const program = new Parser('tenantry')
+    .description('The control plane of a multi-tenant SaaS.')
+    .version(VERSION, '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print help')
+    .helpCommand('help [command]', 'print the help of a command')
+    .usage('<command> [options]')
+    .addHelpText('after', '\nThe options of a command: tenantry help <command>')
+    // Commander would print its errors itself; here one place does (exit-codes.ts).
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void stdout.write(text),
+      getOutHelpWidth: () => (stdout.isTTY && stdout.columns) || HELP_WIDTH,
+      writeErr: () => undefined,
+      outputError: () => undefined,
+    })
+  for (const { heading, commands } of groups) {
+    for (const command of commands) add(program, command, heading, run)
+  }
+  return program
+}
+
+function add<One extends Described>(
+  program: Parser,
+  command: One,
+  heading: string,
+  run: (invocation: Invocation<One>) => Promise<void>,
+): void {
+  const parser = program.command(command.name).description(command.summary).helpGroup(heading)
+  const names = (command.arguments ?? []).map(({ name, summary, required, isRepeatable }) => {
+    const shown = isRepeatable ? `${name}...` : name
+    parser.argument(required ? `<${shown}>` : `[${shown}]`, summary)
+    return { name, isRepeatable }
+  })
+  for (const option of command.options ?? []) parser.addOption(parserOption(option))
+  parser.optionsGroup(COMMON_HEADING)
+  for (const option of COMMON_OPTIONS) parser.addOption(parserOption(option))
+  parser.helpOption('-h, --help', 'print help')
+  if (command.notes) parser.addHelpText('after', `\n${command.notes.join('\n')}`)
+  parser.action(async () => {
+    const { json = false, yes = false, config, ...options } = parser.opts()
+    const args = Object.fromEntries(
+      names.flatMap(({ name, isRepeatable }, index) => {
+        const given = parser.args.slice(index, isRepeatable ? undefined : index + 1)
+        return given.length === 0 ? [] : [[name, given.join(' ')]]
+      }),
+    )
+    await run({ command, args, options, common: { json, yes, config } })
+  })
+}
+
+function parserOption({ flags, summary, required, parse, default: value }: Option): ParserOption {
+  const option = new ParserOption(flags, summary)
+  if (required) option.makeOptionMandatory()
+  if (value !== undefined) option.default(value)
+  const read = parse ? reading(parse) : undefined
+  if (!option.variadic) return read ? option.argParser(read) : option
+  // Given again for each value: taking all words that follow would take the command's arguments too.
+  option.variadic = false
+  let given: unknown[] = []
+  return option.argParser((text) => {
+    given = [...given, read ? read(text) : text]
+    return given
+  })
+}
+
+/** Commander names the option when it is told of a fault in its own way. */
+const reading =
+  (parse: (text: string) => unknown) =>
+  (text: string): unknown => {
+    try {
+      return parse(text)
+    } catch (error) {
+      throw error instanceof TenancyError ? new InvalidArgumentError(error.message) : error
+    }
+  }

@@ -1,0 +1,35 @@
+/**
+ * Log lines on standard error: JSON, or for people: `08:31:43.120 warn  a job failed  job=InstallTenant` and the error's stack
+ * below.
+ */
+import colors from 'picocolors'
+import { createLogger, type Logger } from '../../kernel/base/logger.ts'
+import type { ProcessContext } from '../process/context.ts'
+import { usesColor } from './color.ts'
+import { cellText } from './table.ts'
+
+const LEVELS: Readonly<Record<number, string>> = {
+  10: 'trace',
+  20: 'debug',
+  30: 'info',
+  40: 'warn',
+  50: 'error',
+  60: 'fatal',
+}
+
+export const jsonLogger = (level: string, { stderr }: ProcessContext): Logger =>
+  createLogger({ level, write: (line) => stderr.write(line) })
+
+export const readableLogger = (level: string, context: ProcessContext): Logger =>
+  createLogger({ level, write: (line) => context.stderr.write(readable(line, usesColor(context.stderr, context))) })
+
+/** @param line one of pino's: JSON, with `level`, `time` and `msg`. */
+export function readable(line: string, hasColor: boolean): string {
+  const { dim, red, yellow } = colors.createColors(hasColor)
+  const { level, time, msg = '', err, ...fields } = JSON.parse(line)
+  const paint = level >= 50 ? red : level >= 40 ? yellow : dim
+  const rest = Object.entries(fields).map(([name, value]) => dim(`  ${name}=${cellText(value)}`))
+  const stack = err?.stack ?? err?.message
+  const below = stack ? `${String(stack).replaceAll(/^/gm, '    ')}\n` : ''
+  return `${dim(String(time).slice(11, 23))} ${paint((LEVELS[level] ?? String(level)).padEnd(5))} ${cellText(msg)}${rest.join('')}\n${below}`
+}

@@ -1,0 +1,105 @@
+/** What is said where: by the streams that a terminal is made of. */
+import { Readable, Writable } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import type { ProcessContext } from '../process/context.ts'
+import { createTerminal, type TerminalOptions } from './terminal.ts'
+
+const CLEARED = '\r\u001b[2K'
+
+class Sink extends Writable {
+  readonly isTTY: boolean
+  readonly columns = 40
+  text = ''
+
+  constructor(isTTY: boolean) {
+    super()
+    this.isTTY = isTTY
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.text += chunk
+    done()
+  }
+}
+
+function opened({ isTTY = false, ...options }: Partial<TerminalOptions> & { isTTY?: boolean } = {}) {
+  const [stdout, stderr] = [new Sink(isTTY), new Sink(isTTY)]
+  const { signal } = new AbortController()
+  const context = contextOf({ stdout, stderr }, isTTY)
+  return { terminal: createTerminal({ json: false, yes: false, signal, context, ...options }), stdout, stderr }
+}
+
+const contextOf = (streams: Pick<ProcessContext, 'stdout' | 'stderr'>, isTTY: boolean): ProcessContext => ({
+  env: {},
+  stdin: Object.assign(Readable.from([]), { isTTY }),
+  on: () => undefined,
+  ...streams,
+})
+
+describe('progress', () => {
+  test('is one line that is written anew, cut to the width, and gone before anything else is said', () => {
+    const { terminal, stdout, stderr } = opened({ isTTY: true })
+    terminal.progress('1 of 2, about 3 min left')
+    terminal.progress(`2 of 2: ${'a'.repeat(100)}`)
+    terminal.say('done')
+    expect(stderr.text).toBe(`${CLEARED}1 of 2, about 3 min left${CLEARED}2 of 2: ${'a'.repeat(30)}…${CLEARED}done\n`)
+    expect(stdout.text).toBe('')
+  })
+
+  test('is beside a result that goes elsewhere piece by piece, and not where that appears itself', async () => {
+    const here = opened({ isTTY: true })
+    await here.terminal.write('half a line')
+    here.terminal.progress('1 of 2')
+    expect(here.stderr.text).toBe('')
+    const [stdout, stderr] = [new Sink(false), new Sink(true)]
+    const context = contextOf({ stdout, stderr }, true)
+    const piped = createTerminal({ json: false, yes: false, signal: new AbortController().signal, context })
+    await piped.write('a line')
+    piped.progress('1 of 2')
+    expect(stderr.text).toBe(`${CLEARED}1 of 2`)
+  })
+
+  test('is not said where it could not be taken back, nor beside JSON', () => {
+    for (const options of [{ isTTY: false }, { isTTY: true, json: true }]) {
+      const { terminal, stdout, stderr } = opened(options)
+      terminal.progress('1 of 2')
+      terminal.close()
+      expect(stdout.text + stderr.text).toBe('')
+    }
+  })
+})
+
+describe('with --json', () => {
+  test('values that JSON has no words for are as the table shows them', () => {
+    const { terminal, stdout } = opened({ json: true })
+    const at = new Date('2026-06-01T12:00:00Z')
+    terminal.table([{ bytes: Buffer.from([0, 255]), large: 2n ** 64n, at, nothing: null, deep: { of: [1n] } }])
+    expect(JSON.parse(stdout.text)).toEqual([
+      { bytes: '\\x00ff', large: '18446744073709551616', at: at.toISOString(), nothing: null, deep: { of: ['1'] } },
+    ])
+  })
+
+  test('no rows are an empty list, or what stands for them; a result of its own is a line', async () => {
+    const { terminal, stdout, stderr } = opened({ json: true })
+    terminal.table([])
+    terminal.table([], null, 'there is none')
+    await terminal.item('words', { a: 1 })
+    expect(stdout.text).toBe('[]\nnull\n{"a":1}\n')
+    expect(stderr.text).toBe('')
+  })
+})
+
+test('no rows are said in words, on standard error', () => {
+  const { terminal, stdout, stderr } = opened()
+  terminal.table([])
+  terminal.table([], null, 'there is none')
+  expect({ stdout: stdout.text, stderr: stderr.text }).toEqual({ stdout: '', stderr: 'none\nthere is none\n' })
+})
+
+test('a question is answered by --yes, and refused where nobody can answer', async () => {
+  await expect(opened({ yes: true }).terminal.confirm('Really?')).resolves.toBe(true)
+  await expect(opened().terminal.confirm('Really?')).rejects.toMatchObject({
+    code: 'E_INVALID_REQUEST',
+    message: expect.stringContaining('--yes'),
+  })
+})

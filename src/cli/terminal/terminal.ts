@@ -1,0 +1,103 @@
+/**
+ * The terminal a command speaks with. Standard output carries the result and nothing else, so that it can be piped; words,
+ * progress and questions go to standard error. With `--json` the result is one JSON value.
+ */
+import { once } from 'node:events'
+import colors from 'picocolors'
+import type { Terminal } from '../../kernel/api/commands.ts'
+import { InvalidRequest } from '../../kernel/base/errors.ts'
+import type { ProcessContext } from '../process/context.ts'
+import { Interrupted } from '../process/stop-signal.ts'
+import { usesColor } from './color.ts'
+import { cut, jsonText, recordText, tableText, visible } from './table.ts'
+
+/** Of a cell on a screen; in a pipe it is whole. */
+const MAX_CELL_WIDTH = 60
+
+const CLEAR_LINE = '\r\u001b[2K'
+
+export interface TerminalOptions {
+  readonly json: boolean
+  readonly yes: boolean
+  readonly signal: AbortSignal
+  readonly context: ProcessContext
+}
+
+export interface ProgramTerminal extends Terminal {
+  /** A result with a text of its own; with `--json` the value itself. */
+  print(text: string, value: unknown): void
+  /** Takes away what is only there while something runs. */
+  close(): void
+}
+
+export function createTerminal({ json, yes, signal, context }: TerminalOptions): ProgramTerminal {
+  const { stdin, stdout, stderr } = context
+  const showsProgress = stderr.isTTY && !json
+  const { dim } = colors.createColors(usesColor(stdout, context))
+  let hasProgress = false
+  /** Where pieces of the result appear on the same screen, a line that is taken back would take the end of one with it. */
+  let isTaken = false
+
+  const close = () => {
+    if (hasProgress) stderr.write(CLEAR_LINE)
+    hasProgress = false
+  }
+  const say = (text: string) => {
+    close()
+    stderr.write(`${text}\n`)
+  }
+  const print = (text: string, value: unknown) => {
+    close()
+    stdout.write(json ? `${jsonText(value, 2)}\n` : text)
+  }
+
+  const write = async (chunk: string) => {
+    close()
+    isTaken = stdout.isTTY === true
+    if (!stdout.write(chunk)) await once(stdout, 'drain', { signal })
+  }
+
+  return {
+    input: stdin,
+    close,
+    say,
+    print,
+    isJson: json,
+    table(rows, value = rows, words = 'none') {
+      if (json) print('', value)
+      else if (rows.length === 0) say(words)
+      else print(tableText(rows, { heading: dim, maxCellWidth: stdout.isTTY ? MAX_CELL_WIDTH : undefined }), value)
+    },
+    record: (value) => print(json ? '' : recordText(value, dim), value),
+    write,
+    item: (text, value) => write(`${json ? jsonText(value) : text}\n`),
+    progress(text) {
+      if (!showsProgress || isTaken) return
+      stderr.write(CLEAR_LINE + cut(visible(text), (stderr.columns || 80) - 1))
+      hasProgress = true
+    },
+    async prompt(label, names) {
+      close()
+      const { runPrompt } = await import('./prompt.ts')
+      await runPrompt(label, names, signal, context)
+    },
+    async confirm(question) {
+      close()
+      if (yes) return true
+      if (!stdin.isTTY || !stderr.isTTY) {
+        throw InvalidRequest(`${question} There is no terminal to ask on: give --yes to go ahead.`)
+      }
+      const { confirm, isCancel } = await import('@clack/prompts')
+      const answer = await confirm({
+        message: visible(question),
+        initialValue: false,
+        input: stdin,
+        output: stderr,
+        signal,
+      })
+      if (isCancel(answer)) throw new Interrupted('interrupted')
+      if (!answer) say('nothing was changed')
+      return answer
+    },
+  }
+}

@@ -1,0 +1,121 @@
+/** Each rule of `doctor --prove` about schemas of tenants, broken on a real server and found: nothing else, and by the object's name. */
+import { type Fault, useSchemas } from './audit.fixture.ts'
+
+const { findsFaults } = useSchemas()
+
+const schemas: readonly Fault[] = [
+  ...[
+    ['schema t1_acme', 'alter schema t1_acme owner to'],
+    ['table t1_acme.notes', 'alter table t1_acme.notes owner to'],
+    ['function t1_acme.count_notes()', 'alter function t1_acme.count_notes() owner to'],
+  ].map(([object, alter]) => ({
+    code: 'isolation.foreign-owner',
+    words: `${object} belongs to $other`,
+    by: `${alter} $other`,
+    mended: `${alter} current_user`,
+    tenantId: 'acme',
+  })),
+  ...['truncate', 'references', 'trigger'].map((right) => ({
+    code: 'isolation.scope-rights',
+    words: `table t1_acme.notes gives the scope role the right to ${right}`,
+    by: `grant ${right} on t1_acme.notes to $scope`,
+    mended: `revoke ${right} on t1_acme.notes from $scope`,
+    tenantId: 'acme',
+  })),
+  {
+    code: 'isolation.scope-rights',
+    words: 'sequence t1_acme.notes_id_seq gives the scope role the right to update',
+    by: 'grant update on sequence t1_acme.notes_id_seq to $scope',
+    mended: 'revoke update on sequence t1_acme.notes_id_seq from $scope',
+    tenantId: 'acme',
+  },
+  {
+    code: 'isolation.scope-rights',
+    words: 'table t1_acme.notes gives the scope role the right to select with grant option',
+    by: 'grant select on t1_acme.notes to $scope with grant option',
+    mended: 'revoke grant option for select on t1_acme.notes from $scope',
+    tenantId: 'acme',
+  },
+  {
+    code: 'isolation.scope-rights',
+    words: 'schema t1_acme gives the scope role the right to create',
+    by: 'grant create on schema t1_acme to $scope',
+    mended: 'revoke create on schema t1_acme from $scope',
+    tenantId: 'acme',
+  },
+  {
+    code: 'isolation.scope-rights',
+    words: 'new tables of schema t1_acme gives the scope role the right to truncate',
+    by: 'alter default privileges in schema t1_acme grant truncate on tables to $scope',
+    mended: 'alter default privileges in schema t1_acme revoke truncate on tables from $scope',
+    tenantId: 'acme',
+  },
+  {
+    code: 'isolation.public-rights',
+    words: 'schema t1_acme gives everybody the right to usage',
+    by: 'grant usage on schema t1_acme to public',
+    mended: 'revoke usage on schema t1_acme from public',
+    tenantId: 'acme',
+  },
+  {
+    code: 'isolation.public-rights',
+    words: 'table t1_acme.notes gives everybody the right to select',
+    by: 'grant select on t1_acme.notes to public',
+    mended: 'revoke select on t1_acme.notes from public',
+    tenantId: 'acme',
+  },
+  ...[
+    ['rule _RETURN on view t1_acme.theirs', 'view t1_acme.theirs as select id from t1_globex.notes'],
+    [
+      'function t1_acme.theirs()',
+      'function t1_acme.theirs() returns bigint language sql begin atomic select count(*) from t1_globex.notes; end',
+    ],
+    [
+      'default value for column id of table t1_acme.theirs',
+      "table t1_acme.theirs (id int default nextval('t1_globex.notes_id_seq'))",
+    ],
+    [
+      'constraint theirs_id_fkey on table t1_acme.theirs',
+      'table t1_acme.theirs (id int references t1_globex.notes (id))',
+    ],
+    ['table t1_acme.theirs', 'table t1_acme.theirs () inherits (t1_globex.notes)'],
+  ].map(([object, definition]) => ({
+    code: 'isolation.bound-to-another-tenant',
+    words: `${object} reaches into another tenant's schema: `,
+    by: `create ${definition}`,
+    mended: `drop ${definition?.split(' ')[0]} t1_acme.theirs`,
+    tenantId: 'acme',
+  })),
+  {
+    code: 'isolation.reads-beyond-tenant',
+    severity: 'warn',
+    words: 'rule _RETURN on view t1_acme.all_tenants reads what no tenant owns: table multitenancy.tenants',
+    by: 'create view t1_acme.all_tenants as select id from multitenancy.tenants',
+    mended: 'drop view t1_acme.all_tenants',
+    tenantId: 'acme',
+  },
+  {
+    code: 'isolation.security-definer',
+    severity: 'warn',
+    words: 'function t1_acme.count_notes() runs with the rights of',
+    by: 'alter function t1_acme.count_notes() security definer',
+    mended: 'alter function t1_acme.count_notes() security invoker',
+    tenantId: 'acme',
+  },
+  {
+    code: 'isolation.table-in-public',
+    severity: 'warn',
+    words: "table public.notes has the name of tenants' tables",
+    by: 'create table public.notes (owner text)',
+    mended: 'drop table public.notes',
+  },
+  {
+    code: 'isolation.unscoped-read',
+    words: "table t1_acme.notes answers the role $login outside of a tenant's scope",
+    by: 'grant usage on schema t1_acme to public; grant select on t1_acme.notes to public',
+    mended: 'revoke usage on schema t1_acme from public; revoke select on t1_acme.notes from public',
+    also: ['isolation.public-rights'],
+  },
+]
+
+findsFaults(schemas)

@@ -1,0 +1,108 @@
+/**
+ * `doctor --prove` for the PostgreSQL drivers: what a server's catalog says about isolation, asked for all tenants at once, and
+ * one attempt to break out. Only reads.
+ *
+ *   auditRoles       the login, the scope role, and what they may do apart from tenants' rows; for every driver
+ *   auditSchemas     + a schema for each tenant
+ *   auditRowTables   + the shared tables and their policies
+ *   auditDatabases   + a database for each tenant, and what is in it (tenant-databases.ts)
+ *
+ * A server, or a database, that cannot be asked is a finding; the others are asked all the same.
+ */
+import type pg from 'pg'
+import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
+import type { Place } from '../../../tenants/isolation/driver.ts'
+import type { CatalogRule } from '../catalog/rule.ts'
+import { publicRightsRules } from '../roles/public-rights.ts'
+import { auditRows } from '../row-security/apply.ts'
+import type { Placements } from '../server/placements.ts'
+import type { PostgresServer } from '../server/postgres-server.ts'
+import { baitsIn, canary } from './canary.ts'
+import { DATABASE_RULES } from './database-rules.ts'
+import { ownLoginRules, sharedLogins } from './own-login-rules.ts'
+import { leftoverRules, OWNERSHIP_RULES } from './ownership-rules.ts'
+import { ROLE_RULES } from './role-rules.ts'
+import { askCatalog, type CatalogSubject, reading } from './rules.ts'
+import { SCHEMA_RULES } from './schema-rules.ts'
+import { TENANT_DATABASE_RULES } from './tenant-database-rules.ts'
+import { auditInside } from './tenant-databases.ts'
+
+/** What holds on every server, whichever drivers use it. */
+const serverRules = (server: PostgresServer): readonly CatalogRule[] => [
+  ...ROLE_RULES,
+  ...OWNERSHIP_RULES,
+  ...leftoverRules(server),
+  ...DATABASE_RULES,
+  ...publicRightsRules(server.placement, 'own'),
+]
+
+export const auditRoles = (server: PostgresServer): Promise<Finding[]> => askCatalog({ server }, serverRules(server))
+
+export const auditSchemas = (
+  placements: Placements,
+  places: AsyncIterable<Place>,
+  { extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> = {},
+): AsyncIterable<Finding> =>
+  onEachServer(placements, places, async function* (server, tenantOf) {
+    const rules = [...serverRules(server), ...SCHEMA_RULES]
+    yield* await askCatalog({ server, tenantOf, extensionsSchema }, rules)
+    yield* canary(server, await reading(server, (client) => baitsIn(client, [...tenantOf.keys()])))
+  })
+
+/** @param schema with the tables that all tenants share. */
+export const auditRowTables = (
+  placements: Placements,
+  places: AsyncIterable<Place>,
+  { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
+): AsyncIterable<Finding> =>
+  onEachServer(placements, places, async function* (server) {
+    yield* await askCatalog({ server, extensionsSchema }, serverRules(server))
+    yield* await server.owned((client) => auditSharedTables(server, client, schema))
+    const baits = await reading(server, (client) => baitsIn(client, [schema], 'tenant_id'))
+    yield* canary(server, baits, { takesRole: true })
+  })
+
+/** @param schema with the tables, in each tenant's database. */
+export const auditDatabases = (
+  placements: Placements,
+  places: AsyncIterable<Place>,
+  { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
+): AsyncIterable<Finding> =>
+  onEachServer(placements, places, async function* (server, tenantOf) {
+    yield* await auditRoles(server)
+    yield* await askCatalog({ server, tenantOf }, [...TENANT_DATABASE_RULES, ...ownLoginRules(server)])
+    yield* await sharedLogins(server, tenantOf)
+    yield* auditInside(server, tenantOf, { schema, extensionsSchema })
+  })
+
+/** @param audit is given the tenants of its server, by their locators. */
+async function* onEachServer(
+  placements: Placements,
+  places: AsyncIterable<Place>,
+  audit: (server: PostgresServer, tenantOf: ReadonlyMap<string, string>) => AsyncIterable<Finding>,
+): AsyncIterable<Finding> {
+  const tenants = new Map<string, Map<string, string>>()
+  for await (const { placement, locator, tenantId } of places) {
+    const here = tenants.get(placement) ?? new Map<string, string>()
+    tenants.set(placement, here.set(locator, tenantId))
+  }
+  for (const server of placements.all()) {
+    try {
+      yield* audit(server, tenants.get(server.name) ?? new Map())
+    } catch (error) {
+      yield notExamined(`The isolation on "${server.name}"`, error, server.log)
+    }
+  }
+}
+
+async function auditSharedTables(server: PostgresServer, client: pg.ClientBase, schema: string): Promise<Finding[]> {
+  const { rowCount } = await client.query('select from pg_namespace where nspname = $1', [schema])
+  if (rowCount === 0) return [] // no tenant has been put there
+  const faults = await auditRows(client, schema, server.scopeRole)
+  return faults.map(({ object, fault, remedy }) => ({
+    severity: 'error',
+    code: 'isolation.rows-unprotected',
+    message: `${server.name}: ${object}: ${fault}`,
+    remedy,
+  }))
+}

@@ -1,0 +1,101 @@
+/**
+ * The proof beside the catalog: logs in as tenants' queries do and asks for rows of a tenant without taking a scope. It must be
+ * refused, whatever the catalog seems to say.
+ */
+import pg from 'pg'
+import { sqlState } from '../../../kernel/database/database.ts'
+import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
+import { StorageFenced } from '../../../tenants/isolation/driver.ts'
+import { closedOr } from '../connections/closed-database.ts'
+import { loginOf } from '../roles/own-login-role.ts'
+import type { PostgresServer } from '../server/postgres-server.ts'
+
+const TIMEOUT_MS = 5_000
+const BAITS = 5
+const REFUSED = '42501'
+/** A table or its schema went meanwhile. */
+const GONE = new Set(['42P01', '3F000'])
+
+export interface Bait {
+  readonly schema: string
+  readonly table: string
+}
+
+export interface CanaryOptions {
+  /** A tenant's own; default the placement's. */
+  readonly database?: string
+  /** Where policies guard the rows: the scope role is taken too, and no tenant is set. */
+  readonly takesRole?: boolean
+}
+
+export async function* canary(
+  server: PostgresServer,
+  baits: readonly Bait[],
+  { database, takesRole = false }: CanaryOptions = {},
+): AsyncIterable<Finding> {
+  if (baits.length === 0) return
+  const { scopeRole } = server
+  const client = new pg.Client({
+    connectionString: await server.loginUrl(database),
+    connectionTimeoutMillis: TIMEOUT_MS,
+    application_name: 'tenantry doctor',
+  })
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    for (const bait of baits) {
+      for (const role of takesRole ? [undefined, scopeRole] : [undefined]) {
+        if (await answers(client, bait, role)) {
+          const by = role ?? (database === undefined ? server.login : await loginOf(server, database))
+          yield unscopedRead(server, bait, { role: by, database })
+        }
+      }
+    }
+  } catch (error) {
+    if (database !== undefined && StorageFenced.matches(closedOr(error))) return // meanwhile: nobody may read there
+    const where = database === undefined ? `on "${server.name}"` : `in the database "${database}" on "${server.name}"`
+    yield notExamined(`What an unscoped statement may read ${where}`, error, server.log)
+  } finally {
+    await client.end().catch((error) => server.log.debug({ err: error }, 'a connection was not ended in order'))
+  }
+}
+
+/** A few tables with tenants' rows. */
+export async function baitsIn(client: pg.ClientBase, schemas: readonly string[], column?: string): Promise<Bait[]> {
+  const { rows } = await client.query(
+    `select nspname as schema, relname as table from pg_class join pg_namespace n on n.oid = relnamespace
+     where nspname = any($1) and relkind in ('r', 'p')
+       and ($2::text is null or exists (select from pg_attribute where attrelid = pg_class.oid and attname = $2))
+     order by pg_class.oid limit $3`,
+    [schemas, column ?? null, BAITS],
+  )
+  return rows
+}
+
+async function answers(client: pg.Client, { schema, table }: Bait, role: string | undefined): Promise<boolean> {
+  const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`
+  await client.query(`begin read only; set local statement_timeout = ${TIMEOUT_MS}`)
+  try {
+    if (role !== undefined) await client.query(`set local role ${pg.escapeIdentifier(role)}`)
+    await client.query(`select from ${name} limit 1`)
+    return true
+  } catch (error) {
+    const state = sqlState(error) ?? ''
+    if (state === REFUSED || GONE.has(state)) return false
+    throw error
+  } finally {
+    await client.query('rollback')
+  }
+}
+
+const unscopedRead = (
+  { name }: PostgresServer,
+  { schema, table }: Bait,
+  { role, database }: { readonly role: string; readonly database: string | undefined },
+): Finding => ({
+  severity: 'error',
+  code: 'isolation.unscoped-read',
+  message: `${name}${database === undefined ? '' : `, database ${database}`}: table ${schema}.${table} answers the role ${role} outside of a tenant's scope`,
+  remedy:
+    'See what else is found about that role and that table; until it is put right, do not serve tenants from this server.',
+})

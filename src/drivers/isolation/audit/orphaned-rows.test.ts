@@ -1,0 +1,118 @@
+import { describe, expect, test } from 'vitest'
+import type { Place } from '../../../tenants/isolation/driver.ts'
+import { exported, never, replayed } from '../copy/copy.fixture.ts'
+import { BEFORE, fill, TENANT, withSide } from '../copy/rows.fixture.ts'
+import { places, type Side } from '../copy/sides.fixture.ts'
+
+/** Its only index does not lead with `tenant_id`. */
+const UNINDEXED = {
+  name: '0003_unindexed',
+  checksum: 'c',
+  up: `create table marks (${TENANT}, mark int); create index on marks (mark)`,
+}
+
+interface Subject {
+  readonly side: Side
+  readonly neighbour: Place
+  readonly first: Place
+  /** Imported, with the same rows. */
+  readonly next: Place
+  readonly find: (registered: () => Promise<readonly Place[]>) => Promise<readonly object[]>
+}
+
+/** A tenant with two locations, in addition to another tenant. */
+async function withSubject(
+  owner: Parameters<typeof withSide>[0],
+  work: (subject: Subject) => Promise<void>,
+): Promise<void> {
+  await withSide(
+    owner,
+    async (side) => {
+      const driver = side.drivers['rowscope-pg']
+      await fill(side, 'rowscope-pg', 'neighbour')
+      await fill(side, 'rowscope-pg', 'gamma')
+      const first = places(side, 'rowscope-pg', 'gamma')
+      const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
+      await driver.import(next, replayed(await exported(driver, first)), { signal: never() })
+      const find: Subject['find'] = async (registered) => (await driver.orphanedRows?.('main', registered)) ?? [{}]
+      await work({ side, neighbour: places(side, 'rowscope-pg', 'neighbour'), first, next, find })
+    },
+    [...BEFORE, UNINDEXED],
+  )
+}
+
+const switched = async ({ side, first, next }: Subject) => {
+  const driver = side.drivers['rowscope-pg']
+  await driver.fence(first)
+  await driver.enter?.(next, { signal: never() })
+  await driver.unfence(next)
+}
+
+describe.each(['an owner like any other', 'a superuser'] as const)('orphanedRows, by %s,', (owner) => {
+  test('finds rows whose location has left the registry, before and after a switch', async () => {
+    await withSubject(owner, async (subject) => {
+      const { neighbour, first, next, find } = subject
+      const all = async () => [neighbour, first, next]
+      const of = (tenantId: string) => [
+        { table: 'tenantry_rows.eggs', tenantId, rows: 1 },
+        { table: 'tenantry_rows.hens', tenantId, rows: 1 },
+        { table: 'tenantry_rows.notes', tenantId, rows: 2 },
+      ]
+      expect(await find(all)).toEqual([])
+      expect(await find(async () => [neighbour, first])).toEqual(of('gamma~2'))
+      await switched(subject)
+      expect(await find(all)).toEqual([])
+      expect(await find(async () => [neighbour, next])).toEqual(of('gamma~1'))
+      expect(await find(async () => [first, next])).toEqual(of('neighbour'))
+    })
+  })
+
+  test('counts rows of unknown tenants by table and tenant_id, with and without an index', async () => {
+    await withSubject(owner, async ({ side, neighbour, first, next, find }) => {
+      await side.installation.database.sql(`
+        insert into tenantry_rows.notes (tenant_id, body) values ('ghost', 'a'), ('ghost', 'b'), ('it''s', 'c');
+        insert into tenantry_rows.marks (tenant_id, mark) values ('ghost', 1), ('gamma', 1)`)
+      expect(await find(async () => [neighbour, first, next])).toEqual([
+        { table: 'tenantry_rows.marks', tenantId: 'ghost', rows: 1 },
+        { table: 'tenantry_rows.notes', tenantId: 'ghost', rows: 2 },
+        { table: 'tenantry_rows.notes', tenantId: "it's", rows: 1 },
+      ])
+    })
+  })
+})
+
+describe('orphanedRows, while locations change,', () => {
+  test('finds nothing if a switch comes between its two readings', async () => {
+    await withSubject('an owner like any other', async (subject) => {
+      const { neighbour, first, next, find } = subject
+      const switching = async () => {
+        await switched(subject)
+        return [neighbour, first, next]
+      }
+      expect(await find(switching)).toEqual([])
+    })
+  })
+
+  test('finds nothing if a location is imported after the registry was read', async () => {
+    await withSubject('an owner like any other', async ({ side, neighbour, first, next, find }) => {
+      const driver = side.drivers['rowscope-pg']
+      const third = { ...first, locator: driver.locator('gamma', 3), epoch: 3 }
+      const importing = async () => {
+        await driver.import(third, replayed(await exported(driver, first)), { signal: never() })
+        return [neighbour, first, next]
+      }
+      expect(await find(importing)).toEqual([])
+      expect(await find(async () => [neighbour, first, next])).not.toEqual([])
+    })
+  })
+
+  test('finds nothing if a location is dropped between its two readings', async () => {
+    await withSubject('an owner like any other', async ({ side, neighbour, first, next, find }) => {
+      const dropping = async () => {
+        await side.drivers['rowscope-pg'].drop(next)
+        return [neighbour, first]
+      }
+      expect(await find(dropping)).toEqual([])
+    })
+  })
+})

@@ -1,0 +1,99 @@
+/** Runs the rules of isolation against the catalog of a server: each once for a whole database, however many tenants are in it. */
+import type pg from 'pg'
+import type { Finding } from '../../../kernel/doctor/doctor.ts'
+import type { Repair } from '../../../tenants/isolation/driver.ts'
+import type { Broken, CatalogRule } from '../catalog/rule.ts'
+import { LOCK_BASE_OBJECTS } from '../migrations/postgres-migrator.ts'
+import type { PostgresServer } from '../server/postgres-server.ts'
+import { inTransaction } from '../transactions/owner-transaction.ts'
+
+const STATEMENT_TIMEOUT_MS = 120_000
+const BEGIN_REPAIR = `begin; ${LOCK_BASE_OBJECTS}; set local search_path = pg_catalog`
+
+export interface CatalogSubject {
+  readonly server: PostgresServer
+  /** Of a driver that gives each tenant a schema: whose it is. */
+  readonly tenantOf?: ReadonlyMap<string, string>
+  readonly extensionsSchema?: string | undefined
+  /** A tenant's own, which is asked in place of the placement's. */
+  readonly database?: TenantDatabase | undefined
+}
+
+export interface TenantDatabase {
+  readonly name: string
+  readonly tenantId: string
+  /** Of tenants' queries there. */
+  readonly login?: string
+}
+
+/**
+ * `tenants` are the schemas of single tenants: those of the registry, and those that were made for one and left over.
+ * `others` are the schemas that are neither theirs nor the system's. The shared tables of rowscope-pg have rules of their own.
+ */
+const PRELUDE = `
+  with input as (
+    select (select oid from pg_roles where rolname = $1) as login, (select oid from pg_roles where rolname = $2) as scope,
+      (select oid from pg_roles where rolname = current_user) as owner, $3::text[] as locators, $4::text as extensions),
+  tenants as (
+    select n.* from pg_namespace n
+    where nspname <> 'tenantry_rows' and (nspname in (select unnest(locators) from input) or oid in (
+      select defaclnamespace from pg_default_acl, input, aclexplode(defaclacl) where grantee = scope))),
+  others as (
+    select n.* from pg_namespace n
+    where nspname !~ '^pg_' and nspname not in ('information_schema', 'tenantry_rows')
+      and oid not in (select oid from tenants)),
+  extended as (
+    select classid, objid from pg_depend where deptype = 'e' and refclassid = 'pg_extension'::regclass),
+  granted as (
+    select c.oid, c.relnamespace, c.relkind, a.grantee, a.privilege_type, a.is_grantable
+    from pg_class c, aclexplode(c.relacl) a
+    union all
+    select c.oid, c.relnamespace, c.relkind, a.grantee, a.privilege_type, a.is_grantable
+    from pg_attribute join pg_class c on c.oid = attrelid, aclexplode(attacl) a)`
+
+/** Asks every rule, in a transaction that only reads. */
+export async function askCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {
+  const { server, tenantOf = new Map<string, string>(), extensionsSchema = null, database } = subject
+  const values = [database?.login ?? server.login, server.scopeRole, [...tenantOf.keys()], extensionsSchema]
+  const where = database ? `${server.name}, database ${database.name}` : server.name
+  const ask = async (client: pg.ClientBase): Promise<Finding[]> => {
+    const findings: Finding[] = []
+    for (const { code, severity, query, fault, remedy, repair } of rules) {
+      const { rows } = await client.query<Broken>(`${PRELUDE}\n${query}`, values)
+      for (const broken of rows) {
+        const tenantId = database?.tenantId ?? tenantOf.get(broken.schema ?? '')
+        const words = { message: `${where}: ${broken.object} ${fault(broken)}`, remedy: remedy(broken) }
+        findings.push({
+          severity,
+          code,
+          ...words,
+          ...(tenantId === undefined ? {} : { tenantId }),
+          ...(repair && broken.mayRepair ? { fixable: true, subject: repairing(subject, repair) } : {}),
+        })
+      }
+    }
+    return findings
+  }
+  return reading(server, ask, database?.name)
+}
+
+const repairing =
+  ({ server, database }: CatalogSubject, repair: NonNullable<CatalogRule['repair']>): Repair =>
+  async () => {
+    const work = (client: pg.ClientBase) => inTransaction(client, () => repair(client), { begin: BEGIN_REPAIR })
+    await (database ? server.ownedIn(database.name, work) : server.owned(work))
+    return 'the remedy was applied, where the finding was still true'
+  }
+
+/** With nothing but the catalog in the search path, so that every other name is told with its schema. */
+export function reading<T>(
+  server: PostgresServer,
+  work: (client: pg.ClientBase) => Promise<T>,
+  database?: string,
+): Promise<T> {
+  const inside = (client: pg.ClientBase) =>
+    inTransaction(client, () => work(client), {
+      begin: `begin read only; set local search_path = pg_catalog; set local statement_timeout = ${STATEMENT_TIMEOUT_MS}`,
+    })
+  return database === undefined ? server.owned(inside) : server.ownedIn(database, inside)
+}

@@ -1,0 +1,87 @@
+/**
+ * Who waits for a connection: a queue for each tenant, bounded in length and time. Tenants take turns, so that a loud one waits
+ * behind itself and not in front of others.
+ */
+import { ConnectionLimitReached, type ConnectionLimits } from '../../../tenants/isolation/driver.ts'
+
+const RETRY_AFTER_SECONDS = 1
+
+/** One that waits. */
+export interface Waiter<Wish, Given> {
+  readonly wish: Wish
+  readonly resolve: (given: Given) => void
+  readonly reject: (error: unknown) => void
+  readonly timer: NodeJS.Timeout
+}
+
+export class Turns<Wish extends { readonly tenantId: string }, Given> {
+  readonly #limits: Pick<ConnectionLimits, 'queuePerTenant' | 'waitMs'>
+  /** By tenant, in the order in which they take turns. */
+  readonly #queues = new Map<string, Waiter<Wish, Given>[]>()
+
+  constructor(limits: Pick<ConnectionLimits, 'queuePerTenant' | 'waitMs'>) {
+    this.#limits = limits
+  }
+
+  get size(): number {
+    let size = 0
+    for (const queue of this.#queues.values()) size += queue.length
+    return size
+  }
+
+  /** Rejects with `E_TENANT_CONNECTION_LIMIT` at once when the queue is full, or when the time is up. */
+  async wait(wish: Wish, waitMs = this.#limits.waitMs): Promise<Given> {
+    const { queuePerTenant } = this.#limits
+    const queue = this.#queues.get(wish.tenantId) ?? []
+    if (queue.length >= queuePerTenant) {
+      throw limitReached(`Too many statements of this tenant wait for a connection (${queuePerTenant}).`)
+    }
+    this.#queues.set(wish.tenantId, queue)
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#leave(waiter)
+        reject(limitReached(`No connection became free within ${waitMs} ms.`))
+      }, waitMs)
+      const waiter = { wish, resolve, reject, timer }
+      queue.push(waiter)
+    })
+  }
+
+  /** The first in turn that `may` have one; of each tenant, only who waits longest is asked for. */
+  first(may: (wish: Wish) => boolean): Waiter<Wish, Given> | undefined {
+    for (const [waiter] of this.#queues.values()) if (waiter && may(waiter.wish)) return waiter
+    return undefined
+  }
+
+  /** It waits no more; others of its tenant come last. */
+  take(waiter: Waiter<Wish, Given>): void {
+    const { tenantId } = waiter.wish
+    clearTimeout(waiter.timer)
+    this.#leave(waiter)
+    const others = this.#queues.get(tenantId)
+    if (!others) return
+    this.#queues.delete(tenantId)
+    this.#queues.set(tenantId, others)
+  }
+
+  refuseAll(error: Error): void {
+    for (const queue of this.#queues.values()) {
+      for (const { reject, timer } of queue) {
+        clearTimeout(timer)
+        reject(error)
+      }
+    }
+    this.#queues.clear()
+  }
+
+  #leave(waiter: Waiter<Wish, Given>): void {
+    const { tenantId } = waiter.wish
+    const queue = this.#queues.get(tenantId)
+    const index = queue?.indexOf(waiter) ?? -1
+    if (!queue || index < 0) return
+    queue.splice(index, 1)
+    if (queue.length === 0) this.#queues.delete(tenantId)
+  }
+}
+
+const limitReached = (words: string) => ConnectionLimitReached(words, { retryAfterSeconds: RETRY_AFTER_SECONDS })

@@ -1,0 +1,91 @@
+/** Connections to one database, each under the name of the database that it is for. */
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, expect, inject, vi } from 'vitest'
+import { holding } from '../../../../test/support/latch.ts'
+import { createLogger } from '../../../kernel/base/logger.ts'
+import type { ConnectionLimits } from '../../../tenants/isolation/driver.ts'
+import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { Connections } from './pool.ts'
+import type { PooledClient, Wish } from './pooled-client.ts'
+import { type Answer, knock as ask } from './server-probe.ts'
+
+const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
+
+/** For one file: after each test its connections are closed. */
+export function useConnections() {
+  let database: TestDatabase
+  let watcher: pg.Client
+  const opened: Connections[] = []
+
+  /** What the server has open: the name of the database for each. */
+  const seen = async (): Promise<string[]> => {
+    const { rows } = await watcher.query(
+      `select application_name as name from pg_stat_activity where datname = $1 and backend_type = 'client backend' order by 1`,
+      [new URL(database.url).pathname.slice(1)],
+    )
+    return rows.map(({ name }) => name)
+  }
+
+  beforeAll(async () => {
+    database = await createTestDatabase(inject('postgresUrl'))
+    watcher = new pg.Client({ connectionString: inject('postgresUrl') })
+    await watcher.connect()
+  })
+  afterAll(async () => {
+    await watcher.end()
+    await database.drop()
+  })
+  afterEach(async () => {
+    vi.useRealTimers()
+    await Promise.all(opened.splice(0).map((connections) => connections.close()))
+    await eventually(async () => expect(await seen()).toEqual([]))
+  })
+
+  return {
+    get url() {
+      return database.url
+    },
+    /** As the superuser. */
+    query: (text: string, values?: unknown[]) => watcher.query(text, values),
+    seen,
+    /** A statement that the server answers once `answer` is called. */
+    async askBlocked(held: PooledClient) {
+      const answer = await holding(database.url, 'select pg_advisory_xact_lock(1)')
+      return { asked: held.client.query('select pg_advisory_xact_lock(1)'), answer }
+    },
+    /** Each database of a wish is the same one here, and its sessions have its name. */
+    connectionsOf(
+      limits: Partial<ConnectionLimits> = {},
+      {
+        maxSchemas = 1_000,
+        url = database.url,
+        knock = (): Promise<Answer> => ask(url, 1_000),
+        until = Promise.resolve(),
+      } = {},
+    ): Connections {
+      const connections = new Connections({
+        limits: { ...LIMITS, ...limits },
+        maxSchemas,
+        isPooled: false,
+        knock,
+        log: createLogger({ level: 'silent' }),
+        open: async (name) => {
+          if (name === 'missing') throw new Error('there is no such database')
+          if (name.startsWith('hangs')) await until
+          const client = new pg.Client({ connectionString: url, application_name: name, keepAlive: true })
+          client.on('error', () => undefined)
+          await client.connect()
+          return client
+        },
+      })
+      opened.push(connections)
+      return connections
+    },
+  }
+}
+
+export const shared = (tenantId: string): Wish => ({ tenantId, database: '', schema: `t_${tenantId}` })
+export const own = (tenantId: string): Wish => ({ tenantId, database: `of ${tenantId}`, schema: null })
+export const askName = async ({ client }: PooledClient): Promise<string> =>
+  (await client.query('show application_name')).rows[0].application_name

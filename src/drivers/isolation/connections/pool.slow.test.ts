@@ -1,0 +1,57 @@
+/** Connections to a server that falls silent, and that refuses connections for a while. */
+import { describe, expect, test, vi } from 'vitest'
+import { startProxy } from '../../../../test/support/proxy.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { askName, own, shared, useConnections } from './pool.fixture.ts'
+
+const ground = useConnections()
+const { connectionsOf, query } = ground
+
+/** Real time, for what is asked over the network while the clock is a test's. */
+const answered = () => query('select pg_sleep(0.1)')
+
+describe('a server that fails', () => {
+  test('by going silent is asked whether it is there, and then what was sent to it fails', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    const proxy = await startProxy(ground.url)
+    const connections = connectionsOf({ max: 2 }, { url: proxy.url })
+    const [held, idle] = [await connections.acquire(shared('a')), await connections.acquire(shared('b'))]
+    connections.release(idle, false)
+    await vi.advanceTimersByTimeAsync(5_000) // it answers a first time, and is known to
+    await answered()
+    proxy.silence()
+    const asked = held.client.query('select 1').catch((error: Error) => error.message)
+    for (let knock = 0; knock < 2; knock++) {
+      await vi.advanceTimersByTimeAsync(5_000)
+      await answered()
+    }
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(await asked).toBe('the server does not answer')
+    connections.release(held, true)
+    vi.useRealTimers()
+    await eventually(() => expect(connections.count()).toMatchObject({ idle: 0, busy: 0 }))
+    await proxy.close()
+  })
+
+  test('and comes back finds the whole budget free', async () => {
+    const proxy = await startProxy(ground.url)
+    const connections = connectionsOf({ max: 3, perTenant: 3 }, { url: proxy.url })
+    const idle = [await connections.acquire(own('a')), await connections.acquire(own('b'))]
+    for (const pooled of idle) connections.release(pooled, false)
+    const held = await connections.acquire(own('c'))
+    await proxy.close()
+    await eventually(() => expect(connections.count()).toMatchObject({ idle: 0, busy: 1, waiting: 0 }))
+    await expect(held.client.query('select')).rejects.toThrow()
+    const refused = Array.from({ length: 6 }, (_, n) => connections.acquire(own(String(n))))
+    for (const one of await Promise.allSettled(refused)) {
+      expect(one).toMatchObject({ status: 'rejected', reason: { code: 'ECONNREFUSED' } })
+    }
+    connections.release(held, true)
+    await proxy.open()
+    const back = await Promise.all(['a', 'b', 'c'].map((id) => connections.acquire(own(id))))
+    expect(await Promise.all(back.map(askName))).toEqual(['of a', 'of b', 'of c'])
+    for (const pooled of back) connections.release(pooled, false)
+    await connections.close()
+    await proxy.close()
+  })
+})

@@ -1,0 +1,277 @@
+/**
+ * The connections of this process to one server, for tenants' queries: one budget, shared by all drivers and tenants.
+ *
+ *   acquire ─► a client of that database is idle ──────────────────────────► taken (the one that served the tenant last)
+ *          ─► room in the budget ─► connect ─────────────────────────────► taken
+ *          ─► all room taken, another database's client idle ─► closed ─► connect ─► taken
+ *          ─► else, or the tenant has its share already ─► waits ─► taken | E_TENANT_CONNECTION_LIMIT
+ *
+ * A tenant waits behind itself: each has a queue of its own, bounded in length and time, and those who wait take turns. A turn
+ * that another database has to make room for is worth what the connection costs: until it is over, its client goes on with whoever
+ * waits for that database. The budget holds a connection until the server has closed it, so the server never sees more than `max`.
+ */
+import type pg from 'pg'
+import type { Logger } from '../../../kernel/base/logger.ts'
+import type { ConnectionLimits } from '../../../tenants/isolation/driver.ts'
+import { cut, goodbye } from './close-client.ts'
+import { Gate } from './connect-limiter.ts'
+import { Turns } from './fair-queue.ts'
+import { IdleClients } from './idle-clients.ts'
+import { NamedStatements } from './named-statements.ts'
+import type { PooledClient, Wish } from './pooled-client.ts'
+import type { Answer } from './server-probe.ts'
+import { silent } from './timeouts.ts'
+import { Silence } from './unresponsive-server.ts'
+
+const IDLE_MS = 30_000
+/** A few times what a connection costs. */
+const TURN_MS = 25
+/** How long a client may be lent before the server is asked whether it is there at all. */
+const SILENT_MS = 5_000
+/** How long `close` waits for clients to come back. */
+const DRAIN_MS = 10_000
+
+export interface ConnectionsOptions {
+  readonly limits: ConnectionLimits
+  /** After so many schemas a connection is replaced. */
+  readonly maxSchemas: number
+  /** Opens and checks one. */
+  readonly open: (database: string) => Promise<pg.Client>
+  /** Asks the server whether it is there. */
+  readonly knock: () => Promise<Answer>
+  /** Whether a pooler in transaction mode stands between: then each transaction may have another session of the server. */
+  readonly isPooled: boolean
+  readonly log: Logger
+}
+
+export class Connections {
+  readonly #options: ConnectionsOptions
+  readonly #turns: Turns<Wish, PooledClient>
+  readonly #gate = new Gate(() => this.#serve())
+  readonly #silence: Silence
+  readonly #idle = new IdleClients()
+  readonly #inUse = new Map<string, number>()
+  readonly #lent = new Set<PooledClient>()
+  /** Connected, connecting, and closing ones. */
+  #total = 0
+  #busy = 0
+  #ending = 0
+  #hits = 0
+  #misses = 0
+  #isClosed = false
+  #sweep: NodeJS.Timeout | undefined
+  #watch: NodeJS.Timeout | undefined
+  #drained: (() => void) | undefined
+  readonly #mayHave = ({ tenantId }: Wish): boolean => (this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant
+  readonly #mayUse = (wish: Wish): boolean => this.#mayHave(wish) && this.#idle.has(wish.database)
+  readonly #mayGoOn = (wish: Wish): boolean => {
+    if (!this.#mayUse(wish)) return false
+    return this.#idle.of(wish.database).some(({ turnEndsAt }) => turnEndsAt > performance.now())
+  }
+
+  constructor(options: ConnectionsOptions) {
+    this.#options = options
+    this.#turns = new Turns(options.limits)
+    this.#silence = new Silence(options.knock)
+  }
+
+  get isPooled(): boolean {
+    return this.#options.isPooled
+  }
+
+  /** At once when one is idle. */
+  acquire(wish: Wish): PooledClient | Promise<PooledClient> {
+    if (this.#isClosed) throw new Error('the connections are closed')
+    if (this.#mayHave(wish)) {
+      const idle = this.#idle.take(wish)
+      if (idle) return this.#lend(idle, wish)
+      if (this.#hasRoom && this.#gate.isOpen) return this.#connect(wish)
+    }
+    const waiting = this.#turns.wait(wish)
+    this.#serve()
+    return waiting
+  }
+
+  /** @param destroy when it is not known to be clean. */
+  release(pooled: PooledClient, destroy: boolean): void {
+    if (!this.#lent.delete(pooled)) return // taken away at the end
+    this.#giveBack(pooled.wish.tenantId)
+    if (destroy || this.#isClosed || pooled.schemas.size > this.#options.maxSchemas) this.#end(pooled)
+    else this.#park(pooled)
+    this.#serve()
+  }
+
+  /** With how often a connection was there (`hits`), and how often one had to be made (`misses`). */
+  count(): { idle: number; busy: number; waiting: number; hits: number; misses: number } {
+    return {
+      idle: this.#idle.count,
+      busy: this.#busy,
+      waiting: this.#turns.size,
+      hits: this.#hits,
+      misses: this.#misses,
+    }
+  }
+
+  /** Closes what is idle of one database. */
+  forget(database: string): void {
+    this.#endAll(this.#idle.of(database))
+  }
+
+  /** Ends what is idle, refuses who waits, and resolves when the last one in use has come back, or was cut off after ten seconds. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#sweep)
+    this.#turns.refuseAll(new Error('the connections are closed'))
+    const drained = new Promise<void>((resolve) => {
+      this.#drained = resolve
+    })
+    this.#endAll(this.#idle.all())
+    const timer = setTimeout(() => {
+      for (const pooled of this.#lent) this.release(pooled, true)
+    }, DRAIN_MS)
+    if (this.#total > 0) await drained
+    clearTimeout(timer)
+    clearTimeout(this.#watch)
+  }
+
+  get #hasRoom(): boolean {
+    return this.#total < this.#options.limits.max
+  }
+
+  #lend(pooled: PooledClient, wish: Wish): PooledClient {
+    this.#hits++
+    this.#take(wish.tenantId)
+    pooled.wish = wish
+    this.#give(pooled)
+    return pooled
+  }
+
+  #give(pooled: PooledClient): void {
+    if (pooled.wish.schema !== null) pooled.schemas.add(pooled.wish.schema)
+    pooled.lentAt = performance.now()
+    this.#lent.add(pooled)
+    this.#watch ??= setTimeout(() => void this.#listen(), SILENT_MS).unref()
+  }
+
+  async #connect(wish: Wish): Promise<PooledClient> {
+    this.#misses++
+    this.#total++
+    this.#take(wish.tenantId)
+    const settle = this.#gate.enter()
+    const client = await this.#options.open(wish.database).catch((error) => {
+      settle()
+      this.#giveBack(wish.tenantId)
+      this.#gone()
+      this.#serve()
+      throw error
+    })
+    settle()
+    const now = performance.now()
+    const known = { schemas: new Set<string>(), statements: new NamedStatements() }
+    const pooled = { client, wish, ...known, lentAt: now, idleSince: 0, turnEndsAt: now + TURN_MS }
+    client.on('error', (error) => this.#lost(pooled, error))
+    this.#give(pooled)
+    this.#serve()
+    return pooled
+  }
+
+  #take(tenantId: string): void {
+    this.#busy++
+    this.#inUse.set(tenantId, (this.#inUse.get(tenantId) ?? 0) + 1)
+  }
+
+  #giveBack(tenantId: string): void {
+    this.#busy--
+    const left = (this.#inUse.get(tenantId) ?? 1) - 1
+    if (left > 0) this.#inUse.set(tenantId, left)
+    else this.#inUse.delete(tenantId)
+  }
+
+  /** Gives what is free to those who wait. */
+  #serve(): void {
+    for (;;) {
+      const mayConnect = this.#hasRoom && this.#gate.isOpen
+      if (!mayConnect && this.#idle.isEmpty) return
+      const first = this.#turns.first(this.#mayHave)
+      if (!first) return
+      const isServed = mayConnect || this.#idle.has(first.wish.database)
+      const waiter = isServed ? first : this.#turns.first(this.#gate.isOpen ? this.#mayGoOn : this.#mayUse)
+      if (!waiter) {
+        if (!this.#hasRoom && this.#gate.isOpen) this.#evict()
+        return
+      }
+      this.#turns.take(waiter)
+      const idle = this.#idle.take(waiter.wish)
+      if (!idle) this.#connect(waiter.wish).then(waiter.resolve, waiter.reject)
+      else {
+        if (isServed) idle.turnEndsAt = performance.now() + TURN_MS
+        waiter.resolve(this.#lend(idle, waiter.wish))
+      }
+    }
+  }
+
+  /** Closes the client that has been idle the longest; who waits is served when its socket is closed. */
+  #evict(): void {
+    if (this.#ending >= this.#turns.size) return // enough room is on its way
+    const oldest = this.#idle.oldest()
+    if (oldest) this.#endAll([oldest])
+  }
+
+  #park(pooled: PooledClient): void {
+    pooled.idleSince = performance.now()
+    this.#idle.put(pooled)
+    this.#sweep ??= setTimeout(() => this.#endIdle(), IDLE_MS).unref()
+  }
+
+  #endIdle(): void {
+    this.#sweep = undefined
+    const before = performance.now() - IDLE_MS
+    this.#endAll(this.#idle.all().filter(({ idleSince }) => idleSince <= before))
+    if (!this.#idle.isEmpty) this.#sweep = setTimeout(() => this.#endIdle(), IDLE_MS / 2).unref()
+  }
+
+  #lost(pooled: PooledClient, error: Error): void {
+    if (!this.#idle.remove(pooled)) return // in use: its statement fails, and it is destroyed when it comes back
+    this.#options.log.warn({ err: error }, 'an idle connection of a placement was lost')
+    this.#end(pooled)
+  }
+
+  #endAll(idle: readonly PooledClient[]): void {
+    for (const pooled of [...idle]) if (this.#idle.remove(pooled)) this.#end(pooled)
+  }
+
+  /** @param isCut without a goodbye, which nobody would hear */
+  #end({ client }: PooledClient, isCut = false): void {
+    this.#ending++
+    const settle = this.#gate.enter()
+    if (isCut) cut(client, silent())
+    goodbye(client)
+      .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not ended in order'))
+      .finally(() => {
+        settle()
+        this.#ending--
+        this.#gone()
+        this.#serve()
+      })
+  }
+
+  /**
+   * A statement may take as long as it likes, on a server that is there. One that has gone silent answers nobody, and without this
+   * whoever asks it would wait for TCP to give up, a quarter of an hour: then what is lent fails as if it had been closed.
+   */
+  async #listen(): Promise<void> {
+    const asked = performance.now()
+    const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= asked - SILENT_MS / 2)
+    if (waiting.length > 0 && (await this.#silence.hasCome())) {
+      this.#options.log.warn('a server has gone silent; its connections are given up')
+      for (const pooled of waiting) if (this.#lent.has(pooled) && pooled.lentAt <= asked) cut(pooled.client, silent())
+      for (const pooled of this.#idle.all()) if (this.#idle.remove(pooled)) this.#end(pooled, true)
+    }
+    this.#watch = this.#lent.size > 0 ? setTimeout(() => void this.#listen(), SILENT_MS).unref() : undefined
+  }
+
+  #gone(): void {
+    this.#total--
+    if (this.#total === 0) this.#drained?.()
+  }
+}

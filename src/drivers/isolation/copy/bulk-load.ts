@@ -1,0 +1,220 @@
+/**
+ * What makes loading rows slow, or refuses them in the order in which they come, taken off tables and put back as it was:
+ *
+ *   foreign keys within the schema          dropped, and checked at once for all rows when they are back
+ *   indexes, primary keys, unique keys      dropped, and built in one go
+ *   checks that were never validated        dropped, as they hold for new rows only; back without being validated
+ *   triggers of the host's                  disabled: what they did is in the rows already
+ *   forced row security                     not forced: the owner loads all rows, whatever they are
+ *   the default that says whose a row is    the tenant, as it is: a function would be called for each row
+ *   constraints that may be deferred        immediate, so that nothing waits for the end of the transaction
+ *
+ * What comes back is told by the catalog itself before, to the letter: definition, name, comment, tablespace, statistics target,
+ * whether the table is clustered on it or replicated by it.
+ *
+ * An index stays where something else needs it (a foreign key from elsewhere, a view that groups by a primary key), where it is part of
+ * a partitioned table's, and where it calls functions or operators of the host's: to build it, PostgreSQL would call them with another
+ * search path than rows are written with. So do exclusion constraints, and keys without overlaps.
+ */
+import pg from 'pg'
+import { relationsOf } from '../catalog/tables.ts'
+import { queryPinned } from '../row-security/sql.ts'
+
+export interface Bared {
+  readonly off: readonly string[]
+  readonly on: readonly string[]
+}
+
+export interface BareOptions {
+  /** Whose the rows are. */
+  readonly tenantId: string
+  /** They stay bare but for what says whose a row is: their rows are on their way to others. */
+  readonly isPassing?: boolean
+  /** What becomes of foreign keys to a table of the schema that is not loaded. */
+  readonly others?: (table: string) => 'checked' | 'trusted' | 'gone'
+}
+
+/** Plans it, in the transaction that is going to do it. @param tables that are to be loaded, partitions not among them */
+export async function bareTables(
+  client: pg.ClientBase,
+  schema: string,
+  tables: readonly string[],
+  { tenantId, isPassing = false, others = () => 'checked' }: BareOptions,
+): Promise<Bared> {
+  if (tables.length === 0) return { off: [], on: [] }
+  const [result] = (await queryPinned(client, factsText(schema, tables))) as [pg.QueryResult]
+  const { indexes, constraints, triggers, deferrable, forced, fillings }: Facts = result.rows[0]
+  const immediate = deferrable.map(({ name }) => name)
+  const deferred = deferrable.filter(({ isBack }) => isBack).map(({ name }) => name)
+  const filled = fillings.map((table) => `${filling(table)} ${FILLING}`)
+  const on = [
+    ...indexes.flatMap(indexBack),
+    ...constraints.flatMap((constraint) => constraintBack(constraint, others)),
+    ...triggers.map(({ table, name, state }) => `alter table only ${table} enable ${ENABLED[state]}trigger ${name}`),
+    ...forced.map((table) => `alter table only ${table} force row level security`),
+    ...(deferred.length > 0 ? [`set constraints ${deferred.join(', ')} deferred`] : []),
+  ]
+  return {
+    off: [
+      ...(immediate.length > 0 ? [`set constraints ${immediate.join(', ')} immediate`] : []),
+      ...constraints.map(({ owner, name }) => `alter ${owner} drop constraint ${pg.escapeIdentifier(name)}`),
+      ...indexes.map((index) =>
+        index.key ? `alter table ${index.table} drop constraint ${index.name}` : `drop index ${index.qualifiedName}`,
+      ),
+      ...triggers.map(({ table, name }) => `alter table only ${table} disable trigger ${name}`),
+      ...forced.map((table) => `alter table only ${table} no force row level security`),
+      ...fillings.map((table) => `${filling(table)} ${pg.escapeLiteral(tenantId)}`),
+    ],
+    on: isPassing ? filled : [...on, ...filled],
+  }
+}
+
+/** Names are quoted, tables with their schema. */
+interface Facts {
+  readonly indexes: readonly Index[]
+  readonly constraints: readonly Constraint[]
+  readonly triggers: readonly { readonly table: string; readonly name: string; readonly state: 'O' | 'R' | 'A' }[]
+  /** By name, as a transaction sets them; back are those that stay, and are deferred unless somebody says otherwise. */
+  readonly deferrable: readonly { readonly name: string; readonly isBack: boolean }[]
+  /** Tables whose policies bind their owner. */
+  readonly forced: readonly string[]
+  /** Defaults of `tenant_id` that are `tenantry.current_tenant()`. */
+  readonly fillings: readonly string[]
+}
+
+interface Index {
+  readonly name: string
+  readonly qualifiedName: string
+  readonly table: string
+  readonly definition: string
+  /** Null: that of the database, as is the transaction's default. */
+  readonly tablespace: string | null
+  readonly comment: string | null
+  readonly statistics: readonly (readonly [column: number, target: number])[]
+  readonly isClustered: boolean
+  readonly isIdentity: boolean
+  /** The constraint that it stands for. */
+  readonly key: { readonly kind: 'p' | 'u'; readonly deferral: string; readonly comment: string | null } | null
+}
+
+interface Constraint {
+  /** `table "a"."b"`, `domain "a"."c"` */
+  readonly owner: string
+  /** As it is. */
+  readonly name: string
+  readonly definition: string
+  readonly comment: string | null
+  /** Of a foreign key, when that is not loaded: the table that it refers to. */
+  readonly other: string | null
+}
+
+const FILLING = 'tenantry.current_tenant()'
+const filling = (table: string): string => `alter table only ${table} alter column tenant_id set default`
+
+const ENABLED = { O: '', R: 'replica ', A: 'always ' }
+const KEYS = { p: 'primary key', u: 'unique' }
+
+function indexBack({ name, qualifiedName, table, definition, ...index }: Index): string[] {
+  const comment = (on: string, text: string | null) =>
+    text === null ? [] : [`comment on ${on} is ${pg.escapeLiteral(text)}`]
+  const inTablespace = (name: string) => `select set_config('default_tablespace', ${pg.escapeLiteral(name)}, true)`
+  return [
+    ...(index.tablespace ? [inTablespace(index.tablespace), definition, inTablespace('')] : [definition]),
+    ...(index.key
+      ? [`alter table ${table} add constraint ${name} ${KEYS[index.key.kind]} using index ${name}${index.key.deferral}`]
+      : []),
+    ...(index.key ? comment(`constraint ${name} on ${table}`, index.key.comment) : []),
+    ...comment(`index ${qualifiedName}`, index.comment),
+    ...index.statistics.map(
+      ([column, target]) => `alter index ${qualifiedName} alter column ${column} set statistics ${target}`,
+    ),
+    ...(index.isClustered ? [`alter table ${table} cluster on ${name}`] : []),
+    ...(index.isIdentity ? [`alter table ${table} replica identity using index ${name}`] : []),
+  ]
+}
+
+function constraintBack(constraint: Constraint, others: NonNullable<BareOptions['others']>): string[] {
+  const { owner, definition, comment, other } = constraint
+  const kind = other === null ? 'checked' : others(other)
+  if (kind === 'gone') return []
+  const name = pg.escapeIdentifier(constraint.name)
+  const isTrusted = kind === 'trusted' && !/ NOT (VALID|ENFORCED)$/.test(definition)
+  return [
+    `alter ${owner} add constraint ${name} ${definition}${isTrusted ? ' not valid' : ''}`,
+    ...(comment === null
+      ? []
+      : [`comment on constraint ${name} on ${owner.replace(/^table /, '')} is ${pg.escapeLiteral(comment)}`]),
+  ]
+}
+
+/** `loaded` and its partitions are the family; everything is found from what the schema's relations have. */
+const factsText = (schema: string, tables: readonly string[]): string => `
+  with ${relationsOf(schema)},
+  loaded as materialized (
+    select oid, relkind, relispartition from relation
+    where relkind in ('r', 'p') and relname in (${tables.map((name) => pg.escapeLiteral(name)).join(', ')})),
+  family as materialized (
+    select oid from loaded union select relid from loaded, pg_partition_tree(loaded.oid) where relkind = 'p'),
+  reference as materialized (
+    select k.oid, conname, conrelid, confrelid from relation join pg_constraint k on conrelid = relation.oid
+    where contype = 'f' and conparentid = 0 and confrelid in (select oid from relation)
+      and (conrelid in (select oid from family) or confrelid in (select oid from family))),
+  index as materialized (
+    select i.*, k.oid as key, k.contype, k.condeferrable, k.condeferred
+    from loaded join pg_index i on indrelid = loaded.oid
+    left join pg_constraint k on conrelid = indrelid and conindid = indexrelid and contype in ('p', 'u', 'x')
+    where relkind = 'r' and not relispartition and indisvalid and indisready and not indisexclusion
+      and contype is distinct from 'x' and to_jsonb(k) ->> 'conperiod' is distinct from 'true'
+      and (select true from (
+          select classid, objid from pg_depend where refclassid = 'pg_class'::regclass and refobjid = indexrelid
+          union all select classid, objid from pg_depend where refclassid = 'pg_constraint'::regclass and refobjid = k.oid) d
+        where not (d.classid = 'pg_class'::regclass and d.objid = indexrelid)
+          and not (d.classid = 'pg_constraint'::regclass and d.objid in (select oid from reference)) limit 1) is null
+      and (select true from pg_depend where classid = 'pg_class'::regclass and objid = indexrelid
+        and (refclassid in ('pg_proc'::regclass, 'pg_operator'::regclass) or deptype in ('x', 'e')) limit 1) is null)
+  select
+    array(select json_build_object(
+        'name', quote_ident(relname), 'qualifiedName', format('%I.%I', nspname, relname), 'table', indrelid::regclass,
+        'definition', pg_get_indexdef(indexrelid), 'tablespace', (select spcname from pg_tablespace where oid = reltablespace),
+        'comment', obj_description(indexrelid, 'pg_class'), 'isClustered', indisclustered, 'isIdentity', indisreplident,
+        'statistics', array(select json_build_array(attnum, attstattarget) from pg_attribute
+          where attrelid = indexrelid and attstattarget >= 0 order by attnum),
+        'key', case when key is not null then json_build_object(
+          'kind', contype, 'comment', obj_description(key, 'pg_constraint'),
+          'deferral', case when condeferred then ' deferrable initially deferred' when condeferrable then ' deferrable' else '' end) end)
+      from index join pg_class c on c.oid = indexrelid join pg_namespace n on n.oid = relnamespace
+      order by indexrelid) as indexes,
+    array(select json_build_object(
+        'owner', owner, 'name', conname, 'definition', pg_get_constraintdef(oid),
+        'comment', obj_description(oid, 'pg_constraint'), 'other', other)
+      from (
+        select oid, conname, 'table ' || conrelid::regclass as owner,
+          (select relname from relation where oid = confrelid and oid not in (select oid from family)) as other
+        from reference
+        union all select k.oid, conname, 'table ' || conrelid::regclass, null
+        from family join pg_constraint k on conrelid = family.oid
+        where contype in ('c', 'n') and not convalidated and conislocal and coninhcount = 0
+        union all select k.oid, conname, 'domain ' || contypid::regtype, null
+        from pg_namespace n
+        join pg_depend d on refclassid = 'pg_namespace'::regclass and refobjid = n.oid and refobjsubid = 0
+          and classid = 'pg_type'::regclass
+        join pg_constraint k on conrelid = 0 and contypid = objid
+        where nspname = ${pg.escapeLiteral(schema)} and not convalidated) as dropped (oid, conname, owner, other)
+      order by oid) as constraints,
+    array(select json_build_object('table', tgrelid::regclass, 'name', quote_ident(tgname), 'state', tgenabled)
+      from family join pg_trigger on tgrelid = family.oid
+      where not tgisinternal and tgenabled <> 'D' order by pg_trigger.oid) as triggers,
+    array(select json_build_object('name', name, 'isBack', bool_or(stays) and not bool_or(cannot)) from (
+        select format('%I.%I', nspname, conname), condeferred
+            and k.oid not in (select oid from reference) and k.oid not in (select key from index where key is not null),
+          (select true from pg_constraint o where o.conname = k.conname and o.connamespace = k.connamespace
+            and not o.condeferrable limit 1) is true
+        from family join pg_constraint k on conrelid = family.oid join pg_namespace n on n.oid = connamespace
+        where condeferrable) as held (name, stays, cannot)
+      group by name order by name) as deferrable,
+    array(select loaded.oid::regclass::text from loaded join pg_class c on c.oid = loaded.oid where relforcerowsecurity) as forced,
+    array(select oid::regclass::text
+      from loaded join pg_attribute on attrelid = loaded.oid and attname = 'tenant_id'
+      where attgenerated = '' and (
+        select pg_get_expr(adbin, adrelid) = '${FILLING}' from pg_attrdef
+        where adrelid = attrelid and adnum = attnum)) as fillings`

@@ -1,0 +1,124 @@
+/** Many copies at once in one process: some of them wait, and nothing else does. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { COPIES } from '../server/postgres-server.ts'
+import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
+import { type Kind, openSide, places, type Side } from './sides.fixture.ts'
+
+const NOTES = [
+  {
+    name: '0001_notes',
+    checksum: '1',
+    up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
+  },
+]
+/** More than a process has connections for. */
+const MANY = 40
+
+export function copiesAtOnce(kinds: readonly Kind[]): void {
+  describe.each(kinds)('concurrent copies of %s', (kind) => {
+    let side: Side
+    beforeAll(async () => {
+      side = await openSide(inject('postgresUrl'), { migrations: NOTES })
+      await driver().provision(place('source'))
+    })
+    afterAll(() => side.end())
+
+    const place = (id: string) => places(side, kind, id)
+    const driver = () => side.drivers[kind]
+    const gone = new Error('not wanted any more')
+
+    /** Copies that go on until they are told to end. */
+    function visitors() {
+      const told = Promise.withResolvers<void>()
+      const abort = new AbortController()
+      let begun = 0
+      const stay = async () => {
+        begun++
+        await told.promise
+      }
+      return { begun: () => begun, stay, abort, end: () => told.resolve() }
+    }
+
+    /** Storage is made, closed, opened and dropped, by as many as ever. */
+    async function expectOthersGoOn(round: string): Promise<void> {
+      const ids = Array.from({ length: 6 }, (_, n) => `${round}-${n}`)
+      await Promise.all(
+        ids.map(async (id) => {
+          expect(await driver().provision(place(id))).toEqual(['0001_notes'])
+          await driver().fence(place(id))
+          expect(await driver().isFenced(place(id))).toBe(true)
+          await driver().unfence(place(id))
+          if (driver().capabilities.separateStorage) await driver().migrate(place(id)) // else it waits for imports, as it must
+          await driver().drop(place(id))
+        }),
+      )
+      await driver().inventory?.('main')
+    }
+
+    test('exports wait for their turn, or until they are not wanted any more; nobody else does', async () => {
+      const { begun, stay, abort, end } = visitors()
+      const exporting = Array.from({ length: COPIES }, () =>
+        driver().export(place('source'), stay, { signal: never() }),
+      )
+      await eventually(() => expect(begun()).toBe(COPIES))
+      const waiting = Array.from({ length: MANY }, () =>
+        driver().export(place('source'), stay, { signal: abort.signal }),
+      )
+      const refused = Promise.allSettled(waiting)
+      const next = driver().export(place('source'), stay, { signal: never() })
+      await expectOthersGoOn('exports')
+      expect(begun()).toBe(COPIES)
+      abort.abort(gone)
+      expect(await refused).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
+      end()
+      await Promise.all([...exporting, next])
+      expect(begun()).toBe(COPIES + 1)
+    })
+
+    test('imports wait for their turn, or until they are not wanted any more; exports and others do not', async () => {
+      const held = await exported(driver(), place('source'))
+      const { begun, stay, abort, end } = visitors()
+      const staying = (copy: HeldCopy): TenantCopy => ({
+        ...replayed(copy),
+        async *tables() {
+          await stay()
+          yield* replayed(copy).tables()
+        },
+      })
+      const importing = Array.from({ length: COPIES }, (_, n) =>
+        driver().import(place(`copy-${n}`), staying(held), { signal: never() }),
+      )
+      await eventually(() => expect(begun()).toBe(COPIES))
+      const refused = Promise.allSettled(
+        Array.from({ length: MANY }, (_, n) =>
+          driver().import(place(`waiting-${n}`), staying(held), { signal: abort.signal }),
+        ),
+      )
+      const next = driver().export(
+        place('source'),
+        (copy) => driver().import(place('next'), copy, { signal: never() }),
+        {
+          signal: never(),
+        },
+      )
+      await expectOthersGoOn('imports')
+      await exported(driver(), place('source'))
+      expect(begun()).toBe(COPIES)
+      abort.abort(gone)
+      expect(await refused).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
+      end()
+      await Promise.all([...importing, next])
+    })
+
+    test('of which each is taken in where it is read: none waits for itself', async () => {
+      const moved = Array.from({ length: 3 * COPIES }, (_, n) =>
+        driver().export(place('source'), (copy) => driver().import(place(`moved-${n}`), copy, { signal: never() }), {
+          signal: never(),
+        }),
+      )
+      expect(await Promise.all(moved)).toHaveLength(3 * COPIES)
+    })
+  })
+}

@@ -1,0 +1,3 @@
+import { copiesAtOnce } from './concurrent-copies.fixture.ts'
+
+copiesAtOnce(['database-pg'])

@@ -1,0 +1,124 @@
+import { describe, expect, test } from 'vitest'
+import { changed, exported, type HeldCopy, replayed } from './copy.fixture.ts'
+import { ask, BEFORE, everything, expectNoTrace, fill, type Owner, take, withSide } from './rows.fixture.ts'
+import { places } from './sides.fixture.ts'
+
+/** Imports into shared tables. */
+export function importsOfRows(owners: readonly Owner[]): void {
+  describe.each(owners)('into shared tables, by %s,', (owner) => {
+    test('rows come in as they were, from any driver, and are the new tenant’s', async () => {
+      await withSide(owner, async (side) => {
+        await fill(side, 'rowscope-pg', 'other')
+        for (const kind of ['schema-pg', 'rowscope-pg'] as const) {
+          await fill(side, kind, 'source')
+          const before = await everything(side)
+          const imported = await take(
+            side.drivers['rowscope-pg'],
+            `from-${kind}`,
+            replayed(await exported(side.drivers[kind], places(side, kind, 'source')), 5),
+          )
+          expect(imported.migrations).toEqual(BEFORE.map(({ name }) => name))
+          expect(imported.rows.get('notes')).toBe(2)
+          expect(
+            await ask(
+              side,
+              'rowscope-pg',
+              `from-${kind}`,
+              'select id - min(id) over (), parent - id, country, body, mood, moods::text, twice - id * 2 from notes order by id',
+            ),
+          ).toEqual([
+            [0, null, 'de', 'one', 'sad', '{sad,happy}', 0],
+            [2, -2, null, 'two', null, null, 0],
+          ])
+          const after = await everything(side)
+          for (const [table, rows] of Object.entries(after)) {
+            expect(rows.filter((row) => !row.startsWith(`(from-${kind},`))).toEqual(before[table])
+          }
+          await expectNoTrace(side)
+        }
+      })
+    })
+
+    test('what all tenants share is not written: it has to be there', async () => {
+      await withSide(owner, async (side) => {
+        const driver = side.drivers['rowscope-pg']
+        await fill(side, 'schema-pg', 'source')
+        await side.installation.database.sql(`insert into t1_source.countries values ('at')`)
+        await driver.provision(places(side, 'rowscope-pg', 'other'))
+        const copy = await exported(side.drivers['schema-pg'], places(side, 'schema-pg', 'source'))
+        const before = await everything(side)
+        await expect(take(driver, 'taken', replayed(copy))).rejects.toMatchObject({
+          code: 'E_BACKUP_INCOMPATIBLE',
+          message: expect.stringContaining('rows of the table "countries" that are not there'),
+        })
+        expect(await everything(side)).toEqual(before)
+        await side.installation.database.sql(`insert into tenantry_rows.countries values ('at'), ('ch')`)
+        await take(driver, 'taken', replayed(copy))
+        expect((await everything(side)).countries).toEqual(['(at,at)', '(ch,ch)', '(de,de)', '(fr,fr)'])
+        // A copy of shared tables does not say what was in those that all read.
+        const shared = await exported(driver, places(side, 'rowscope-pg', 'taken'))
+        expect(shared.csv.has('countries')).toBe(false)
+        await side.installation.database.sql(`update tenantry_rows.notes set country = 'ch' where country = 'de'`)
+        const refers = await exported(driver, places(side, 'rowscope-pg', 'taken'))
+        await side.installation.database.sql(
+          `update tenantry_rows.notes set country = null; delete from tenantry_rows.countries where code = 'ch'`,
+        )
+        await expect(take(driver, 'refers', replayed(refers))).rejects.toMatchObject({
+          code: 'E_BACKUP_INCOMPATIBLE',
+          message: expect.stringContaining('"notes" is refused by its constraint "notes_country_fkey"'),
+        })
+        await take(driver, 'does-not', replayed(shared))
+        await expectNoTrace(side)
+      })
+    })
+
+    test('a copy is refused that would not fit, or is not whole, and nothing is changed', async () => {
+      await withSide(owner, async (side) => {
+        const driver = side.drivers['rowscope-pg']
+        await fill(side, 'rowscope-pg', 'source')
+        const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+        const before = await everything(side)
+        const refused = async (what: HeldCopy, told: RegExp) => {
+          await expect(take(driver, 'refused', replayed(what))).rejects.toMatchObject({
+            code: 'E_BACKUP_INCOMPATIBLE',
+            message: expect.stringMatching(told),
+          })
+          expect(await everything(side)).toEqual(before)
+        }
+        await refused(changed(copy, 'hens', 'id,egg\n1,1\n1,1\n'), /"hens" is refused by its constraint "hens_pkey"/)
+        await refused(
+          changed(copy, 'hens', 'id,egg\n1,7\n'),
+          /"hens" is refused by its constraint "hens_tenant_id_egg_fkey"/,
+        )
+        await refused(
+          changed(copy, 'eggs', 'id,hen\n1,7\n'),
+          /"eggs" is refused by its constraint "eggs_tenant_id_hen_fkey"/,
+        )
+        await refused(changed(copy, 'hens', 'id,egg\n1,\n'), /"hens"/)
+        const totals = copy.totals.map((one) => ({ ...one, rows: one.rows + 1 }))
+        await refused({ ...copy, totals }, /has 2 rows of the table "eggs", and 1 are there/)
+        const whose = copy.description.tables.map((table) =>
+          table.name === 'hens'
+            ? { ...table, columns: [...table.columns, { name: 'tenant_id', type: 'text' }] }
+            : table,
+        )
+        await refused(
+          {
+            ...changed(copy, 'hens', 'id,egg,tenant_id\n1,1,source\n'),
+            description: { ...copy.description, tables: whose },
+          },
+          /"tenant_id" of the table "hens" says whose a row is/,
+        )
+        const foreign = [...copy.description.migrations, { name: '0009_theirs', checksum: 'z' }]
+        await refused({ ...copy, description: { ...copy.description, migrations: foreign } }, /0009_theirs/)
+        const [sequence] = copy.description.sequences
+        const far = [{ name: sequence?.name ?? '', lastValue: '9223372036854775807', isCalled: true }]
+        const description = { ...copy.description, isolation: 'schema-pg', sequences: far }
+        await refused({ ...copy, description }, /has the value 9223372036854775807. In shared tables/)
+        await expect(take(driver, 'source', replayed(copy))).rejects.toThrow('has rows already')
+        expect(await everything(side)).toEqual(before)
+        await expectNoTrace(side)
+      })
+    })
+  })
+}

@@ -1,0 +1,122 @@
+/** What shared tables have of triggers, and of keys that are checked by triggers, while a copy comes in. */
+import { describe, expect, test } from 'vitest'
+import { changed, exported, replayed } from './copy.fixture.ts'
+import { ask, everything, expectNoTrace, type Owner, TENANT, take, withSide } from './rows.fixture.ts'
+import { places } from './sides.fixture.ts'
+
+const noted = (triggers: string) => ({
+  name: '0001_noted',
+  checksum: 'a',
+  up: `create table journal (${TENANT}, what text);
+    create table notes (${TENANT}, id int, body text, primary key (tenant_id, id));
+    create function journal() returns trigger language plpgsql as $$ begin insert into journal (what) values (new.body); return new; end $$;
+    create function shout() returns trigger language plpgsql as $$ begin new.body := upper(new.body); return new; end $$;
+    create function look() returns trigger language plpgsql as $$ begin
+      if exists (select from notes where tenant_id <> tenantry.current_tenant()) then raise exception 'it sees others'; end if;
+      update notes set body = body; return null; end $$;
+    ${triggers}`,
+})
+
+const JOURNAL = 'create trigger journals after insert on notes for each row execute function journal()'
+const SHOUT = 'create trigger shouts before insert on notes for each row execute function shout()'
+const LOOK = 'create trigger looks after insert on notes for each statement execute function look()'
+
+export function importsWithTriggers(owners: readonly Owner[]): void {
+  describe.each(owners)('into shared tables with triggers, by %s,', (owner) => {
+    /** A tenant with one note and its journal, and another's. */
+    const prepared = (triggers: string, work: Parameters<typeof withSide>[1]) =>
+      withSide(
+        owner,
+        async (side, newer, role) => {
+          const driver = side.drivers['rowscope-pg']
+          for (const tenant of ['source', 'other']) {
+            await driver.provision(places(side, 'rowscope-pg', tenant))
+            await ask(side, 'rowscope-pg', tenant, `insert into notes values (default, 1, 'a note')`)
+          }
+          await work(side, newer, role)
+        },
+        [noted(triggers)],
+      )
+
+    test.each([
+      ['adds rows', JOURNAL, ['(taken,"a note")']],
+      ['changes rows', SHOUT, []],
+    ])('a trigger that %s has no say', async (_, trigger, journal) => {
+      await prepared(trigger, async (side, __, role) => {
+        const driver = side.drivers['rowscope-pg']
+        const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+        const lower = changed(copy, 'notes', 'id,body\n1,a note\n')
+        const before = await everything(side)
+        if (owner !== 'a superuser') {
+          await expect(take(driver, 'taken', replayed(lower))).rejects.toMatchObject({
+            code: 'E_BACKUP_INCOMPATIBLE',
+            message: expect.stringMatching(
+              /Triggers have changed rows of the table "(journal|notes)".* grant set on parameter session_replication_role/,
+            ),
+          })
+          expect(await everything(side)).toEqual(before)
+          await side.installation.database.sql(`grant set on parameter session_replication_role to ${role}`)
+        }
+        try {
+          await take(driver, 'taken', replayed(lower))
+          const { notes, journal: all } = await everything(side)
+          expect(notes?.filter((row) => row.startsWith('(taken'))).toEqual(['(taken,1,"a note")'])
+          expect(all?.filter((row) => row.startsWith('(taken'))).toEqual(journal)
+          expect(all?.filter((row) => !row.startsWith('(taken'))).toEqual(before.journal)
+        } finally {
+          if (role)
+            await side.installation.database.sql(`revoke set on parameter session_replication_role from ${role}`)
+        }
+        await expectNoTrace(side)
+      })
+    })
+
+    test('a trigger that runs is one of the tenant’s: it sees and changes no row of another', async () => {
+      await prepared(LOOK, async (side) => {
+        const driver = side.drivers['rowscope-pg']
+        const before = await everything(side)
+        await take(driver, 'taken', replayed(await exported(driver, places(side, 'rowscope-pg', 'source'))))
+        expect(await everything(side)).toEqual({
+          ...before,
+          notes: ['(other,1,"a note")', '(source,1,"a note")', '(taken,1,"a note")'],
+        })
+      })
+    })
+
+    test.each([
+      [
+        'a trigger for replicas would run',
+        `${JOURNAL}; alter table notes enable always trigger journals`,
+        /Triggers have changed rows of the table "journal"/,
+      ],
+      [
+        'a key waits for the end',
+        'alter table notes add unique (tenant_id, body) deferrable initially deferred',
+        undefined,
+      ],
+      [
+        'an exclusion waits for the end',
+        'alter table notes add exclude using btree (tenant_id with =, body with =) deferrable',
+        undefined,
+      ],
+    ])('nothing is kept quiet where %s', async (_, change, told) => {
+      await prepared(change, async (side) => {
+        const driver = side.drivers['rowscope-pg']
+        const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+        const before = await everything(side)
+        if (told) {
+          await expect(take(driver, 'taken', replayed(copy))).rejects.toThrow(told)
+        } else {
+          const twice = changed(copy, 'notes', 'id,body\n1,same\n2,same\n')
+          await expect(take(driver, 'taken', replayed(twice))).rejects.toMatchObject({
+            code: 'E_BACKUP_INCOMPATIBLE',
+            message: expect.stringMatching(/"notes" is refused by its constraint "notes_tenant_id_body_(key|excl)"/),
+          })
+          expect(await everything(side)).toEqual(before)
+          await take(driver, 'taken', replayed(copy))
+        }
+        await expectNoTrace(side)
+      })
+    })
+  })
+}

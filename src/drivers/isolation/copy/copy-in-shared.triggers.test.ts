@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest'
+import { changed, exported, replayed } from './copy.fixture.ts'
+import { importsWithTriggers } from './copy-in-shared.triggers.fixture.ts'
+import { ask, everything, FAST_OWNERS, TENANT, take, withSide } from './rows.fixture.ts'
+import { places } from './sides.fixture.ts'
+
+importsWithTriggers(FAST_OWNERS)
+
+test('a foreign key that matches in full is asked for in full', async () => {
+  const up = `create table pairs (${TENANT}, a int not null, b int not null, primary key (tenant_id, a, b));
+    create table shared_pairs (a int, b int, primary key (a, b)); comment on table shared_pairs is 'tenantry: shared';
+    insert into shared_pairs values (1, 2);
+    create table refers (${TENANT}, id int, a int, b int, primary key (tenant_id, id), foreign key (a, b) references shared_pairs match full)`
+  await withSide(
+    'a superuser',
+    async (side) => {
+      const driver = side.drivers['rowscope-pg']
+      await driver.provision(places(side, 'rowscope-pg', 'source'))
+      await ask(side, 'rowscope-pg', 'source', 'insert into refers values (default, 1, 1, 2), (default, 2, null, null)')
+      const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+      await take(driver, 'whole', replayed(copy))
+      for (const [index, row] of ['3,1,', '3,,2', '3,2,1'].entries()) {
+        await expect(
+          take(driver, `partly-${index}`, replayed(changed(copy, 'refers', `id,a,b\n${row}\n`))),
+        ).rejects.toThrow('"refers" is refused by its constraint "refers_a_b_fkey"')
+      }
+      expect((await everything(side)).refers).toEqual([
+        '(source,1,1,2)',
+        '(source,2,,)',
+        '(whole,1,1,2)',
+        '(whole,2,,)',
+      ])
+    },
+    [{ name: '0001', checksum: 'a', up }],
+  )
+})

@@ -1,0 +1,156 @@
+/**
+ * Takes a copy into tables that all tenants of a placement share, in one transaction of their owner: what is killed in the middle
+ * has changed nothing. The tables themselves are never altered, and no row of another tenant is touched.
+ *
+ *   directly       COPY into the shared tables, without triggers: when they have the same migrations as the copy, and the owner is one
+ *                  whom row level security does not bind and who may keep triggers quiet
+ *   by a scratch   else: a schema of the transaction's own, with the tables as they were when the copy was made; the rows are loaded
+ *                  there, brought up to date by the migrations that the shared tables have had since, and inserted (staging-schema.ts)
+ *
+ * Migrations of the placement wait until it is through: else they would wait for the tables, and everybody for them. The lock of the
+ * place keeps two imports of one copy apart.
+ */
+import { createHash } from 'node:crypto'
+import pg from 'pg'
+import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
+import { BackupIncompatible, type TenantCopy } from '../../../tenants/isolation/copy.ts'
+import { type Imported, StorageExists, type TransferOptions } from '../../../tenants/isolation/driver.ts'
+import { takeTables } from '../catalog/iterate-tables.ts'
+import { all, existingIn, isTenants, qualified } from '../catalog/tables.ts'
+import { labelOf, type RowLocation } from '../row-security/locations.ts'
+import { type RowReader, rowReader } from '../row-security/row-reader.ts'
+import {
+  checkForeignKeys,
+  refuseOtherRows,
+  type Shared,
+  type SharedStorage,
+  sharedFacts,
+  type Taken,
+} from '../row-security/shared-tables.ts'
+import type { PostgresServer } from '../server/postgres-server.ts'
+import { type Holding, LOADING, QUIET, withSettings } from '../transactions/copy-session.ts'
+import { lockOf } from '../transactions/owner-transaction.ts'
+import { refuseMisfit, withRows } from './compatibility.ts'
+import type { LoadOptions } from './copy-load.ts'
+import { advanceSequences, refuseFarSequences, sequencesOf } from './sequences.ts'
+import { takeByScratch } from './staging-schema.ts'
+import { copyTableIn } from './table-in.ts'
+
+const LOCK_TIMEOUT_MS = 10_000
+const RETRY_AFTER_SECONDS = 1
+
+export interface RowStorage extends SharedStorage {
+  readonly location: RowLocation
+}
+
+export async function copyInRows(
+  server: PostgresServer,
+  storage: RowStorage,
+  copy: TenantCopy,
+  { signal, onPhase, refuseGivenUp, hold }: TransferOptions & { readonly hold: Holding },
+): Promise<Imported> {
+  const scratch = scratchOf(storage.tenant)
+  onPhase?.('making')
+  const reader = await server.owned((client) => hold(client, () => rowReader(client, storage.schema, storage)))
+  const taking = async (client: pg.ClientBase) => {
+    await refuseGivenUp?.()
+    const shared = await found(client, { ...storage, scratch, reader }, copy)
+    const take = isDirect(shared, copy) ? takeDirectly : takeByScratch
+    const taken = await take(client, shared, copy, { onPhase, log: server.log })
+    if (copy.description.isolation !== 'rowscope-pg') await refuseFarSequences(client, storage.schema, taken.sequences)
+    await withRows(() => client.query('set constraints all immediate'))
+    await storage.migrator.forget(client, scratch)
+    await client.query(`drop schema if exists ${pg.escapeIdentifier(scratch)} cascade`)
+    return { shared, taken }
+  }
+  const { shared, taken } = await server.migrating(scratch, taking, { hold })
+  await server.owned((client) =>
+    hold(client, () => advanceSequences(client, storage.schema, taken.sequences, shared.stored.sequences, signal)),
+  )
+  return { migrations: shared.applied, rows: taken.rows }
+}
+
+/** A name that no tenant's storage has, of at most 63 bytes. It also names the lock of the tenant's rows. */
+export const scratchOf = (tenant: string): string =>
+  `tenantry_scratch_${createHash('sha256').update(tenant).digest('hex').slice(0, 32)}`
+
+/** Locks migrations out, and looks at what there is for the tenant: nothing, else it would be mixed with the copy. */
+async function found(
+  client: pg.ClientBase,
+  storage: RowStorage & { readonly scratch: string; readonly reader: RowReader },
+  copy: TenantCopy,
+): Promise<Shared> {
+  const { schema, tenant, migrator, reader, location } = storage
+  const searchPath = storage.searchPathOf(schema)
+  await all(
+    client,
+    'set local lock_timeout = 0', // a migration may take its time
+    `select pg_advisory_xact_lock_shared(${lockOf(schema)})`,
+    `set local lock_timeout = ${LOCK_TIMEOUT_MS}`,
+    ...(reader.isExempt ? [reader.names] : reader.statements),
+  )
+  await refuseOtherLabel(client, location, tenant)
+  const applied = await migrator.applied(client, schema)
+  const lacking = copy.description.migrations.filter(({ name }) => !applied.includes(name))
+  if (lacking.length > 0) {
+    const names = lacking.map(({ name }) => name).join(', ')
+    throw BackupIncompatible(`The tables of the placement do not have migrations of the copy: ${names}.`)
+  }
+  const stored = await existingIn(client, schema, searchPath)
+  const any = stored.tables
+    .filter(isTenants)
+    .map(({ name }) => `exists (select from ${qualified(schema, name)} where tenant_id = $1)`)
+  const { rows } = await client.query(`select ${['$1::text is null', ...any].join(' or ')} as any`, [tenant])
+  if (rows[0].any) throw StorageExists('The place for the copy has rows already; nothing was changed.')
+  return { ...storage, searchPath, stored, facts: await sharedFacts(client, schema), applied }
+}
+
+/** Throws when the rows of the location have another label by now. */
+export async function refuseOtherLabel(client: pg.ClientBase, location: RowLocation, label: string): Promise<void> {
+  if ((await labelOf(client, location)) === label) return
+  throw DependencyUnavailable('Another transfer has changed where the rows of the tenant are. It is tried again.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
+}
+
+const isDirect = ({ reader, facts, applied }: Shared, { description }: TenantCopy): boolean =>
+  reader.isExempt && facts.mayBeQuiet && applied.length === description.migrations.length
+
+/** The columns that say whose the rows are have that by default. */
+function takeDirectly(
+  client: pg.ClientBase,
+  shared: Shared,
+  copy: TenantCopy,
+  { onPhase }: LoadOptions,
+): Promise<Taken> {
+  const { schema, searchPath, tenant, scratch, stored, facts } = shared
+  refuseMisfit(copy.description, stored)
+  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...QUIET }
+  return withSettings(client, settings, async () => {
+    const names = copy.description.tables.map(({ name }) => name)
+    const others = stored.tables
+      .filter((table) => names.includes(table.name) && !isTenants(table))
+      .map(({ name }) => name)
+    if (others.length > 0) await client.query(`create schema ${pg.escapeIdentifier(scratch)}`)
+    for (const name of others) {
+      await client.query(`create table ${qualified(scratch, name)} as table ${qualified(schema, name)} with no data`)
+    }
+    onPhase?.('loading')
+    const rows = await takeTables(copy, ({ table, csv }) => {
+      const { name } = table
+      return copyTableIn(
+        client,
+        { name: qualified(others.includes(name) ? scratch : schema, name), isFreezing: false },
+        table,
+        csv,
+      )
+    })
+    onPhase?.('indexing')
+    await refuseOtherRows(client, shared, copy.description.tables)
+    await checkForeignKeys(client, facts, tenant)
+    return {
+      rows,
+      sequences: await sequencesOf(client, schema, copy, stored, `tenant_id = ${pg.escapeLiteral(tenant)}`),
+    }
+  })
+}

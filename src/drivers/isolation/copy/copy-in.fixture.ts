@@ -1,0 +1,83 @@
+/** A tenant with tables of every kind, and a copy of it to import. */
+import pg from 'pg'
+import { afterAll, beforeAll, inject } from 'vitest'
+import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
+import type { Imported, IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import { provisioned } from '../roles/installation.fixture.ts'
+import { exported, type HeldCopy, never } from './copy.fixture.ts'
+import { OLD_ROWS, RICH, ROWS } from './rich.fixture.ts'
+import { type Kind, openSide, places, type Side } from './sides.fixture.ts'
+
+/** Drivers with storage of its own for each tenant. */
+export const OWN: Kind[] = ['schema-pg', 'database-pg']
+
+/** For one file: a tenant `full` with rows in all tables, its copy, and a connection to look at what an import has made. */
+export function useImports() {
+  let side: Side
+  /** The superuser, in the database of the installation. */
+  let client: pg.Client
+  let copy: HeldCopy
+
+  beforeAll(async () => {
+    side = await openSide(inject('postgresUrl'), { migrations: RICH })
+    const driver = side.drivers['schema-pg']
+    client = new pg.Client(side.installation.url)
+    await client.connect()
+    await provisioned(driver, 'full')
+    await client.query('set search_path = t1_full')
+    for (const text of ROWS) await client.query(text)
+    await client.query(OLD_ROWS)
+    await client.query('reset search_path')
+    copy = await exported(driver, places(side, 'schema-pg', 'full'))
+  })
+  afterAll(async () => {
+    await client?.end()
+    await side?.end()
+  })
+
+  const place = (tenantId: string, kind: Kind = 'schema-pg') => places(side, kind, tenantId)
+
+  return {
+    get side() {
+      return side
+    },
+    get client() {
+      return client
+    },
+    /** Of everything. */
+    get copy() {
+      return copy
+    },
+    place,
+    /** An import by the driver of the place, unless by another one. */
+    take: (to: Place, what: TenantCopy, by: IsolationDriver = side.drivers[to.isolation as Kind]): Promise<Imported> =>
+      by.import(to, what, { signal: never() }),
+    isThere: async (schema: string) =>
+      (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1,
+    /** Sessions of the owner that are not idle, in the database of the client and in that of the tenant `unwanted`. */
+    busy: async () =>
+      (
+        await client.query(
+          `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
+            and (datname = current_database() or datname = $1)`,
+          [place('unwanted', 'database-pg').locator],
+        )
+      ).rows,
+  }
+}
+
+/** Everything in the tables, by the superuser. */
+export const rowsIn = (of: Side, at: Place) =>
+  of.reach(at, async (reader, schema) => {
+    const { rows: tables } = await reader.query(
+      `select relname from pg_class where relnamespace = $1::regnamespace and relkind in ('r', 'p', 'm') and not relispartition order by 1`,
+      [pg.escapeIdentifier(schema)],
+    )
+    const all: Record<string, unknown[]> = {}
+    for (const { relname } of tables) {
+      const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(relname)}`
+      const { rows } = await reader.query(`select t::text as row from ${name} t order by 1`)
+      all[relname] = rows.map(({ row }) => row)
+    }
+    return all
+  })

@@ -1,0 +1,115 @@
+/** Imports into separate storage: other owners, connections that are cut, and cancellation at the server. */
+import pg from 'pg'
+import { describe, expect, inject, test } from 'vitest'
+import { startFaultProxy } from '../../../../test/support/fault-proxy.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { provisioned } from '../roles/installation.fixture.ts'
+import { schemaPg } from '../schema-pg.ts'
+import { catalogOf, exported, replayed } from './copy.fixture.ts'
+import { OWN, rowsIn, useImports } from './copy-in.fixture.ts'
+import { RICH } from './rich.fixture.ts'
+import { openSide, places, withOwner } from './sides.fixture.ts'
+
+const here = useImports()
+const { place, take, isThere, busy } = here
+
+describe('storage that was made by an import', () => {
+  test('of an owner that is no superuser is the same as any other, in every word of the catalog', async () => {
+    await withOwner(inject('postgresUrl'), async (ownerUrl) => {
+      const theirs = await openSide(inject('postgresUrl'), { migrations: RICH, ownerUrl })
+      try {
+        for (const kind of OWN) {
+          const [fresh, made] = [places(theirs, kind, 'fresh'), places(theirs, kind, 'made')]
+          if (kind === 'schema-pg') await theirs.installation.database.sql('grant create on schema public to public')
+          await theirs.drivers[kind].provision(fresh)
+          await take(made, replayed(here.copy, 100), theirs.drivers[kind])
+          const catalogs = await Promise.all(
+            [fresh, made].map((one) => theirs.reach(one, (reader, schema) => catalogOf(reader, schema))),
+          )
+          expect(catalogs[1]).toEqual(catalogs[0])
+          expect(await rowsIn(theirs, made)).toMatchObject({ hens: ['(1,1)'], eggs: ['(1,1)'] })
+        }
+      } finally {
+        await theirs.end()
+      }
+    })
+  })
+})
+
+describe('an import whose connection is cut', () => {
+  test.each(['create schema', 'copy "t1_cut"."people"', 'create unique index', 'analyze', 'commit'])(
+    'at "%s" has made nothing, and is made anew',
+    async (text) => {
+      const proxy = await startFaultProxy(here.side.installation.url)
+      try {
+        const placement = await here.side.installation.prepare()
+        const cut = await here.side.installation.open(
+          { ...placement, url: proxy.through(placement.url) },
+          { driver: () => schemaPg(), migrations: RICH },
+        )
+        const at = { ...place('cut'), locator: 't1_cut' }
+        await cut.applied(at)
+        const fault = proxy.at(text, 'cut the line')
+        await expect(take(at, replayed(here.copy), cut)).rejects.toThrow()
+        expect(fault.hasHappened).toBe(true)
+        await eventually(async () => expect(await busy()).toEqual([]))
+        expect(await isThere('t1_cut')).toBe(false)
+        await take(at, replayed(here.copy), cut)
+        await cut.drop(at)
+        await cut.stop()
+      } finally {
+        await proxy.close()
+      }
+    },
+  )
+})
+
+describe('an import into database-pg that nobody wants any more', () => {
+  test.each(['making', 'loading', 'indexing', 'migrating'] as const)(
+    'ends while it is %s, and leaves nothing but what drop removes',
+    async (phase) => {
+      const at = place('unwanted', 'database-pg')
+      const controller = new AbortController()
+      const reason = new Error('not wanted any more')
+      const onPhase = (begun: string) => begun === phase && controller.abort(reason)
+      const importing = here.side.drivers['database-pg'].import(at, replayed(here.copy), {
+        signal: controller.signal,
+        onPhase,
+      })
+      await expect(importing).rejects.toBe(reason)
+      await eventually(async () => expect(await busy()).toEqual([]))
+      await here.side.drivers['database-pg'].drop(at)
+      const { rows } = await here.client.query(`select from pg_locks
+        where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
+      expect(rows).toEqual([])
+    },
+  )
+})
+
+test('the server ends the statement of a cancelled import', async () => {
+  const { database } = here.side.installation
+  const name = pg.escapeIdentifier(new URL(here.side.installation.url).pathname.slice(1))
+  await database.sql(`alter database ${name} set client_connection_check_interval = 0`)
+  const slow = {
+    name: '0001_slow',
+    checksum: '',
+    up: `create table few (id int); create materialized view slow as select pg_sleep(300)::text from few`,
+  }
+  const by = await here.side.installation.open(await here.side.installation.prepare(), {
+    driver: () => schemaPg(),
+    migrations: [slow],
+  })
+  await provisioned(by, 'slow')
+  await by.execute(place('slow'), { text: 'insert into few values (1)' })
+  const controller = new AbortController()
+  const taking = by.import(place('slower'), replayed(await exported(by, place('slow'))), {
+    signal: controller.signal,
+  })
+  await eventually(async () =>
+    expect((await busy()).map(({ query }) => query)).toEqual([expect.stringMatching(/^refresh/)]),
+  )
+  controller.abort()
+  await expect(taking).rejects.toMatchObject({ name: 'AbortError' })
+  await eventually(async () => expect(await busy()).toEqual([]))
+  await database.sql(`alter database ${name} reset client_connection_check_interval`)
+})

@@ -1,0 +1,99 @@
+/**
+ * Puts the rows of a copy into the tables of one schema, in a transaction of its owner that has it alone:
+ *
+ *   does it fit? ─► tables bared and emptied ─► COPY, table by table ─► indexes, keys, triggers back ─► sequences, views, statistics
+ *
+ * The tables are emptied because rows that migrations put there are in the copy too. A table that the copy does not have keeps its
+ * rows: what all tenants share in one driver is made by the migrations in the others.
+ *
+ * Rows are written frozen where PostgreSQL allows it: nobody sees the tables before the transaction commits, so nobody has to look at
+ * their rows again. One that a constraint refuses is told as `E_BACKUP_INCOMPATIBLE`, which names the constraint.
+ */
+import type pg from 'pg'
+import type { Logger } from '../../../kernel/base/logger.ts'
+import { sqlState } from '../../../kernel/database/database.ts'
+import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
+import type { TransferOptions } from '../../../tenants/isolation/driver.ts'
+import { type Rows, takeTables } from '../catalog/iterate-tables.ts'
+import { all, existingIn, qualified, type StoredSchema } from '../catalog/tables.ts'
+import { LOADING, withSettings } from '../transactions/copy-session.ts'
+import { type BareOptions, bareTables } from './bulk-load.ts'
+import { refuseMisfit, withRows } from './compatibility.ts'
+import { refreshViews } from './materialized-views.ts'
+import { sequencesOf, setSequences } from './sequences.ts'
+import { copyTableIn } from './table-in.ts'
+
+export interface Target {
+  readonly schema: string
+  readonly searchPath: string
+  /** Whose the rows are. */
+  readonly tenantId: string
+}
+
+export interface LoadOptions extends Pick<TransferOptions, 'onPhase'>, Omit<BareOptions, 'tenantId'> {
+  readonly log: Pick<Logger, 'warn'>
+}
+
+export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy, options: LoadOptions): Promise<Rows> {
+  const { schema, searchPath, tenantId } = target
+  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenantId }
+  return withSettings(client, settings, async () => {
+    const stored = await existingIn(client, schema, searchPath)
+    refuseMisfit(copy.description, stored)
+    const answer = await client.query(`select current_setting('transaction_isolation') as isolation`)
+    const mayFreeze = answer.rows[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
+    const names = copy.description.tables.map(({ name }) => name)
+    const bared = await bareTables(client, schema, names, { ...options, tenantId })
+    await all(client, ...bared.off, ...emptied(schema, names, stored))
+    options.onPhase?.('loading')
+    const rows = await takeTables(copy, ({ table, csv }) => {
+      const { name } = table
+      const isFreezing = mayFreeze && !stored.tables.some((table) => table.name === name && table.isPartitioned)
+      return copyTableIn(client, { name: qualified(schema, name), isFreezing }, table, csv)
+    })
+    options.onPhase?.('indexing')
+    await withRows(() => all(client, ...bared.on))
+    if (!options.isPassing) await finish(client, schema, copy, stored, options.log)
+    return rows
+  })
+}
+
+/** A partitioned table has no rows but its partitions'; any other is emptied without its children. */
+function emptied(schema: string, names: readonly string[], { tables }: StoredSchema): string[] {
+  const each = tables
+    .filter(({ name }) => names.includes(name))
+    .map(({ name, isPartitioned }) => `${isPartitioned ? '' : 'only '}${qualified(schema, name)}`)
+  return each.length > 0 ? [`truncate ${each.join(', ')}`] : []
+}
+
+async function finish(
+  client: pg.ClientBase,
+  schema: string,
+  copy: TenantCopy,
+  stored: StoredSchema,
+  log: LoadOptions['log'],
+): Promise<void> {
+  await setSequences(client, schema, await sequencesOf(client, schema, copy, stored))
+  await refreshViews(client, schema)
+  await analyze(client, schema, copy, log)
+}
+
+/** It calls the functions of indexes with a search path of its own, which they may not be written for. */
+async function analyze(
+  client: pg.ClientBase,
+  schema: string,
+  { description }: TenantCopy,
+  log: LoadOptions['log'],
+): Promise<void> {
+  const names = description.tables.map(({ name }) => qualified(schema, name))
+  if (names.length === 0) return
+  await client.query('savepoint statistics')
+  try {
+    await client.query(`analyze ${names.join(', ')}`)
+  } catch (error) {
+    if (sqlState(error) === undefined) throw error
+    await client.query('rollback to savepoint statistics')
+    log.warn({ err: error }, 'statistics of imported tables could not be made; they come when the server makes them')
+  }
+  await client.query('release savepoint statistics')
+}

@@ -1,0 +1,105 @@
+import { describe, expect, test } from 'vitest'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { exported, held, never } from './copy.fixture.ts'
+import { busy, END, fill, handle, readings, sharedSide, withSide } from './copy-out.fixture.ts'
+import { KINDS, places } from './sides.fixture.ts'
+
+const OWNER = 'an owner like any other'
+readings(OWNER, sharedSide(OWNER, KINDS))
+
+test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is written`, async (kind) => {
+  await withSide(OWNER, async (side) => {
+    await fill(side, kind, 'source')
+    const { transaction, pool } = handle(side, kind, 'source')
+    let isOver = false
+    const write = async () => {
+      while (!isOver) {
+        const id = 1 + Math.floor(Math.random() * 100)
+        await transaction(async (db) => {
+          const moved = await db.deleteFrom('tokens').where('id', '=', id).returning('id').executeTakeFirst()
+          if (moved) await db.insertInto('there').values({ id }).execute()
+          else {
+            await db.deleteFrom('there').where('id', '=', id).execute()
+            await db
+              .insertInto('tokens')
+              .values({ id, place: 'back' })
+              .onConflict((it) => it.doNothing())
+              .execute()
+          }
+        })
+      }
+    }
+    const writing = [write(), write()]
+    const ids = (csv: string | undefined) =>
+      (csv ?? '')
+        .split('\n')
+        .slice(1, -1)
+        .map((line) => Number.parseInt(line, 10))
+    try {
+      for (let n = 0; n < 10; n++) {
+        const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
+        const all = [...ids(csv.get('tokens')), ...ids(csv.get('there'))].sort((a, b) => a - b)
+        expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
+      }
+    } finally {
+      isOver = true
+      await Promise.allSettled(writing)
+    }
+    expect((await pool.query('select from there')).rowCount).toBeGreaterThan(0)
+  })
+})
+
+describe.each(KINDS)('a copy out of %s', (kind) => {
+  test('may be left at any moment, and leaves nothing behind', async () => {
+    await withSide('a superuser', async (side) => {
+      const [driver, place] = [side.drivers[kind], places(side, kind, 'source')]
+      await fill(side, kind, 'source')
+      await handle(side, kind, 'source').pool.query(
+        `insert into tokens (id, place) select n, repeat('x', 1000) from generate_series(1000, 20000) n`,
+      )
+      const reading = <T>(work: Parameters<typeof driver.export<T>>[1], signal = never()) =>
+        driver.export<T>(place, work, { signal })
+      expect(await reading(async () => 'nothing')).toBe('nothing')
+      const inTheMiddle = await reading(async (copy) => {
+        for await (const { table, csv } of copy.tables()) {
+          for await (const chunk of csv) if (table.name === 'tokens') return chunk.length
+        }
+        return 0
+      })
+      expect(inTheMiddle).toBeGreaterThan(0)
+      const failure = new Error('the disk is full')
+      const failing = reading(async (copy) => {
+        for await (const { csv } of copy.tables()) for await (const _ of csv) throw failure
+      })
+      await expect(failing).rejects.toBe(failure)
+      const unread = reading(async (copy) => {
+        for await (const { table } of copy.tables()) expect(table.name).toBe('Values')
+      })
+      await expect(unread).rejects.toThrow('"Values" was not read to its end')
+      await expect(reading((copy) => copy.totals())).rejects.toThrow('not all tables')
+      const twice = reading(async (copy) => [(await held(copy)).totals, (await held(copy)).totals])
+      const [first, second] = await twice
+      expect(second).toEqual(first)
+      const [controller, reason] = [new AbortController(), new Error('not wanted any more')]
+      const aborted = reading(async (copy) => {
+        for await (const { csv } of copy.tables()) for await (const _ of csv) controller.abort(reason)
+      }, controller.signal)
+      await expect(aborted).rejects.toBe(reason)
+      const ended = reading(async (copy) => {
+        for await (const { table, csv } of copy.tables()) {
+          for await (const _ of csv) if (table.name === 'tokens') await side.reach(place, (client) => client.query(END))
+        }
+      })
+      await expect(ended).rejects.toThrow()
+      const [idle, none] = [new AbortController(), new Error('nor this')]
+      const waiting = reading(async () => {
+        idle.abort(none)
+        return 'done'
+      }, idle.signal)
+      await expect(waiting).rejects.toBe(none)
+      await expect(reading(async () => 1, AbortSignal.abort(reason))).rejects.toBe(reason)
+      await eventually(async () => expect(await busy(side)).toEqual([]))
+      expect((await exported(driver, place)).totals.at(-1)?.rows).toBe(19_101)
+    })
+  })
+})

@@ -1,0 +1,176 @@
+import pg from 'pg'
+import { describe, expect, inject, test } from 'vitest'
+import { createTestDatabase } from '../../../testing/base/database.ts'
+import { readStored } from '../catalog/tables.ts'
+import { PostgresMigrator } from '../migrations/postgres-migrator.ts'
+import { abortable } from '../transactions/copy-session.ts'
+import { exported, held, never } from './copy.fixture.ts'
+import { CSV, fill, OWNERS, readings, sharedSide } from './copy-out.fixture.ts'
+import { copyOut } from './copy-out.ts'
+import { KINDS, places, type Side } from './sides.fixture.ts'
+
+const owned = {
+  'a superuser': sharedSide('a superuser', KINDS),
+  'an owner like any other': sharedSide('an owner like any other', ['rowscope-pg', 'schema-pg']),
+}
+
+readings('a superuser', owned['a superuser'])
+
+describe('a copy is not made', () => {
+  test.each(['schema-pg', 'database-pg'] as const)('of storage of %s that is not there', async (kind) => {
+    const { side } = owned['a superuser']()
+    await expect(exported(side.drivers[kind], places(side, kind, 'nobody'))).rejects.toMatchObject({
+      code: 'E_BACKUP_INCOMPATIBLE',
+      message: 'The storage of the tenant is not there; nothing was read.',
+    })
+  })
+
+  test('where a table’s own policies would hide rows from its owner', async () => {
+    const { side } = owned['an owner like any other']()
+    const alter = (text: string) => side.installation.database.sql(`alter table t1_source.tokens ${text}`)
+    await alter('enable row level security, force row level security')
+    try {
+      await expect(exported(side.drivers['schema-pg'], places(side, 'schema-pg', 'source'))).rejects.toMatchObject({
+        code: '42501',
+      })
+    } finally {
+      await alter('disable row level security, no force row level security')
+    }
+  })
+
+  test.each(OWNERS)('where a policy of the host’s may hide rows from %s', async (owner) => {
+    const { side, role } = owned[owner]()
+    const [driver, place] = [side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source')]
+    const { scopeRole } = await side.installation.prepare()
+    const drop = 'drop policy if exists hides on tenantry_rows.tokens'
+    const restrict = (who: string) =>
+      side.installation.database.sql(`${drop};
+        create policy hides on tenantry_rows.tokens as restrictive for select to ${who} using (id > 50)`)
+    try {
+      for (const who of ['public', owner === 'a superuser' ? scopeRole : role]) {
+        await restrict(who)
+        await expect(exported(driver, place)).rejects.toMatchObject({
+          code: 'E_BACKUP_INCOMPATIBLE',
+          message: expect.stringContaining('"hides" of the table "tokens" may hide rows'),
+        })
+      }
+      await restrict('pg_monitor')
+      expect((await exported(driver, place)).csv.get('tokens')).toBe(CSV.tokens)
+    } finally {
+      await side.installation.database.sql(drop)
+    }
+  })
+
+  test.each(OWNERS)('by %s with fewer rows because policies were lost: they are made again', async (owner) => {
+    const { side } = owned[owner]()
+    await side.installation.database.sql(`do $$ declare lost record; begin
+      for lost in select polname, polrelid::regclass as of from pg_policy where polname like 'tenantry_%' loop
+        execute format('drop policy %I on %s', lost.polname, lost.of); end loop; end $$`)
+    const { csv } = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+    expect(csv.get('tokens')).toBe(CSV.tokens)
+  })
+})
+
+describe('while tables come and go', () => {
+  /** A client of the superuser that has something done just before the transaction of a copy begins. */
+  async function withInterruption(side: Side, interruption: () => Promise<unknown>, times = 1) {
+    const client = new pg.Client(side.installation.url)
+    await client.connect()
+    const query = client.query.bind(client) as (...of: unknown[]) => Promise<unknown>
+    let left = times
+    client.query = (async (...of: unknown[]) => {
+      if (typeof of[0] === 'string' && of[0].startsWith('begin isolation') && left-- > 0) await interruption()
+      return query(...of)
+    }) as never
+    const source = {
+      isolation: 'schema-pg',
+      schema: 't1_changing',
+      searchPath: 't1_changing',
+      tenantId: 'changing',
+      migrator: new PostgresMigrator([]),
+    }
+    try {
+      return await abortable(never(), (hold) =>
+        copyOut(client, source, async ({ description }) => description.tables.map(({ name }) => name), hold),
+      )
+    } finally {
+      await client.end()
+    }
+  }
+
+  test('a copy begins anew, until it has them all', async () => {
+    const { side } = owned['a superuser']()
+    const { database } = side.installation
+    await fill(side, 'schema-pg', 'changing')
+    expect(await withInterruption(side, () => database.sql('create table t1_changing.came (id int)'))).toEqual([
+      'Values',
+      'came',
+      'there',
+      'tokens',
+    ])
+    expect(await withInterruption(side, () => database.sql('drop table t1_changing.came'))).toEqual([
+      'Values',
+      'there',
+      'tokens',
+    ])
+    let n = 0
+    const always = withInterruption(side, () => database.sql(`create table t1_changing.came_${n++} (id int)`), 100)
+    await expect(always).rejects.toThrow('no moment for a copy')
+  })
+
+  test('nobody empties or alters one that is being read', async () => {
+    const { side } = owned['a superuser']()
+    await side.drivers['schema-pg'].export(
+      places(side, 'schema-pg', 'source'),
+      async (copy) => {
+        for (const text of [
+          'truncate t1_source.tokens',
+          'alter table t1_source.tokens add column more int default 1',
+        ]) {
+          await expect(side.installation.database.sql(`set lock_timeout = '1ms'; ${text}`)).rejects.toMatchObject({
+            code: '55P03',
+          })
+        }
+        const { csv } = await held(copy)
+        expect(csv.get('tokens')).toBe(CSV.tokens)
+      },
+      { signal: never() },
+    )
+  })
+})
+
+test('the catalog is not read from end to end, whatever the planner knows of it', async () => {
+  const { url, drop } = await createTestDatabase(inject('postgresUrl'))
+  const client = new pg.Client(url)
+  await client.connect()
+  try {
+    await client.query(`create schema tenantry; create function tenantry.current_tenant() returns text language sql return 'x';
+      alter database ${new URL(url).pathname.slice(1)} set jit = off`)
+    // Of a smaller catalog the planner may well read all.
+    await client.query(`do $$ begin for n in 0..99 loop
+      execute format('create schema t%s; set search_path = t%s', n, n);
+      create table a (tenant_id text default tenantry.current_tenant(), id int generated always as identity primary key);
+      create table b (tenant_id text default tenantry.current_tenant(), id serial primary key);
+      create table c (id int) partition by list (id); create table d partition of c default; create view e as select id from a;
+      end loop; end $$`)
+    for (const before of ['', 'vacuum', 'analyze']) {
+      if (before) await client.query(before)
+      await client.query('begin')
+      const scans = async () =>
+        (
+          await client.query(`select relname, pg_stat_get_xact_numscans(oid) as scans from pg_class
+            where relname in ('pg_class', 'pg_depend', 'pg_attribute', 'pg_attrdef', 'pg_type') order by relname`)
+        ).rows
+      await scans()
+      const first = await scans()
+      const stored = await readStored(client, 't50', 't50')
+      expect(await scans()).toEqual(first)
+      expect(stored?.tables.map(({ name }) => name)).toEqual(['a', 'b', 'c'])
+      expect(stored?.sequences.map(({ column }) => column?.table)).toEqual(['a', 'b'])
+      await client.query('rollback')
+    }
+  } finally {
+    await client.end()
+    await drop()
+  }
+})

@@ -1,0 +1,181 @@
+/** Locations of one tenant in the same tables: which rows have the tenant's id, and where the others are. */
+import { describe, expect, test } from 'vitest'
+import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
+import { ask, BEFORE, everything, expectNoTrace, fill, type Owner, TENANT, withSide } from './rows.fixture.ts'
+import { places, type Side } from './sides.fixture.ts'
+
+const JOURNAL = {
+  name: '0003_journal',
+  checksum: 'd',
+  up: `alter table notes add column changed_at timestamptz not null default now();
+    create function touch() returns trigger language plpgsql as $f$ begin new.changed_at := clock_timestamp(); return new; end $f$;
+    create trigger touch before update on notes for each row execute function touch();
+    create table journal (${TENANT}, id int generated always as identity, body text, primary key (tenant_id, id));
+    create function note_deletion() returns trigger language plpgsql as $f$
+      begin insert into journal (body) values (old.body); return null; end $f$;
+    create trigger note_deletion after delete on notes for each row execute function note_deletion()`,
+}
+
+/** Row level security binds the owner, who may keep triggers quiet. */
+export const QUIET_OWNER = 'an owner that sets session_replication_role'
+
+interface Subject {
+  readonly side: Side
+  readonly driver: IsolationDriver
+  readonly first: Place
+  /** The next location, which has a copy of the rows as they were. */
+  readonly next: Place
+  readonly copy: HeldCopy
+}
+
+/** Sequences are shared by all tenants. */
+const contents = async ({ driver }: Subject, place: Place) => {
+  const { csv, totals } = await exported(driver, place)
+  return { csv, totals }
+}
+const bodies = ({ side }: Subject) => ask(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')
+const enter = ({ driver }: Subject, place: Place) => driver.enter?.(place, { signal: never() })
+
+/** A tenant that has changed since the copy was made, beside another tenant. */
+async function withSubject(
+  owner: Owner | typeof QUIET_OWNER,
+  work: (subject: Subject) => Promise<void>,
+): Promise<void> {
+  await withSide(
+    owner === QUIET_OWNER ? 'an owner like any other' : owner,
+    async (side, _, role) => {
+      if (owner === QUIET_OWNER) {
+        await side.installation.database.sql(`grant set on parameter session_replication_role to ${role}`)
+      }
+      const driver = side.drivers['rowscope-pg']
+      await fill(side, 'rowscope-pg', 'neighbour')
+      await fill(side, 'rowscope-pg', 'gamma')
+      const first = places(side, 'rowscope-pg', 'gamma')
+      const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
+      const copy = await exported(driver, first)
+      await ask(side, 'rowscope-pg', 'gamma', `update notes set body = body || ' changed'`)
+      await driver.import(next, replayed(copy), { signal: never() })
+      await work({ side, driver, first, next, copy })
+      expect((await ask(side, 'rowscope-pg', 'neighbour', 'select body from notes order by id')).flat()).toEqual([
+        'one',
+        'two',
+      ])
+      await expectNoTrace(side)
+    },
+    [...BEFORE, JOURNAL],
+  )
+}
+
+/** As a switch does it. */
+async function change(subject: Subject, from: Place, to: Place): Promise<void> {
+  await subject.driver.fence(from)
+  await enter(subject, to)
+  await subject.driver.unfence(to)
+}
+
+export function entriesOf(owners: readonly (Owner | typeof QUIET_OWNER)[]): void {
+  describe.each(owners)('of shared tables, by %s,', (owner) => {
+    test('a location that is entered has the tenant’s id in its rows, exactly as they were copied', async () => {
+      await withSubject(owner, async (subject) => {
+        const { side, driver, first, next, copy } = subject
+        expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
+        await change(subject, first, next)
+        expect(await bodies(subject)).toEqual([['one'], ['two']])
+        expect(
+          await ask(side, 'rowscope-pg', 'gamma', `select count(*)::int from notes where tenant_id = 'gamma'`),
+        ).toEqual([[2]])
+        await ask(side, 'rowscope-pg', 'gamma', `insert into hens (tenant_id, id, egg) values ('gamma', 2, 1)`)
+        await ask(side, 'rowscope-pg', 'gamma', `delete from hens where tenant_id = 'gamma' and id = 2`)
+        expect(await contents(subject, next)).toEqual({ csv: copy.csv, totals: copy.totals })
+        expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, false])
+        expect(await driver.inventory?.('main')).toContainEqual({ locator: first.locator, isFenced: true })
+      })
+    })
+
+    test('what is left is kept as it was, and can be returned to', async () => {
+      await withSubject(owner, async (subject) => {
+        const { first, next } = subject
+        const before = await contents(subject, first)
+        await change(subject, first, next)
+        expect(await contents(subject, first)).toEqual(before)
+        const again = { ...first, epoch: 3 }
+        await change(subject, next, again)
+        expect(await contents(subject, again)).toEqual(before)
+        expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
+      })
+    })
+
+    test('each location is dropped without the other one', async () => {
+      await withSubject(owner, async (subject) => {
+        const { side, driver, first, next } = subject
+        await change(subject, first, next)
+        await driver.drop(first)
+        expect(await bodies(subject)).toEqual([['one'], ['two']])
+        await driver.drop(next)
+        const rows = Object.values(await everything(side)).flat()
+        expect(rows.filter((row) => row.startsWith('(gamma'))).toEqual([])
+        expect(rows.filter((row) => row.startsWith('(neighbour')).length).toBeGreaterThan(0)
+      })
+    })
+
+    test('a switch that never commits is undone where the former location is opened', async () => {
+      await withSubject(owner, async (subject) => {
+        const { driver, first, next } = subject
+        await driver.fence(first)
+        await enter(subject, next)
+        expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, true])
+        await driver.unfence(first)
+        expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
+        expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([false, true])
+      })
+    })
+
+    test('a switch that never commits is undone, also when the new location was dropped before', async () => {
+      await withSubject(owner, async (subject) => {
+        const { driver, first, next, copy } = subject
+        await driver.fence(first)
+        await enter(subject, next)
+        await driver.drop(next)
+        expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, true])
+        await driver.unfence(first)
+        expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
+        const third = { ...next, locator: driver.locator('gamma', 3), epoch: 3 }
+        await driver.import(third, replayed(copy), { signal: never() })
+        await change(subject, first, third)
+        expect(await bodies(subject)).toEqual([['one'], ['two']])
+      })
+    })
+
+    test('a purge leaves no row, whichever location is dropped first', async () => {
+      await withSubject(owner, async (subject) => {
+        const { side, driver, first, next } = subject
+        await change(subject, first, next)
+        await driver.drop(next)
+        await driver.drop(first)
+        const rows = Object.values(await everything(side)).flat()
+        expect(rows.filter((row) => row.startsWith('(gamma'))).toEqual([])
+        await driver.provision(first)
+        expect(await bodies(subject)).toEqual([])
+      })
+    })
+
+    test('a tenant that is open keeps the labels of its rows', async () => {
+      await withSubject(owner, async (subject) => {
+        await expect(enter(subject, subject.next)).rejects.toThrow('is open: its rows keep their labels')
+        expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
+      })
+    })
+
+    test('rows that an earlier version restored are entered where the tenant is opened', async () => {
+      await withSubject(owner, async (subject) => {
+        const { side, driver, first, next } = subject
+        await driver.fence(first)
+        await side.installation.database.sql(`delete from tenantry.row_locations where tenant = 'gamma'`)
+        await driver.unfence(next)
+        expect(await bodies(subject)).toEqual([['one'], ['two']])
+        expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, false])
+      })
+    })
+  })
+}

@@ -1,0 +1,111 @@
+/**
+ * Enters a location: its rows get the tenant's id, and those of the location that was entered get a label of their own, in one
+ * transaction. What is killed in the middle has changed nothing. The fence of the tenant stands before and after it.
+ *
+ * An owner who may keep triggers quiet updates the rows. Else they are deleted, and inserted again by way of a scratch schema, as an
+ * import inserts them (staging-schema.ts).
+ */
+import pg from 'pg'
+import { existingIn, isTenants, qualified } from '../catalog/tables.ts'
+import { rightsIn } from '../roles/grants.ts'
+import { fence, unfence, withoutForce, withRowsOf } from '../row-security/apply.ts'
+import { deleteTenantRows } from '../row-security/delete-rows.ts'
+import { enteredOf, labelAside, recordEntry } from '../row-security/locations.ts'
+import { rowReader } from '../row-security/row-reader.ts'
+import { type Shared, sharedFacts } from '../row-security/shared-tables.ts'
+import { ONE_TENANT } from '../row-security/sql.ts'
+import type { PostgresServer } from '../server/postgres-server.ts'
+import { type Holding, LOADING, QUIET, withSettings } from '../transactions/copy-session.ts'
+import { lockOf } from '../transactions/owner-transaction.ts'
+import { withRows } from './compatibility.ts'
+import { type RowStorage, scratchOf } from './copy-in-shared.ts'
+import { from, insertAll, writable } from './staging-schema.ts'
+
+/** False where a newer location of the tenant is in use. @param storage with the tenant's id as the label */
+export async function enterRows(server: PostgresServer, storage: RowStorage, hold: Holding): Promise<boolean> {
+  const { location, schema, tenant } = storage
+  const aside = labelAside(location)
+  const reader = await server.owned((client) => hold(client, () => rowReader(client, schema, storage)))
+  const enter = async (client: pg.ClientBase) => {
+    await client.query(
+      `select pg_advisory_xact_lock(${lockOf(scratchOf(aside))}); -- of an import into it
+       select pg_advisory_xact_lock_shared(${lockOf(schema)}) -- of migrations`,
+    )
+    const entered = await enteredOf(client, location, 'for update')
+    if (entered.locator === location.locator) return true
+    if (entered.epoch > location.epoch) return false
+    await assertFenced(client, tenant)
+    const searchPath = storage.searchPathOf(schema)
+    const shared = {
+      ...storage,
+      reader,
+      searchPath,
+      stored: await existingIn(client, schema, searchPath),
+      facts: await sharedFacts(client, schema),
+      applied: [],
+    }
+    const left = labelAside({ tenantId: tenant, locator: entered.locator })
+    if (entered.locator !== '') await relabel(client, shared, { from: tenant, to: left })
+    await relabel(client, shared, { from: aside, to: tenant })
+    await recordEntry(client, location)
+    if (entered.locator !== '') await fence(client, left)
+    await unfence(client, aside)
+    return true
+  }
+  return server.administer(scratchOf(tenant), (client) => hold(client, () => enter(client)))
+}
+
+/** A late process may come here when the tenant is open again: what it then writes would get the label of what is left. */
+async function assertFenced(client: pg.ClientBase, tenant: string): Promise<void> {
+  const { rowCount } = await client.query('select from tenantry.fenced where tenant = $1 for update', [tenant])
+  if (rowCount === 0) throw new Error(`the storage of the tenant "${tenant}" is open: its rows keep their labels`)
+}
+
+interface Label {
+  readonly from: string
+  readonly to: string
+}
+
+async function relabel(client: pg.ClientBase, shared: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+  if (shared.facts.mayBeQuiet) await update(client, shared, label)
+  else await deleteAndInsert(client, shared, label)
+}
+
+/** Without triggers of the host's and of foreign keys: rows that refer to each other get the same label. */
+async function update(client: pg.ClientBase, { schema, stored }: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+  await withSettings(client, { ...LOADING, ...QUIET }, () =>
+    withoutForce(client, schema, async () => {
+      for (const table of stored.tables.filter(isTenants)) {
+        await client.query(`update ${from(table, schema)} set tenant_id = $2 where tenant_id = $1`, [
+          label.from,
+          label.to,
+        ])
+      }
+    }),
+  )
+}
+
+/** Triggers of the host's for updates would change what was copied; what those for inserts change is noticed. */
+async function deleteAndInsert(client: pg.ClientBase, shared: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+  const { schema, searchPath, scopeRole, stored } = shared
+  const scratch = scratchOf(label.from)
+  const name = pg.escapeIdentifier(scratch)
+  const tables = stored.tables.filter(isTenants)
+  await client.query(`create schema ${name}; ${rightsIn(name, pg.escapeIdentifier(scopeRole))}`)
+  await withRowsOf(client, schema, label.from, async () => {
+    for (const table of tables) {
+      const columns = writable(table).map((column) => pg.escapeIdentifier(column.name))
+      await client.query(
+        `create table ${qualified(scratch, table.name)} as
+         select ${[`${pg.escapeLiteral(label.to)} as tenant_id`, ...columns].join(', ')} from ${from(table, schema)}
+         where tenant_id = ${pg.escapeLiteral(label.from)}`,
+      )
+    }
+  })
+  const rows = { tenant: label.from, searchPath, scopeRole }
+  await deleteTenantRows(client, schema, rows)
+  await client.query(`select set_config('${ONE_TENANT}', $1, true)`, [label.to])
+  await insertAll(client, { ...shared, tenant: label.to, scratch }, { tables })
+  await withRows(() => client.query('set constraints all immediate'))
+  await client.query(`drop schema ${name} cascade`)
+}

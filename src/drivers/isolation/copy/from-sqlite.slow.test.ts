@@ -1,0 +1,3 @@
+import { importsFromSqlite } from './from-sqlite.fixture.ts'
+
+importsFromSqlite(['a superuser'])

@@ -1,0 +1,3 @@
+import { importsFromSqlite } from './from-sqlite.fixture.ts'
+
+importsFromSqlite(['an owner like any other'])

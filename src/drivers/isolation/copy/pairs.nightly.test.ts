@@ -1,0 +1,172 @@
+/** The law of copies: what is taken in is what was read, between every two drivers, whoever owns the tables. */
+import fc from 'fast-check'
+import pg from 'pg'
+import { describe, expect, inject, test } from 'vitest'
+import { createSecrets } from '../../../kernel/crypto/crypto.ts'
+import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
+import type { Place } from '../../../tenants/isolation/driver.ts'
+import { readArchive } from '../../../tenants/transfers/archive/reader.ts'
+import { archived } from '../../../tenants/transfers/archive/writer.ts'
+import { directHandle } from '../../../testing/base/direct-handle.ts'
+import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
+import { exported, never, replayed } from './copy.fixture.ts'
+import { type GeneratedSchema, generatedSchema } from './generated-schema.fixture.ts'
+import { KINDS, type Kind, openSide, places, type Side, withOwner } from './sides.fixture.ts'
+
+const RUNS = 5
+const quote = pg.escapeIdentifier
+
+async function admin(text: string): Promise<void> {
+  const client = new pg.Client(inject('postgresUrl'))
+  await client.connect()
+  await client.query(text).finally(() => client.end())
+}
+
+/** Past keys and triggers, as the superuser. */
+async function plant(side: Side, place: Place, { tables }: GeneratedSchema, whose: string): Promise<void> {
+  await side.reach(place, async (client, schema) => {
+    await client.query(`set search_path = ${quote(schema)}; set session_replication_role = replica; set datestyle = iso;
+      select set_config('app.tenant_id', ${pg.escapeLiteral(place.isolation === 'rowscope-pg' ? place.locator : place.tenantId)}, false)`)
+    for (const { name, columns, rows } of tables) {
+      for (const row of rows) {
+        const values = row.map((value, index) => (columns[index]?.name === 'whose' ? whose : value))
+        const casts = columns.map(({ type }, index) => `$${index + 1}::text::${type}`)
+        await client.query(
+          `insert into ${quote(name)} (${columns.map((column) => quote(column.name)).join(', ')}) overriding system value values (${casts.join(', ')})`,
+          values,
+        )
+      }
+    }
+  })
+}
+
+/** As the tenant sees them, in no order that matters. */
+async function rowsOf(side: Side, place: Place, { tables }: GeneratedSchema): Promise<Record<string, string[]>> {
+  const { pool } = directHandle(side.drivers[place.isolation as Kind], place)
+  const all: Record<string, string[]> = {}
+  for (const { name, columns } of tables) {
+    const texts = [...columns, { name: 'twice' }].map((column) => `${quote(column.name)}::text`)
+    const { rows } = await pool.query({
+      text: `select ${texts.join(', ')} from ${quote(name)}`,
+      rowMode: 'array',
+    })
+    all[name] = rows.map((row) => JSON.stringify(row)).sort()
+  }
+  return all
+}
+
+const sequencesOf = (side: Side, place: Place) =>
+  side.reach(place, async (client, schema) => {
+    const { rows } = await client.query(
+      `select relname, seqincrement from pg_class join pg_sequence on seqrelid = pg_class.oid where relnamespace = $1::regnamespace order by relname`,
+      [quote(schema)],
+    )
+    const next = new Map<string, bigint>()
+    for (const { relname } of rows) {
+      const {
+        rows: [row],
+      } = await client.query(`select nextval($1)`, [`${quote(schema)}.${quote(relname)}`])
+      next.set(relname, BigInt(row.nextval))
+    }
+    return { next, steps: new Map(rows.map(({ relname, seqincrement }) => [relname, BigInt(seqincrement)])) }
+  })
+
+/** As a backup and its restore do. */
+async function throughArchive(copy: TenantCopy): Promise<TenantCopy> {
+  const subject = { tenantId: 'source', backupId: '0198f0a4-0000-7000-8000-000000000001', createdAt: new Date() }
+  const secrets = createSecrets(TEST_APP_KEY)
+  const sealed = await Array.fromAsync(secrets.sealStream(archived(copy, subject), subject.backupId))
+  async function* kept() {
+    yield* sealed
+  }
+  return readArchive(secrets.openStream(kept(), subject.backupId), subject)
+}
+
+async function holds(
+  schema: GeneratedSchema,
+  kinds: readonly Kind[],
+  ownerUrl?: (url: string) => string,
+): Promise<void> {
+  const migrations = [{ name: '0001', checksum: 'x', up: schema.statements.join(';\n') }]
+  const options = { migrations, ...(ownerUrl ? { ownerUrl } : {}) }
+  const here = await openSide(inject('postgresUrl'), options)
+  const there = await openSide(inject('postgresUrl'), options)
+  try {
+    for (const side of [here, there]) {
+      for (const kind of kinds) {
+        await side.drivers[kind].provision(places(side, kind, 'other'))
+        await plant(side, places(side, kind, 'other'), schema, 'other')
+      }
+    }
+    for (const kind of kinds) {
+      const source = places(here, kind, 'source')
+      await here.drivers[kind].provision(source)
+      await plant(here, source, schema, 'mine')
+      const before = await rowsOf(here, source, schema)
+      await sequencesOf(here, source)
+      const copy = await exported(here.drivers[kind], source)
+      const expected = await sequencesOf(here, source)
+      expect(copy.totals.map(({ rows }) => rows)).toEqual(
+        copy.description.tables.map(({ name }) => schema.tables.find((table) => table.name === name)?.rows.length ?? 0),
+      )
+      for (const to of kinds) {
+        for (const side of [here, there]) {
+          const target = places(side, to, `${kind}-${to}`)
+          const pieces = replayed(copy, 1 + (copy.totals.length % 50))
+          const passed = side === there ? await throughArchive(pieces) : pieces
+          const { rows } = await side.drivers[to].import(target, passed, { signal: never() })
+          expect([...rows.values()]).toEqual(copy.totals.map(({ rows }) => rows))
+          expect(await rowsOf(side, target, schema)).toEqual(before)
+          const { next, steps } = await sequencesOf(side, target)
+          for (const [name, value] of next) {
+            const copied = copy.description.sequences.find((one) => one.name === name)
+            const last = BigInt(copied?.lastValue ?? 0)
+            if (to !== 'rowscope-pg') expect(value).toBe(expected.next.get(name))
+            else expect((steps.get(name) ?? 0n) > 0n ? value > last : value < last).toBe(true)
+          }
+        }
+      }
+      expect(await rowsOf(here, source, schema)).toEqual(before)
+    }
+    for (const side of [here, there]) {
+      for (const kind of kinds) {
+        const rows = await rowsOf(side, places(side, kind, 'other'), schema)
+        for (const { name, rows: planted, columns } of schema.tables) {
+          const at = columns.findIndex((column) => column.name === 'whose')
+          expect(rows[name]?.map((row) => JSON.parse(row)[at])).toEqual(planted.map(() => 'other'))
+        }
+      }
+    }
+  } finally {
+    await here.end()
+    await there.end()
+  }
+}
+
+describe('import(export(x)) is x', () => {
+  const always = (property: fc.IAsyncProperty<[[boolean, GeneratedSchema]]>) =>
+    fc.assert(property, { numRuns: RUNS, endOnFailure: true })
+  const generated = (hasTenantId: boolean) =>
+    fc
+      .boolean()
+      .chain((hasTriggers) => fc.tuple(fc.constant(hasTriggers), generatedSchema({ hasTenantId, hasTriggers })))
+
+  test('between every two drivers and placements, of a superuser', { timeout: 600_000 }, async () => {
+    await always(fc.asyncProperty(generated(true), ([, schema]) => holds(schema, KINDS)))
+  })
+
+  test('and of an owner like any other', { timeout: 600_000 }, async () => {
+    await always(
+      fc.asyncProperty(generated(true), ([hasTriggers, schema]) =>
+        withOwner(inject('postgresUrl'), async (ownerUrl, role) => {
+          if (hasTriggers) await admin(`grant set on parameter session_replication_role to ${role}`)
+          await holds(schema, KINDS, ownerUrl)
+        }),
+      ),
+    )
+  })
+
+  test('of tables that do not say whose a row is', { timeout: 600_000 }, async () => {
+    await always(fc.asyncProperty(generated(false), ([, schema]) => holds(schema, ['schema-pg', 'database-pg'])))
+  })
+})

@@ -1,0 +1,109 @@
+/** Two installations on one server, each with all three PostgreSQL drivers over the same migrations: what copies go between. */
+import pg from 'pg'
+import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
+import { databasePg, TENANT_SCHEMA } from '../database-pg.ts'
+import {
+  createInstallation,
+  type Installation,
+  type InstallationOptions,
+  placeOf,
+} from '../roles/installation.fixture.ts'
+import { withDatabase } from '../roles/login-clients.ts'
+import { ROWS_SCHEMA, rowscopePg } from '../rowscope-pg.ts'
+import { schemaPg } from '../schema-pg.ts'
+
+const MAKERS = { 'schema-pg': schemaPg, 'database-pg': databasePg, 'rowscope-pg': rowscopePg }
+export type Kind = keyof typeof MAKERS
+export const KINDS = Object.keys(MAKERS) as Kind[]
+
+export interface Side {
+  readonly installation: Installation
+  readonly drivers: Readonly<Record<Kind, IsolationDriver>>
+  readonly makers: typeof MAKERS
+  /** Of the superuser, where the rows of a place are; sees all of them. */
+  reach<T>(place: Place, work: (client: pg.Client, schema: string) => Promise<T>): Promise<T>
+  end(): Promise<void>
+}
+
+export async function openSide(
+  serverUrl: string,
+  options: InstallationOptions & { readonly migrations: readonly TenantMigration[] },
+): Promise<Side> {
+  const installation = await createInstallation(serverUrl, options)
+  const { ownerUrl } = options
+  if (ownerUrl) {
+    const owner = new URL(ownerUrl(installation.url)).username
+    await installation.database.sql(
+      `grant create on database ${new URL(installation.url).pathname.slice(1)} to ${owner}`,
+    )
+  }
+  const placement = await installation.prepare()
+  const open = (kind: Kind) =>
+    installation.open(placement, { driver: () => MAKERS[kind](), migrations: options.migrations })
+  const drivers = {
+    'schema-pg': await open('schema-pg'),
+    'database-pg': await open('database-pg'),
+    'rowscope-pg': await open('rowscope-pg'),
+  }
+  return {
+    installation,
+    drivers,
+    makers: MAKERS,
+    async reach({ isolation, locator }, work) {
+      const client = new pg.Client(
+        isolation === 'database-pg' ? withDatabase(installation.url, locator) : installation.url,
+      )
+      await client.connect()
+      try {
+        return await work(
+          client,
+          { 'schema-pg': locator, 'database-pg': TENANT_SCHEMA, 'rowscope-pg': ROWS_SCHEMA }[isolation] ?? '',
+        )
+      } finally {
+        await client.end()
+      }
+    },
+    end: () => installation.end(),
+  }
+}
+
+export const places = (side: Side, kind: Kind, tenantId: string): Place => placeOf(side.drivers[kind], tenantId)
+
+export interface Owner {
+  readonly name: string
+  /** The URL with which the owner connects to the same database. */
+  ownerUrl(url: string): string
+  drop(): Promise<void>
+}
+
+/** An owner that is no superuser. */
+export async function createOwner(serverUrl: string): Promise<Owner> {
+  const name = `owner_${Math.random().toString(36).slice(2, 10)}`
+  const admin = new pg.Client(serverUrl)
+  await admin.connect()
+  await admin.query(`create role ${name} login password 'p' createrole createdb`)
+  return {
+    name,
+    ownerUrl: (url) => Object.assign(new URL(url), { username: name, password: 'p' }).href,
+    async drop() {
+      await admin
+        .query(`drop owned by ${name}; drop role ${name}`)
+        .catch(async () => admin.query(`drop role if exists ${name}`))
+      await admin.end()
+    },
+  }
+}
+
+/** An owner that is no superuser; `work` gets what makes its URLs, and how it is called. */
+export async function withOwner<T>(
+  serverUrl: string,
+  work: (ownerUrl: (url: string) => string, name: string) => Promise<T>,
+): Promise<T> {
+  const owner = await createOwner(serverUrl)
+  try {
+    return await work(owner.ownerUrl, owner.name)
+  } finally {
+    await owner.drop()
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * A copy on its way into shared tables by a schema of its own (copy-in-shared.ts), and from there by one statement: foreign keys are
+ * checked at its end, so that their order and their circles do not matter.
+ *
+ * The rows are the tenant's, whoever writes them: an owner whom row level security does not bind takes the role of tenants' queries
+ * for the statement, so that a trigger of the host's sees no row of another tenant. What triggers make of the rows is not what was
+ * copied: where they may be kept quiet they are, else it is looked at what they did.
+ */
+import pg from 'pg'
+import { BackupIncompatible, type CopyDescription, type TenantCopy } from '../../../tenants/isolation/copy.ts'
+import {
+  copiedColumns,
+  existingIn,
+  isTenants,
+  qualified,
+  type StoredColumn,
+  type StoredSchema,
+  type StoredTable,
+} from '../catalog/tables.ts'
+import { rightsIn } from '../roles/grants.ts'
+import {
+  checkForeignKeys,
+  type ForeignKey,
+  refuseOtherRows,
+  type Shared,
+  sharedFacts,
+  type Taken,
+} from '../row-security/shared-tables.ts'
+import { LOADING, QUIET, type Settings, withSettings } from '../transactions/copy-session.ts'
+import { refuseMisfit, withRows } from './compatibility.ts'
+import { type LoadOptions, loadCopy } from './copy-load.ts'
+import { readSequences, sequencesOf } from './sequences.ts'
+
+/** In the transaction that removes the schema again. */
+export async function takeByScratch(
+  client: pg.ClientBase,
+  shared: Shared,
+  copy: TenantCopy,
+  { onPhase, log }: LoadOptions,
+): Promise<Taken> {
+  const { scratch, searchPathOf, tenant, scopeRole, migrator, applied } = shared
+  const searchPath = searchPathOf(scratch)
+  const copied = copy.description.migrations.map(({ name }) => name)
+  const pending = applied.filter((name) => !copied.includes(name))
+  const name = pg.escapeIdentifier(scratch)
+  await client.query(`create schema ${name}; ${rightsIn(name, pg.escapeIdentifier(scopeRole))}`)
+  await migrator.installOnly(client, scratch, searchPath, copied)
+  const target = { schema: scratch, searchPath, tenantId: tenant }
+  const isPassing = pending.length === 0
+  const known = isPassing ? [] : await othersOf(client, shared, copy)
+  const { foreignKeys } = await sharedFacts(client, scratch)
+  const others = (name: string) => (known.some((table) => table.name === name) ? 'trusted' : 'gone')
+  const rows = await loadCopy(client, target, copy, { onPhase, log, isPassing, others })
+  for (const table of known) await fillReferred(client, shared, table, foreignKeys)
+  onPhase?.('migrating')
+  await migrator.installOnly(client, scratch, searchPath, pending)
+  const made = await existingIn(client, scratch, searchPath)
+  refuseMisfit(describing(made), shared.stored)
+  await insertAll(client, shared, made)
+  await refuseOtherRows(client, shared, isPassing ? copy.description.tables : sameOf(made, copy))
+  // Migrations may have taken values.
+  const sequences = await (isPassing ? sequencesOf(client, scratch, copy, made) : readSequences(client, scratch, made))
+  return { rows, sequences }
+}
+
+/**
+ * Tables that the copy does not have because all tenants share them, and that are now as they were then. Where one is not, nothing
+ * refers to it until the rows are where they belong.
+ */
+async function othersOf(client: pg.ClientBase, shared: Shared, { description }: TenantCopy): Promise<StoredTable[]> {
+  const { scratch, searchPathOf, stored } = shared
+  const { tables } = await existingIn(client, scratch, searchPathOf(scratch))
+  return tables.filter((table) => {
+    const now = stored.tables.find(({ name }) => name === table.name)
+    const isSame = writable(table).every(({ name, type }) =>
+      now?.columns.some((column) => column.name === name && column.type === type),
+    )
+    return now && isSame && !isTenants(now) && !description.tables.some(({ name }) => name === table.name)
+  })
+}
+
+/** Migrations may touch rows that refer to what somebody has added there by hand. All else is there by migrations, or will be. */
+async function fillReferred(
+  client: pg.ClientBase,
+  { scratch, schema }: Shared,
+  table: StoredTable,
+  foreignKeys: readonly ForeignKey[],
+): Promise<void> {
+  const referring = foreignKeys.filter(({ to }) => to === table.name)
+  if (referring.length === 0) return
+  const name = qualified(scratch, table.name)
+  const { rows } = await client.query(
+    `select conname from pg_constraint where contype = 'f' and conrelid = $1::regclass`,
+    [name],
+  )
+  for (const { conname } of rows)
+    await client.query(`alter table ${name} drop constraint ${pg.escapeIdentifier(conname)}`)
+  const columns = writable(table)
+  const values = columns.map((column) => valueFor(column, scratch))
+  const referred = referring.map((key) => `exists (select from ${key.table} f where ${key.match})`)
+  await client.query(`insert into ${name} (${columns.map((column) => pg.escapeIdentifier(column.name)).join(', ')}) overriding system value
+    select ${values.join(', ')} from ${qualified(schema, table.name)} p where ${referred.join(' or ')} on conflict do nothing`)
+}
+
+/** Tables of the copy as they are by now. */
+const sameOf = (made: StoredSchema, { description }: TenantCopy) =>
+  describing(made).tables.filter(({ name }) => description.tables.some((table) => table.name === name))
+
+const describing = ({ tables, sequences }: StoredSchema): CopyDescription => ({
+  engine: 'postgres',
+  isolation: '',
+  migrations: [],
+  tables: tables.map((table) => ({ name: table.name, columns: copiedColumns(table) })),
+  sequences: sequences.map(({ name }) => ({ name, lastValue: '0', isCalled: false })),
+})
+
+/** Inserts the rows of all tables of the scratch schema as the tenant's. */
+export async function insertAll(
+  client: pg.ClientBase,
+  shared: Shared,
+  made: Pick<StoredSchema, 'tables'>,
+): Promise<void> {
+  const { tenant, searchPath, scopeRole, facts, reader, stored } = shared
+  const tables = made.tables.filter(({ name }) =>
+    stored.tables.some((table) => table.name === name && isTenants(table)),
+  )
+  if (tables.length === 0) return
+  const inserts = tables.map((table, index) => `i${index} as (${insertOf(table, shared)})`)
+  const [role, noRole] = reader.isExempt && !facts.mayBeQuiet ? [takes(scopeRole), takes('none')] : []
+  const quiet: Settings = facts.mayBeQuiet ? QUIET : {}
+  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...quiet }
+  await refuseOthers(client, shared, tables)
+  await withSettings(client, settings, async () => {
+    if (role) await client.query(role)
+    await withRows(() => client.query(`with ${inserts.join(', ')} select`))
+    if (noRole) await client.query(noRole)
+    if (facts.mayBeQuiet) await checkForeignKeys(client, facts, tenant)
+    else if (facts.hasTriggers) await refuseChanges(client, shared, tables)
+  })
+}
+
+const takes = (role: string): string => `select set_config('role', ${pg.escapeLiteral(role)}, true)`
+
+function insertOf(table: StoredTable, { schema, scratch, tenant }: Shared): string {
+  const names = writable(table).map(({ name }) => pg.escapeIdentifier(name))
+  const values = writable(table).map((column) => valueFor(column, schema))
+  return `insert into ${qualified(schema, table.name)} (${['tenant_id', ...names].join(', ')}) overriding system value
+    select ${[pg.escapeLiteral(tenant), ...values].join(', ')} from ${from(table, scratch)}`
+}
+
+export const writable = ({ columns }: StoredTable): StoredColumn[] =>
+  columns.filter(({ isGenerated, isFilled }) => !isGenerated && !isFilled)
+
+/** Types that a schema has for itself are others than those of the same names elsewhere: their values pass as texts. */
+function valueFor({ name, ownType }: StoredColumn, schema: string): string {
+  const value = pg.escapeIdentifier(name)
+  return ownType ? `${value}::text::${pg.escapeIdentifier(schema)}.${ownType}` : value
+}
+
+export const from = ({ name, isPartitioned }: StoredTable, schema: string): string =>
+  `${isPartitioned ? '' : 'only '}${qualified(schema, name)}`
+
+/** A migration may have made rows of whomever. */
+async function refuseOthers(client: pg.ClientBase, { scratch, tenant }: Shared, tables: readonly StoredTable[]) {
+  const each = tables
+    .filter(isTenants)
+    .map((table) => `exists (select from ${from(table, scratch)} where tenant_id <> $1)`)
+  const { rows } = await client.query(`select ${['$1::text is null', ...each].join(' or ')} as any`, [tenant])
+  if (rows[0].any)
+    throw BackupIncompatible('Migrations made rows of another tenant out of the copy; nothing was changed.')
+}
+
+/** Throws when what is there now is not what was inserted. */
+async function refuseChanges(
+  client: pg.ClientBase,
+  { schema, scratch, tenant }: Shared,
+  tables: readonly StoredTable[],
+): Promise<void> {
+  for (const table of tables) {
+    const columns = copiedColumns(table).map(({ name }) => `${pg.escapeIdentifier(name)}::text`)
+    const copied = `select ${columns.join(', ')} from ${from(table, scratch)}`
+    const there = `select ${columns.join(', ')} from ${from(table, schema)} where tenant_id = $1`
+    const { rows } = await client.query(
+      `select exists (${copied} except all ${there}) or exists (${there} except all ${copied}) as changed`,
+      [tenant],
+    )
+    if (!rows[0].changed) continue
+    throw BackupIncompatible(
+      `Triggers have changed rows of the table "${table.name}" while they were put back, so they are not what was copied. ` +
+        'Let the owner of the tables keep triggers quiet: grant set on parameter session_replication_role to that role.',
+    )
+  }
+}

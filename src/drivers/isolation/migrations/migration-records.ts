@@ -1,0 +1,84 @@
+/**
+ * What has been run in a storage, as its database keeps it in `tenantry.migrations`: the SQL that reads and writes it.
+ *
+ * A setting names the storage for as long as the transaction lasts that reads first. Whoever writes looks for it: a migration
+ * that has ended that transaction is not recorded, whether it has begun another one or not.
+ */
+import pg from 'pg'
+import { sqlState } from '../../../kernel/database/database.ts'
+import { lockOn } from '../transactions/owner-transaction.ts'
+import type { Ran } from './migration-set.ts'
+
+export interface StorageRead {
+  /** Whether there is such a schema. */
+  readonly exists: boolean
+  readonly ran: readonly Ran[]
+  /** A digest of what has been run. */
+  readonly state: string
+}
+
+/** A storage that is not as it was expected to be. */
+const UNEXPECTED = 'TN002'
+const INVALID_TEXT = '22P02'
+const SETTING = `current_setting('tenantry.migrating', true)`
+
+/** @param locator as SQL */
+const stateOf = (locator: string): string => `(
+  select encode(sha256(convert_to(coalesce(string_agg(quote_literal(name) || quote_literal(checksum), ',' order by name), ''), 'UTF8')), 'hex')
+  from tenantry.migrations where locator = ${locator})`
+
+/** The table, and a function that begins with a storage as it is expected to be: planning each part anew costs more than doing it. */
+export const RECORDS = `
+  create table if not exists tenantry.migrations (
+    locator text not null, name text not null, checksum text not null,
+    applied_at timestamptz(3) not null default now(), primary key (locator, name));
+  create or replace function tenantry.begin_migrations(storage text, expected text, lock_timeout_ms text) returns void
+    language plpgsql as $function$
+    declare
+      state text;
+      setting text;
+    begin
+      perform pg_advisory_xact_lock(${lockOn('storage')});
+      setting := set_config('lock_timeout', lock_timeout_ms, true);
+      select ${stateOf('storage')} into state;
+      if state <> expected or to_regnamespace(quote_ident(storage)) is null then
+        raise exception using errcode = '${UNEXPECTED}', message = 'the storage is not as it was expected';
+      end if;
+      setting := set_config('tenantry.migrating', storage, true);
+    end $function$;
+  revoke all on function tenantry.begin_migrations(text, text, text) from public`
+
+/** Answers a `StorageRead`. Needs a transaction that has the storage's lock. */
+export function reading(locator: string): string {
+  const storage = pg.escapeLiteral(locator)
+  return `select exists (select from pg_namespace where nspname = ${storage}) as exists, ${stateOf(storage)} as state,
+    coalesce((select json_agg(json_build_object('name', name, 'checksum', checksum)) from tenantry.migrations
+      where locator = ${storage}), '[]') as ran, set_config('tenantry.migrating', ${storage}, true)`
+}
+
+/** The lock, its time-out, and instead of reading: fails, as `isUnexpected` tells, unless the storage is there and in this state. */
+export const beginExpecting = (locator: string, state: string, lockTimeoutMs: number): string =>
+  `begin; select tenantry.begin_migrations(${pg.escapeLiteral(locator)}, ${pg.escapeLiteral(state)}, '${Number(lockTimeoutMs)}')`
+
+export const isUnexpected = (error: unknown): boolean => sqlState(error) === UNEXPECTED
+
+export const recording = (locator: string, { name, checksum }: Ran): string =>
+  `insert into tenantry.migrations (locator, name, checksum)
+   values (${storageAfter(locator, name)}, ${pg.escapeLiteral(name)}, ${pg.escapeLiteral(checksum)})`
+
+export const forgetting = (locator: string, name: string): string =>
+  `delete from tenantry.migrations
+   where locator = (select ${storageAfter(locator, name)}) and name = ${pg.escapeLiteral(name)}`
+
+/** Whether the migration `name` has ended the transaction that it was to be recorded in. */
+export const hasEnded = (error: unknown, name: string): boolean =>
+  sqlState(error) === INVALID_TEXT && error instanceof Error && error.message.includes(`"${endedBy(name)}"`)
+
+/** The storage's name, which is no number where the transaction is another one than at the beginning. */
+function storageAfter(locator: string, name: string): string {
+  const storage = pg.escapeLiteral(locator)
+  const ended = `(${pg.escapeLiteral(endedBy(name))} || coalesce(left(${SETTING}, 0), ''))::integer::text`
+  return `case when ${SETTING} = ${storage} then ${storage} else ${ended} end`
+}
+
+const endedBy = (name: string): string => `tenantry: ended by ${name}`

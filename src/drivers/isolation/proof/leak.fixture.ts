@@ -1,0 +1,24 @@
+/** The leak fuzzer for a short time, as a test of drivers. */
+import { describe, expect, inject, test } from 'vitest'
+import { placeIn, proofMigrations } from '../../../testing/base/subject.ts'
+import { leakFuzz } from '../../../testing/leak/fuzzer.ts'
+import { KINDS, openSubject } from './subject.fixture.ts'
+
+const TENANTS = ['a', 'b', 'c', 'a-b', 'select']
+
+export function leakTests(kinds: readonly string[], operations: number, tenants: readonly string[] = TENANTS): void {
+  describe('the leak fuzzer', () => {
+    test.each(kinds)('finds no violation with %s', { timeout: 120_000 }, async (kind) => {
+      const subject = await openSubject(inject('postgresUrl'), kind)
+      try {
+        const driver = await subject.open(proofMigrations(KINDS[kind]?.engine ?? 'postgres'))
+        const places = tenants.map((id) => placeIn(subject, driver, id))
+        for (const place of places) await driver.provision(place)
+        const { seed, violations } = await leakFuzz({ ...subject, driver, places, operations, workers: 8 })
+        expect({ seed, violations }).toEqual({ seed, violations: [] })
+      } finally {
+        await subject.close()
+      }
+    })
+  })
+}

@@ -1,0 +1,233 @@
+/**
+ * Opens connections of the tenants' login and checks each before its use: the database, the absence of an undeclared pooler and, once a
+ * minute, the rights of the login. Its sessions begin with the settings of session-settings.ts.
+ */
+import pg from 'pg'
+import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
+import type { Logger } from '../../../kernel/base/logger.ts'
+import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { sqlState } from '../../../kernel/database/database.ts'
+import type { Placement } from '../../../tenants/isolation/driver.ts'
+import { OwnLoginRefused } from '../../../tenants/isolation/own-logins.ts'
+import { cut, goodbye } from '../connections/close-client.ts'
+import { closedOr } from '../connections/closed-database.ts'
+import { silent } from '../connections/timeouts.ts'
+import { tryScope } from '../scope/scoped-query.ts'
+import {
+  type PooledSettings,
+  pooledSettings,
+  readSessionSettings,
+  type SessionSettings,
+  withSettings,
+} from '../scope/session-settings.ts'
+import { refuseMightyRole } from './login-rights.ts'
+
+const CONNECT_TIMEOUT_MS = 5_000
+/** Interval between two checks of the rights of a login. */
+const TRUSTED_MS = 60_000
+const PASSWORD_REFUSED = '28P01'
+/** Errors of a refused login; 28000 where pg_hba.conf or NOLOGIN forbids it, which no password changes. */
+const REFUSED = new Set([PASSWORD_REFUSED, '28000'])
+/** Age at which the result of a login expires, and timeout of a probe. */
+const ANSWER_COUNTS_MS = 10_000
+const PROBE_MS = 1_500
+/** Errors of poolers that reject `options` in the startup packet. */
+const OPTIONS_REFUSED = new Set(['08P01', '0A000'])
+
+/** The database of the placement, in contrast to those that belong to a tenant. */
+export const OWN_DATABASE = ''
+
+export class LoginClients {
+  readonly #placement: Placement
+  readonly #log: Logger
+  readonly #trustedUntil = new Map<'own' | 'tenants', number>()
+  #settings: Promise<SessionSettings> | undefined
+  #pooled: PooledSettings | undefined
+  #answer: { readonly isRefused: boolean; readonly at: number } | undefined
+  #isRefusalLogged = false
+
+  constructor(placement: Placement, log: Logger) {
+    this.#placement = placement
+    this.#log = log
+  }
+
+  /** Settings of each scope behind a pooler; undefined before the first connection. */
+  get pooled(): PooledSettings | undefined {
+    return this.#pooled
+  }
+
+  /**
+   * Throws `E_DEPENDENCY_UNAVAILABLE` when the server refuses the login, also after its password was restored.
+   * @param database one that belongs to a tenant, or `OWN_DATABASE`
+   * @param options `restores`: whether a changed password is restored; false for readers such as the doctor; default true
+   */
+  async open(database: string, { restores = true } = {}): Promise<pg.Client> {
+    const password = await this.#ownPassword(database)
+    try {
+      return await this.#open(database, password).catch(async (error) => {
+        if (password === undefined && isRefusal(error)) this.#answer = { isRefused: true, at: performance.now() }
+        if (!restores || !isPasswordRefusal(error)) throw error
+        if (!(await this.#restored(password === undefined ? undefined : database))) throw error
+        return this.#open(database, await this.#ownPassword(database))
+      })
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      if (password === undefined) this.#noteRefusal(error)
+      const cause = password === undefined ? error : new OwnLoginRefused(error)
+      throw DependencyUnavailable("The server refuses the login of tenants' queries.", { cause })
+    }
+  }
+
+  /** Of the login that belongs to a database alone. */
+  async #ownPassword(database: string): Promise<string | undefined> {
+    return database === OWN_DATABASE ? undefined : this.#placement.ownLogins?.passwordOf(database)
+  }
+
+  /** Whether the server refuses the login. An accepted login counts for ten seconds; false if the server does not respond. */
+  async isRefused(): Promise<boolean> {
+    const { isRefused = true, at = 0 } = this.#answer ?? {}
+    if (isRefused || performance.now() > at + ANSWER_COUNTS_MS) {
+      const asked = this.open(OWN_DATABASE).then(goodbye)
+      asked.catch(() => undefined) // it may fail after the timeout
+      await inTime(asked, PROBE_MS, silent).catch((error) =>
+        this.#log.debug(
+          { err: error, placement: this.#placement.name },
+          "the login of tenants' queries was tried in vain",
+        ),
+      )
+    }
+    return this.#answer?.isRefused ?? false
+  }
+
+  /** Logged once, until the server accepts the login again. */
+  #noteRefusal(error: unknown): void {
+    if (!this.#isRefusalLogged) {
+      this.#log.error(
+        { err: error, placement: this.#placement.name },
+        "a server refused the login of tenants' queries; run tenantry doctor",
+      )
+    }
+    this.#isRefusalLogged = true
+  }
+
+  async #restored(database: string | undefined): Promise<boolean> {
+    const { name, restoreLogin } = this.#placement
+    return (restoreLogin?.(database) ?? Promise.resolve(false)).catch((error) => {
+      const words = "the login of tenants' queries could not be restored"
+      this.#log.error({ err: error, placement: name, database }, words)
+      return false
+    })
+  }
+
+  async #open(database: string, ownPassword?: string): Promise<pg.Client> {
+    const settings = await this.#sessionSettings()
+    const { name, pooler, scopeRole } = this.#placement
+    const client = new pg.Client({
+      connectionString: this.#urlOf(database, settings, ownPassword),
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      keepAlive: true,
+      application_name: 'tenantry tenants',
+    })
+    client.on('error', () => undefined) // Connections handles it later
+    const timer = setTimeout(() => cut(client, silent()), CONNECT_TIMEOUT_MS)
+    try {
+      await client.connect().catch((error) => {
+        throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
+      })
+      if (ownPassword === undefined) {
+        this.#answer = { isRefused: false, at: performance.now() }
+        this.#isRefusalLogged = false
+      }
+      // Checked in the database of all tenants and in one of a tenant; the doctor checks each of these.
+      const where = database === OWN_DATABASE ? 'own' : 'tenants'
+      if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {
+        await refuseMightyRole(client, scopeRole)
+        this.#trustedUntil.set(where, performance.now() + TRUSTED_MS)
+      }
+      const reached = await tryScope(client, pooler ? 'in full' : 'named')
+      if (reached.isBehindPooler && !pooler) throw hiddenPooler(name)
+      if (database !== OWN_DATABASE && reached.database !== database) {
+        throw new Error(`asked for the database "${database}", the server gave "${reached.database}"`)
+      }
+      return client
+    } catch (error) {
+      await goodbye(client).catch((failure) =>
+        this.#log.debug({ err: failure }, 'a failed connection was not ended in order'),
+      )
+      throw database === OWN_DATABASE ? error : closedOr(error)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Without settings of sessions, for who connects once: the password is read again. */
+  async urlOf(database: string): Promise<string> {
+    this.#placement.ownLogins?.forget(database)
+    return this.#loginUrl(database, await this.#ownPassword(database))
+  }
+
+  #loginUrl(database: string, ownPassword: string | undefined): string {
+    const { tenantUrl } = this.#placement
+    const login = ownPassword === undefined ? tenantUrl : withLogin(tenantUrl, database, ownPassword)
+    return database === OWN_DATABASE ? login : withDatabase(login, database)
+  }
+
+  #urlOf(database: string, settings: SessionSettings, ownPassword: string | undefined): string {
+    const url = this.#loginUrl(database, ownPassword)
+    return this.#placement.pooler ? url : withSettings(url, settings)
+  }
+
+  /** Read once: a change of the server's configuration applies to processes that are started after it. */
+  #sessionSettings(): Promise<SessionSettings> {
+    this.#settings ??= this.#readSettings().catch((error) => {
+      this.#settings = undefined
+      throw error
+    })
+    return this.#settings
+  }
+
+  async #readSettings(): Promise<SessionSettings> {
+    const owner = new pg.Client({
+      connectionString: this.#placement.url,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      query_timeout: CONNECT_TIMEOUT_MS,
+      application_name: 'tenantry setup',
+    })
+    owner.on('error', () => undefined) // it fails the statement, too; without a listener it would end the process
+    try {
+      await owner.connect()
+      const settings = await readSessionSettings(owner, this.#placement.settings)
+      if (this.#placement.pooler) this.#pooled = pooledSettings(settings, this.#placement.settings)
+      return settings
+    } finally {
+      await goodbye(owner)
+    }
+  }
+}
+
+/** A refusal is FATAL; statements may raise these states with another severity. */
+const isRefusal = (error: unknown): boolean =>
+  REFUSED.has(sqlState(error) ?? '') && (error as { severity?: string }).severity === 'FATAL'
+
+const isPasswordRefusal = (error: unknown): boolean => isRefusal(error) && sqlState(error) === PASSWORD_REFUSED
+
+export function withLogin(url: string, login: string, password: string): string {
+  const changed = new URL(url)
+  changed.username = encodeURIComponent(login)
+  changed.password = encodeURIComponent(password)
+  return changed.href
+}
+
+export function withDatabase(url: string, database: string): string {
+  const changed = new URL(url)
+  changed.pathname = `/${encodeURIComponent(database)}`
+  return changed.href
+}
+
+/** Behind an undeclared pooler a named statement would be missing, or would be the statement of another client. */
+const hiddenPooler = (placement: string, cause?: unknown) =>
+  new Error(
+    `placements.${placement}: a pooler stands before \`tenantUrl\`: set placements.${placement}.pooler to true, or let ` +
+      '`tenantUrl` name PostgreSQL itself',
+    { cause },
+  )

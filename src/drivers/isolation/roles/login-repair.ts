@@ -1,0 +1,206 @@
+/**
+ * Restores a login that Tenantry made. Every role may change its own password and its own defaults, so SQL of one tenant may do so for
+ * all tenants that share the login: no session could connect, or all sessions would begin with the tenant's settings. A tenant with a
+ * login of its own does so to itself.
+ *
+ *   at the start (the shared ones), when the server refuses the login (28P01), doctor --fix
+ *      ──► lock of the login ──► compare ──► restore, commit ──► log, event `TenantLoginRestored`
+ */
+
+import type { Logger } from '../../../kernel/base/logger.ts'
+import type { Secrets } from '../../../kernel/crypto/crypto.ts'
+import { type Database, isDatabaseUnavailable, sqlState } from '../../../kernel/database/database.ts'
+import type { Events } from '../../../kernel/events/events.ts'
+import type { Placement } from '../../../tenants/isolation/driver.ts'
+import { bindingOfOwn } from '../../../tenants/isolation/own-logins.ts'
+import { TenantLoginRestored } from '../../../tenants/tenant/login-events.ts'
+import type { TenantTables } from '../../../tenants/tenant/tables.ts'
+import { inTransaction } from '../transactions/owner-transaction.ts'
+import {
+  compareLogin,
+  endingChanges,
+  faultsOf,
+  isFaulty,
+  type KeptLogin,
+  type LoginFaults,
+  restoring,
+} from './login-state.ts'
+import { bindingOf, type PlacementConfig, preparePlacement, withServer } from './tenant-login.ts'
+
+const INTERNAL_ERROR = 'XX000'
+const LOCK_TIMEOUT_MS = 4_000
+const ATTEMPTS = 5
+const BEGIN = `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}`
+
+export interface RepairParts {
+  readonly database: Database
+  readonly secrets: Secrets
+  readonly events: Events
+  readonly log: Logger
+  /** URLs of the owners, by placement. */
+  readonly urls: ReadonlyMap<string, string>
+}
+
+export class LoginRepair {
+  readonly #parts: RepairParts
+  readonly #running = new Map<string, Promise<LoginFaults | undefined>>()
+
+  constructor(parts: RepairParts) {
+    this.#parts = parts
+  }
+
+  /** Names of all placements. */
+  get placements(): readonly string[] {
+    return [...this.#parts.urls.keys()]
+  }
+
+  /**
+   * Faults of the login of a placement, or of one database there; undefined for a configured login (`tenantUrl`), whose password is not
+   * kept here.
+   */
+  async examine(placement: string, database?: string): Promise<LoginFaults | undefined> {
+    const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
+    if (!kept) return undefined
+    const compared = await withServer(this.#urlOf(placement), (server) =>
+      compareLogin(server, this.#urlOf(placement), kept),
+    )
+    return faultsOf(kept, compared)
+  }
+
+  /** Databases of a placement with a login of their own. */
+  async owned(placement: string): Promise<readonly string[]> {
+    const rows = await this.#parts.database
+      .query<TenantTables>()
+      .selectFrom('tenantLogins')
+      .select('locator')
+      .where('placement', '=', placement)
+      .orderBy('locator')
+      .execute()
+    return rows.map(({ locator }) => locator)
+  }
+
+  /**
+   * Restores what differs. @param database of a login that belongs to it alone; default that of the placement
+   * @returns its faults before; undefined for a configured login, or none
+   */
+  restore(placement: string, database?: string): Promise<LoginFaults | undefined> {
+    const key = `${placement} ${database ?? ''}`
+    const running =
+      this.#running.get(key) ?? this.#restore(placement, database).finally(() => this.#running.delete(key))
+    this.#running.set(key, running)
+    return running
+  }
+
+  /** Restores the logins of all placements, at the start. A failure on one server does not affect the others. */
+  async restoreAll(): Promise<void> {
+    for (const placement of this.placements) {
+      await this.restore(placement).catch((error) => {
+        if (isDatabaseUnavailable(error)) return // preparePlacement has logged it
+        this.#parts.log.warn({ err: error, placement }, "the login of tenants' queries could not be examined")
+      })
+    }
+  }
+
+  async #restore(placement: string, database?: string): Promise<LoginFaults | undefined> {
+    const { log, events } = this.#parts
+    const faults = await this.#alone(placement, () => this.#restoreNow(placement, database))
+    if (!faults || !isFaulty(faults)) return faults
+    if (faults.passwordChanged && (await this.examine(placement, database))?.passwordChanged) {
+      throw new Error(
+        `the server refuses the login "${faults.login}" with its own password, too: is it VALID UNTIL a past date?`,
+      )
+    }
+    log.warn({ placement, ...faults }, "the login of tenants' queries had been changed and was restored")
+    await events.announce(TenantLoginRestored, { placement, ...faults, settings: [...faults.settings] })
+    return faults
+  }
+
+  /** One process at a time for each placement. The lock is a row of the backoffice: tenants cannot take it, as they can advisory locks. */
+  #alone<T>(placement: string, work: () => Promise<T>): Promise<T> {
+    const { database } = this.#parts
+    return database.outside(() =>
+      database.transaction(async () => {
+        await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
+        await database.sql('select from multitenancy.placement_logins where placement = $1 for update', [placement])
+        return work()
+      }),
+    )
+  }
+
+  async #restoreNow(placement: string, database?: string): Promise<LoginFaults | undefined> {
+    const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
+    if (!kept) return undefined
+    const attempt = () =>
+      withServer(this.#urlOf(placement), async (server) => {
+        const compared = await compareLogin(server, this.#urlOf(placement), kept)
+        const statements = restoring(kept, compared)
+        const work = async () => {
+          if (compared.isThere) await server.query(endingChanges(kept.login))
+          await server.query(statements.join('; '))
+        }
+        if (statements.length > 0) await inTransaction(server, work, { begin: BEGIN })
+        return faultsOf(kept, compared)
+      })
+    for (let attempts = 1; ; attempts++) {
+      try {
+        return await attempt()
+      } catch (error) {
+        // "tuple concurrently updated": a tenant has changed the login in the same moment.
+        if (sqlState(error) !== INTERNAL_ERROR || attempts === ATTEMPTS) throw error
+      }
+    }
+  }
+
+  #urlOf(placement: string): string {
+    const url = this.#parts.urls.get(placement)
+    if (url === undefined) throw new Error(`the placement "${placement}" is not configured`)
+    return url
+  }
+
+  async #kept(placement: string): Promise<KeptLogin | undefined> {
+    const { database, secrets } = this.#parts
+    const row = await database
+      .query<TenantTables>()
+      .selectFrom('placementLogins')
+      .select(['login', 'password'])
+      .where('placement', '=', placement)
+      .executeTakeFirst()
+    if (!row || row.password === null) return undefined
+    return { login: row.login, password: secrets.open(row.password, bindingOf(placement)) }
+  }
+
+  async #keptOwn(placement: string, database: string): Promise<KeptLogin | undefined> {
+    const row = await this.#parts.database
+      .query<TenantTables>()
+      .selectFrom('tenantLogins')
+      .innerJoin('placementLogins', 'placementLogins.placement', 'tenantLogins.placement')
+      .select(['tenantLogins.password', 'scopeRole'])
+      .where('tenantLogins.placement', '=', placement)
+      .where('locator', '=', database)
+      .executeTakeFirst()
+    if (!row) return undefined
+    const password = this.#parts.secrets.open(row.password, bindingOfOwn(placement, database))
+    return { login: database, password, scopeRole: row.scopeRole }
+  }
+}
+
+type Placements = Readonly<Record<string, PlacementConfig & { readonly url: string }>>
+
+/** Prepares all placements, with their logins. */
+export async function preparePlacements(
+  placements: Placements,
+  parts: Omit<RepairParts, 'urls'>,
+): Promise<{ prepared: ReadonlyMap<string, Placement>; logins: LoginRepair }> {
+  const urls = new Map(Object.entries(placements).map(([name, { url }]) => [name, url]))
+  const logins = new LoginRepair({ ...parts, urls })
+  const prepared = new Map<string, Placement>()
+  for (const [name, config] of Object.entries(placements)) {
+    const placement = await preparePlacement(name, config, parts.database, parts.secrets, parts.log)
+    const restoreLogin = async (database?: string) => {
+      if (database !== undefined) placement.ownLogins?.forget(database) // another process may have replaced it
+      return (await logins.restore(name, database)) !== undefined
+    }
+    prepared.set(name, { ...placement, restoreLogin })
+  }
+  return { prepared, logins }
+}

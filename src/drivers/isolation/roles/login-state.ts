@@ -1,0 +1,123 @@
+/**
+ * Compares a login that Tenantry made with the state of its creation, and states what restores it. The expected state is the password of
+ * the backoffice, and `search_path = pg_catalog` as the only default. The owner cannot read the password of a role: a connection with it
+ * tells.
+ */
+import pg from 'pg'
+import { sqlState } from '../../../kernel/database/database.ts'
+import { StorageFenced } from '../../../tenants/isolation/driver.ts'
+import { closedOr } from '../connections/closed-database.ts'
+import { withSettings } from '../scope/session-settings.ts'
+import { withDatabase, withLogin } from './login-clients.ts'
+import { makingOwnLogin, standingOf } from './own-login-role.ts'
+import { scramVerifier } from './scram-verifier.ts'
+import { withServer } from './tenant-login.ts'
+
+const PASSWORD_REFUSED = '28P01'
+/** The only default of a login that is made here, as the catalog has it. */
+const SEARCH_PATH = 'search_path=pg_catalog'
+
+export interface LoginFaults {
+  readonly login: string
+  /** Whether the server refuses the password. */
+  readonly passwordChanged: boolean
+  /** Unexpected and missing defaults, each with its database if it applies to one only. */
+  readonly settings: readonly string[]
+}
+
+export interface KeptLogin {
+  readonly login: string
+  readonly password: string
+  /** Of a login that belongs to a database of the same name: what it takes. */
+  readonly scopeRole?: string
+}
+
+interface Default {
+  readonly name: string
+  /** Null for one that applies to all databases. */
+  readonly database: string | null
+}
+
+export interface ComparedLogin {
+  readonly isThere: boolean
+  readonly isRefused: boolean
+  readonly defaults: readonly Default[]
+}
+
+/** Lets the login connect, although a tenant has named a missing library for its sessions. */
+const NO_LIBRARIES = new Map([['local_preload_libraries', '']])
+
+/** Unexpected defaults of a role, and the missing default. */
+const DEFAULTS = `
+  select datname as database, split_part(setting, '=', 1) as name
+  from pg_db_role_setting left join pg_database on pg_database.oid = setdatabase, unnest(setconfig) setting
+  where setrole = $1::regrole and (setdatabase <> 0 or setting <> '${SEARCH_PATH}')
+  union all
+  select null, 'search_path' where not exists (select from pg_db_role_setting, unnest(setconfig) setting
+    where setrole = $1::regrole and setdatabase = 0 and setting like 'search_path=%')
+  order by database nulls first, name`
+
+export async function compareLogin(
+  server: pg.Client,
+  ownerUrl: string,
+  { login, password, scopeRole }: KeptLogin,
+): Promise<ComparedLogin> {
+  if (scopeRole !== undefined && !(await standingOf(server, login, scopeRole)).isOurs) {
+    return { isThere: false, isRefused: true, defaults: [] }
+  }
+  const { rows } = await server.query(DEFAULTS, [pg.escapeIdentifier(login)])
+  const own = withSettings(withLogin(ownerUrl, login, password), NO_LIBRARIES)
+  const url = scopeRole === undefined ? own : withDatabase(own, login)
+  const isRefused = await withServer(url, async () => false).catch((error) => {
+    if (sqlState(error) === PASSWORD_REFUSED) return true
+    if (scopeRole !== undefined && StorageFenced.matches(closedOr(error))) return false // asked after the password
+    throw error
+  })
+  return { isThere: true, isRefused, defaults: rows }
+}
+
+export const faultsOf = ({ login }: KeptLogin, { isRefused, defaults }: ComparedLogin): LoginFaults => ({
+  login,
+  passwordChanged: isRefused,
+  settings: defaults.map(({ name, database }) => (database === null ? name : `${name} in database ${database}`)),
+})
+
+/** Statements that restore what differs; none if nothing does. */
+export function restoring(
+  { login, password, scopeRole }: KeptLogin,
+  { isThere, isRefused, defaults }: ComparedLogin,
+): string[] {
+  if (!isThere) return [makingOwnLogin(login, password, scopeRole ?? '', false)]
+  const role = `alter role ${pg.escapeIdentifier(login)}`
+  const databases = new Set(defaults.map(({ database }) => database))
+  return [
+    ...(isRefused ? [`${role} password ${pg.escapeLiteral(scramVerifier(password))}`] : []),
+    ...[...databases].map(
+      (name) => `${role}${name === null ? '' : ` in database ${pg.escapeIdentifier(name)}`} reset all`,
+    ),
+    ...(databases.has(null) ? [`${role} set ${SEARCH_PATH}`] : []),
+  ]
+}
+
+export const isFaulty = ({ passwordChanged, settings }: LoginFaults): boolean => passwordChanged || settings.length > 0
+
+/**
+ * Ends sessions of the login that have changed a role and not committed: they would block the owner for as long as they like. An owner
+ * that may not end them waits for the lock time-out.
+ */
+export const endingChanges = (login: string): string => {
+  const role = pg.escapeIdentifier(login)
+  return `do $do$
+    declare is_member boolean := pg_has_role(current_user, ${pg.escapeLiteral(login)}, 'usage'); one integer;
+    begin
+      for one in select pid from pg_locks join pg_stat_activity using (pid)
+        where relation in ('pg_authid'::regclass, 'pg_db_role_setting'::regclass) and mode = 'RowExclusiveLock' and granted
+          and usename = ${pg.escapeLiteral(login)}
+      loop
+        if not is_member then grant ${role} to current_user; end if;
+        perform pg_terminate_backend(one);
+        if not is_member then revoke ${role} from current_user; end if;
+      end loop;
+    exception when insufficient_privilege then null;
+    end $do$`
+}

@@ -1,0 +1,198 @@
+/** The login of a tenant's database over its life: made, made again, shared where the placement has none of their own, dropped. */
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { createLogger } from '../../../kernel/base/logger.ts'
+import { createSecrets } from '../../../kernel/crypto/crypto.ts'
+import { reseal } from '../../../kernel/database/re-encrypt.ts'
+import {
+  type IsolationDriver,
+  type Place,
+  type Placement,
+  type Repair,
+  StorageFenced,
+} from '../../../tenants/isolation/driver.ts'
+import { SEALED_LOGINS } from '../../../tenants/isolation/own-logins.ts'
+import { directHandle } from '../../../testing/base/direct-handle.ts'
+import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
+import { databasePg } from '../database-pg.ts'
+import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { KeptLogins } from './kept-logins.ts'
+import { makingOwnLogin } from './own-login-role.ts'
+import { type PlacementConfig, preparePlacement } from './tenant-login.ts'
+
+const WHO = 'select session_user as login'
+let installation: Installation
+let placement: Placement
+let driver: IsolationDriver
+
+beforeAll(async () => {
+  installation = await createInstallation(inject('postgresUrl'), { driver: () => databasePg() })
+  placement = await installation.prepare()
+  driver = await installation.open(placement)
+})
+afterAll(() => installation?.end())
+
+const sql = async (text: string, values: unknown[] = []) => (await installation.database.sql(text, values)).rows
+const whoIs = async (one: IsolationDriver, id: string) =>
+  (await directHandle(one, placeOf(one, id)).pool.query(WHO)).rows[0].login
+/** Of a database: its rows, and its roles. */
+const left = async (locator: string) => [
+  (await sql('select from multitenancy.tenant_logins where locator = $1', [locator])).length,
+  (await sql('select from pg_roles where rolname = $1', [locator])).length,
+]
+
+describe('provisioning', () => {
+  test('that was killed between password and role goes on, and one that is repeated makes no other', async () => {
+    const place = placeOf(driver, 'killed')
+    const password = await placement.ownLogins?.keep(place.locator)
+    expect(await left(place.locator)).toEqual([1, 0])
+    await provisioned(driver, 'killed')
+    expect(await placement.ownLogins?.passwordOf(place.locator)).toBe(password)
+    expect(await whoIs(driver, 'killed')).toBe(place.locator)
+    await driver.provision(place)
+    expect(await placement.ownLogins?.passwordOf(place.locator)).toBe(password)
+    expect(await left(place.locator)).toEqual([1, 1])
+    await driver.drop(place)
+    await driver.drop(place)
+    expect(await left(place.locator)).toEqual([0, 0])
+  })
+
+  test('sends no password to the server', () => {
+    for (const isThere of [true, false]) {
+      expect(makingOwnLogin('name', 'the-password', 'scope', isThere)).not.toContain('the-password')
+    }
+  })
+
+  test('takes over no role that has the name', async () => {
+    const place = placeOf(driver, 'taken')
+    await sql(`create role ${pg.escapeIdentifier(place.locator)} login`)
+    onTestFinished(async () => void (await sql(`drop role ${pg.escapeIdentifier(place.locator)}`)))
+    await expect(driver.provision(place)).rejects.toThrow(`there is a role "${place.locator}" on the server`)
+    await driver.drop(place)
+    expect(await left(place.locator)).toEqual([0, 1])
+  })
+
+  test('makes a role that may do nothing but connect, and takes the scope role', async () => {
+    const { locator } = placeOf(driver, 'plain')
+    await provisioned(driver, 'plain')
+    const [role] = await sql(
+      `select rolsuper, rolbypassrls, rolinherit, rolcreaterole, rolcreatedb, rolreplication from pg_roles where rolname = $1`,
+      [locator],
+    )
+    expect(Object.values(role)).toEqual(Array(6).fill(false))
+    const taken = await sql('select roleid::regrole::text as role from pg_auth_members where member = $1::regrole', [
+      pg.escapeIdentifier(locator),
+    ])
+    expect(taken).toEqual([{ role: placement.scopeRole }])
+    const granted = await sql(
+      `select datname, privilege_type from pg_database, aclexplode(datacl) where grantee = $1::regrole`,
+      [pg.escapeIdentifier(locator)],
+    )
+    expect(granted).toEqual([{ datname: locator, privilege_type: 'CONNECT' }])
+  })
+
+  test('makes none where the placement has none of their own, and says so at the start', async () => {
+    const lines: string[] = []
+    const log = createLogger({ level: 'warn', write: (line) => void lines.push(line) })
+    const shared = databasePg()
+    const ownLogins = new KeptLogins('main', installation.database, createSecrets(TEST_APP_KEY), false)
+    const placements = new Map([['main', { ...placement, ownLogins }]])
+    expect(driver.capabilities.containsTenantSql).toBe(true)
+    await shared.start({ installation: installation.id, placements, migrations: [], generation: () => 0, log })
+    onTestFinished(() => shared.stop())
+    expect(shared.capabilities.containsTenantSql).toBe(false)
+    expect(lines.join()).toContain('share a login here')
+    await provisioned(shared, 'sharing')
+    expect(await whoIs(shared, 'sharing')).toBe(new URL(placement.tenantUrl).username)
+    expect(await left(placeOf(shared, 'sharing').locator)).toEqual([0, 0])
+    const places = async function* () {
+      yield placeOf(shared, 'sharing')
+    }
+    expect(await Array.fromAsync(shared.audit(places()))).toMatchObject([
+      { severity: 'info', code: 'isolation.login-shared', message: expect.stringContaining('`tenantUrl` is given') },
+    ])
+    await shared.drop(placeOf(shared, 'sharing'))
+  })
+
+  test('has logins of their own unless a pooler stands between', async () => {
+    const prepare = (config: Partial<PlacementConfig>) =>
+      preparePlacement(
+        'main',
+        { url: placement.url, ...config },
+        installation.database,
+        createSecrets(TEST_APP_KEY),
+        createLogger({ level: 'silent' }),
+      )
+    const areMade = async (config: Partial<PlacementConfig>) => (await prepare(config)).ownLogins?.areMade
+    expect(await areMade({})).toBe(true)
+    expect(await areMade({ pooler: true })).toBe(false)
+  })
+})
+
+test('a copy into other storage has a login of its own, and the former one goes with the storage that is left', async () => {
+  const [former, next] = [1, 2].map((epoch) => ({
+    ...placeOf(driver, 'moved'),
+    epoch,
+    locator: driver.locator('moved', epoch),
+  })) as [Place, Place]
+  await provisioned(driver, 'moved')
+  const signal = AbortSignal.timeout(30_000)
+  await driver.export(former, (copy) => driver.import(next, copy, { signal }), { signal })
+  const passwords = await Promise.all([former, next].map(({ locator }) => placement.ownLogins?.passwordOf(locator)))
+  expect(new Set(passwords).size).toBe(2)
+  expect((await driver.execute(next, { text: WHO })).rows).toEqual([{ login: next.locator }])
+  await driver.drop(former)
+  expect([await left(former.locator), await left(next.locator)]).toEqual([
+    [0, 0],
+    [1, 1],
+  ])
+  await driver.drop(next)
+})
+
+test('a tenant of an earlier release gets a login of its own, and stays closed where it is', async () => {
+  const shared = await installation.open({ ...placement, ownLogins: undefined })
+  const [open, closed] = ['early', 'early-closed'].map((id) => placeOf(driver, id)) as [Place, Place]
+  for (const { tenantId } of [open, closed]) await provisioned(shared, tenantId)
+  await driver.fence(closed)
+  expect(await whoIs(driver, open.tenantId)).toBe(new URL(placement.tenantUrl).username)
+  const places = async function* () {
+    yield* [open, closed]
+  }
+  const audited = async () => (await Array.fromAsync(driver.audit(places()))).map(({ code }) => code)
+  const found = await Array.fromAsync(driver.audit(places()))
+  expect(found).toMatchObject([open, closed].map(({ tenantId }) => ({ code: 'isolation.login-shared', tenantId })))
+  for (const { subject } of found) await (subject as Repair)()
+  expect(await audited()).toEqual([])
+  expect(await driver.isFenced(closed)).toBe(true)
+  await driver.unfence(closed)
+  for (const { tenantId, locator } of [open, closed]) expect(await whoIs(driver, tenantId)).toBe(locator)
+  await expect(shared.execute(open, { text: WHO })).rejects.toSatisfy(StorageFenced.matches)
+})
+
+test('a fence holds for the login of the tenant, and is lifted for it', async () => {
+  const place = placeOf(driver, 'fenced')
+  const { pool } = await provisioned(driver, 'fenced')
+  await driver.fence(place)
+  expect(await driver.isFenced(place)).toBe(true)
+  await expect(pool.query(WHO)).rejects.toSatisfy(StorageFenced.matches)
+  await driver.unfence(place)
+  expect(await whoIs(driver, 'fenced')).toBe(place.locator)
+})
+
+test('a password is sealed anew after a change of the application key', async () => {
+  const { locator } = placeOf(driver, 'resealed')
+  await provisioned(driver, 'resealed')
+  const password = await placement.ownLogins?.passwordOf(locator)
+  const next = createSecrets(Buffer.alloc(32, 9).toString('base64'), [TEST_APP_KEY])
+  const { failed, current } = await reseal(installation.database, next, SEALED_LOGINS, AbortSignal.timeout(10_000))
+  expect([failed, current]).toEqual([0, 0])
+  const nextOnly = createSecrets(Buffer.alloc(32, 9).toString('base64'))
+  const kept = new KeptLogins('main', installation.database, nextOnly, true)
+  expect(await kept.passwordOf(locator)).toBe(password)
+  await reseal(
+    installation.database,
+    createSecrets(TEST_APP_KEY, [Buffer.alloc(32, 9).toString('base64')]),
+    SEALED_LOGINS,
+    AbortSignal.timeout(10_000),
+  )
+})

@@ -1,0 +1,282 @@
+/**
+ * The login that tenants' queries use, on each placement: `tenantry_tenant`, which is no superuser, owns nothing, does not
+ * bypass row security and inherits nothing. Its rights are those of a scope role, which it takes for the length of a tenant's
+ * scope; outside of one it may not read a single row.
+ *
+ * Unless the host gives `tenantUrl`, both roles are made at the first start and the password is kept sealed in the backoffice
+ * database. Roles belong to a whole server: when the name is taken there by another installation, ours gets a suffix.
+ *
+ * A placement that is down does not keep the others from being served: once its login is known, a start goes on without having
+ * seen its roles. The next one looks again; meanwhile nothing can be done there without them. Nothing waits for a server that
+ * has gone silent, as a start that makes a login holds up those of all other processes.
+ */
+import { randomUUID } from 'node:crypto'
+import pg from 'pg'
+import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
+import type { Logger } from '../../../kernel/base/logger.ts'
+import type { Secrets } from '../../../kernel/crypto/crypto.ts'
+import { randomToken } from '../../../kernel/crypto/crypto.ts'
+import { type Database, isDatabaseUnavailable, sqlState } from '../../../kernel/database/database.ts'
+import type { ConnectionLimits, Placement, PublicRight } from '../../../tenants/isolation/driver.ts'
+import type { TenantTables } from '../../../tenants/tenant/tables.ts'
+import { goodbye } from '../connections/close-client.ts'
+import { settingFaults } from '../scope/session-settings.ts'
+import { KeptLogins } from './kept-logins.ts'
+import { withLogin } from './login-clients.ts'
+import { scramVerifier } from './scram-verifier.ts'
+
+const CONNECT_TIMEOUT_MS = 5_000
+/** On the server, of one statement that waits for another's lock. */
+const STATEMENT_TIMEOUT_MS = 5_000
+/** Of its answer: longer, so that what the server has given up is not tried again while it runs. */
+const ANSWER_TIMEOUT_MS = 8_000
+/** Its server is that of the backoffice, without which there is no start. */
+const BACKOFFICE = 'main'
+const LOGIN = 'tenantry_tenant'
+const ATTEMPTS = 5
+const DUPLICATE_OBJECT = new Set(['42710', '23505'])
+const QUERY_CANCELED = '57014'
+const INSUFFICIENT_PRIVILEGE = '42501'
+
+export interface PlacementConfig {
+  /** Owns the tenants' storage and does DDL. Of `main` it is that of the backoffice database, and not given here. */
+  readonly url?: string | undefined
+  /** The login of tenants' queries; made at the first start when absent. */
+  readonly tenantUrl?: string | undefined
+  /** Set it when a pooler in transaction mode (PgBouncer) stands before `tenantUrl`. */
+  readonly pooler?: boolean | undefined
+  /** Rights that PUBLIC keeps in the databases here; default none. docs/protection.md has what each of them shares between tenants. */
+  readonly publicRights?: readonly PublicRight[] | undefined
+  /**
+   * Settings of tenants' sessions, in place of those that a session of `url` has.
+   * @example { statement_timeout: '30s', timezone: 'Europe/Berlin' }
+   */
+  readonly settings?: Readonly<Record<string, string>> | undefined
+  /** Of this process, for tenants' queries on this server. */
+  readonly connections?: Partial<ConnectionLimits> | undefined
+}
+
+function limitsOf({ max = 10, perTenant, queuePerTenant = 100, waitMs = 5_000 }: Partial<ConnectionLimits> = {}) {
+  return { max, perTenant: Math.min(perTenant ?? Math.ceil(max / 2), max), queuePerTenant, waitMs }
+}
+
+interface Known {
+  readonly placement: Placement
+  /** Made at an earlier start, so that they should be there. */
+  readonly expected?: Roles
+}
+
+/**
+ * Makes sure that the login and its role exist, and answers how to connect. Safe in any number of processes at once.
+ * `E_DEPENDENCY_UNAVAILABLE` when they have yet to be made on a server that does not answer.
+ */
+export async function preparePlacement(
+  name: string,
+  config: PlacementConfig & { readonly url: string },
+  database: Database,
+  secrets: Secrets,
+  log: Pick<Logger, 'warn'>,
+): Promise<Placement> {
+  const { placement, expected } = await knownOrMade(name, config, database, secrets)
+  if (!expected) return placement
+  try {
+    await withServer(config.url, (server) => refuseMissing(server, expected))
+  } catch (error) {
+    if (name === BACKOFFICE || !isDatabaseUnavailable(error)) throw error
+    log.warn(
+      { err: error, placement: name },
+      'a placement cannot be reached: its tenants are not served until it is back',
+    )
+  }
+  return placement
+}
+
+function knownOrMade(
+  name: string,
+  config: PlacementConfig & { readonly url: string },
+  database: Database,
+  secrets: Secrets,
+): Promise<Known> {
+  const placement = (tenantUrl: string, scopeRole: string): Placement => ({
+    name,
+    url: config.url,
+    tenantUrl,
+    scopeRole,
+    connections: limitsOf(config.connections),
+    pooler: config.pooler ?? false,
+    publicRights: config.publicRights,
+    settings: config.settings,
+    ownLogins: new KeptLogins(name, database, secrets, config.tenantUrl === undefined && !config.pooler),
+  })
+  return database.transaction(async () => {
+    await database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry placement ' || $1, 0))`, [name])
+    const kept = await database
+      .query<TenantTables>()
+      .selectFrom('placementLogins')
+      .selectAll()
+      .where('placement', '=', name)
+      .executeTakeFirst()
+    const given = config.tenantUrl ? decodeURIComponent(new URL(config.tenantUrl).username) : undefined
+    const isSame = kept && (given === undefined ? kept.password !== null : kept.login === given)
+    if (isSame) {
+      const password = kept.password === null ? '' : secrets.open(kept.password, bindingOf(name))
+      if (kept.password !== null && !secrets.isCurrent(kept.password)) {
+        await database
+          .query<TenantTables>()
+          .updateTable('placementLogins')
+          .set({ password: secrets.seal(password, bindingOf(name)) })
+          .where('placement', '=', name)
+          .execute()
+      }
+      const tenantUrl = config.tenantUrl ?? withLogin(config.url, kept.login, password)
+      return { placement: placement(tenantUrl, kept.scopeRole), expected: kept }
+    }
+    const password = given === undefined ? randomToken() : null
+    const { login, scopeRole } = await withServer(config.url, (server) =>
+      given === undefined
+        ? makeLogin(server, password ?? '', kept?.scopeRole)
+        : adoptLogin(server, given, kept?.scopeRole),
+    ).catch((error) => {
+      throw isDatabaseUnavailable(error) || sqlState(error) === QUERY_CANCELED ? unprepared(name, error) : error
+    })
+    const row = { placement: name, login, scopeRole, password: password && secrets.seal(password, bindingOf(name)) }
+    await database
+      .query<TenantTables>()
+      .insertInto('placementLogins')
+      .values(row)
+      .onConflict((conflict) => conflict.column('placement').doUpdateSet(row))
+      .execute()
+    return { placement: placement(config.tenantUrl ?? withLogin(config.url, login, password ?? ''), scopeRole) }
+  })
+}
+
+/** What the password of a placement's login is sealed for. */
+export const bindingOf = (placement: string): string => `placement_logins ${placement}`
+
+const unprepared = (placement: string, cause: unknown) =>
+  DependencyUnavailable(
+    `The server of the placement "${placement}" does not answer, and the login of its tenants' queries is yet to be prepared ` +
+      'there: bring it back, or leave the placement out of the configuration until then.',
+    { cause },
+  )
+
+interface Roles {
+  readonly login: string
+  readonly scopeRole: string
+}
+
+/** A connection for setting up, which nothing waits for longer than a few seconds. */
+export async function withServer<T>(url: string, work: (server: pg.Client) => Promise<T>): Promise<T> {
+  const server = new pg.Client({
+    connectionString: url,
+    application_name: 'tenantry setup',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: ANSWER_TIMEOUT_MS,
+  })
+  server.on('error', () => undefined) // fails the statement, too; unheard, it would end the process
+  await server.connect()
+  try {
+    return await work(server)
+  } finally {
+    await goodbye(server)
+  }
+}
+
+/** Roles are the server's, and no dump of a database brings them; without them every right on tenants' rows is lost. */
+async function refuseMissing(server: pg.Client, { login, scopeRole }: Roles): Promise<void> {
+  const { rows } = await server.query('select from pg_roles where rolname = any($1)', [[login, scopeRole]])
+  if (rows.length === 2) return
+  throw new Error(
+    `The roles "${login}" and "${scopeRole}" of this installation are not on this server. Was its database restored here? ` +
+      'Restore the roles first (pg_dumpall --roles-only), then the database, so that its grants find them.',
+  )
+}
+
+/** @param kept the role that has rights on the tenants' rows already; another login takes it over. */
+async function makeLogin(server: pg.Client, password: string, kept: string | undefined): Promise<Roles> {
+  for (let attempt = 1; ; attempt++) {
+    const login = attempt === 1 ? LOGIN : `${LOGIN}_${randomUUID().slice(0, 8)}`
+    const scopeRole = kept ?? scopeRoleOf(login)
+    const makeScope = kept === undefined ? [createScope(scopeRole)] : []
+    try {
+      await run(server, [...(await createLogin(server, login, password)), ...makeScope, grantScope(scopeRole, login)])
+      return { login, scopeRole }
+    } catch (error) {
+      if (attempt === ATTEMPTS || !DUPLICATE_OBJECT.has(sqlState(error) ?? '')) throw error
+    }
+  }
+}
+
+/** The host's own login; an administrator may have given it its scope role already. */
+async function adoptLogin(server: pg.Client, login: string, kept: string | undefined): Promise<Roles> {
+  const scopeRole = kept ?? scopeRoleOf(login)
+  const { rows } = await server.query(
+    `select exists (select from pg_auth_members where roleid = roles.oid and member = $2::regrole) as member
+     from pg_roles as roles where rolname = $1`,
+    [scopeRole, pg.escapeIdentifier(login)],
+  )
+  const makeScope = rows.length === 0 ? [createScope(scopeRole)] : []
+  if (!rows[0]?.member) await run(server, [...makeScope, grantScope(scopeRole, login) + (await withoutInherit(server))])
+  return { login, scopeRole }
+}
+
+/** The host's login may be one that inherits: this membership must not give it the rights outside of a scope. */
+async function withoutInherit(server: pg.Client): Promise<string> {
+  const { rows } = await server.query(`select current_setting('server_version_num')::int >= 160000 as knows`)
+  return rows[0].knows ? ' with inherit false' : '' // before, it is the login that must be NOINHERIT; else it is refused
+}
+
+async function run(server: pg.Client, statements: readonly string[]): Promise<void> {
+  try {
+    const deadline = `set local statement_timeout = ${STATEMENT_TIMEOUT_MS}`
+    await server.query(['begin', deadline, ...statements, 'commit'].join('; '))
+  } catch (error) {
+    if (isDatabaseUnavailable(error)) throw error // the transaction ends with the connection
+    await server.query('rollback')
+    if (sqlState(error) === INSUFFICIENT_PRIVILEGE) throw new Error(remedy(statements), { cause: error })
+    throw error
+  }
+}
+
+async function createLogin(server: pg.Client, login: string, password: string): Promise<string[]> {
+  const quoted = pg.escapeIdentifier(login)
+  const { rows } = await server.query('select current_database() as name')
+  return [
+    `create role ${quoted} login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${pg.escapeLiteral(scramVerifier(password))}`,
+    `alter role ${quoted} set search_path = pg_catalog`,
+    `grant connect on database ${pg.escapeIdentifier(rows[0].name)} to ${quoted}`,
+  ]
+}
+
+const createScope = (role: string): string => `create role ${pg.escapeIdentifier(role)} nologin noinherit`
+
+const grantScope = (role: string, login: string): string =>
+  `grant ${pg.escapeIdentifier(role)} to ${pg.escapeIdentifier(login)}`
+
+/** The same for a login that is made as for one that is given: what the remedy says is what is looked for afterwards. */
+const scopeRoleOf = (login: string): string => `${login.slice(0, 57)}_scope`
+
+const remedy = (statements: readonly string[]): string =>
+  [
+    'The database role of `url` may not create roles. Let an administrator run these statements (with a password of your own),',
+    "then put the login's URL into `tenantUrl`; or give the role CREATEROLE:",
+    ...statements.map((statement) => `  ${statement.replace(/password '.*'/, "password '…'")};`),
+  ].join('\n')
+
+/** By name, the backoffice's own among them. Throws an `Error` for a placement without `url`, and for settings that are fixed. */
+export function placementsOf({
+  placements = {},
+  database,
+}: {
+  readonly placements?: Readonly<Record<string, PlacementConfig>>
+  readonly database: { readonly url: string }
+}) {
+  const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
+    const url = name === 'main' ? database.url : placement.url
+    if (!url) throw new Error(`the placement "${name}" has no url`)
+    const [fault] = settingFaults(placement)
+    if (fault) throw new Error(`placements.${name}.${fault}`)
+    return [name, { ...placement, url }] as const
+  })
+  return Object.fromEntries(all)
+}

@@ -1,0 +1,98 @@
+/**
+ * Removes all rows of one tenant from shared tables.
+ *
+ * Triggers of the host's run as they do when the tenant itself deletes, and rely on row security to see no row of another: so it is
+ * done as a role that sees those rows only. What they write in turn (a journal of what was deleted) is deleted too.
+ *
+ * One statement deletes from every table, and foreign keys are checked at its end: so their order and their circles do not matter,
+ * nor whether they are deferrable. PostgreSQL refuses it where a trigger changes a row that the same statement deletes from another
+ * table; then the tables come one after the other, and those that others still refer to come again.
+ */
+import pg from 'pg'
+import { sqlState } from '../../../kernel/database/database.ts'
+import { fence, unfence, withRowsOf } from './apply.ts'
+
+/** A journal of the journal is written no more often than this, and rows refer to each other no deeper. */
+const MOST_PASSES = 10
+const CHANGED_BY_TRIGGER = '27000'
+const REFERRED_TO = '23503'
+
+export interface TenantRows {
+  readonly tenant: string
+  readonly searchPath: string
+  readonly scopeRole: string
+}
+
+/** As the owner, in a transaction; throws when rows are left. Tables without `tenant_id` are shared by all and stay as they are. */
+export async function deleteTenantRows(client: pg.ClientBase, schema: string, rows: TenantRows): Promise<void> {
+  const tables = await tablesOf(client, schema)
+  if (tables.length === 0) return
+  const asTenant = async () => {
+    await client.query(`select set_config('search_path', $1, true), set_config('app.tenant_id', $2, true)`, [
+      rows.searchPath,
+      rows.tenant,
+    ])
+    for (let pass = 0; pass < MOST_PASSES; pass++) {
+      await deleteOnce(client, tables, rows.tenant)
+      if (!(await hasRows(client, tables, rows.tenant))) return
+    }
+    throw new Error(
+      'rows of a tenant are still there, or written by triggers, after all were deleted; nothing was removed',
+    )
+  }
+  if (await isExempt(client)) await inScope(client, rows, asTenant)
+  else await withRowsOf(client, schema, rows.tenant, asTenant)
+}
+
+/** Whom policies do not bind takes the role that they do, behind a fence that is down for this transaction only. */
+async function inScope(client: pg.ClientBase, { tenant, scopeRole }: TenantRows, work: () => Promise<void>) {
+  await unfence(client, tenant)
+  await client.query(`select set_config('role', $1, true)`, [scopeRole])
+  await work()
+  await client.query(`select set_config('role', 'none', true)`)
+  await fence(client, tenant)
+}
+
+/** Whether policies do not bind the owner. */
+export async function isExempt(client: pg.ClientBase): Promise<boolean> {
+  const { rows } = await client.query(
+    'select rolsuper or rolbypassrls as exempt from pg_roles where rolname = current_user',
+  )
+  return rows[0].exempt
+}
+
+async function tablesOf(client: pg.ClientBase, schema: string): Promise<string[]> {
+  const { rows } = await client.query(
+    `select relname as name from pg_class join pg_attribute on attrelid = pg_class.oid
+     where relnamespace = to_regnamespace($1) and relkind in ('r', 'p') and not relispartition
+       and attname = 'tenant_id' and not attisdropped order by relname`,
+    [pg.escapeIdentifier(schema)],
+  )
+  return rows.map(({ name }) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`)
+}
+
+async function deleteOnce(client: pg.ClientBase, tables: readonly string[], tenant: string): Promise<void> {
+  const deletions = tables.map((table, index) => `t${index} as (delete from ${table} where tenant_id = $1)`)
+  if (await isDone(client, CHANGED_BY_TRIGGER, `with ${deletions.join(', ')} select`, tenant)) return
+  for (const table of tables) await isDone(client, REFERRED_TO, `delete from ${table} where tenant_id = $1`, tenant)
+}
+
+/** False for a statement that failed in this one way, which is undone. */
+async function isDone(client: pg.ClientBase, unless: string, text: string, tenant: string): Promise<boolean> {
+  await client.query('savepoint deletion')
+  try {
+    await client.query(text, [tenant])
+  } catch (error) {
+    if (sqlState(error) !== unless) throw error
+    await client.query('rollback to savepoint deletion')
+    return false
+  }
+  await client.query('release savepoint deletion')
+  return true
+}
+
+async function hasRows(client: pg.ClientBase, tables: readonly string[], tenant: string): Promise<boolean> {
+  const any = tables.map((table) => `exists (select from ${table} where tenant_id = $1)`)
+  const { rows } = await client.query(`select ${any.join(' or ')} as any`, [tenant])
+  return rows[0].any
+}

@@ -1,0 +1,78 @@
+import { expect, test } from 'vitest'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { exported, never, replayed } from '../copy/copy.fixture.ts'
+import { ask, fill, withSide } from '../copy/rows.fixture.ts'
+import { places } from '../copy/sides.fixture.ts'
+
+test('a late process neither enters nor opens a location that is older than the one in use', async () => {
+  await withSide('an owner like any other', async (side) => {
+    const driver = side.drivers['rowscope-pg']
+    await fill(side, 'rowscope-pg', 'gamma')
+    const first = places(side, 'rowscope-pg', 'gamma')
+    const [second, third] = [2, 3].map((epoch) => ({ ...first, locator: driver.locator('gamma', epoch), epoch }))
+    const copy = await exported(driver, first)
+    if (!second || !third) throw new Error('two locations')
+    for (const next of [second, third]) await driver.import(next, replayed(copy), { signal: never() })
+    await ask(side, 'rowscope-pg', 'gamma', 'delete from notes')
+    await driver.fence(first)
+    await driver.enter?.(third, { signal: never() })
+    await driver.unfence(third)
+    await expect(driver.enter?.(second, { signal: never() })).rejects.toThrow('a newer location of the tenant "gamma"')
+    for (const late of [first, second]) {
+      await driver.fence(late)
+      await driver.unfence(late)
+    }
+    expect(await ask(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')).toEqual([['one'], ['two']])
+    expect(await Promise.all([first, second, third].map((place) => driver.isFenced(place)))).toEqual([
+      true,
+      true,
+      false,
+    ])
+  })
+})
+
+test('an import into a placement where the tenant has nothing has the tenant’s id at once', async () => {
+  await withSide('an owner like any other', async (side) => {
+    const driver = side.drivers['rowscope-pg']
+    await fill(side, 'rowscope-pg', 'source')
+    const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+    const moved = { ...places(side, 'rowscope-pg', 'gamma'), locator: driver.locator('gamma', 2), epoch: 2 }
+    await driver.import(moved, replayed(copy), { signal: never() })
+    const { rows } = await side.installation.database.sql(
+      'select distinct tenant_id from tenantry_rows.notes order by tenant_id',
+    )
+    expect(rows.map(({ tenant_id }) => tenant_id)).toEqual(['gamma', 'source'])
+  })
+})
+
+test('several processes that enter a location enter it once', async () => {
+  await withSide('an owner like any other', async (side) => {
+    const driver = side.drivers['rowscope-pg']
+    await fill(side, 'rowscope-pg', 'gamma')
+    const first = places(side, 'rowscope-pg', 'gamma')
+    const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
+    await driver.import(next, replayed(await exported(driver, first)), { signal: never() })
+    await driver.fence(first)
+    await Promise.all(Array.from({ length: 5 }, () => driver.enter?.(next, { signal: never() })))
+    await Promise.all(Array.from({ length: 5 }, () => driver.unfence(next)))
+    expect(await ask(side, 'rowscope-pg', 'gamma', 'select count(*)::int from notes')).toEqual([[2]])
+  })
+})
+
+test('an export refuses rows whose label changes before its snapshot', async () => {
+  await withSide('an owner like any other', async (side) => {
+    const driver = side.drivers['rowscope-pg']
+    await fill(side, 'rowscope-pg', 'gamma')
+    const first = places(side, 'rowscope-pg', 'gamma')
+    await side.reach(first, async (other) => {
+      await other.query('begin; lock table tenantry_rows.notes in access exclusive mode')
+      const exporting = exported(driver, first)
+      exporting.catch(() => undefined) // asserted below
+      const waiting = `select from pg_locks where not granted and relation = 'tenantry_rows.notes'::regclass
+        and database = (select oid from pg_database where datname = current_database())`
+      await eventually(async () => expect((await other.query(waiting)).rowCount).toBe(1))
+      await other.query(`update tenantry.row_locations set locator = 'gamma~2' where tenant = 'gamma'; commit`)
+      await expect(exporting).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
+    })
+  })
+})

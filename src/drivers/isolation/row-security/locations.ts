@@ -1,0 +1,101 @@
+/**
+ * Which of a tenant's storage locations has the rows with the tenant's id. While a restore is under way, and as long as a location
+ * that the tenant has left is kept, the same tables have rows of several locations of one tenant. Queries of the tenant reach those of
+ * the *entered* one, whose `tenant_id` is the tenant's id. The rows of each other location have a label that no tenant has as its id.
+ *
+ *   provision, import ─► claim     nothing is entered here: this location is
+ *   switch, unfence   ─► enter     another one is entered: the labels change places (copy/enter-rows.ts)
+ *   unfence           ─► settle    the registry names this location: an older one is not entered again
+ *   drop              ─► leave     nothing is entered; the locations that are kept have their labels
+ */
+import type pg from 'pg'
+import type { Place } from '../../../tenants/isolation/driver.ts'
+
+export type RowLocation = Pick<Place, 'tenantId' | 'locator' | 'epoch'>
+
+/** As the owner. `epoch` is that of the location which was entered and opened last. */
+export const ROW_LOCATIONS = `
+  create table if not exists tenantry.row_locations (
+    tenant text primary key, locator text not null, epoch integer not null default 0)`
+
+/** The label of rows of a location that is not entered. A tenant's id has no `~`. */
+export const labelAside = ({ tenantId, locator }: Pick<RowLocation, 'tenantId' | 'locator'>): string =>
+  locator === tenantId ? `${tenantId}~1` : locator
+
+/** @param entered the locator of the location that is entered */
+export const labelIn = (location: Omit<RowLocation, 'epoch'>, entered: string): string =>
+  location.locator === entered ? location.tenantId : labelAside(location)
+
+/** The value of `tenant_id` in the rows of a location. Before anything is entered it is that of the first location. */
+export async function labelOf(client: pg.ClientBase, location: RowLocation): Promise<string> {
+  return labelIn(location, (await enteredOf(client, location)).locator)
+}
+
+/** The locator of what is entered, empty if it was dropped, and the epoch that was settled last. */
+export async function enteredOf(
+  client: pg.ClientBase,
+  { tenantId }: RowLocation,
+  lock: '' | 'for update' = '',
+): Promise<{ locator: string; epoch: number }> {
+  const { rows } = await client.query(`select locator, epoch from tenantry.row_locations where tenant = $1 ${lock}`, [
+    tenantId,
+  ])
+  return rows[0] ?? { locator: tenantId, epoch: 0 }
+}
+
+/**
+ * Enters the location where the tenant never had one. Answers the label of its rows.
+ * @param how `new`: the tenant has no rows yet, also if a location was dropped here
+ */
+export async function claim(client: pg.ClientBase, location: RowLocation, how?: 'new'): Promise<string> {
+  const { tenantId, locator } = location
+  const again =
+    how === 'new' ? `update set locator = excluded.locator, epoch = 0 where entered.locator = ''` : 'nothing'
+  await client.query(
+    `insert into tenantry.row_locations as entered (tenant, locator) values ($1, $2) on conflict (tenant) do ${again}`,
+    [tenantId, locator],
+  )
+  return labelOf(client, location)
+}
+
+/** Has the location entered. In the transaction that has given its rows the tenant's id. */
+export async function recordEntry(client: pg.ClientBase, { tenantId, locator }: RowLocation): Promise<void> {
+  await client.query(
+    `insert into tenantry.row_locations (tenant, locator) values ($1, $2)
+     on conflict (tenant) do update set locator = excluded.locator`,
+    [tenantId, locator],
+  )
+}
+
+/** False where another location is entered, or none. */
+export async function settle(client: pg.ClientBase, { tenantId, locator, epoch }: RowLocation): Promise<boolean> {
+  const { rowCount } = await client.query(
+    `insert into tenantry.row_locations as entered (tenant, locator, epoch)
+     select $1, $2, $3 where $2 = $1 or exists (select from tenantry.row_locations where tenant = $1)
+     on conflict (tenant) do update set epoch = greatest(entered.epoch, excluded.epoch)
+     where entered.locator = excluded.locator`,
+    [tenantId, locator, epoch],
+  )
+  return rowCount === 1
+}
+
+/** Nothing is entered, if it was this one. Rows of other locations keep their labels. */
+export async function leave(client: pg.ClientBase, { tenantId, locator }: RowLocation): Promise<void> {
+  await client.query(`update tenantry.row_locations set locator = '' where tenant = $1 and locator = $2`, [
+    tenantId,
+    locator,
+  ])
+}
+
+/** Statements of a tenant do not reach a location that is not entered: it is as good as fenced. */
+export async function isClosed(client: pg.ClientBase, location: RowLocation): Promise<boolean> {
+  const label = await labelOf(client, location)
+  if (label !== location.tenantId) return true
+  const { rowCount } = await client.query('select from tenantry.fenced where tenant = $1', [label])
+  return rowCount === 1
+}
+
+/** The locators behind a fence. */
+export const FENCED_LOCATORS = `
+  select coalesce(nullif(entered.locator, ''), regexp_replace(fenced.tenant, '~1$', '')) as locator, true as "isFenced"
+  from tenantry.fenced left join tenantry.row_locations entered on entered.tenant = fenced.tenant`

@@ -1,0 +1,241 @@
+/**
+ * The rules for tables that all tenants share, without a database: what cannot be protected, and what has to be done to the rest.
+ *
+ * Sequences are shared by all tenants, which is allowed: gaps tell how much others write, not what. A host that minds uses random
+ * keys. A sequence's own row would tell more, so it is not readable.
+ */
+import pg from 'pg'
+import { type Audience, type Policy, policyDefinition, type Relation, type SchemaFacts, SHARED } from './sql.ts'
+
+export interface Finding {
+  /** `table "rows".notes` */
+  readonly object: string
+  readonly fault: string
+  /** What the host does about it. */
+  readonly remedy: string
+}
+
+export interface Repair extends Finding {
+  readonly statement: string
+}
+
+const DEFAULT = 'tenantry.current_tenant()'
+const OURS = /^tenantry_(tenant|owner)_/
+const READ = ['SELECT']
+const READ_AND_WRITE = ['DELETE', 'INSERT', 'SELECT', 'UPDATE']
+const KINDS = { r: 'table', p: 'table', v: 'view', m: 'materialized view', f: 'foreign table', S: 'sequence' }
+
+const isTable = ({ kind }: Relation): boolean => kind === 'r' || kind === 'p'
+const isShared = (relation: Relation): boolean => isTable(relation) && relation.comment?.trim() === SHARED
+const isTenants = (relation: Relation): boolean => isTable(relation) && !isShared(relation)
+const shownName = (schema: string, name: string): string =>
+  `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`
+
+/** What row level security cannot keep apart; empty when everything can be protected. */
+export function faultsOf(schema: SchemaFacts): Finding[] {
+  const faults: Finding[] = schema.relations.flatMap((relation) => {
+    const object = `${KINDS[relation.kind]} ${shownName(schema.name, relation.name)}`
+    return [
+      ...faultsOfKind(relation, schema),
+      ...(isTenants(relation) ? [...faultsOfTenantId(relation), ...faultsOfKeys(relation)] : []),
+      ...(isTable(relation) ? [...faultsOfForeignKeys(relation, schema), ...faultsOfFamily(relation, schema)] : []),
+      ...faultsOfPolicies(relation),
+    ].map(([fault, remedy]) => ({ object, fault, remedy }))
+  })
+  if (schema.scopeMayCreate) {
+    faults.push({
+      object: `schema ${pg.escapeIdentifier(schema.name)}`,
+      fault: 'the role of tenants’ queries may create objects in it',
+      remedy: 'revoke create on the schema from that role and from public',
+    })
+  }
+  for (const name of schema.mightyFunctions) {
+    faults.push({
+      object: `function ${name}`,
+      fault:
+        'is SECURITY DEFINER and its owner bypasses row level security, so a tenant’s call reads every tenant’s rows',
+      remedy:
+        'make it SECURITY INVOKER, give it to an owner that is neither superuser nor BYPASSRLS, or revoke EXECUTE from public and that role',
+    })
+  }
+  return faults
+}
+
+type Told = readonly [fault: string, remedy: string]
+
+function* faultsOfKind(relation: Relation, schema: SchemaFacts): Generator<Told> {
+  const { kind, owner } = relation
+  if (owner !== schema.owner) {
+    yield [`belongs to "${owner}", not to the owner of the schema`, `alter its owner to "${schema.owner}"`]
+  }
+  if (kind === 'v' && !relation.isInvoker) {
+    yield ['reads with the rights of its owner, past the policies', 'create it with (security_invoker = true)']
+  }
+  if (kind === 'm') {
+    yield [
+      'row level security does not reach what it has stored',
+      'use a table or a view with security_invoker, or a schema that tenants’ queries may not use',
+    ]
+  }
+  if (kind === 'f')
+    yield ['row level security does not apply to it', 'move it to a schema that tenants’ queries may not use']
+  for (const rule of relation.rules) {
+    yield [`the rule "${rule}" rewrites statements with the rights of the owner`, 'use a trigger instead']
+  }
+}
+
+function* faultsOfTenantId({ tenantId }: Relation): Generator<Told> {
+  const declared = `tenant_id text not null default ${DEFAULT}`
+  if (!tenantId) {
+    return yield [
+      'has no column tenant_id',
+      // Adding the column with its default asks for the default at once, where no tenant is set.
+      `create it with "${declared}" leading in every key, or declare it for all tenants: comment on table … is '${SHARED}'`,
+    ]
+  }
+  const { type, isRequired, isDeterministic } = tenantId
+  if (type !== 'text') yield [`tenant_id is ${type}`, `declare it "${declared}"`]
+  if (!isRequired) yield ['tenant_id may be null', `declare it "${declared}"`]
+  if (tenantId.default !== DEFAULT) yield [`tenant_id does not default to ${DEFAULT}`, `declare it "${declared}"`]
+  if (!isDeterministic) {
+    yield ['tenant_id has a collation to which different ids may be equal', 'give it a deterministic collation']
+  }
+}
+
+function* faultsOfKeys({ keys, exclusions }: Relation): Generator<Told> {
+  for (const { name } of keys.filter(({ leads }) => !leads)) {
+    yield [`the key "${name}" tells whether another tenant has a value`, 'let tenant_id lead in it, as it is']
+  }
+  for (const { name } of exclusions.filter(({ isScoped }) => !isScoped)) {
+    yield [
+      `the exclusion constraint "${name}" tells whether another tenant has a value`,
+      'add "tenant_id with =" to it',
+    ]
+  }
+}
+
+function* faultsOfForeignKeys(relation: Relation, { relations }: SchemaFacts): Generator<Told> {
+  for (const { name, target, shown, isScoped } of relation.foreignKeys) {
+    const other = relations.find((one) => one.name === target)
+    const tells = `the foreign key "${name}" tells, past the policies,`
+    if (!other) {
+      yield [
+        `${tells} what is in ${shown}`,
+        `have that table in this schema, with the comment '${SHARED}' if all tenants share it`,
+      ]
+    } else if (isTenants(other) && !isScoped) {
+      yield [`${tells} whether another tenant has a row in ${shown}`, 'let tenant_id reference tenant_id in it']
+    }
+  }
+}
+
+function* faultsOfFamily(relation: Relation, { relations }: SchemaFacts): Generator<Told> {
+  for (const { name, shown } of relation.relatives) {
+    const other = relations.find((one) => one.name === name)
+    if (!other) {
+      yield [
+        `inherits from or to ${shown}, whose rows would be reached past the policies`,
+        'keep the whole family in this schema',
+      ]
+    } else if (isShared(relation) !== isShared(other)) {
+      yield [
+        `only one of it and ${shown} is declared for all tenants`,
+        'give both the same comment: one is read through the other',
+      ]
+    }
+  }
+}
+
+function* faultsOfPolicies(relation: Relation): Generator<Told> {
+  for (const { name } of relation.policies.filter((policy) => policy.isPermissive && !OURS.test(policy.name))) {
+    yield [`the policy "${name}" adds to what a tenant may see`, 'drop it, or make it AS RESTRICTIVE']
+  }
+  if (isShared(relation) && relation.tenantId) {
+    yield ['is declared for all tenants and has a column tenant_id', 'remove the comment, or the column']
+  }
+}
+
+/** What is not as it has to be and can be made so; empty when nothing has drifted. */
+export function repairsOf(schema: SchemaFacts, scopeRole: string): Repair[] {
+  const role = pg.escapeIdentifier(scopeRole)
+  const repairs = schema.relations.flatMap((relation) => {
+    const name = shownName(schema.name, relation.name)
+    const repair = (fault: string, statement: string): Repair =>
+      repairOf(`${KINDS[relation.kind]} ${name}`, fault, statement)
+    const wanted = rightsOf(relation)
+    const found: Repair[] = []
+    if (relation.isPublic) found.push(repair('everybody has rights on it', `revoke all on ${name} from public`))
+    if (relation.granted.join() !== wanted.join()) {
+      const grant = `grant ${wanted.join(', ')} on ${name} to ${role}`
+      found.push(
+        repair('the role of tenants’ queries has other rights', `revoke all on ${name} from ${role}; ${grant}`),
+      )
+    }
+    if (isTenants(relation)) {
+      if (!relation.isSecured) found.push(repair('no row security', `alter table ${name} enable row level security`))
+      if (!relation.isForced) found.push(repair('not forced', `alter table ${name} force row level security`))
+    } else if (isShared(relation) && relation.isSecured && relation.policies.every(({ name }) => OURS.test(name))) {
+      const off = `alter table ${name} disable row level security, no force row level security`
+      found.push(repair('is for all tenants, and secured', off))
+    }
+    const wantsPolicies = isTenants(relation)
+    return [
+      ...found,
+      ...policyRepairs(schema, relation, 'tenant', wantsPolicies ? scopeRole : undefined),
+      ...policyRepairs(schema, relation, 'owner', wantsPolicies ? schema.owner : undefined),
+    ]
+  })
+  if (schema.scopeMayUse) return repairs
+  const name = pg.escapeIdentifier(schema.name)
+  return [
+    repairOf(
+      `schema ${name}`,
+      'the role of tenants’ queries may not use it',
+      `grant usage on schema ${name} to ${role}`,
+    ),
+    ...repairs,
+  ]
+}
+
+/** Of the owner's policy alone, on what is forced already: all that the owner's own statements need. */
+export const ownerRepairsOf = (schema: SchemaFacts): Repair[] =>
+  schema.relations
+    .filter((relation) => isTenants(relation) && relation.isForced)
+    .flatMap((relation) => policyRepairs(schema, relation, 'owner', schema.owner))
+
+function rightsOf(relation: Relation): readonly string[] {
+  if (relation.kind === 'S') return ['USAGE']
+  return isShared(relation) ? READ : READ_AND_WRITE
+}
+
+/** @param role whom it is for; undefined when there must be none. */
+function policyRepairs(
+  schema: SchemaFacts,
+  relation: Relation,
+  audience: Audience,
+  role: string | undefined,
+): Repair[] {
+  const wanted = role === undefined ? undefined : policyDefinition(audience, role)
+  const isRight = ({ name, kept }: Policy) => name === `${wanted?.prefix}_${kept}`
+  const there = relation.policies.filter(({ name }) => name.startsWith(`tenantry_${audience}_`))
+  const name = shownName(schema.name, relation.name)
+  const repair = (fault: string, statement: string) => repairOf(`table ${name}`, fault, statement)
+  const dropped = there
+    .filter((policy) => !isRight(policy))
+    .map((policy) =>
+      repair(
+        `the policy "${policy.name}" is not what its name says, or not this version's`,
+        `drop policy ${pg.escapeIdentifier(policy.name)} on ${name}`,
+      ),
+    )
+  if (!wanted || there.some(isRight)) return dropped
+  const create = `create policy ${wanted.prefix} on ${name} ${wanted.clauses}`
+  return [...dropped, repair(`has no policy for its ${audience}`, create)]
+}
+
+const repairOf = (object: string, fault: string, statement: string): Repair => ({
+  object,
+  fault,
+  statement,
+  remedy: 'run the migrations of the placement again, which puts it right',
+})

@@ -1,0 +1,297 @@
+/** Drains of drivers whose tenants share a database. */
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
+import { WAITING_LOCKS } from '../../../testing/base/database.ts'
+import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { itemsOf, Outside } from '../../../testing/leak/operations-server.ts'
+import { openSubject } from '../proof/subject.fixture.ts'
+import { behindTheFence, insert } from './drain.fenced.fixture.ts'
+
+/** Its plan stays in the session that has called it. */
+const PUT: TenantMigration = {
+  name: '0003_put',
+  checksum: '3',
+  up: `create function put(n int, mark text) returns void language plpgsql as $$
+    begin insert into items (id, owner) values (n, mark); end $$`,
+  down: 'drop function put(int, text)',
+}
+const ROUNDS = 10
+export const LONG = { graceMs: 60_000, maxMs: 60_000 }
+const BLOCKER = 77_001
+
+export function watched<T>(promise: Promise<T>): { readonly promise: Promise<T>; isOver: boolean } {
+  const watching = { promise, isOver: false }
+  const over = () => {
+    watching.isOver = true
+  }
+  promise.then(over, over)
+  return watching
+}
+
+/** @param kinds of drivers whose tenants share a database */
+export function drains(kinds: readonly string[]): void {
+  describe.each(kinds)('a drain of %s', (kind) => {
+    const outside = new Outside()
+    let subject: Subject
+    let driver: IsolationDriver
+    let numbered = 0
+
+    beforeAll(async () => {
+      subject = await openSubject(inject('postgresUrl'), kind, { limits: { max: 12, perTenant: 10 } })
+      driver = await subject.open([...proofMigrations('postgres'), PUT])
+    })
+    afterAll(async () => {
+      await outside.close()
+      await subject.close()
+    })
+
+    interface Ground {
+      readonly id: string
+      readonly place: Place
+      readonly handle: TenantHandle
+      /** Ids of the rows that are there, whatever stands before the storage. */
+      readonly rows: () => Promise<number[]>
+    }
+    const fresh = async (): Promise<Ground> => {
+      const id = `t${++numbered}`
+      const place = placeIn(subject, driver, id)
+      const view = subject.viewOf?.(place)
+      if (!view) throw new Error('there is no server')
+      const [where, values] = view.tenantColumn === undefined ? ['', []] : ['where tenant_id = $1', [view.tenantColumn]]
+      const text = `select id from ${itemsOf(view)} ${where} order by id`
+      return {
+        id,
+        place,
+        handle: await provisionedIn(subject, driver, id),
+        rows: async () => (await outside.all(view, text, values)).map((row) => row.id),
+      }
+    }
+    const viewOf = ({ place }: Ground) => subject.viewOf?.(place) ?? expect.fail('there is no server')
+    const atServer = (ground: Ground, text: string, values: unknown[] = []) => outside.all(viewOf(ground), text, values)
+
+    /** A statement that does not end until the blocker does. */
+    const blocked = ({ id, handle }: Ground) =>
+      watched(
+        handle.pool.query(
+          `insert into items (id, owner) select 5, 'of ${id}' from (select pg_advisory_xact_lock(${BLOCKER})) s`,
+        ),
+      )
+    const blocker = async (ground: Ground): Promise<pg.Client> => {
+      const client = new pg.Client({ connectionString: viewOf(ground).url })
+      await client.connect()
+      await client.query('select pg_advisory_lock($1)', [BLOCKER])
+      return client
+    }
+    const areBlocked = (ground: Ground, count: number) =>
+      eventually(async () => {
+        const text = `select from ${WAITING_LOCKS} where locktype = 'advisory' and objid = ${BLOCKER}`
+        expect(await atServer(ground, text)).toHaveLength(count)
+      })
+
+    describe.each(['read committed', 'repeatable read', 'serializable'])(
+      'waits for a transaction, %s,',
+      (isolationLevel) => {
+        test.each([
+          ['that has written', 'writes', ['write']],
+          ['that has not touched a table', 'writes', []],
+          ['that has only read', 'writes', ['read']],
+          ['by a function with its plan', 'calls', []],
+        ])('%s and goes on', async (_, how, first) => {
+          const ground = await fresh()
+          const { id, place } = ground
+          const connection = await driver.connect(place)
+          const call = (n: number) => ({ text: 'select put($1, $2)', values: [n, `of ${id}`] })
+          await connection.begin()
+          await connection.query(call(1_000))
+          await connection.end('commit')
+
+          await connection.begin({ isolationLevel })
+          for (const what of first) {
+            await connection.query(what === 'write' ? insert(1, id) : { text: 'select count(*) from items' })
+          }
+          await driver.fence(place)
+          const draining = watched(driver.drain(place, LONG))
+          const written = first.includes('write') ? [1, 1_000] : [1_000]
+          for (let n = 2; n < ROUNDS; n++) {
+            await connection.query({ text: 'savepoint before' })
+            await connection.query(how === 'calls' ? call(n) : insert(n, id)).then(
+              () => written.push(n),
+              () => connection.query({ text: 'rollback to before' }),
+            )
+            await ground.rows()
+            expect(draining.isOver).toBe(false)
+          }
+          const seesNoFence = kind.startsWith('rowscope') && isolationLevel !== 'read committed'
+          if (seesNoFence) expect(written).toContain(ROUNDS - 1)
+          await connection.end('commit')
+          await draining.promise
+          const there = await ground.rows()
+          connection.release()
+          expect(there).toEqual(written.sort((one, other) => one - other))
+          await expect(ground.handle.pool.query(insert(99, id))).rejects.toSatisfy(driver.mayBeFence)
+          expect(await ground.rows()).toEqual(there)
+        })
+      },
+    )
+
+    test('waits for a statement that is under way, and for that of another tenant: nothing tells whose it is', async () => {
+      const [ground, other] = [await fresh(), await fresh()]
+      const block = await blocker(ground)
+      const [own, others] = [blocked(ground), blocked(other)]
+      await areBlocked(ground, 2)
+      await driver.fence(ground.place)
+      const draining = watched(driver.drain(ground.place, LONG))
+      for (let round = 0; round < ROUNDS; round++) await ground.rows()
+      expect([draining.isOver, own.isOver, others.isOver]).toEqual([false, false, false])
+      await block.end()
+      await draining.promise
+      const there = await ground.rows()
+      await Promise.allSettled([own.promise, others.promise])
+      expect(await ground.rows()).toEqual(there)
+      expect(await other.rows()).toEqual([5])
+      expect(there).toEqual(
+        await own.promise.then(
+          () => [5],
+          () => [],
+        ),
+      )
+    })
+
+    test('does not wait for transactions of other tenants, nor do they notice it', async () => {
+      const [ground, other] = [await fresh(), await fresh()]
+      const busy = await driver.connect(other.place)
+      await busy.begin()
+      await busy.query(insert(1, other.id))
+      await driver.fence(ground.place)
+      await driver.drain(ground.place, { graceMs: 0, maxMs: 0 })
+      await busy.query(insert(2, other.id))
+      await busy.end('commit')
+      busy.release()
+      expect(await other.rows()).toEqual([1, 2])
+    })
+
+    test('nor for the processes that work for one of them', async () => {
+      const [ground, other] = [await fresh(), await fresh()]
+      await other.handle.pool.query(insert(1, other.id))
+      const busy = await other.handle.pool.connect()
+      await busy.query('begin')
+      await busy.query(
+        `select set_config(name, 'on', true) from pg_settings where name in ('debug_parallel_query', 'force_parallel_mode')`,
+      )
+      const working = watched(busy.query('select pg_sleep(60) from items'))
+      const [worker] = await eventually(async () => {
+        const text = `select leader_pid as pid from pg_stat_activity where leader_pid <> pid and wait_event = 'PgSleep' and datname = current_database()`
+        const found = await atServer(ground, text)
+        expect(found).toHaveLength(1)
+        return found
+      })
+      await driver.fence(ground.place)
+      await driver.drain(ground.place, { graceMs: 0, maxMs: 0 })
+      expect(working.isOver).toBe(false)
+      await atServer(ground, 'select pg_cancel_backend($1)', [worker.pid])
+      await expect(working.promise).rejects.toMatchObject({ code: '57014' })
+      await busy.query('rollback')
+      busy.release()
+    })
+
+    test('does not wait for what has begun after it', async () => {
+      const [ground, other] = [await fresh(), await fresh()]
+      const connection = await driver.connect(ground.place)
+      await connection.begin()
+      await driver.fence(ground.place)
+      const [{ at }] = await atServer(ground, 'select clock_timestamp()::text as at')
+      const draining = driver.drain(ground.place, LONG)
+      await eventually(async () => {
+        const looked = `select from pg_stat_activity where query like '%with locks as%' and query_start > $1::timestamptz
+        and pid <> pg_backend_pid() and datname = current_database()`
+        expect(await atServer(ground, looked, [at])).not.toEqual([])
+      })
+      const block = await blocker(ground)
+      const late = blocked(other)
+      await areBlocked(ground, 1)
+      await connection.end('commit')
+      connection.release()
+      await draining
+      expect(late.isOver).toBe(false)
+      await block.end()
+      await late.promise
+    })
+
+    test('nor for one that has failed: what is left of it cannot be committed', async () => {
+      const ground = await fresh()
+      const connection = await driver.connect(ground.place)
+      await connection.begin()
+      await connection.query(insert(1, ground.id))
+      await driver.fence(ground.place)
+      await expect(connection.query({ text: 'select 1 / 0' })).rejects.toThrow()
+      await driver.drain(ground.place, { graceMs: 0, maxMs: 0 })
+      await expect(connection.end('commit')).rejects.toThrow('was rolled back')
+      connection.release()
+      expect(await ground.rows()).toEqual([])
+    })
+
+    test('ends what its tenant leaves open, with all that it has written', async () => {
+      const [ground, other] = [await fresh(), await fresh()]
+      const [idle, busy] = [await driver.connect(ground.place), await driver.connect(other.place)]
+      for (const [connection, { id }] of [
+        [idle, ground],
+        [busy, other],
+      ] as const) {
+        await connection.begin()
+        await connection.query(insert(1, id))
+      }
+      await driver.fence(ground.place)
+      await driver.drain(ground.place, { graceMs: 0 })
+      expect(await ground.rows()).toEqual([])
+      await expect(idle.end('commit')).rejects.toThrow()
+      idle.release(true)
+      await busy.end('commit')
+      busy.release()
+      expect([await ground.rows(), await other.rows()]).toEqual([[], [1]])
+      await driver.unfence(ground.place)
+      await ground.handle.pool.query(insert(2, ground.id))
+      expect(await ground.rows()).toEqual([2])
+    })
+
+    test('gives up when it cannot tell, and says what to look for without saying whose or what it is', async () => {
+      const [ground, other] = [await fresh(), await fresh()]
+      const held = new pg.Client({ connectionString: viewOf(other).tenantUrl })
+      await held.connect() // another program with the tenants' login: it leaves no mark
+      await held.query('begin')
+      const [{ pid }] = (await held.query('select pg_backend_pid() as pid')).rows
+      await driver.fence(ground.place)
+      const refused = await driver.drain(ground.place, { graceMs: 0, maxMs: 20 }).catch((error) => error)
+      expect(refused).toMatchObject({
+        code: 'E_DEPENDENCY_UNAVAILABLE',
+        message: expect.stringMatching(
+          /^A statement or transaction of the tenants' login, .* has been open since \d{4}-/,
+        ),
+        cause: { message: `still open: in process ${pid}` },
+      })
+      await held.query('commit')
+      await driver.drain(ground.place, { maxMs: 0 })
+      await held.end()
+    })
+
+    test('may be given up, and asked for again', async () => {
+      const ground = await fresh()
+      const connection = await driver.connect(ground.place)
+      await connection.begin()
+      await driver.fence(ground.place)
+      const giving = new AbortController()
+      const draining = driver.drain(ground.place, { ...LONG, signal: giving.signal })
+      giving.abort()
+      await expect(draining).rejects.toThrow('aborted')
+      await expect(driver.drain(ground.place, { graceMs: 0, signal: giving.signal })).rejects.toThrow('aborted')
+      await connection.end('rollback')
+      connection.release()
+      await driver.drain(ground.place)
+    })
+
+    behindTheFence(() => ({ subject, driver, outside }))
+  })
+}

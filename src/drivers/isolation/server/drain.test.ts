@@ -1,0 +1,122 @@
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { IsolationDriver, Place, TenantConnection } from '../../../tenants/isolation/driver.ts'
+import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
+import { placeIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { openSubject } from '../proof/subject.fixture.ts'
+import { createInstallation, placeOf, provisioned } from '../roles/installation.fixture.ts'
+import { schemaPg } from '../schema-pg.ts'
+import { fencedDrains, insert } from './drain.fenced.fixture.ts'
+import { drains, LONG, watched } from './drain.fixture.ts'
+
+drains(['schema-pg, batch', 'rowscope-pg, batch'])
+fencedDrains(['database-pg, batch', 'sqlite-memory'])
+
+describe('a drain of sqlite-memory', () => {
+  let subject: Subject
+  let driver: IsolationDriver
+  let place: Place
+  let connection: TenantConnection
+
+  beforeAll(async () => {
+    subject = await openSubject(inject('postgresUrl'), 'sqlite-memory')
+    driver = await subject.open(proofMigrations('sqlite'))
+    place = placeIn(subject, driver, 'a')
+    await driver.provision(place)
+  })
+  afterAll(() => subject.close())
+  const ids = async () => (await driver.execute(place, { text: 'select id from items' })).rows.map(({ id }) => id)
+
+  test('waits for the transaction that has it, and ends it when that takes long', async () => {
+    connection = await driver.connect(place)
+    await connection.begin()
+    await connection.query(insert(1, 'a'))
+    await connection.query({ text: 'savepoint here' })
+    await driver.fence(place)
+    const patient = watched(driver.drain(place, LONG))
+    await expect(driver.drain(place, { graceMs: 60_000, maxMs: 0 })).rejects.toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+    })
+    expect(patient.isOver).toBe(false)
+    await driver.drain(place, { graceMs: 0 })
+    await patient.promise
+    await driver.unfence(place)
+    for (const text of ['select 1', 'rollback to here', `insert into items (id, owner) values (2, 'of a')`]) {
+      await expect(connection.query({ text })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    }
+    await expect(connection.end('commit')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await expect(connection.end('commit')).rejects.toThrow('ended before')
+    await connection.begin()
+    await connection.query(insert(3, 'a'))
+    await connection.end('commit')
+    connection.release()
+    expect(await ids()).toEqual([3])
+  })
+
+  test('does not end what passes a fence: a migration comes to its end', async () => {
+    let isMigrating = false
+    let gate = Promise.withResolvers<void>()
+    gate.resolve()
+    const slow: TenantMigration = {
+      name: '0009_slow',
+      checksum: '9',
+      up: async (db) => {
+        await db.insertInto('items').values({ id: 9, owner: 'of a migration' }).execute()
+        isMigrating = true
+        await gate.promise
+      },
+      down: async (db) => {
+        await db.deleteFrom('items').execute()
+      },
+    }
+    const migrated = await subject.open([...proofMigrations('sqlite'), slow])
+    const there = placeIn(subject, migrated, 'slow')
+    await migrated.provision(there)
+    await migrated.rollback(there, 1)
+    gate = Promise.withResolvers()
+    isMigrating = false
+    const migrating = migrated.migrate(there)
+    await eventually(() => expect(isMigrating).toBe(true))
+    await migrated.fence(there)
+    await expect(migrated.drain(there, { graceMs: 0, maxMs: 30 })).rejects.toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+    })
+    const draining = migrated.drain(there, { graceMs: 0 })
+    gate.resolve()
+    expect(await migrating).toEqual(['0009_slow'])
+    await draining
+    await migrated.unfence(there)
+    expect((await migrated.execute(there, { text: 'select id from items' })).rows).toEqual([{ id: 9 }])
+  })
+})
+
+test('an owner that may not end sessions of the login leaves that to the login', async () => {
+  const owner = `owner_${Math.random().toString(36).slice(2, 10)}`
+  const server = new pg.Client({ connectionString: inject('postgresUrl') })
+  await server.connect()
+  await server.query(`create role ${owner} login password 'p' createrole`)
+  const installation = await createInstallation(inject('postgresUrl'), {
+    ownerUrl: (url) => Object.assign(new URL(url), { username: owner, password: 'p' }).href,
+    driver: () => schemaPg(),
+    migrations: proofMigrations('postgres'),
+  })
+  try {
+    await server.query(`grant create on database ${new URL(installation.url).pathname.slice(1)} to ${owner}`)
+    const driver = await installation.open(await installation.prepare())
+    const { pool } = await provisioned(driver, 'acme')
+    const client = await pool.connect()
+    await client.query('begin')
+    await client.query(insert(1, 'acme'))
+    await driver.fence(placeOf(driver, 'acme'))
+    await driver.drain(placeOf(driver, 'acme'), { graceMs: 0 })
+    await expect(client.query('commit')).rejects.toThrow()
+    client.release(true)
+    await driver.unfence(placeOf(driver, 'acme'))
+    expect((await pool.query('select id from items')).rows).toEqual([])
+  } finally {
+    await installation.end()
+    await server.query(`drop role ${owner}`)
+    await server.end()
+  }
+})

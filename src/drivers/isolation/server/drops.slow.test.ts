@@ -1,0 +1,289 @@
+/** A drop among others: who is at work on the same storage, hangs in the middle of it, or comes when all is over. */
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { createLogger } from '../../../kernel/base/logger.ts'
+import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
+import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import { WAITING_LOCKS } from '../../../testing/base/database.ts'
+import { directHandle } from '../../../testing/base/direct-handle.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { exported, type HeldCopy, never, replayed } from '../copy/copy.fixture.ts'
+import { scratchOf } from '../copy/copy-in-shared.ts'
+import { KINDS, type Kind, openSide, places, type Side, withOwner } from '../copy/sides.fixture.ts'
+import { lockOf } from '../transactions/owner-transaction.ts'
+import { PostgresServer } from './postgres-server.ts'
+import { dropDatabase } from './tenant-database.ts'
+
+const NOTES = [
+  {
+    name: '0001_notes',
+    checksum: '1',
+    up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
+  },
+]
+const OWN_STORAGE = ['schema-pg', 'database-pg'] as const
+/** Of what an import or a provision does first. */
+const LOCKS: Readonly<Record<Kind, (locator: string) => string>> = {
+  'schema-pg': lockOf,
+  'rowscope-pg': (locator) => lockOf(scratchOf(locator)),
+  'database-pg': (locator) => `hashtextextended(${pg.escapeLiteral(locator)}, 3)`,
+}
+
+let side: Side
+let others: Side['drivers']
+let held: HeldCopy
+beforeAll(async () => {
+  side = await openSide(inject('postgresUrl'), { migrations: NOTES })
+  others = await anotherProcess(side)
+  await filled('source')
+  held = await exported(side.drivers['schema-pg'], place('schema-pg', 'source'))
+})
+afterAll(() => side.end())
+
+async function anotherProcess({ installation, makers }: Side): Promise<Side['drivers']> {
+  const placement = await installation.prepare()
+  const open = (kind: Kind) => installation.open(placement, { driver: () => makers[kind](), migrations: NOTES })
+  return {
+    'schema-pg': await open('schema-pg'),
+    'database-pg': await open('database-pg'),
+    'rowscope-pg': await open('rowscope-pg'),
+  }
+}
+
+/** Comes to a table, or into the middle of its rows, and goes on when it is told. */
+function hanging(where: 'before the rows' | 'in the rows') {
+  const [reached, told] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const hang = async () => {
+    reached.resolve()
+    await told.promise
+  }
+  const copy: TenantCopy = {
+    ...replayed(held),
+    async *tables() {
+      if (where === 'before the rows') await hang()
+      for await (const { table, csv } of replayed(held).tables()) {
+        const rows = async function* () {
+          yield* csv
+          if (where === 'in the rows') await hang()
+        }
+        yield { table, csv: rows() }
+      }
+    },
+  }
+  return { copy, reached: reached.promise, goOn: () => told.resolve() }
+}
+
+const place = (kind: Kind, id: string) => places(side, kind, id)
+const sql = async (text: string) => (await side.installation.database.sql(text)).rows
+async function filled(id: string, kind: Kind = 'schema-pg'): Promise<void> {
+  await side.drivers[kind].provision(place(kind, id))
+  await directHandle(side.drivers[kind], place(kind, id)).pool.query('insert into notes (id) values (1), (2)')
+}
+
+/** Whether there is something, also what no tenant could reach. */
+async function isThere(at: Place): Promise<boolean> {
+  if (at.isolation === 'rowscope-pg') {
+    const [{ rows }] = await sql(
+      `select count(*)::int as rows from tenantry_rows.notes where tenant_id = '${at.locator}'`,
+    )
+    return rows > 0
+  }
+  const stored = await side.drivers[at.isolation as Kind].inventory?.('main')
+  return stored?.some(({ locator }) => locator === at.locator) ?? false
+}
+
+/** Has a lock until it is told. */
+async function holding(lock: string): Promise<() => Promise<void>> {
+  const client = new pg.Client({ connectionString: side.installation.url, application_name: 'tenantry ddl' })
+  await client.connect()
+  await client.query(`select pg_advisory_lock(${lock})`)
+  return () => client.end()
+}
+const waiting = (count: number) =>
+  eventually(async () => {
+    const rows = await sql(`select from ${WAITING_LOCKS} where locktype = 'advisory'`)
+    expect(rows).toHaveLength(count)
+  })
+
+describe('what hangs in the middle of its work', () => {
+  const importing = async (kind: Kind, id: string) => {
+    const at = place(kind, id)
+    const { copy, reached, goOn } = hanging('before the rows')
+    const imported = side.drivers[kind].import(at, copy, { signal: never() })
+    await reached
+    return {
+      at,
+      end: async () => {
+        goOn()
+        await imported
+      },
+    }
+  }
+  const holdingOf = async (id: string, lock: (locator: string) => string) => {
+    await filled(id, 'database-pg')
+    const at = place('database-pg', id)
+    return { at, end: await holding(lock(at.locator)) }
+  }
+
+  test('is not waited for without end: the drop says what holds the storage, and can be done again', async () => {
+    const stuck = await Promise.all([
+      importing('schema-pg', 'hanging'),
+      importing('rowscope-pg', 'hanging'),
+      holdingOf('made', LOCKS['database-pg']),
+      holdingOf('opened', lockOf),
+    ])
+    const drop = (at: Place) => others[at.isolation as Kind].drop(at)
+    expect(await Promise.allSettled(stuck.map(({ at }) => drop(at)))).toMatchObject(
+      Array(4).fill({
+        reason: {
+          code: 'E_DEPENDENCY_UNAVAILABLE',
+          message: expect.stringMatching(/at work on the storage .*, since \d{4}/),
+          cause: { message: expect.stringContaining('(tenantry ddl, ') },
+        },
+      }),
+    )
+    for (const { at, end } of stuck) {
+      await end()
+      expect(await isThere(at)).toBe(true)
+      await drop(at)
+      expect(await isThere(at)).toBe(false)
+    }
+  })
+
+  test('in a database of its own is ended', async () => {
+    const at = place('database-pg', 'hanging')
+    const { copy, reached, goOn } = hanging('before the rows')
+    const imported = side.drivers['database-pg'].import(at, copy, { signal: never() }).catch((error) => error)
+    await reached
+    await others['database-pg'].drop(at)
+    goOn()
+    expect(await imported).toBeInstanceOf(Error)
+    expect(await isThere(at)).toBe(false)
+  })
+
+  test('elsewhere on the server, in the rows of a copy, is not waited for by a drop', async () => {
+    await filled('apart', 'database-pg')
+    const at = place('database-pg', 'apart')
+    const { copy, reached, goOn } = hanging('in the rows')
+    const imported = side.drivers['schema-pg'].import(place('schema-pg', 'slow'), copy, { signal: never() })
+    await reached
+    const server = PostgresServer.of(await side.installation.prepare(), createLogger({ level: 'silent' }))
+    const failure = await dropDatabase(server, at.locator, 300).catch((error) => error)
+    goOn()
+    await imported
+    expect(failure).toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+      message: expect.stringContaining('tried again'),
+      cause: { message: expect.stringContaining('(tenantry ddl)') },
+    })
+    const shown = await server.owned((client) => client.query('show statement_timeout'))
+    expect(shown.rows).toEqual([{ statement_timeout: '0' }])
+    await server.close()
+    expect(await isThere(at)).toBe(true)
+    await side.drivers['database-pg'].drop(at)
+    expect(await isThere(at)).toBe(false)
+  })
+
+  test('for one tenant, in tables that all share, does not keep another from being dropped', async () => {
+    await filled('leaving', 'rowscope-pg')
+    const { at, end } = await importing('rowscope-pg', 'coming')
+    await others['rowscope-pg'].drop(place('rowscope-pg', 'leaving'))
+    expect(await isThere(place('rowscope-pg', 'leaving'))).toBe(false)
+    await end()
+    expect(await isThere(at)).toBe(true)
+  })
+})
+
+describe('what is made where all was dropped', () => {
+  const gone = new Error('the place was given up')
+  const makings = {
+    import: (driver: IsolationDriver, at: Place, refuseGivenUp: () => Promise<void>) =>
+      driver.import(at, replayed(held), { signal: never(), refuseGivenUp }),
+    provision: (driver: IsolationDriver, at: Place, refuseGivenUp: () => Promise<void>) =>
+      driver.provision(at, { refuseGivenUp }),
+  }
+  const cases = [
+    ...KINDS.map((kind) => ['import', kind] as const),
+    ...OWN_STORAGE.map((kind) => ['provision', kind] as const),
+  ]
+
+  test.each(cases)('is nothing: %s by %s, after the drop, finds that it was given up', async (what, kind) => {
+    const at = place(kind, 'late')
+    let isGivenUp = false
+    const release = await holding(LOCKS[kind](at.locator))
+    const dropping = others[kind].drop(at)
+    await waiting(1)
+    const made = makings[what](side.drivers[kind], at, async () => {
+      if (isGivenUp) throw gone
+    }).catch((error) => error)
+    await waiting(2)
+    isGivenUp = true
+    await release()
+    await dropping
+    expect(await made).toBe(gone)
+    expect(await isThere(at)).toBe(false)
+  })
+
+  test.each(cases)('is nothing: %s by %s, before the drop, is removed by it', async (what, kind) => {
+    const at = place(kind, 'early')
+    let dropping: Promise<void> | undefined
+    const making = makings[what](side.drivers[kind], at, async () => {
+      dropping = others[kind].drop(at) // what was asked is true no more, and nothing has been made yet
+      await waiting(1)
+    })
+    await making.catch((error) => expect(kind, error).toBe('database-pg')) // which is gone under its feet
+    await dropping
+    expect(await isThere(at)).toBe(false)
+  })
+
+  test('is nothing while others copy the template', async () => {
+    const at = place('database-pg', 'queued')
+    const release = await holding(`hashtextextended('template0', 2)`)
+    const making = side.drivers['database-pg'].provision(at).catch((error) => error)
+    await waiting(1)
+    const dropping = others['database-pg'].drop(at)
+    await waiting(2)
+    await release()
+    await dropping
+    expect(await making).toBeInstanceOf(Error)
+    expect(await isThere(at)).toBe(false)
+  })
+})
+
+test.each(['schema-pg', 'rowscope-pg'] as const)(
+  'an import by %s that waits for the storage ends when it is not wanted any more, whoever has that',
+  async (kind) => {
+    const at = place(kind, 'waiting')
+    const release = await holding(LOCKS[kind](at.locator))
+    const abort = new AbortController()
+    const reason = new Error('not wanted any more')
+    const imported = side.drivers[kind].import(at, replayed(held), { signal: abort.signal }).catch((error) => error)
+    await waiting(1)
+    abort.abort(reason)
+    expect(await imported).toBe(reason)
+    await release()
+    expect(await isThere(at)).toBe(false)
+  },
+)
+
+test('tenants are dropped at the same moment where the policy of their owner is not what it has to be', async () => {
+  await withOwner(inject('postgresUrl'), async (ownerUrl) => {
+    const theirs = await openSide(inject('postgresUrl'), { migrations: NOTES, ownerUrl })
+    try {
+      const drivers = [theirs.drivers['rowscope-pg'], (await anotherProcess(theirs))['rowscope-pg']]
+      const { database } = theirs.installation
+      for (let round = 0; round < 5; round++) {
+        for (const id of ['one', 'two'])
+          await theirs.drivers['rowscope-pg'].provision(places(theirs, 'rowscope-pg', id))
+        await database.sql(`do $$ declare name text; begin
+          for name in select polname from pg_policy where polname like 'tenantry_owner%' loop
+            execute format('drop policy %I on tenantry_rows.notes', name);
+          end loop; end $$`)
+        const dropping = ['one', 'two'].map((id, n) => drivers[n]?.drop(places(theirs, 'rowscope-pg', id)))
+        expect(await Promise.allSettled(dropping)).toMatchObject(Array(2).fill({ status: 'fulfilled' }))
+      }
+    } finally {
+      await theirs.end()
+    }
+  })
+})

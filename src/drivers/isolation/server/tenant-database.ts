@@ -1,0 +1,278 @@
+/**
+ * One database that belongs to one tenant: made, opened to the tenant login, closed, and dropped.
+ *
+ *   make ──► a copy of the template, for nobody but its owner ──open──► the login may connect ──close──► nobody again
+ *
+ * CREATE DATABASE is no part of a transaction. What makes a copy a tenant's storage is the login's right to connect, which is
+ * given when everything is in it; a run that was killed before that left a copy which the next one goes on with. The login is the
+ * tenant's own (own-login-role.ts), or where the placement has no such logins, that of all its tenants. Rights on a
+ * database are kept in a catalog that all databases of a server share, so they are changed from the placement's own.
+ *
+ * Who makes it has a lock that `drop` waits for, and asks under it whether the place was given up: so a run that was overtaken by a
+ * drop, however late it comes, makes nothing that nobody knows of.
+ *
+ * `close` takes that right away and ends the login's sessions. Its owner may still connect: a suspended tenant is migrated like
+ * any other.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
+import { sqlState } from '../../../kernel/database/database.ts'
+import type { MakingOptions, StoredPlace } from '../../../tenants/isolation/driver.ts'
+import { dropOwnLogin, isOpenTo, loginOf, makeOwnLogin } from '../roles/own-login-role.ts'
+import { lockOf } from '../transactions/owner-transaction.ts'
+import { locked, lockedInTime } from '../transactions/storage-lock.ts'
+import type { PostgresServer } from './postgres-server.ts'
+
+/** The mark of a drop that was interrupted: such a database can only be dropped. */
+const INVALID = -2
+const INSUFFICIENT_PRIVILEGE = '42501'
+const IN_USE = '55006'
+const QUERY_CANCELED = '57014'
+/** The server itself waits 5 s for others to leave the template, each time. */
+const ATTEMPTS = 5
+const SESSIONS_END_WITHIN_MS = 10_000
+const DROPPED_WITHIN_MS = 60_000
+const RETRY_AFTER_SECONDS = 30
+const POLL_MS = 10
+
+const AWAITED = { isAwaited: true }
+
+/** Copies of one process, one after the other: who waits holds no connection. */
+const copying = new WeakMap<PostgresServer, Promise<unknown>>()
+
+/** What a database is made and dropped under; apart from that of its rights, so that a fence need not wait for a copy. */
+const existenceOf = (name: string): string => `hashtextextended(${pg.escapeLiteral(name)}, 3)`
+
+/** Copies `template` unless the database is there already. Others that copy it wait, in all processes. */
+export async function makeDatabase(
+  server: PostgresServer,
+  name: string,
+  template: string,
+  { refuseGivenUp }: MakingOptions,
+): Promise<void> {
+  const database = pg.escapeIdentifier(name)
+  const copyOnce = () =>
+    server.owned((client) =>
+      lockedInTime(client, existenceOf(name), async () => {
+        await refuseGivenUp?.()
+        const { rows } = await client.query('select datconnlimit from pg_database where datname = $1', [name])
+        if (rows[0]?.datconnlimit === INVALID) await droppedInTime(client, `drop database ${database}`)
+        else if (rows[0]) return
+        const alone = `hashtextextended(${pg.escapeLiteral(template)}, 2)`
+        await locked(client, alone, () => copy(client, database, template))
+      }),
+    )
+  const copied = (copying.get(server) ?? Promise.resolve()).then(copyOnce)
+  copying.set(
+    server,
+    copied.catch(() => undefined), // heard by its own caller
+  )
+  await copied
+  const role = pg.escapeIdentifier(server.scopeRole)
+  await server.administer(name, async (client) => {
+    await client.query(
+      `revoke all on database ${database} from public; grant temporary on database ${database} to ${role}`,
+    )
+    await makeOwnLogin(server, client, name)
+  })
+}
+
+/** Lets the login of the tenant connect, and no other of tenants' queries. A database that is not there is opened when it is made. */
+export async function openDatabase(server: PostgresServer, name: string): Promise<void> {
+  const database = pg.escapeIdentifier(name)
+  await server.administer(
+    name,
+    async (client) => {
+      const { rows } = await client.query('select datallowconn from pg_database where datname = $1', [name])
+      if (!rows[0]) return
+      if (!rows[0].datallowconn) await client.query(`alter database ${database} allow_connections true`)
+      const login = await loginOf(server, name)
+      await client.query(`grant connect on database ${database} to ${pg.escapeIdentifier(login)}`)
+    },
+    AWAITED,
+  )
+}
+
+/** Lets nobody but the owner connect, and ends the sessions of tenants' queries. */
+export async function closeDatabase(server: PostgresServer, name: string): Promise<void> {
+  await server.administer(
+    name,
+    async (client) => {
+      const { rows } = await client.query(
+        `select distinct case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end as grantee
+       from pg_database, aclexplode(coalesce(datacl, acldefault('d', datdba)))
+       where datname = $1 and privilege_type = 'CONNECT' and grantee <> datdba`,
+        [name],
+      )
+      const grantees = rows.map(({ grantee }) => grantee)
+      if (grantees.length === 0) return
+      await client.query(`revoke connect on database ${pg.escapeIdentifier(name)} from ${grantees.join(', ')}`)
+      if (await isOpen(server, client, name)) {
+        throw new Error(
+          `"${await loginOf(server, name)}" may connect to every database: it is a member of a role that may`,
+        )
+      }
+    },
+    AWAITED,
+  )
+  await endSessions(server, name)
+}
+
+/**
+ * Gives a database that is used by the login of the placement one of its own, and ends the sessions there. One that is closed stays so.
+ * Safe to repeat.
+ */
+export async function giveOwnLogin(server: PostgresServer, name: string): Promise<void> {
+  const database = pg.escapeIdentifier(name)
+  await server.administer(name, async (client) => {
+    await makeOwnLogin(server, client, name)
+    const login = await loginOf(server, name)
+    if (login === server.login || !(await isOpen(server, client, name))) return
+    await client.query(
+      `grant connect on database ${database} to ${pg.escapeIdentifier(login)};
+       revoke connect on database ${database} from ${pg.escapeIdentifier(server.login)}`,
+    )
+  })
+  await endSessions(server, name)
+}
+
+export const isClosed = (server: PostgresServer, name: string): Promise<boolean> =>
+  server.answered(async (client) => !(await isOpen(server, client, name)))
+
+/** Whoever is connected to it loses the connection. What it could not drop in time is `INVALID`, and dropped the next time. */
+export async function dropDatabase(server: PostgresServer, name: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
+  const drop = `drop database if exists ${pg.escapeIdentifier(name)}`
+  await closeDatabase(server, name)
+  await server.owned((client) =>
+    lockedInTime(client, existenceOf(name), () =>
+      lockedInTime(client, lockOf(name), async () => {
+        try {
+          await droppedInTime(client, `${drop} with (force)`, withinMs)
+        } catch (error) {
+          if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
+          await droppedInTime(client, drop, withinMs) // the server's own processes are not the owner's to end by force
+        }
+        await dropOwnLogin(server, client, name)
+      }),
+    ),
+  )
+}
+
+/**
+ * A server drops a database when every session of it, in whichever database, has looked up from its work. One that waits for its own
+ * client in the middle of a COPY does not, however long that takes: nobody waits for that.
+ */
+async function droppedInTime(client: pg.ClientBase, drop: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
+  await client.query(`set statement_timeout = ${Number(withinMs)}`)
+  try {
+    await client.query(drop)
+  } catch (error) {
+    throw sqlState(error) === QUERY_CANCELED ? await stillThere(client, error) : error
+  } finally {
+    await client.query('reset statement_timeout').catch((error) => {
+      throw new Error('a connection has kept its time-out', { cause: error }) // and is not used again
+    })
+  }
+}
+
+async function stillThere(client: pg.ClientBase, cause: unknown): Promise<Error> {
+  const { rows } = await client.query(
+    `select pid, application_name as name from pg_stat_activity where state = 'active' and wait_event_type = 'Client' order by pid`,
+  )
+  const busy = rows.map(({ pid, name }) => `${pid} (${name})`).join(', ')
+  return DependencyUnavailable(
+    'The database of the tenant could not be dropped yet, as the server waits for sessions that are busy. It is tried again.',
+    {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+      cause: new Error(`waiting for their clients: ${busy || 'none'}`, { cause }),
+    },
+  )
+}
+
+/** The databases made for this installation, opened or not: its scope role has a right on each. */
+export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]> {
+  const { rows } = await server.answered((client) =>
+    client.query(
+      `select datname as locator, not ${isOpenTo('$2', '$1')} as "isFenced"
+       from pg_database where datname <> current_database() and exists (
+         select from aclexplode(datacl) where grantee = (select oid from pg_roles where rolname = $1))
+       order by datname`,
+      [server.scopeRole, server.login],
+    ),
+  )
+  return rows
+}
+
+async function copy(client: pg.ClientBase, database: string, template: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await client.query(`create database ${database} template ${pg.escapeIdentifier(template)} strategy wal_log`)
+      return
+    } catch (error) {
+      if (sqlState(error) === INSUFFICIENT_PRIVILEGE) throw await refusal(client, template, error)
+      if (sqlState(error) !== IN_USE || attempt === ATTEMPTS) throw error
+    }
+  }
+}
+
+async function refusal(client: pg.ClientBase, template: string, cause: unknown): Promise<Error> {
+  const { rows } = await client.query(
+    'select quote_ident(rolname) as role, rolcreatedb from pg_roles where rolname = current_user',
+  )
+  const { role, rolcreatedb } = rows[0]
+  const remedy = rolcreatedb
+    ? `alter database ${pg.escapeIdentifier(template)} is_template true`
+    : `alter role ${role} createdb`
+  return new Error(
+    `The database role of \`url\` may not make databases for tenants. Let an administrator run this statement:\n  ${remedy};`,
+    { cause },
+  )
+}
+
+async function isOpen(server: PostgresServer, client: pg.ClientBase, name: string): Promise<boolean> {
+  const { rows } = await client.query(`select ${isOpenTo('$2', '$3')} as open from pg_database where datname = $1`, [
+    name,
+    server.login,
+    server.scopeRole,
+  ])
+  return rows[0]?.open === true
+}
+
+/** A session that is about to be one: its lock goes when it is in the list. */
+const STARTING = `select from pg_locks where locktype = 'object' and classid = 'pg_database'::regclass
+  and mode = 'RowExclusiveLock' and objid = (select oid from pg_database where datname = $1)`
+
+/** Whether the owner may end the session of `usesysid`. */
+export const MAY_END = `(pg_has_role(usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage'))`
+
+/** The owner need not have the rights of the login. A role may end its own sessions, unless that right was taken from PUBLIC. */
+const END_OWN = `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = session_user`
+
+/** Of the installation's logins, that of an earlier configuration too; an administrator's own are left alone. */
+const SESSIONS = `
+  from pg_stat_activity join pg_database on pg_database.oid = datid join pg_roles on pg_roles.oid = usesysid
+  where pg_database.datname = $1 and usesysid <> datdba and not rolsuper and pg_has_role(usesysid, $2::name, 'member')`
+
+/**
+ * One that was let in before the door was closed may not be in the list of sessions yet; until it is, it holds a lock on the
+ * database. So the locks are looked at first.
+ */
+export async function endSessions(server: PostgresServer, name: string): Promise<void> {
+  const deadline = performance.now() + SESSIONS_END_WITHIN_MS
+  for (;;) {
+    const [starting, sessions] = await server.answered(async (client) => {
+      const starting = await client.query(STARTING, [name])
+      const sessions = await client.query(`select pid, ${MAY_END} as "mayEnd" ${SESSIONS}`, [name, server.scopeRole])
+      const pids = sessions.rows.filter(({ mayEnd }) => mayEnd).map(({ pid }) => pid)
+      if (pids.length > 0) await client.query('select pg_terminate_backend(unnest($1::int[]))', [pids])
+      return [starting.rows, sessions.rows]
+    })
+    if (starting.length === 0 && sessions.length === 0) return
+    if (performance.now() > deadline) {
+      throw DependencyUnavailable('Sessions in the database of the tenant could not be ended in time.')
+    }
+    if (sessions.some(({ mayEnd }) => !mayEnd)) await server.asLogin((client) => client.query(END_OWN, [name]))
+    await sleep(POLL_MS)
+  }
+}

@@ -1,0 +1,896 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Kysely, sql } from 'kysely'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { createLogger } from '../../../kernel/base/logger.ts'
+import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { ConnectionLimits, IsolationDriver, Placement } from '../../../tenants/isolation/driver.ts'
+import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
+import { directHandle } from '../../../testing/base/direct-handle.ts'
+import { inTransaction } from '../../../testing/base/in-transaction.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { placeOf, provisioned } from '../roles/installation.fixture.ts'
+import { refuseWithoutAuthorizer, sqliteMemory } from './driver.ts'
+
+const NOTES: TenantMigration = {
+  name: '0001_notes',
+  checksum: '1',
+  up: async (db) => {
+    await db.schema
+      .createTable('notes')
+      .addColumn('id', 'integer', (column) => column.primaryKey())
+      .addColumn('owner', 'text', (column) => column.notNull())
+      .addColumn('parent', 'integer', (column) => column.references('notes.id').modifyFront(sql``))
+      .execute()
+  },
+  down: async (db) => db.schema.dropTable('notes').execute(),
+}
+const TAGS: TenantMigration = {
+  name: '0002_tags',
+  checksum: '2',
+  up: async (db) => {
+    await db.schema.createTable('tags').addColumn('tag', 'text').execute()
+    await db.schema.alterTable('notes').addColumn('note', 'text').execute()
+  },
+  down: async (db) => {
+    await db.schema.dropTable('tags').execute()
+    await db.schema.alterTable('notes').dropColumn('note').execute()
+  },
+}
+
+const drivers: IsolationDriver[] = []
+afterEach(async () => {
+  for (const driver of drivers.splice(0)) await driver.stop()
+})
+
+async function open(
+  migrations: readonly TenantMigration[] = [NOTES],
+  limits: Partial<ConnectionLimits> = {},
+): Promise<IsolationDriver> {
+  const driver = sqliteMemory()
+  const connections = { max: 10, perTenant: 5, queuePerTenant: 100, waitMs: 5_000, ...limits }
+  const main: Placement = { name: 'main', url: '', tenantUrl: '', scopeRole: '', connections, pooler: false }
+  await driver.start({
+    installation: 'sqlite',
+    placements: new Map([['main', main]]),
+    migrations,
+    generation: () => 0,
+    log: createLogger({ level: 'silent' }),
+  })
+  drivers.push(driver)
+  return driver
+}
+
+async function opened(...ids: string[]): Promise<{ driver: IsolationDriver; handles: TenantHandle[] }> {
+  const driver = await open()
+  return { driver, handles: await Promise.all(ids.map((id) => provisioned(driver, id))) }
+}
+
+async function one(): Promise<TenantHandle> {
+  return provisioned(await open(), 'a')
+}
+
+const raw = async (db: Kysely<any>, text: string) => (await sql.raw<any>(text).execute(db)).rows
+const owners = async (db: Kysely<any>) =>
+  (await db.selectFrom('notes').select('owner').orderBy('id').execute()).map(({ owner }) => owner)
+const insert = (db: Kysely<any>, id: number, owner = 'a') => db.insertInto('notes').values({ id, owner }).execute()
+
+describe('a tenant', () => {
+  test('has a database of its own, which nothing of another is in', async () => {
+    const { handles } = await opened('a', 'b')
+    const [a, b] = handles as [TenantHandle, TenantHandle]
+    await insert(a.db, 1, 'a')
+    await insert(b.db, 1, 'b')
+    await a.transaction(async (db) => {
+      await raw(db, 'create table only_a (x)')
+      await raw(db, 'create temporary table scratch (x)')
+      await db.updateTable('notes').set({ owner: 'a2' }).execute()
+      expect(await owners(b.db)).toEqual(['b'])
+      for (const table of ['only_a', 'scratch']) {
+        await expect(raw(b.db, `select * from ${table}`)).rejects.toMatchObject({ code: '42P01' })
+      }
+    })
+    expect([await owners(a.db), await owners(b.db)]).toEqual([['a2'], ['b']])
+    expect(await raw(b.db, `select name from sqlite_master where type = 'table' order by 1`)).toEqual([
+      { name: 'notes' },
+      { name: 'tenantry_migrations' },
+    ])
+  })
+
+  test('keeps to its database: SQL that reaches a file or another one is refused, and says so', async () => {
+    const { db, pool, transaction } = await one()
+    await insert(db, 1)
+    const folder = mkdtempSync(join(tmpdir(), 'tenantry-sqlite-'))
+    const file = join(folder, 'file.db')
+    const reaching = [
+      [`attach '${file}' as other`, 'ATTACH'],
+      [`attach ':memory:' as other`, 'ATTACH'],
+      [`attach 'file::memory:?cache=shared' as other`, 'ATTACH'],
+      ['detach main', 'DETACH'],
+      [`vacuum into '${file}'`, 'VACUUM'],
+      ['vacuum', 'VACUUM'],
+      [`select load_extension('${file}')`, 'load_extension'],
+      [`select LOAD_EXTENSION('${file}')`, 'load_extension'],
+      [`select fts3_tokenizer('simple')`, 'fts3_tokenizer'],
+      [`pragma temp_store_directory = '${folder}'`, 'temp_store_directory'],
+      [`pragma Temp_Store = file`, 'PRAGMA'],
+      [`create virtual table f using fts3tokenize('simple')`, 'fts3tokenize'],
+    ] as const
+    for (const [text, named] of reaching) {
+      const code = named === 'VACUUM' ? '25001' : '42501'
+      const refused = { code, message: expect.stringMatching(new RegExp(named, 'i')) }
+      await expect(raw(db, text), text).rejects.toMatchObject(refused)
+      await expect(pool.query(text), text).rejects.toMatchObject(refused)
+      await expect(
+        transaction((tx) => raw(tx, text)),
+        text,
+      ).rejects.toMatchObject(refused)
+    }
+    await expect(raw(db, `select readfile('/etc/passwd')`)).rejects.toMatchObject({ code: '42883' })
+    expect(readdirSync(folder)).toEqual([])
+    expect(existsSync(file)).toBe(false)
+    rmSync(folder, { recursive: true })
+    expect(await owners(db)).toEqual(['a'])
+  })
+
+  test('leaves no setting behind, and may read what its schema is', async () => {
+    const { db, transaction } = await one()
+    const settings = ['foreign_keys = off', 'query_only = on', 'writable_schema = on', 'recursive_triggers = on']
+    for (const setting of [
+      ...settings,
+      'journal_mode = off',
+      'optimize',
+      'shrink_memory',
+      'case_sensitive_like = on',
+    ]) {
+      await expect(raw(db, `pragma ${setting}`), setting).rejects.toMatchObject({ code: '42501' })
+    }
+    expect(await raw(db, 'pragma foreign_keys')).toEqual([{ foreign_keys: 1 }])
+    expect((await raw(db, 'pragma Table_Info(notes)')).map(({ name }) => name)).toEqual(['id', 'owner', 'parent'])
+    const tables = await db.introspection.getTables()
+    expect(tables.find(({ name }) => name === 'notes')?.columns.map(({ name }) => name)).toEqual([
+      'id',
+      'owner',
+      'parent',
+    ])
+    await transaction(async (tx) => {
+      await raw(tx, 'pragma defer_foreign_keys = on')
+      await sql`insert into notes (id, owner, parent) values (1, 'a', 2), (2, 'a', null)`.execute(tx)
+    })
+    const orphan = sql`insert into notes (id, owner, parent) values (3, 'a', 99)`
+    await expect(transaction((tx) => orphan.execute(tx))).rejects.toMatchObject({ code: '23503' })
+    expect(await raw(db, 'pragma defer_foreign_keys')).toEqual([{ defer_foreign_keys: 0 }])
+  })
+
+  test('loses its temporary tables, views and triggers with the transaction', async () => {
+    const { db, transaction } = await one()
+    await transaction(async (tx) => {
+      await raw(tx, `create temporary table "scr""atch" as select 1 as secret`)
+      await raw(tx, 'create temporary view seen as select * from "scr""atch"')
+      await raw(tx, `create temporary trigger spy after insert on notes begin update notes set owner = 'spied'; end`)
+      await raw(tx, 'create virtual table temp.words using fts5(word)')
+      expect(await raw(tx, 'select * from seen')).toEqual([{ secret: 1 }])
+      await insert(tx, 1)
+      expect(await owners(tx)).toEqual(['spied'])
+    })
+    await raw(db, 'create temporary table notes (id, owner)')
+    await insert(db, 2)
+    expect(await owners(db)).toEqual(['spied', 'a'])
+    for (const name of ['"scr""atch"', 'seen', 'words']) {
+      await expect(raw(db, `select * from ${name}`)).rejects.toMatchObject({ code: '42P01' })
+    }
+    expect(await raw(db, 'select * from temp.sqlite_schema')).toEqual([])
+  })
+
+  test('may have full-text and spatial tables', async () => {
+    const { db } = await one()
+    for (const [name, module] of Object.entries({ a: 'fts3(body)', b: 'fts5(body)', c: 'rtree(id, x1, x2)' })) {
+      await raw(db, `create virtual table ${name} using ${module}`)
+    }
+    await raw(db, `insert into b values ('the quick fox'), ('the slow one')`)
+    expect(await raw(db, `select body from b where b match 'fox'`)).toEqual([{ body: 'the quick fox' }])
+    await raw(db, 'insert into c values (1, 2, 3)')
+    expect(await raw(db, 'select id from c where x1 > 1')).toEqual([{ id: 1 }])
+    await raw(db, 'drop table b')
+  })
+
+  test('does not reach the records of its migrations, whichever way', async () => {
+    const { db } = await one()
+    for (const text of [
+      'select * from tenantry_migrations',
+      'select count(*) from Tenantry_Migrations',
+      'delete from tenantry_migrations',
+      `insert into tenantry_migrations values ('9', '9', '9')`,
+      `update tenantry_migrations set name = 'x'`,
+      'drop table tenantry_migrations',
+      'alter table tenantry_migrations rename to mine',
+      'create index mine on tenantry_migrations (checksum)',
+      'create trigger mine after insert on tenantry_migrations begin select 1; end',
+    ]) {
+      await expect(raw(db, text), text).rejects.toMatchObject({ code: '42501' })
+    }
+    await raw(db, 'create view mine as select * from tenantry_migrations')
+    await expect(raw(db, 'select * from mine')).rejects.toMatchObject({ code: '42501' })
+    await expect(raw(db, `delete from sqlite_master`)).rejects.toMatchObject({ code: '42000' })
+  })
+})
+
+describe('a statement', () => {
+  test('takes $1 by position, any number of times and in any order, and as many values as it has', async () => {
+    const { pool } = await one()
+    const { rows } = await pool.query(`select $2 as b, $1 as a, $2 || '$1' as c -- $7`, ['one', 'two'])
+    expect(rows).toEqual([{ b: 'two', a: 'one', c: 'two$1' }])
+    expect((await pool.query('select ?2 as b, ?1 as a', [1, 2])).rows).toEqual([{ b: 2, a: 1 }])
+    expect((await pool.query('select ? as a, ? as b', [1, 2])).rows).toEqual([{ a: 1, b: 2 }])
+    expect((await pool.query('select $3 as c, $1 as a', [1, 2, 3])).rows).toEqual([{ c: 3, a: 1 }])
+    for (const [text, values] of [
+      ['select $1, $2', [1]],
+      ['select $1', [1, 2]],
+      ['select ?, ?', [1]],
+      ['select 1', [1]],
+    ] as const) {
+      await expect(pool.query(text, [...values]), text).rejects.toMatchObject({ code: '42P02' })
+    }
+    await expect(pool.query('select $1::int', [1])).rejects.toThrow('cast($1 as type)')
+  })
+
+  test('takes and answers values without a loss', async () => {
+    const { pool } = await one()
+    const at = new Date('2026-01-02T03:04:05.678Z')
+    const given = [
+      true,
+      false,
+      undefined,
+      null,
+      1,
+      1.5,
+      2n ** 60n,
+      -7n,
+      'ä\0b',
+      at,
+      { a: [1] },
+      [1, 'b'],
+      Buffer.from('x'),
+    ]
+    const text = `select ${given.map((_, at) => `$${at + 1}`).join(', ')}`
+    const { rows } = await pool.query({ text, values: given, rowMode: 'array' })
+    expect(rows).toEqual([
+      [1, 0, null, null, 1, 1.5, 2n ** 60n, -7, 'ä\0b', at.toISOString(), '{"a":[1]}', '[1,"b"]', Buffer.from('x')],
+    ])
+    expect(Buffer.isBuffer(rows[0]?.[12])).toBe(true)
+    expect((await pool.query('select 5 / $1 as whole, typeof($2) as type', [2, 0.5])).rows).toEqual([
+      { whole: 2, type: 'real' },
+    ])
+    for (const value of [Number.NaN, new Date(Number.NaN), () => 1, Symbol('x')]) {
+      await expect(pool.query('select $1', [value])).rejects.toMatchObject({ code: '22P02' })
+    }
+    await expect(pool.query('select $1', [2n ** 63n])).rejects.toMatchObject({ code: '22003' })
+  })
+
+  test('answers rows, count, command and fields as node-postgres does', async () => {
+    const { db, pool } = await one()
+    const inserted = await pool.query(
+      `insert into notes (id, owner) values (1, 'a'), (2, 'b') returning id, owner as by`,
+    )
+    expect(inserted).toMatchObject({
+      command: 'INSERT',
+      rowCount: 2,
+      fields: [{ name: 'id' }, { name: 'by' }],
+      rows: [
+        { id: 1, by: 'a' },
+        { id: 2, by: 'b' },
+      ],
+    })
+    expect(await pool.query(`update notes set owner = 'c' where id > 1`)).toMatchObject({
+      command: 'UPDATE',
+      rowCount: 1,
+    })
+    expect(await pool.query('create table other (x)')).toMatchObject({ command: 'CREATE', rowCount: null, rows: [] })
+    expect(await pool.query('select 1 as a, 2 as a')).toMatchObject({
+      command: 'SELECT',
+      rowCount: 1,
+      rows: [{ a: 2 }],
+    })
+    expect((await pool.query({ text: 'select 1 as a, 2 as a', rowMode: 'array' })).rows).toEqual([[1, 2]])
+    expect(
+      await pool.query('with d as (select 2 as id) delete from notes where id in (select id from d)'),
+    ).toMatchObject({
+      command: 'DELETE',
+      rowCount: 1,
+    })
+    expect(await pool.query(' -- nothing')).toMatchObject({ rows: [], rowCount: null })
+    const { numUpdatedRows } = await db.updateTable('notes').set({ owner: 'd' }).executeTakeFirstOrThrow()
+    expect(numUpdatedRows).toBe(1n)
+    const returned = await db.insertInto('notes').values({ id: 9, owner: 'x' }).returning('id').executeTakeFirst()
+    expect(returned).toEqual({ id: 9 })
+    expect((await db.deleteFrom('notes').executeTakeFirst()).numDeletedRows).toBe(2n)
+  })
+
+  test('is one statement: what SQLite would ignore after it is refused, and nothing of it is run', async () => {
+    const { db, pool, transaction } = await one()
+    for (const text of [
+      'delete from notes; select 1',
+      `insert into notes values (1, 'ä€😀', null);;insert into notes values (2, 'b', null)`,
+      'select 1; selekt',
+      'commit; select 1',
+      `select 1; /* x */ -- y\n '`,
+    ]) {
+      await expect(raw(db, text), text).rejects.toMatchObject({ code: expect.stringMatching(/42601|42501/) })
+      await expect(pool.query(text), text).rejects.toMatchObject({ code: expect.stringMatching(/42601|42501/) })
+      await expect(
+        transaction((tx) => raw(tx, text)),
+        text,
+      ).rejects.toBeDefined()
+    }
+    await expect(raw(db, 'select 1; select 2')).rejects.toMatchObject({ code: '42601' })
+    await expect(raw(db, 'select 1\0; delete from notes')).rejects.toMatchObject({ code: '42601' })
+    expect(await owners(db)).toEqual([])
+    expect(await raw(db, `select ';' as a; -- ; select 2\n ; /* ; */`)).toEqual([{ a: ';' }])
+    await raw(db, `create trigger t after insert on notes begin update notes set owner = 't'; select 1; end;`)
+    await insert(db, 1)
+    expect(await owners(db)).toEqual(['t'])
+  })
+
+  test('that fails has the SQLSTATE that PostgreSQL has, and changes nothing', async () => {
+    const { db } = await one()
+    await insert(db, 1)
+    await raw(db, 'create table checked (x integer check (x > 0)) strict')
+    for (const [text, code] of [
+      ['selekt', '42601'],
+      ['select (', '42601'],
+      ['select * from missing', '42P01'],
+      ['select missing from notes', '42703'],
+      ['select missing()', '42883'],
+      ['create table notes (x)', '42P07'],
+      [`insert into notes (id, owner) values (2, 'b'), (1, 'again')`, '23505'],
+      [`insert or fail into notes (id, owner) values (2, 'b'), (1, 'again')`, '23505'],
+      [`insert into notes (id, owner) values (2, null)`, '23502'],
+      [`insert into notes (id, owner, parent) values (2, 'b', 99)`, '23503'],
+      ['insert into checked values (-1)', '23514'],
+      [`insert into checked values ('x')`, '23000'],
+      [`insert into notes (id, owner) values ('x', 'y')`, '42804'],
+    ] as const) {
+      await expect(raw(db, text), text).rejects.toMatchObject({ code })
+    }
+    expect(await owners(db)).toEqual(['a'])
+  })
+})
+
+describe('a transaction', () => {
+  test('has the database for itself: of a hundred increments at once none is lost', async () => {
+    const { db, transaction, pool } = await one()
+    await raw(db, 'create table counters (n integer)')
+    await raw(db, 'insert into counters values (0)')
+    const increment = () =>
+      transaction(async (tx) => {
+        const [{ n }] = await raw(tx, 'select n from counters')
+        await new Promise(setImmediate)
+        await tx
+          .updateTable('counters')
+          .set({ n: n + 1 })
+          .execute()
+      })
+    await Promise.all(Array.from({ length: 100 }, increment))
+    expect((await pool.query('select n from counters')).rows).toEqual([{ n: 100 }])
+  })
+
+  test('shows nothing to others before it ends, and they take turns in the order in which they came', async () => {
+    const { driver, handles } = await opened('a', 'b')
+    const [a, b] = handles as [TenantHandle, TenantHandle]
+    const tx = await a.db.startTransaction().execute()
+    await insert(tx, 1, 'open')
+    const order: string[] = []
+    const read = async () => order.push(`read ${await owners(a.db)}`)
+    const write = async () => {
+      await a.transaction(async (db) => {
+        await insert(db, 2, 'second')
+        await new Promise(setImmediate)
+        order.push('second')
+      })
+    }
+    const waiting: Promise<unknown>[] = []
+    for (const work of [read, write, read]) {
+      waiting.push(work())
+      const count = { placement: 'main', idle: 1, busy: 1, waiting: waiting.length }
+      await eventually(() => expect(driver.connections()).toMatchObject([count]))
+    }
+    expect(await owners(b.db)).toEqual([])
+    await tx.rollback().execute()
+    await Promise.all(waiting)
+    expect(order).toEqual(['read ', 'second', 'read second'])
+    expect(driver.connections()).toMatchObject([{ placement: 'main', idle: 2, busy: 0, waiting: 0 }])
+  })
+
+  test('is waited for by so many and for so long, not for ever', async () => {
+    const driver = await open([NOTES], { queuePerTenant: 1, waitMs: 1 })
+    const { db, pool } = await provisioned(driver, 'a')
+    const tx = await db.startTransaction().execute()
+    await insert(tx, 1)
+    const limited = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503 }
+    const [late, oneTooMany] = [pool.query('select 1'), pool.query('select 1')]
+    await Promise.all([late, oneTooMany].map((waiting) => expect(waiting).rejects.toMatchObject(limited)))
+    await expect(oneTooMany).rejects.toThrow('Too many statements')
+    await expect(late).rejects.toThrow('within 1 ms')
+    await tx.commit().execute()
+    expect(await owners(db)).toEqual(['a'])
+  })
+
+  test('in which a statement failed takes no other, and is not taken for committed', async () => {
+    const { db, transaction } = await one()
+    const careless = transaction(async (tx) => {
+      await insert(tx, 1)
+      await raw(tx, 'select * from missing').catch(() => undefined)
+      await expect(insert(tx, 2)).rejects.toMatchObject({ code: '25P02' })
+    })
+    await expect(careless).rejects.toThrow('the transaction was rolled back')
+    expect(await owners(db)).toEqual([])
+  })
+
+  test.each([
+    'insert or rollback into notes (id, owner) values (1, null)',
+    `insert into notes (id, owner) values (7, 'roll')`,
+  ])('that a statement has taken back as a whole is over: %s', async (text) => {
+    const { db, transaction } = await one()
+    await raw(
+      db,
+      `create trigger t before insert on notes when new.owner = 'roll' begin select raise(rollback, 'no'); end`,
+    )
+    const lost = transaction(async (tx) => {
+      await insert(tx, 1)
+      await raw(tx, text).catch(() => undefined)
+      for (const next of ['savepoint x', 'rollback to x', `insert into notes (id, owner) values (3, 'outside')`]) {
+        await expect(raw(tx, next)).rejects.toBeDefined()
+      }
+    })
+    await expect(lost).rejects.toThrow('the transaction was rolled back')
+    expect(await owners(db)).toEqual([])
+  })
+
+  test('goes back to a savepoint after a failure, and goes on', async () => {
+    const { db } = await one()
+    const outer = await db.startTransaction().execute()
+    await insert(outer, 1)
+    const inner = await outer.savepoint('in "ner').execute()
+    await insert(inner, 2)
+    await expect(insert(inner, 1)).rejects.toMatchObject({ code: '23505' })
+    const back = await inner.rollbackToSavepoint('in "ner').execute()
+    await insert(back, 3)
+    const released = await back.releaseSavepoint('in "ner').execute()
+    await released.commit().execute()
+    expect(await owners(db)).toEqual(['a', 'a'])
+  })
+
+  test.each(['commit', 'rollback', 'end', 'begin', 'begin immediate'])(
+    'is ended by its handle, not by a %s',
+    async (word) => {
+      const { db, transaction } = await one()
+      const careless = transaction(async (tx) => {
+        await insert(tx, 1)
+        await raw(tx, word)
+      })
+      await expect(careless).rejects.toThrow('ended the transaction')
+      await expect(raw(db, word)).rejects.toThrow('ended the transaction')
+      await raw(db, 'savepoint left_open')
+      expect(await owners(db)).toEqual([])
+    },
+  )
+
+  test('that may only read does not write, and the next one may', async () => {
+    const { db } = await one()
+    const reading = db.transaction().setIsolationLevel('serializable').setAccessMode('read only')
+    expect(await reading.execute(owners)).toEqual([])
+    await expect(reading.execute((tx) => insert(tx, 1))).rejects.toMatchObject({ code: '25006' })
+    await expect(reading.execute((tx) => raw(tx, 'create temporary table t (x)'))).rejects.toMatchObject({
+      code: '25006',
+    })
+    await insert(db, 1)
+    expect(await owners(db)).toEqual(['a'])
+  })
+
+  test('whose commit fails is rolled back, and leaves the database free', async () => {
+    const { db, transaction } = await one()
+    const orphan = sql`insert into notes (id, owner, parent) values (1, 'a', 99)`
+    const deferred = async (tx: Kysely<any>) => {
+      await raw(tx, 'pragma defer_foreign_keys = on')
+      await orphan.execute(tx)
+    }
+    await expect(transaction(deferred)).rejects.toMatchObject({ code: '23503' })
+    await insert(db, 2)
+    expect(await owners(db)).toEqual(['a'])
+  })
+})
+
+describe('a client of the pool', () => {
+  test('begins, commits and rolls back by statements; between them it keeps nobody waiting', async () => {
+    const { pool } = await one()
+    const [one_, other] = [await pool.connect(), await pool.connect()]
+    await one_.query(`insert into notes (id, owner) values (1, 'alone')`)
+    await one_.query('begin isolation level serializable')
+    await one_.query('insert into notes (id, owner) values ($1, $2)', [2, 'lost'])
+    await expect(one_.query('begin')).rejects.toMatchObject({ code: '25001' })
+    await one_.query('rollback')
+    await one_.query('rollback')
+    await expect(one_.query('commit')).rejects.toThrow('ended before')
+    await other.query('begin')
+    await other.query(`insert into notes (id, owner) values (3, 'kept')`)
+    await other.query('commit')
+    expect((await one_.query('select owner from notes order by id')).rows).toEqual([
+      { owner: 'alone' },
+      { owner: 'kept' },
+    ])
+    one_.release()
+    other.release()
+  })
+
+  test('runs what is sent to it in that order, and has the storage only once it asks something of it', async () => {
+    const { pool } = await one()
+    const [client, idle] = [await pool.connect(), await pool.connect()]
+    await idle.query('begin')
+    await Promise.all([
+      client.query('begin'),
+      client.query(`insert into notes (id, owner) values (1, 'kept')`),
+      client.query('commit'),
+      client.query('begin'),
+      client.query(`insert into notes (id, owner) values (2, 'lost')`),
+      client.query('rollback'),
+    ])
+    expect((await idle.query('select owner from notes')).rows).toEqual([{ owner: 'kept' }])
+    await idle.query('commit')
+    await idle.query('begin')
+    await idle.query('commit')
+    for (const one of [client, idle]) one.release()
+  })
+
+  test('that is given back inside a transaction loses it, and is not to be used again', async () => {
+    const { driver, handles } = await opened('a')
+    const [{ db, pool }] = handles as [TenantHandle]
+    for (const destroy of [false, true]) {
+      const client = await pool.connect()
+      await client.query('begin')
+      await client.query(`insert into notes (id, owner) values (1, 'lost')`)
+      client.release(destroy)
+      client.release()
+      await expect(client.query('select 1')).rejects.toThrow('given back')
+      await expect(client.query('begin')).rejects.toThrow('given back')
+      expect(await owners(db)).toEqual([])
+    }
+    const [holder, impatient] = [await pool.connect(), await pool.connect()]
+    await holder.query('begin')
+    await holder.query('select 1')
+    await impatient.query('begin')
+    const sent = [impatient.query('select 1'), impatient.query('select 2'), impatient.query('commit')]
+    await eventually(() => expect(driver.connections()).toMatchObject([{ waiting: 1 }]))
+    impatient.release()
+    const refused = sent.map((one) => expect(one).rejects.toThrow('given back'))
+    await holder.query('commit')
+    await Promise.all(refused)
+    holder.release()
+    expect(driver.connections()).toMatchObject([{ busy: 0, waiting: 0 }])
+  })
+})
+
+describe('a migration', () => {
+  test('and its record are there together, in order, and can be taken back', async () => {
+    const driver = await open([NOTES, TAGS])
+    const place = placeOf(driver, 'a')
+    expect(await driver.provision(place)).toEqual(['0001_notes', '0002_tags'])
+    expect(await driver.provision(place)).toEqual(['0001_notes', '0002_tags'])
+    expect(await driver.migrate(place)).toEqual([])
+    expect(await driver.rollback(place, 1)).toEqual(['0002_tags'])
+    expect(await driver.applied(place)).toEqual(['0001_notes'])
+    await expect(raw(directHandle(driver, place).db, 'select * from tags')).rejects.toMatchObject({ code: '42P01' })
+    expect(await driver.migrate(place)).toEqual(['0002_tags'])
+    expect(await driver.rollback(place, 9)).toEqual(['0002_tags', '0001_notes'])
+    expect(await driver.applied(place)).toEqual([])
+  })
+
+  test('that fails takes back all that were run with it, and names itself', async () => {
+    const failing: TenantMigration = {
+      name: '0003_failing',
+      checksum: '3',
+      up: async (db) => void (await raw(db, 'selekt')),
+    }
+    const migrations = [NOTES]
+    const driver = await open(migrations)
+    const { db } = await provisioned(driver, 'a')
+    await insert(db, 1)
+    migrations.push(TAGS, failing)
+    await expect(driver.migrate(placeOf(driver, 'a'))).rejects.toMatchObject({
+      code: 'E_MIGRATION_FAILED',
+      message: expect.stringMatching(/0003_failing \(up\) failed \(SQLSTATE 42601\)/),
+    })
+    expect(await driver.applied(placeOf(driver, 'a'))).toEqual(['0001_notes'])
+    expect(await owners(db)).toEqual(['a'])
+    await expect(raw(db, 'select note from notes')).rejects.toMatchObject({ code: '42703' })
+    await expect(driver.provision(placeOf(driver, 'b'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
+    await expect(driver.applied(placeOf(driver, 'b'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+  })
+
+  test.each<[string, TenantMigration['up']]>([
+    ['ends its transaction', async (db) => void (await raw(db, 'commit'))],
+    ['begins another', async (db) => void (await db.transaction().execute(async () => undefined))],
+    ['goes on after a failure', async (db) => void (await raw(db, 'selekt').catch(() => undefined))],
+    ['forges a record', async (db) => void (await raw(db, 'delete from tenantry_migrations'))],
+    [
+      'leaves what no foreign key allows',
+      async (db) => {
+        await raw(db, 'pragma defer_foreign_keys = on')
+        await raw(db, `insert into notes (id, owner, parent) values (1, 'a', 99)`)
+      },
+    ],
+  ])('that %s is refused', async (_, up) => {
+    const driver = await open([NOTES, { name: '0002_wrong', checksum: '2', up }])
+    await expect(driver.provision(placeOf(driver, 'a'))).rejects.toMatchObject({
+      code: expect.stringMatching(/E_MIGRATION_FAILED|23503/),
+    })
+    await expect(driver.applied(placeOf(driver, 'a'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+  })
+
+  test('whose handle is kept reaches nothing afterwards', async () => {
+    let kept: Kysely<any> | undefined
+    const keeping: TenantMigration = {
+      name: '0002_keeping',
+      checksum: '2',
+      up: async (db) => {
+        kept = db
+      },
+    }
+    await provisioned(await open([NOTES, keeping]), 'a')
+    await expect(kept && owners(kept)).rejects.toThrow('given back')
+  })
+
+  test('in SQL is refused before anything is made, naming it and what to do', async () => {
+    const driver = await open([NOTES, { name: '0002_sql', checksum: '', up: 'create table t (x int)' }])
+    const refused = {
+      code: 'E_MIGRATION_FAILED',
+      message: expect.stringContaining('write it as 0002_sql.ts with up(db)'),
+    }
+    await expect(driver.provision(placeOf(driver, 'a'))).rejects.toMatchObject(refused)
+    await expect(driver.applied(placeOf(driver, 'a'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    const back = await open([{ ...NOTES, down: 'drop table notes' }])
+    await expect(back.provision(placeOf(back, 'a'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
+  })
+
+  test('that was changed after it had been run, is not known, or cannot be taken back, is refused', async () => {
+    const migrations = [NOTES, { ...TAGS, down: undefined }]
+    const driver = await open(migrations)
+    const place = placeOf(driver, 'a')
+    await driver.provision(place)
+    await expect(driver.rollback(place, 2)).rejects.toThrow('0002_tags cannot be taken back')
+    migrations.splice(0, 2, { ...NOTES, checksum: 'edited' })
+    await expect(driver.migrate(place)).rejects.toThrow('0001_notes was changed after it had been run')
+    await expect(driver.provision(place)).rejects.toThrow('0001_notes was changed')
+    migrations.splice(0, 1, NOTES)
+    expect(await driver.applied(place)).toEqual(['0001_notes', '0002_tags'])
+    await expect(driver.rollback(place, 1)).rejects.toThrow('0002_tags is not known here')
+  })
+
+  test('waits for a transaction for as long as it is told, and then changes nothing', async () => {
+    const driver = await open([NOTES], { waitMs: 20_000 })
+    const { db } = await provisioned(driver, 'a')
+    const tx = await db.startTransaction().execute()
+    await owners(tx)
+    for (const change of [
+      driver.migrate,
+      (...[place, options]: Parameters<typeof driver.migrate>) => driver.rollback(place, 1, options),
+    ]) {
+      await expect(change(placeOf(driver, 'a'), { lockTimeoutMs: 1 })).rejects.toMatchObject({
+        code: 'E_TENANT_CONNECTION_LIMIT',
+        message: expect.stringContaining('within 1 ms'),
+      })
+    }
+    await tx.commit().execute()
+    expect(await driver.applied(placeOf(driver, 'a'))).toEqual(['0001_notes'])
+  })
+
+  test('runs once, however many ask for it at the same time', async () => {
+    let runs = 0
+    const counting: TenantMigration = {
+      name: '0002_counting',
+      checksum: '2',
+      up: async (db) => {
+        await new Promise(setImmediate)
+        await raw(db, `insert into notes (id, owner) values (1, 'once')`)
+        runs++
+      },
+    }
+    const migrations = [NOTES]
+    const driver = await open(migrations)
+    const { db } = await provisioned(driver, 'a')
+    migrations.push(counting)
+    const ran = await Promise.all(Array.from({ length: 10 }, () => driver.migrate(placeOf(driver, 'a'))))
+    expect(ran.flat()).toEqual(['0002_counting'])
+    expect([runs, await owners(db)]).toEqual([1, ['once']])
+  })
+})
+
+describe('storage', () => {
+  test('made by many at once is one, and nobody sees it half-made', async () => {
+    const slow: TenantMigration = {
+      ...TAGS,
+      up: async (db) => {
+        await new Promise(setImmediate)
+        await raw(db, 'create table tags (tag)')
+      },
+    }
+    const driver = await open([NOTES, slow])
+    const place = placeOf(driver, 'a')
+    const { db } = directHandle(driver, place)
+    const making = Array.from({ length: 5 }, () => driver.provision(place))
+    await expect(raw(db, 'select * from notes')).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    await making[0]
+    await insert(db, 1)
+    expect(await Promise.all(making)).toEqual(Array(5).fill(['0001_notes', '0002_tags']))
+    expect(await owners(db)).toEqual(['a'])
+    expect(driver.connections()).toMatchObject([{ placement: 'main', idle: 1, busy: 0, waiting: 0 }])
+  })
+
+  test('that is not in this process is answered as such, and never made in silence', async () => {
+    const { driver } = await opened('a')
+    const place = placeOf(driver, 'elsewhere')
+    const { db, pool, transaction } = directHandle(driver, place)
+    const missing = {
+      code: 'E_TENANT_NOT_READY',
+      status: 503,
+      message: expect.stringContaining('Create the tenant anew'),
+    }
+    for (const asking of [
+      () => raw(db, 'select 1'),
+      () => pool.query('select 1'),
+      () => transaction((tx) => raw(tx, 'select 1')),
+      () => driver.applied(place),
+      () => driver.migrate(place),
+      () => driver.rollback(place, 1),
+      () => driver.unfence(place),
+      () => directHandle(driver, { ...placeOf(driver, 'a'), placement: 'other' }).pool.query('select 1'),
+    ]) {
+      await expect(asking()).rejects.toMatchObject(missing)
+    }
+    await driver.fence(place)
+    await driver.drop(place)
+    expect(await driver.isFenced(place)).toBe(false)
+    expect(driver.connections()).toMatchObject([{ placement: 'main', idle: 1, busy: 0, waiting: 0 }])
+    await expect(driver.provision({ ...place, placement: 'other' })).rejects.toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+    })
+  })
+
+  test('that is fenced refuses every statement, also in what was begun before, until it is opened', async () => {
+    const { driver, handles } = await opened('a', 'b')
+    const [{ db, pool, transaction }, b] = handles as [TenantHandle, TenantHandle]
+    const place = placeOf(driver, 'a')
+    await insert(db, 1)
+    const client = await pool.connect()
+    const [inside, ending] = [await pool.connect(), await pool.connect()]
+    await inside.query('begin')
+    await inside.query(`insert into notes (id, owner) values (2, 'late')`)
+    const waiting = owners(db)
+    await driver.fence(place)
+    await driver.fence(place)
+    expect(await driver.isFenced(place)).toBe(true)
+    const fenced = { code: 'E_TENANT_STORAGE_FENCED' }
+    await expect(inside.query('select 1')).rejects.toMatchObject(fenced)
+    await inside.query('rollback')
+    await expect(waiting).rejects.toMatchObject(fenced)
+    for (const asking of [
+      () => owners(db),
+      () => client.query('select 1'),
+      () => inTransaction(client),
+      () => transaction(owners),
+    ]) {
+      const refused = await asking().then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+      expect(refused).toMatchObject(fenced)
+      expect(driver.mayBeFence(refused)).toBe(true)
+    }
+    expect(await owners(b.db)).toEqual([])
+    expect(await driver.applied(place)).toEqual(['0001_notes'])
+    expect(await driver.migrate(place)).toEqual([])
+    await driver.unfence(place)
+    expect(await driver.isFenced(place)).toBe(false)
+    await ending.query('begin')
+    await ending.query(`insert into notes (id, owner) values (3, 'late')`)
+    await driver.fence(place)
+    await expect(ending.query('commit')).rejects.toMatchObject(fenced)
+    await driver.provision(place)
+    expect(await owners(db)).toEqual(['a'])
+    for (const one of [client, inside, ending]) one.release()
+    expect(driver.connections()).toMatchObject([{ busy: 0, waiting: 0 }])
+  })
+
+  test('is dropped when its transaction has ended, with all that is in it; whoever waits finds it gone', async () => {
+    const { driver, handles } = await opened('a')
+    const [{ db }] = handles as [TenantHandle]
+    const place = placeOf(driver, 'a')
+    const kept = await driver.connect(place)
+    const tx = await db.startTransaction().execute()
+    await insert(tx, 1)
+    const dropped = [driver.drop(place), driver.drop(place)]
+    const late = owners(db)
+    await eventually(() => expect(driver.connections()).toMatchObject([{ waiting: 3 }]))
+    expect(await owners(tx)).toEqual(['a'])
+    const missed = expect(late).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    await tx.commit().execute()
+    await missed
+    await Promise.all(dropped)
+    await driver.drop(place)
+    await expect(owners(db)).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    expect(await owners((await provisioned(driver, 'a')).db)).toEqual([])
+    await expect(kept.query({ text: 'select 1' })).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+  })
+
+  test('of another epoch is another one', async () => {
+    const { driver, handles } = await opened('a')
+    const [{ db }] = handles as [TenantHandle]
+    await insert(db, 1)
+    const next = { ...placeOf(driver, 'a'), locator: driver.locator('a', 2), epoch: 2 }
+    await driver.provision(next)
+    expect(await owners(directHandle(driver, next).db)).toEqual([])
+    await driver.drop(placeOf(driver, 'a'))
+    expect(await owners(directHandle(driver, next).db)).toEqual([])
+  })
+})
+
+describe('the driver', () => {
+  test('says what it is, and has nothing to say of a catalog', async () => {
+    const { driver } = await opened('a')
+    expect(driver.capabilities).toMatchObject({
+      engine: 'sqlite',
+      separateStorage: true,
+      durable: false,
+      containsTenantSql: false,
+    })
+    const places = (async function* () {
+      yield placeOf(driver, 'a')
+    })()
+    for await (const finding of driver.audit(places)) expect(finding).toBeUndefined()
+  })
+
+  test('does not start in production, nor where ATTACH cannot be refused', async () => {
+    vi.stubEnv('NODE_ENV', 'production')
+    await expect(open()).rejects.toThrow('does not start with NODE_ENV=production')
+    vi.unstubAllEnvs()
+    expect(() => refuseWithoutAuthorizer({ prepare: () => undefined }, 'v22.18.0')).toThrow(
+      /needs Node 24\.10.* v22\.18\.0/,
+    )
+    await expect(
+      (await open()).start({
+        installation: 'sqlite',
+        placements: new Map(),
+        migrations: [],
+        generation: () => 0,
+        log: createLogger({ level: 'silent' }),
+      }),
+    ).rejects.toThrow('a driver serves one tenancy')
+  })
+
+  test('stops when the last transaction has ended, refuses who waits, and has lost everything then', async () => {
+    const { driver, handles } = await opened('a')
+    const [{ db }] = handles as [TenantHandle]
+    const tx = await db.startTransaction().execute()
+    await owners(tx)
+    const waiting = owners(db)
+    await eventually(() => expect(driver.connections()).toMatchObject([{ waiting: 1 }]))
+    const stopped = driver.stop()
+    await expect(waiting).rejects.toThrow('the connections are closed')
+    await insert(tx, 1)
+    await tx.commit().execute()
+    await stopped
+    await expect(owners(db)).rejects.toThrow('not started')
+    expect(driver.connections()).toMatchObject([])
+    const again = await open()
+    await expect(owners(directHandle(again, placeOf(again, 'a')).db)).rejects.toMatchObject({
+      code: 'E_TENANT_NOT_READY',
+    })
+  })
+
+  test('stopped while it makes a storage, keeps none', async () => {
+    const driver = await open()
+    const making = driver.provision(placeOf(driver, 'a'))
+    await driver.stop()
+    await expect(making).rejects.toThrow(/stopped|not started/)
+  })
+})

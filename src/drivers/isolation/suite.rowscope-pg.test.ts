@@ -1,8 +1,0 @@
-/** The suite of all isolation drivers, on rowscope-pg. The leak fuzzer is in leak.test.ts. */
-import { inject } from 'vitest'
-import { isolationSuite } from '../../testing/isolation-suite.ts'
-import { openSubject } from './subject.fixture.ts'
-
-const KIND = 'rowscope-pg, batch'
-
-await isolationSuite(KIND, () => openSubject(inject('postgresUrl'), KIND), 'postgres')

@@ -1,0 +1,90 @@
+import pg from 'pg'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
+import { lockOf } from './owner-transaction.ts'
+import { aloneInTime, locked, lockedInTime } from './storage-lock.ts'
+
+const SOON = { lockTimeoutMs: 50 }
+/** Their keys are negative and positive, and have the highest bit of either half set or not. */
+const NAMES = ['t1_acme', 't1_globex', 'a', 'b', 'c', 'd', 'e', 'f']
+
+let created: TestDatabase
+let holder: pg.Client
+let client: pg.Client
+beforeAll(async () => {
+  created = await createTestDatabase(inject('postgresUrl'))
+  holder = new pg.Client({ connectionString: created.url, application_name: 'hanging' })
+  client = new pg.Client({ connectionString: created.url })
+  await holder.connect()
+  await client.connect()
+})
+afterAll(async () => {
+  await client.end()
+  await holder.end()
+  await created.drop()
+})
+
+const pidOf = async (one: pg.Client) => (await one.query('select pg_backend_pid() as pid')).rows[0].pid
+const never = async () => expect.fail('it has what another one holds')
+const waits = {
+  'in a transaction': (name: string) => aloneInTime(client, name, never, SOON),
+  'as a part of another': (name: string) => aloneInTime(client, 'part', never, { ...SOON, partOf: name }),
+  'for a session': (name: string) => lockedInTime(client, lockOf(name), never, SOON),
+}
+/** Nothing is left of what was waited for: no lock, no transaction, no setting. */
+async function expectClean(): Promise<void> {
+  const { rows } = await client.query(
+    `select current_setting('lock_timeout') as "lockTimeout", pg_current_xact_id_if_assigned() as transaction,
+       now() = statement_timestamp() as "isAlone",
+       (select count(*)::int from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks`,
+  )
+  expect(rows).toEqual([{ lockTimeout: '0', transaction: null, isAlone: true, locks: 0 }])
+}
+
+test.each(Object.entries(waits))(
+  'who waits %s gives up in time, says what holds it, and leaves nothing on the connection',
+  async (_, wait) => {
+    const pid = await pidOf(holder)
+    for (const name of NAMES) {
+      await holder.query(`begin; select pg_advisory_xact_lock(${lockOf(name)})`)
+      const failure = await wait(name).catch((error) => error)
+      await holder.query('commit')
+      expect(failure).toMatchObject({
+        code: 'E_DEPENDENCY_UNAVAILABLE',
+        status: 503,
+        message: expect.stringMatching(/at work on the storage of the tenant, since \d{4}-.* tried again/),
+        cause: { message: expect.stringContaining(`${pid} (hanging, `) },
+      })
+      expect(failure.message).not.toContain(String(pid))
+      await expectClean()
+    }
+  },
+)
+
+test('a lock that the work itself needs is not waited for without end either', async () => {
+  await holder.query('create table kept (); commit; begin; lock table kept')
+  const dropping = aloneInTime(client, 'own', () => client.query('drop table kept'), SOON)
+  await expect(dropping).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
+  await holder.query('commit')
+  await expectClean()
+})
+
+test.each([
+  ['in a transaction', () => aloneInTime(client, 'own', async () => 'done', SOON)],
+  ['as a part of what others are parts of', () => aloneInTime(client, 'own', async () => 'done', { partOf: 'whole' })],
+  ['for a session', () => lockedInTime(client, lockOf('own'), async () => 'done', SOON)],
+  ['for a session, however long that takes', () => locked(client, lockOf('own'), async () => 'done')],
+])('what nobody holds is had at once, %s, and given back', async (_, work) => {
+  await holder.query(`begin; select pg_advisory_xact_lock_shared(${lockOf('whole')})`)
+  expect(await work()).toBe('done')
+  await holder.query('commit')
+  await expectClean()
+})
+
+test('what fails passes on its failure, and gives back what it had', async () => {
+  const failure = new Error('no')
+  const fail = () => Promise.reject(failure)
+  await expect(aloneInTime(client, 'own', fail)).rejects.toBe(failure)
+  await expect(lockedInTime(client, lockOf('own'), fail)).rejects.toBe(failure)
+  await expectClean()
+})

@@ -1,0 +1,105 @@
+/** The pages of the admin API and the way to be signed in: sign-in page, session, OpenAPI document and its interactive page. */
+import type { Hono } from 'hono'
+import { z } from 'zod'
+import { invalid } from '../kernel/base/errors.ts'
+import type { FailedSignIns } from './failed-sign-ins.ts'
+import { readBody, requireJson } from './input.ts'
+import { parseJson } from './json.ts'
+import { apiPage, apiPageAsset } from './pages/api-page.ts'
+import { type Page, pageNonce, securityHeaders } from './pages/security-headers.ts'
+import { signInPage } from './pages/sign-in-page.ts'
+import { withoutSlash } from './prefix.ts'
+import { Forbidden, Unauthorized } from './problem.ts'
+import { respond, respondHtml, respondJson } from './respond.ts'
+import { isSameOrigin, isSecure, type Sessions } from './sessions.ts'
+import type { Identity, Tokens } from './tokens.ts'
+
+const TITLE = 'Tenantry admin API'
+/** Of a body without a token: a credential, with room to spare. */
+const MAX_CREDENTIAL_BYTES = 4 * 1024
+
+const SignIn = z.union([z.strictObject({ token: z.string() }), z.strictObject({ code: z.string() })])
+
+export interface AdminPagesOptions {
+  readonly prefix: string
+  readonly tokens: Tokens
+  readonly sessions: Sessions
+  readonly failedSignIns: FailedSignIns
+  /** The OpenAPI document as JSON. */
+  readonly document: string
+}
+
+export class AdminPages {
+  readonly #options: AdminPagesOptions
+
+  constructor(options: AdminPagesOptions) {
+    this.#options = options
+  }
+
+  /** The two paths that need no token; undefined for every other request. */
+  async withoutToken(request: Request, pathname: string): Promise<Response | undefined> {
+    const { prefix } = this.#options
+    const path = withoutSlash(pathname)
+    if (path === `${prefix}/sign-in` && (request.method === 'GET' || request.method === 'HEAD'))
+      return this.#signInPage(200)
+    if (path === `${prefix}/session` && request.method === 'POST') return this.#signIn(request)
+    return undefined
+  }
+
+  /** A navigation gets the sign-in page in place of what it asked for. */
+  notSignedIn(request: Request): Response | undefined {
+    const wantsPage = request.method === 'GET' && (request.headers.get('accept') ?? '').includes('text/html')
+    return wantsPage ? this.#signInPage(401) : undefined
+  }
+
+  mount(app: Hono<any>): void {
+    const { prefix, document, sessions } = this.#options
+    const readers = (identity: Identity) => {
+      if (identity.scope === 'runtime') throw Forbidden('A token of scope "runtime" may not read the API description.')
+    }
+    app.get(`${prefix}/openapi.json`, (c) => {
+      readers(c.env.identity)
+      return respond(200, document, { 'content-type': 'application/json' })
+    })
+    app.get(`${prefix}/openapi`, (c) => {
+      readers(c.env.identity)
+      return this.#page('api', 200, (nonce) => apiPage({ prefix, nonce, title: TITLE }))
+    })
+    app.get(`${prefix}/openapi/reference.js`, (c) => {
+      const { body, etag, headers } = apiPageAsset(c.req.header('accept-encoding'))
+      if (c.req.header('if-none-match') === etag) return respond(304, null, headers)
+      return respond(200, new Uint8Array(body), headers)
+    })
+    app.delete(`${prefix}/session`, async (c) =>
+      respond(204, null, { 'set-cookie': await sessions.close(c.req.raw, isSecure(c.req.raw)) }),
+    )
+  }
+
+  async #signIn(request: Request): Promise<Response> {
+    if (request.headers.has('origin') && !isSameOrigin(request)) {
+      throw Forbidden('Signing in must be asked for by a page of this origin.')
+    }
+    requireJson(request)
+    const { tokens, sessions, failedSignIns } = this.#options
+    const { data } = SignIn.safeParse(parseJson(await readBody(request, MAX_CREDENTIAL_BYTES)))
+    if (!data) throw invalid([{ path: '', message: 'send { "token": "…" } or { "code": "…" }' }])
+    const identity = 'token' in data ? tokens.identify(data.token) : await sessions.redeemCode(data.code)
+    if (!identity) {
+      await failedSignIns.count()
+      throw Unauthorized(
+        'token' in data ? 'This is not an admin token.' : 'The code was used already, or its ten minutes are over.',
+      )
+    }
+    const cookie = await sessions.open(identity, isSecure(request))
+    return respondJson(200, { name: identity.name, scope: identity.scope }, { 'set-cookie': cookie })
+  }
+
+  #signInPage(status: number): Response {
+    return this.#page('sign-in', status, (nonce) => signInPage({ prefix: this.#options.prefix, nonce }))
+  }
+
+  #page(page: Page, status: number, html: (nonce: string) => string): Response {
+    const nonce = pageNonce()
+    return respondHtml(status, html(nonce), securityHeaders(page, nonce))
+  }
+}

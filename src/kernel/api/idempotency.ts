@@ -1,0 +1,136 @@
+/**
+ * `Idempotency-Key`: the first answer to a request is kept for a day and given again, so a caller that heard nothing may
+ * repeat itself without doing a thing twice.
+ *
+ * While the first request runs it holds a lease of a minute, renewed; a crash lets it run out and a repeat may begin anew.
+ * `keep` inside the request's own transaction makes the change and the kept answer one. Answers are sealed.
+ */
+import { createHash, randomUUID } from 'node:crypto'
+import { defineError } from '../base/errors.ts'
+import type { Secrets } from '../crypto/crypto.ts'
+import type { Database } from '../database/database.ts'
+import type { Migration } from '../database/migrations.ts'
+
+const LEASE_SECONDS = 60
+const RENEW_MS = 20_000
+const KEPT_HOURS = 24
+const DROPPED_AT_ONCE = 100
+
+export const IdempotencyMismatch = defineError('E_IDEMPOTENCY_MISMATCH', 409, 'The key was used for another request')
+export const IdempotencyInProgress = defineError('E_IDEMPOTENCY_IN_PROGRESS', 409, 'The first request is still running')
+
+export const idempotencyTables: readonly Migration[] = [
+  {
+    name: '0001_idempotency_keys',
+    up: `
+      create table idempotency_keys (
+        scope text primary key,
+        request_hash text not null,
+        lease uuid not null,
+        leased_until timestamptz not null,
+        answer text,
+        expires_at timestamptz not null
+      );
+      create index idempotency_keys_expiry on idempotency_keys (expires_at);
+    `,
+  },
+]
+
+export interface KeptAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** The right to run a request; one of `keep` or `release` ends it. */
+export interface Lease {
+  /** Keeps the answer; within a transaction it commits with it. Throws when the lease was lost meanwhile. */
+  keep(answer: KeptAnswer): Promise<void>
+  /** Lets a repeat run anew, unless an answer is kept: a commit may be told as failed and yet be one. */
+  release(): Promise<void>
+  /** Ends the renewal. */
+  end(): void
+}
+
+export class Idempotency {
+  readonly #database: Database
+  readonly #secrets: Secrets
+
+  constructor(database: Database, secrets: Secrets) {
+    this.#database = database
+    this.#secrets = secrets
+  }
+
+  /** @param parts token, method, path (in one spelling) and key. @param request what must be the same when the key is. */
+  async begin(parts: readonly string[], request: string): Promise<Lease | KeptAnswer> {
+    const scope = sha256(JSON.stringify(parts))
+    const hash = sha256(request)
+    const lease = randomUUID()
+    await this.#dropExpired()
+    const { rows } = await this.#database.sql(
+      `insert into multitenancy.idempotency_keys as kept (scope, request_hash, lease, leased_until, expires_at)
+       values ($1, $2, $3, now() + interval '${LEASE_SECONDS} seconds', now() + interval '${KEPT_HOURS} hours')
+       on conflict (scope) do update set request_hash = excluded.request_hash, lease = excluded.lease,
+         leased_until = excluded.leased_until, expires_at = excluded.expires_at, answer = null
+       where kept.expires_at < now()
+          or (kept.answer is null and kept.leased_until < now() and kept.request_hash = excluded.request_hash)
+       returning lease`,
+      [scope, hash, lease],
+    )
+    return rows.length > 0 ? this.#lease(scope, lease) : this.#earlier(scope, hash)
+  }
+
+  async #earlier(scope: string, hash: string): Promise<KeptAnswer> {
+    const { rows } = await this.#database.sql(
+      'select request_hash, answer from multitenancy.idempotency_keys where scope = $1',
+      [scope],
+    )
+    const [kept] = rows
+    if (kept && kept.request_hash !== hash) {
+      throw IdempotencyMismatch('This Idempotency-Key was used with another body; use a new one.')
+    }
+    if (!kept?.answer) {
+      throw IdempotencyInProgress('A request with this Idempotency-Key is still running; repeat it shortly.', {
+        retryAfterSeconds: 1,
+      })
+    }
+    return JSON.parse(this.#secrets.open(kept.answer, scope))
+  }
+
+  #lease(scope: string, lease: string): Lease {
+    const update = (change: string, ...values: string[]) =>
+      this.#database.sql(
+        `update multitenancy.idempotency_keys set ${change} where scope = $1 and lease = $2 returning scope`,
+        [scope, lease, ...values],
+      )
+    const renewal = setInterval(() => {
+      // A renewal that fails lets the lease run out: then `keep` finds it lost.
+      update(`leased_until = now() + interval '${LEASE_SECONDS} seconds'`).catch(() => undefined)
+    }, RENEW_MS)
+    renewal.unref()
+    return {
+      keep: async (answer) => {
+        const { rows } = await update('answer = $3', this.#secrets.seal(JSON.stringify(answer), scope))
+        if (rows.length === 0) throw IdempotencyInProgress('Another request took over this Idempotency-Key.')
+      },
+      release: async () => {
+        await this.#database.sql(
+          'delete from multitenancy.idempotency_keys where scope = $1 and lease = $2 and answer is null',
+          [scope, lease],
+        )
+      },
+      end: () => clearInterval(renewal),
+    }
+  }
+
+  /** A few at each use: it needs no job of its own. */
+  async #dropExpired(): Promise<void> {
+    await this.#database.sql(
+      `delete from multitenancy.idempotency_keys where scope in (
+         select scope from multitenancy.idempotency_keys where expires_at < now() - interval '1 hour'
+         limit ${DROPPED_AT_ONCE} for update skip locked)`,
+    )
+  }
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')

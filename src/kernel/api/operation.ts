@@ -1,0 +1,143 @@
+/**
+ * An operation is one thing the admin API can do, as plain data: its route, what goes in, what comes out, which errors it
+ * knows, and a function of the service. HTTP serves it, OpenAPI describes it, the audit log names it.
+ *
+ * Paths are written as in OpenAPI (`/tenants/{id}`), relative to the prefix.
+ */
+import type { z } from 'zod'
+import type { ErrorExtras, ErrorType, TenancyError } from '../base/errors.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** `admin`: the default. `read`: any GET. `runtime`: what a host's servers call on every request. */
+export type Scope = 'admin' | 'read' | 'runtime'
+
+/** What a handler is given: parsed and checked. */
+export interface Input<Params, Query, Body> {
+  readonly params: Params
+  readonly query: Query
+  readonly body: Body
+  readonly headers: Headers
+  readonly signal: AbortSignal
+}
+
+/** An answer whose status or headers are not the operation's usual ones. */
+export class Reply<T = unknown> {
+  readonly body: T
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: number, body: T, headers: Readonly<Record<string, string>> = {}) {
+    this.status = status
+    this.body = body
+    this.headers = headers
+  }
+}
+
+/** A streamed answer in another media type (an export). */
+export class StreamReply {
+  readonly contentType: string
+  readonly chunks: AsyncIterable<string>
+  readonly fileName: string
+
+  constructor(contentType: string, fileName: string, chunks: AsyncIterable<string>) {
+    this.contentType = contentType
+    this.fileName = fileName
+    this.chunks = chunks
+  }
+}
+
+/** The job of a request has failed, for a reason with this code and in these words. */
+export class JobFailure {
+  readonly code: string
+  readonly message: string
+
+  constructor({ code, message }: { readonly code: string; readonly message: string }) {
+    this.code = code
+    this.message = message
+  }
+}
+
+type Handled<T> = T | Reply<T> | StreamReply
+
+/**
+ * What GET reads at one path, and PUT, PATCH or DELETE change. Each answer that shows it has an `ETag`; a change with `If-Match` runs
+ * in one transaction with `lock`, so that nothing changes between the comparison and the change.
+ */
+export interface Resource<Service = any, Params = any, State extends z.ZodType = z.ZodType> {
+  /** Of the answers that show it. */
+  readonly state: State
+  /** Locks it until the transaction in progress ends. Resolves to its present state; undefined if it does not exist yet. */
+  readonly lock: (service: Service, params: Params) => Promise<z.input<State> | undefined>
+}
+
+export const resource = <Service, Params, State extends z.ZodType>(
+  definition: Resource<Service, Params, State>,
+): Resource<Service, Params, State> => definition
+
+export interface Operation<
+  Service = any,
+  Params extends z.ZodObject = z.ZodObject,
+  Query extends z.ZodObject = z.ZodObject,
+  Body extends z.ZodType = z.ZodType,
+  Answer extends z.ZodType = z.ZodType,
+> {
+  /** Dotted: `tenants.create`. OpenAPI's operationId and the audit action. */
+  readonly name: string
+  readonly method: Method
+  readonly path: string
+  readonly summary: string
+  readonly description?: string
+  readonly params?: Params
+  readonly query?: Query
+  readonly body?: Body
+  /** Whether the body may be left out; then it is parsed as `{}`. */
+  readonly bodyOptional?: boolean
+  readonly reply: Answer
+  /** Of an operation that reads or changes one, and answers its state or nothing. */
+  readonly resource?: Resource<Service>
+  /** Members of `reply` that are secrets: a repeated `Idempotency-Key` is answered without them, so `reply` has them as optional. */
+  readonly shownOnce?: readonly string[]
+  /** Default 200; 204 when `reply` is `z.void()`. */
+  readonly status?: number
+  /** Other successful statuses the handler may answer with `new Reply(status, …)`; a 304 has no body. */
+  readonly alsoStatus?: readonly number[]
+  /** Other media types it can stream, by `Accept`. */
+  readonly streams?: readonly string[]
+  readonly errors?: readonly ErrorType[]
+  /**
+   * How its job may fail, besides `errors`: `Prefer: wait` answers the problem of the failure. The first one stands for failures whose
+   * code is not declared. Declared together with `settled`.
+   */
+  readonly jobErrors?: readonly [ErrorType, ...ErrorType[]]
+  /** Headers of its successful answers, with their descriptions. */
+  readonly replyHeaders?: Readonly<Record<string, string>>
+  /** What its problems say beside the standard members, where a protocol has errors of its own. @param params as they came */
+  readonly problemMembers?: (error: TenancyError, params: Readonly<Record<string, string>>) => ErrorExtras
+  /** `runtime` lets the hosts' own tokens call it; everything else needs `admin`, or `read` for a GET. */
+  readonly scope?: 'runtime'
+  readonly handle: (
+    service: Service,
+    input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,
+  ) => Promise<Handled<z.input<Answer>>>
+  /**
+   * For `Prefer: wait`: resolves with the resource once its job has ended, or as it is when `signal` aborts; with a `JobFailure` if the
+   * job has failed.
+   */
+  readonly settled?: (
+    service: Service,
+    answer: z.input<Answer>,
+    signal: AbortSignal,
+    location: string,
+  ) => Promise<z.input<Answer> | JobFailure>
+}
+
+export const operation = <
+  Service,
+  Params extends z.ZodObject = z.ZodObject<{}>,
+  Query extends z.ZodObject = z.ZodObject<{}>,
+  Body extends z.ZodType = z.ZodVoid,
+  Answer extends z.ZodType = z.ZodVoid,
+>(
+  definition: Operation<Service, Params, Query, Body, Answer>,
+): Operation<Service, any, any, any, any> => definition

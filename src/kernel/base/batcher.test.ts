@@ -1,0 +1,54 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { expect, test } from 'vitest'
+import { Gathering } from './batcher.ts'
+import { currentContext, enterContext, HOST, SYSTEM } from './context.ts'
+
+const span = new AsyncLocalStorage<string>()
+
+const inRequestOf = <T>(tenantId: string, work: () => T): T =>
+  span.run(tenantId, () =>
+    enterContext({ requestId: `of ${tenantId}`, actor: HOST, ip: '198.51.100.7', tenantId }, work),
+  )
+
+const seenHere = () => ({ span: span.getStore(), tenantId: currentContext().tenantId, context: currentContext() })
+
+test('what goes together sees nothing of the context of whoever asked for it, or made the gathering', async () => {
+  const together: (readonly string[])[] = []
+  const gathering = inRequestOf('maker', () => {
+    return new Gathering(
+      async (items: readonly string[]) => {
+        together.push(items)
+        return items.map(seenHere)
+      },
+      { most: 2 },
+    )
+  })
+  const answers = await Promise.all(
+    ['first', 'second', 'third'].map((name) =>
+      inRequestOf(name, async () => {
+        const seen = await gathering.add(name)
+        return { seen, afterwards: span.getStore() }
+      }),
+    ),
+  )
+  expect(together).toEqual([['first', 'second'], ['third']])
+  const nothing = { span: undefined, tenantId: undefined, context: { requestId: null, actor: SYSTEM, ip: null } }
+  expect(answers).toEqual([
+    { seen: nothing, afterwards: 'first' },
+    { seen: nothing, afterwards: 'second' },
+    { seen: nothing, afterwards: 'third' },
+  ])
+})
+
+test('those that went together fail together, and what comes later does not', async () => {
+  const gathering = new Gathering(
+    async (items: readonly number[]) => {
+      if (items.includes(2)) throw new Error('two')
+      return items
+    },
+    { most: 2 },
+  )
+  const outcomes = await Promise.allSettled([1, 2, 3].map((item) => gathering.add(item)))
+  expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled'])
+  await gathering.idle()
+})

@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { type Refreshed, refreshed } from './cached-query.ts'
+
+const REFRESH_MS = 2_000
+const STALE_AFTER_MS = 10_000
+const INTEREST_MS = 60_000
+
+let loads = 0
+let load: () => Promise<number>
+let value: Refreshed<number>
+
+beforeEach(() => {
+  vi.useFakeTimers()
+  loads = 0
+  load = async () => loads
+  value = refreshed(() => {
+    loads += 1
+    return load()
+  })
+})
+afterEach(() => {
+  value.stop()
+  vi.useRealTimers()
+})
+
+const failing = async () => {
+  throw new Error('the database is away')
+}
+
+test('nothing is loaded before somebody asks', async () => {
+  await vi.advanceTimersByTimeAsync(INTEREST_MS)
+  expect(loads).toBe(0)
+})
+
+test('many questions are one load', async () => {
+  const answers = await Promise.all(Array.from({ length: 50 }, () => value.get()))
+  expect(new Set(answers)).toEqual(new Set([1]))
+  expect(await value.get()).toBe(1)
+  expect(loads).toBe(1)
+})
+
+test('after a question the value is loaded again every two seconds', async () => {
+  await value.get()
+  await vi.advanceTimersByTimeAsync(REFRESH_MS)
+  expect(await value.get()).toBe(2)
+  await vi.advanceTimersByTimeAsync(REFRESH_MS)
+  expect(await value.get()).toBe(3)
+})
+
+test('when nobody asks any more, loading ends; the next question is not answered with what is old', async () => {
+  await value.get()
+  await vi.advanceTimersByTimeAsync(INTEREST_MS + REFRESH_MS)
+  expect(vi.getTimerCount()).toBe(0)
+  const before = loads
+  await vi.advanceTimersByTimeAsync(INTEREST_MS)
+  expect(loads).toBe(before)
+  expect(await value.get()).toBe(before + 1)
+})
+
+test('one load at a time, also when it is slow; questions meanwhile get the value before', async () => {
+  await value.get()
+  const slow = Promise.withResolvers<number>()
+  load = () => slow.promise
+  await vi.advanceTimersByTimeAsync(2 * REFRESH_MS)
+  expect(loads).toBe(2)
+  expect(await value.get()).toBe(1)
+  slow.resolve(7)
+  await vi.advanceTimersByTimeAsync(0)
+  expect(await value.get()).toBe(7)
+})
+
+test('while loading fails, the last value is answered, however old; then the new one', async () => {
+  await value.get()
+  load = failing
+  await vi.advanceTimersByTimeAsync(STALE_AFTER_MS + REFRESH_MS)
+  expect(await value.get()).toBe(1)
+  load = async () => 42
+  await vi.advanceTimersByTimeAsync(REFRESH_MS)
+  expect(await value.get()).toBe(42)
+})
+
+test('when there never was a value, the failure is the answer, and the next question tries again', async () => {
+  load = failing
+  await expect(value.get()).rejects.toThrow('the database is away')
+  load = async () => 42
+  expect(await value.get()).toBe(42)
+})
+
+test('when it is stopped, nothing more is loaded', async () => {
+  await value.get()
+  value.stop()
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('who asks waits for no load that does not end', async () => {
+  await value.get()
+  load = () => new Promise(() => undefined)
+  await vi.advanceTimersByTimeAsync(STALE_AFTER_MS + REFRESH_MS)
+  const stale = value.get()
+  const other = refreshed(load)
+  const first = other.get()
+  first.catch(() => undefined)
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(await stale).toBe(1)
+  await expect(first).rejects.toThrow('loading takes too long')
+  other.stop()
+})

@@ -1,0 +1,59 @@
+/**
+ * A value from the database that many may ask for often: it is loaded again every two seconds while somebody asks, by one
+ * load at a time, and not at all when nobody does. An answer is older than `STALE_AFTER_MS` only when loading fails, or takes longer
+ * than anybody waits.
+ */
+import { inTime } from './with-timeout.ts'
+
+const REFRESH_MS = 2_000
+const PATIENCE_MS = 1_000
+/** For what loads: a statement that is not answered is given up by then, with its connection. */
+export const LOADED_WITHIN_MS = 30_000
+const STALE_AFTER_MS = 10_000
+/** How long after the last question refreshing goes on: longer than a usual scrape interval. */
+const INTEREST_MS = 60_000
+
+export interface Refreshed<T> {
+  get(): Promise<T>
+  stop(): void
+}
+
+export function refreshed<T>(load: () => Promise<T>): Refreshed<T> {
+  let value: { loaded: T; at: number } | undefined
+  let loading: Promise<void> | undefined
+  let timer: NodeJS.Timeout | undefined
+  let lastAsked = 0
+
+  const refresh = () => {
+    loading ??= load()
+      .then((loaded) => {
+        value = { loaded, at: performance.now() }
+      })
+      .finally(() => {
+        loading = undefined
+      })
+    return loading
+  }
+  const stop = () => {
+    clearInterval(timer)
+    timer = undefined
+  }
+  const tick = () => {
+    if (performance.now() - lastAsked > INTEREST_MS) stop()
+    else refresh().catch(() => undefined) // the next question finds it stale and reports the failure
+  }
+
+  return {
+    async get() {
+      lastAsked = performance.now()
+      timer ??= setInterval(tick, REFRESH_MS).unref()
+      if (!value || performance.now() - value.at > STALE_AFTER_MS)
+        await inTime(refresh(), PATIENCE_MS, () => new Error('loading takes too long')).catch((error) => {
+          if (!value) throw error
+        })
+      if (!value) throw new Error('loaded, yet no value')
+      return value.loaded
+    },
+    stop,
+  }
+}

@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest'
+import { inLanes } from './concurrency.ts'
+
+const ITEMS = ['a', 'b', 'c', 'd', 'e']
+
+test('each is worked on once, in order, no more at a time than there are lanes', async () => {
+  const begun: [string, number][] = []
+  let running = 0
+  let most = 0
+  await inLanes(ITEMS, 2, async (item, index) => {
+    begun.push([item, index])
+    most = Math.max(most, ++running)
+    await Promise.resolve()
+    running--
+  })
+  expect(begun).toEqual(ITEMS.map((item, index) => [item, index]))
+  expect(most).toBe(2)
+})
+
+test('nothing more is taken once the signal has aborted', async () => {
+  const stop = new AbortController()
+  const begun: string[] = []
+  await inLanes(
+    ITEMS,
+    1,
+    async (item) => {
+      begun.push(item)
+      if (item === 'b') stop.abort()
+    },
+    stop.signal,
+  )
+  expect(begun).toEqual(['a', 'b'])
+})
+
+describe('the first failure', () => {
+  test('is thrown when all that was begun has ended, and nothing more is begun', async () => {
+    const gate = Promise.withResolvers<void>()
+    const begun: string[] = []
+    const ended: string[] = []
+    let isOver = false
+    const all = inLanes(ITEMS, 3, async (item) => {
+      begun.push(item)
+      if (item === 'b') throw new Error('b failed')
+      await gate.promise
+      ended.push(item)
+      if (item === 'c') throw new Error('c failed, later')
+    }).finally(() => {
+      isOver = true
+    })
+    const outcome = all.catch(({ message }) => message)
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+    expect([isOver, begun]).toEqual([false, ['a', 'b', 'c']])
+    gate.resolve()
+    expect(await outcome).toBe('b failed')
+    expect([begun, ended]).toEqual([
+      ['a', 'b', 'c'],
+      ['a', 'c'],
+    ])
+  })
+
+  test('may be anything', async () => {
+    await expect(inLanes(ITEMS, 2, () => Promise.reject(undefined))).rejects.toBeUndefined()
+  })
+})

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
+import { createLogger } from '../base/logger.ts'
+import { Database } from './database.ts'
+
+const log = createLogger({ level: 'silent' })
+let created: TestDatabase
+let database: Database
+let onlooker: Database
+let seen: unknown[]
+
+beforeAll(async () => {
+  created = await createTestDatabase(inject('postgresUrl'))
+  database = new Database({ url: created.url, max: 3 }, log)
+  onlooker = database.apart(1)
+  await database.sql('create table notes (title text)')
+})
+beforeEach(() => {
+  seen = []
+})
+afterAll(async () => {
+  await database.close()
+  await onlooker.close()
+  await created.drop()
+})
+
+const failWith = (message: string) => {
+  throw new Error(message)
+}
+
+test('hooks run in order, outside of the transaction, and see what it wrote', async () => {
+  await database.transaction(async () => {
+    await database.sql(`insert into notes values ('a')`)
+    database.afterCommit(() => seen.push('first', database.inTransaction))
+    database.afterCommit(async () => seen.push((await onlooker.sql('select title from notes')).rows))
+    expect(seen).toEqual([])
+  })
+  await eventually(() => expect(seen).toEqual(['first', false, [{ title: 'a' }]]))
+})
+
+test('those of a transaction that failed do not run', async () => {
+  await database
+    .transaction(async () => {
+      database.afterCommit(() => seen.push('outer'))
+      await database.transaction(async () => database.afterCommit(() => seen.push('inner')))
+      failWith('no')
+    })
+    .catch(() => undefined)
+  expect(seen).toEqual([])
+})
+
+test('those of a nested one run with the outermost, unless it was taken back', async () => {
+  await database.transaction(async () => {
+    await database.transaction(async () => {
+      database.afterCommit(() => seen.push('kept'))
+      await database.transaction(async () => database.afterCommit(() => seen.push('kept too')))
+    })
+    await database
+      .transaction(async () => {
+        database.afterCommit(() => seen.push('taken back'))
+        failWith('no')
+      })
+      .catch(() => undefined)
+    database.afterCommit(() => seen.push('outermost'))
+    expect(seen).toEqual([])
+  })
+  expect(seen).toEqual(['kept', 'kept too', 'outermost'])
+})
+
+test('without a transaction they run at once', () => {
+  database.afterCommit(() => seen.push('now'))
+  expect(seen).toEqual(['now'])
+})
+
+test('one that fails stops neither the others nor the caller', async () => {
+  await database.transaction(async () => {
+    database.afterCommit(() => failWith('thrown'))
+    database.afterCommit(async () => failWith('rejected'))
+    database.afterCommit(() => seen.push('last'))
+  })
+  expect(seen).toEqual(['last'])
+})
+
+test('what a transaction started and did not wait for is heard too', async () => {
+  const isCommitted = Promise.withResolvers<void>()
+  let late: Promise<void> = Promise.resolve()
+  await database.transaction(async () => {
+    late = isCommitted.promise.then(() => database.afterCommit(() => seen.push('late')))
+  })
+  isCommitted.resolve()
+  await late
+  expect(seen).toEqual(['late'])
+})
+
+test('closing waits for hooks in progress', async () => {
+  const own = database.apart(2)
+  let isDone = false
+  await own.transaction(async () => {
+    own.afterCommit(async () => {
+      await own.sql('select 1')
+      isDone = true
+    })
+  })
+  await own.close()
+  expect(isDone).toBe(true)
+})

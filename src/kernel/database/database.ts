@@ -1,0 +1,293 @@
+/**
+ * The backoffice database: PostgreSQL through Kysely, all tables in the schema `multitenancy`.
+ *
+ *   query()        the Kysely handle for whatever runs here: inside transaction(fn) it IS that transaction
+ *   transaction()  keeps the transaction in the async context; called within one, it opens a savepoint
+ *   afterCommit()  runs when everything above it is committed, outside the transaction's context; dropped on rollback
+ *
+ * Column names are snake_case in SQL and camelCase in code; JSON inside columns is left as it is. A bigint is a number.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import {
+  CamelCasePlugin,
+  CompiledQuery,
+  type ControlledTransaction,
+  Kysely,
+  PostgresDialect,
+  type QueryResult,
+} from 'kysely'
+import pg from 'pg'
+import type { Logger } from '../base/logger.ts'
+import { type Listening, Notifications } from './notifications.ts'
+
+export const SCHEMA = 'multitenancy'
+
+const BIGINT = 20
+/** A connection that is kept keeps its plans. */
+const IDLE_TIMEOUT_MS = 60_000
+const CONNECT_TIMEOUT_MS = 5_000
+
+export interface DatabaseOptions {
+  /** `postgres://user:password@host:port/database`; this role owns the backoffice and does DDL. */
+  readonly url: string
+  /** Connections at most; default 10. */
+  readonly max?: number
+}
+
+/** A statement of every request. Name its columns: what `*` means may not change while a connection has it prepared. */
+export interface Prepared {
+  /** Absent: no connection keeps it prepared. */
+  readonly name?: string
+  readonly text: string
+  /** When it is given up outside of a transaction, with the connection: one that has gone silent would keep its place for minutes. */
+  readonly timeoutMs?: number
+}
+
+/** A client that has a session to itself. */
+export type Session = pg.ClientBase
+
+export interface SqlResult {
+  readonly rows: any[]
+}
+
+/** One open transaction or savepoint. */
+interface Frame {
+  readonly transaction: ControlledTransaction<any>
+  readonly depth: number
+  readonly afterCommit: (() => unknown)[]
+  hasOpenSavepoint: boolean
+}
+
+export class Database {
+  readonly url: string
+  readonly #pool: pg.Pool
+  readonly #root: Kysely<any>
+  readonly #notifications: Notifications
+  readonly #frames = new AsyncLocalStorage<Frame | undefined>()
+  readonly #pending = new Set<Promise<unknown>>()
+  readonly #parts: Database[] = []
+  readonly #log: Logger
+
+  constructor({ url, max = 10 }: DatabaseOptions, log: Logger) {
+    this.url = url
+    this.#log = log
+    this.#pool = new pg.Pool({
+      connectionString: url,
+      max,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      idleTimeoutMillis: IDLE_TIMEOUT_MS,
+      keepAlive: true,
+      application_name: 'tenantry',
+      types: { getTypeParser: typeParser },
+    })
+    // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
+    this.#pool.on('connect', (client) => client.on('error', () => undefined))
+    this.#pool.on('error', (error) => {
+      if (!this.#pool.ending) log.warn({ err: error }, 'an idle connection to the backoffice database was lost')
+    })
+    this.#root = new Kysely<any>({
+      dialect: new PostgresDialect({ pool: this.#pool }),
+      plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
+    }).withSchema(SCHEMA)
+    this.#notifications = new Notifications(url, log)
+  }
+
+  /** The handle for tables of `Tables`; joins the transaction in the async context, if there is one. */
+  query<Tables>(): Kysely<Tables> {
+    const frame = this.#frames.getStore()
+    return (frame?.transaction ?? this.#root) as Kysely<Tables>
+  }
+
+  /**
+   * Plain SQL with `$1` parameters, in the transaction of the async context if there is one. Names are as in SQL. Outside of
+   * a transaction a `Prepared` one is parsed once on each connection.
+   */
+  async sql(statement: string | Prepared, values: readonly unknown[] = []): Promise<SqlResult> {
+    const { name, text, timeoutMs }: Partial<Prepared> & { text: string } =
+      typeof statement === 'string' ? { text: statement } : statement
+    const frame = this.#frames.getStore()
+    // The types of `pg` do not know that a query may have a time-out of its own.
+    if (!frame) {
+      const query = { name, text, values: values as unknown[], query_timeout: timeoutMs }
+      return this.#pool.query(query)
+    }
+    const result: QueryResult<any> = await frame.transaction
+      .withoutPlugins()
+      .executeQuery(CompiledQuery.raw(text, [...values]))
+    return { rows: result.rows }
+  }
+
+  /** Whether the work in progress is inside `transaction()`. */
+  get inTransaction(): boolean {
+    return this.#frames.getStore() !== undefined
+  }
+
+  /** Runs `work` as if no transaction were in progress: what it does stays, whatever becomes of that. */
+  outside<T>(work: () => T): T {
+    return this.#frames.run(undefined, work)
+  }
+
+  async transaction<T>(work: () => Promise<T>): Promise<T> {
+    const outer = this.#frames.getStore()
+    return outer ? this.#savepoint(outer, work) : this.#begin(work)
+  }
+
+  /** Runs `hook` once the outermost transaction has committed, or now when there is none. Its failure is only logged. */
+  afterCommit(hook: () => unknown): void {
+    const frame = this.#frames.getStore()
+    if (frame && !frame.transaction.isCommitted) frame.afterCommit.push(hook)
+    else this.#frames.run(undefined, () => this.#run(hook))
+  }
+
+  /** Sends with the commit of the transaction in progress (or at once); payload at most 8,000 bytes. */
+  async notify(channel: string, payload: string): Promise<void> {
+    await this.sql('select pg_notify($1, $2)', [channel, payload])
+  }
+
+  /**
+   * Hears every notification of a channel, from every process. `onGap` is called after each (re)connection:
+   * what was sent before it may have been missed.
+   */
+  listen(channel: string, onMessage: (payload: string) => void, onGap: () => void): Promise<Listening> {
+    return this.#notifications.listen(channel, onMessage, onGap)
+  }
+
+  /** Whether notifications arrive at present; while they do not, caches must live shortly. */
+  get isListening(): boolean {
+    return this.#notifications.isConnected
+  }
+
+  /** When notifications last ceased to arrive, as `performance.now()` tells time. */
+  get lostListeningAt(): number {
+    return this.#notifications.lostAt
+  }
+
+  /** A client of its own for what must hold a session (advisory locks); destroyed afterwards, so nothing of it leaks. */
+  async session<T>(work: (client: Session) => Promise<T>): Promise<T> {
+    const client = await this.#pool.connect()
+    try {
+      return await work(client)
+    } finally {
+      client.release(true)
+    }
+  }
+
+  /**
+   * The same database by connections of its own, for what must neither join nor wait for the transactions of this one. It is closed
+   * with this one, if it was not before.
+   */
+  apart(max: number): Database {
+    const part = new Database({ url: this.url, max }, this.#log)
+    this.#parts.push(part)
+    return part
+  }
+
+  /** Throws when the server does not answer. */
+  async ping(): Promise<void> {
+    await this.#pool.query('select 1')
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#pending)
+    await Promise.all(this.#parts.map((part) => part.close()))
+    await this.#notifications.close()
+    // Of the pool, and not of Kysely, which ends only what it has used itself.
+    if (!this.#pool.ending) await this.#pool.end()
+  }
+
+  async #begin<T>(work: () => Promise<T>): Promise<T> {
+    const transaction = await this.#root.startTransaction().execute()
+    const frame: Frame = { transaction, depth: 0, afterCommit: [], hasOpenSavepoint: false }
+    let result: T
+    try {
+      result = await this.#frames.run(frame, work)
+      await transaction.commit().execute()
+    } catch (error) {
+      if (!transaction.isCommitted && !transaction.isRolledBack) {
+        await transaction
+          .rollback()
+          .execute()
+          .catch((failure) => this.#log.debug({ err: failure }, 'rollback failed; the connection is gone'))
+      }
+      throw error
+    }
+    this.#frames.run(undefined, () => {
+      for (const hook of frame.afterCommit) this.#run(hook)
+    })
+    return result
+  }
+
+  async #savepoint<T>(outer: Frame, work: () => Promise<T>): Promise<T> {
+    if (outer.hasOpenSavepoint) throw new Error('two nested transactions at once: await the first before the second')
+    outer.hasOpenSavepoint = true
+    const inner: Frame = { ...outer, depth: outer.depth + 1, afterCommit: [], hasOpenSavepoint: false }
+    const name = `nested_${inner.depth}`
+    const run = (sql: string) => outer.transaction.withoutPlugins().executeQuery(CompiledQuery.raw(sql))
+    try {
+      await run(`savepoint ${name}`)
+      try {
+        const result = await this.#frames.run(inner, work)
+        await run(`release savepoint ${name}`)
+        outer.afterCommit.push(...inner.afterCommit)
+        return result
+      } catch (error) {
+        await run(`rollback to savepoint ${name}`).catch((failure) =>
+          this.#log.debug({ err: failure }, 'rollback to a savepoint failed; the connection is gone'),
+        )
+        throw error
+      }
+    } finally {
+      outer.hasOpenSavepoint = false
+    }
+  }
+
+  #run(hook: () => unknown): void {
+    const failed = (error: unknown) => this.#log.error({ err: error }, 'a listener failed after the commit')
+    try {
+      const outcome = hook()
+      if (!(outcome instanceof Promise)) return
+      const pending: Promise<unknown> = outcome.catch(failed).finally(() => this.#pending.delete(pending))
+      this.#pending.add(pending)
+    } catch (error) {
+      failed(error)
+    }
+  }
+}
+
+/** SQLSTATE of a PostgreSQL error, else undefined. */
+export const sqlState = (error: unknown): string | undefined =>
+  error instanceof pg.DatabaseError ? error.code : undefined
+
+/** The name of the constraint that refused a row, when `error` says so. */
+export const violatedConstraint = (error: unknown): string | undefined =>
+  error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined
+
+const UNREACHABLE = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'EAI_AGAIN',
+])
+/** Files that are damaged or missing. */
+const DAMAGED_STATES = /^58/
+/** Said when a session ends; of a statement they say something else, such as that a server it asked could not be reached. */
+const ENDING_STATES = /^08|^57P0[1-5]$|^53300$/
+const UNREACHABLE_MESSAGES =
+  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed)/
+
+/** Whether the server, not the statement, is what failed: nobody listens, it restarts, it has no connection left. */
+export function isDatabaseUnavailable(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.some(isDatabaseUnavailable)
+  if (!(error instanceof Error)) return false
+  const { code, severity } = error as { code?: string; severity?: string }
+  if (code && (UNREACHABLE.has(code) || DAMAGED_STATES.test(code))) return true
+  if (code && ENDING_STATES.test(code)) return severity !== 'ERROR'
+  return UNREACHABLE_MESSAGES.test(error.message)
+}
+
+function typeParser(oid: number, format?: any): any {
+  return oid === BIGINT ? Number : pg.types.getTypeParser(oid, format)
+}

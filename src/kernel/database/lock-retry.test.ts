@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { createLogger } from '../base/logger.ts'
+import { Database, type Session } from './database.ts'
+import { patiently } from './lock-retry.ts'
+
+const EVENTUALLY = { timeout: 20_000 }
+const LOCK_TIMEOUT_MS = 20
+const NEVER_MS = 3_600_000
+
+let created: TestDatabase
+let database: Database
+let tries: number
+
+beforeAll(async () => {
+  created = await createTestDatabase(inject('postgresUrl'))
+  database = new Database({ url: created.url }, createLogger({ level: 'silent' }))
+  await database.sql('create table busy (n int)')
+})
+afterAll(async () => {
+  await database.close()
+  await created.drop()
+})
+beforeEach(() => {
+  tries = 0
+})
+
+const work = () =>
+  database.transaction(async () => {
+    tries += 1
+    await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
+    await database.sql('lock table busy')
+    return 'done'
+  })
+
+/** Until `use` is over, or has let it go. */
+const locked = (use: (release: () => Promise<unknown>) => Promise<void>) =>
+  database.session(async (client: Session) => {
+    await client.query('begin; lock table busy')
+    await use(() => client.query('commit'))
+  })
+
+test('work that finds nothing locked is done once', async () => {
+  expect(await patiently(work)).toBe('done')
+  expect(tries).toBe(1)
+})
+
+describe('what somebody has locked', () => {
+  test('is left after one try', () =>
+    locked(async () => {
+      expect(await patiently(work)).toBeUndefined()
+      expect(tries).toBe(1)
+    }))
+
+  test('is tried again, from the beginning', () =>
+    locked(async (release) => {
+      const done = patiently(work, { tries: 1_000, betweenTriesMs: 10 })
+      await expect.poll(() => tries, EVENTUALLY).toBeGreaterThanOrEqual(2)
+      await release()
+      expect(await done).toBe('done')
+    }))
+
+  test('is left when whoever asked for it goes, without waiting for the next try', () =>
+    locked(async () => {
+      const stop = new AbortController()
+      const done = patiently(work, { tries: 1_000, betweenTriesMs: NEVER_MS, signal: stop.signal })
+      await expect.poll(() => tries, EVENTUALLY).toBe(1)
+      stop.abort()
+      expect(await done).toBeUndefined()
+      expect(tries).toBeLessThanOrEqual(2)
+    }))
+})
+
+test('another failure is thrown at once', async () => {
+  const failing = async () => {
+    tries += 1
+    await database.sql('select 1 / 0')
+  }
+  await expect(patiently(failing, { tries: 5 })).rejects.toThrow('division by zero')
+  expect(tries).toBe(1)
+})

@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { createLogger } from '../base/logger.ts'
+import { Database } from './database.ts'
+import { type MigratedPart, migrate } from './migrations.ts'
+
+const log = createLogger({ level: 'silent' })
+let created: TestDatabase
+let database: Database
+
+beforeEach(async () => {
+  created = await createTestDatabase(inject('postgresUrl'))
+  database = new Database({ url: created.url }, log)
+})
+afterEach(async () => {
+  await database.close()
+  await created.drop()
+})
+
+const part = (name: string, ...migrations: [name: string, up: string][]): MigratedPart => ({
+  part: name,
+  migrations: migrations.map(([name, up]) => ({ name, up })),
+})
+const notes = part('notes', ['0001_notes', 'create table notes (title text)'])
+const counted = part(
+  'counted',
+  ['0001_counters', 'create table counters (runs integer)'],
+  ['0002_count', 'insert into counters values (1)'],
+)
+
+const tables = async (): Promise<string[]> =>
+  (await database.sql(`select tablename from pg_tables where schemaname = 'multitenancy' order by 1`)).rows.map(
+    ({ tablename }) => tablename,
+  )
+const recorded = async (): Promise<string[]> =>
+  (
+    await database.sql(`select part || '/' || name as name from multitenancy.migrations order by applied_at, 1`)
+  ).rows.map(({ name }) => name)
+
+test('migrations run in order, once, in the schema of the backoffice, and are recorded', async () => {
+  expect(await migrate(database, [notes, counted])).toEqual([
+    'notes/0001_notes',
+    'counted/0001_counters',
+    'counted/0002_count',
+  ])
+  expect(await tables()).toEqual(['counters', 'migrations', 'notes'])
+  expect(await migrate(database, [notes, counted])).toEqual([])
+  expect((await recorded()).toSorted()).toEqual(['counted/0001_counters', 'counted/0002_count', 'notes/0001_notes'])
+})
+
+test('a new migration, or a new part, runs alone', async () => {
+  await migrate(database, [notes])
+  const more = part(
+    'notes',
+    ['0001_notes', 'create table notes (title text)'],
+    ['0002_body', 'alter table notes add body text'],
+  )
+  expect(await migrate(database, [more, counted])).toEqual([
+    'notes/0002_body',
+    'counted/0001_counters',
+    'counted/0002_count',
+  ])
+})
+
+test('a part that is not asked for keeps what it has', async () => {
+  await migrate(database, [notes, counted])
+  expect(await migrate(database, [counted])).toEqual([])
+  expect(await tables()).toContain('notes')
+})
+
+test('nothing to do needs no more than to look', async () => {
+  expect(await migrate(database, [])).toEqual([])
+  expect(await tables()).toEqual([])
+})
+
+describe('ten processes at once', () => {
+  test('run each migration once', async () => {
+    const processes = Array.from({ length: 10 }, () => new Database({ url: created.url, max: 2 }, log))
+    const runs = await Promise.all(processes.map((process) => migrate(process, [notes, counted])))
+    await Promise.all(processes.map((process) => process.close()))
+    expect(runs.flat().toSorted()).toEqual(['counted/0001_counters', 'counted/0002_count', 'notes/0001_notes'])
+    expect((await database.sql('select sum(runs)::int as runs from multitenancy.counters')).rows).toEqual([{ runs: 1 }])
+  })
+
+  test('also within one, on connections of one pool', async () => {
+    const runs = await Promise.all(Array.from({ length: 10 }, () => migrate(database, [counted])))
+    expect(runs.flat()).toHaveLength(2)
+  })
+})
+
+describe('a migration that was changed after it had been run', () => {
+  const changed = part('notes', ['0001_notes', 'create table notes (title text, body text)'])
+
+  test('stops everything, also what would come before it', async () => {
+    await migrate(database, [notes])
+    await expect(migrate(database, [counted, changed])).rejects.toThrow('migration notes/0001_notes was changed')
+    expect(await tables()).toEqual(['migrations', 'notes'])
+  })
+})
+
+describe('a migration that fails', () => {
+  const broken = part(
+    'broken',
+    ['0001_good', 'create table good (a integer)'],
+    ['0002_bad', `create table bad (a integer); insert into bad values (1); insert into bad values ('none')`],
+    ['0003_later', 'create table later (a integer)'],
+  )
+  const mended = part(
+    'broken',
+    ['0001_good', 'create table good (a integer)'],
+    ['0002_bad', 'create table bad (a integer)'],
+    ['0003_later', 'create table later (a integer)'],
+  )
+
+  test('leaves nothing half: those before it stay, it and those after it are not there', async () => {
+    await expect(migrate(database, [broken])).rejects.toThrow('invalid input syntax')
+    expect(await tables()).toEqual(['good', 'migrations'])
+    expect(await recorded()).toEqual(['broken/0001_good'])
+  })
+
+  test('holds nobody up who comes with a better one', async () => {
+    await expect(migrate(database, [broken])).rejects.toThrow()
+    expect(await migrate(database, [mended])).toEqual(['broken/0002_bad', 'broken/0003_later'])
+    expect(await tables()).toEqual(['bad', 'good', 'later', 'migrations'])
+  })
+})

@@ -1,0 +1,187 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
+import { createLogger } from '../base/logger.ts'
+import { Database, isDatabaseUnavailable } from './database.ts'
+
+const log = createLogger({ level: 'silent' })
+let created: TestDatabase
+let database: Database
+let sender: Database
+let heard: string[]
+let gaps: number
+
+beforeAll(async () => {
+  created = await createTestDatabase(inject('postgresUrl'))
+  sender = new Database({ url: created.url, max: 2 }, log)
+})
+afterAll(async () => {
+  await sender.close()
+  await created.drop()
+})
+beforeEach(() => {
+  database = new Database({ url: created.url, max: 2 }, log)
+  heard = []
+  gaps = 0
+})
+afterEach(async () => {
+  await database.close()
+})
+
+const listen = (channel = 'news') =>
+  database.listen(
+    channel,
+    (payload) => heard.push(payload),
+    () => {
+      gaps += 1
+    },
+  )
+
+const LISTENERS = `from pg_stat_activity where datname = current_database() and application_name = 'tenantry listener'`
+const connections = async (): Promise<number> =>
+  (await sender.sql(`select count(*) as count ${LISTENERS}`)).rows[0].count
+const loseConnection = () => sender.sql(`select pg_terminate_backend(pid) ${LISTENERS}`)
+
+/** PostgreSQL delivers in the order of commits: when this is heard, so is all that was sent before it. */
+const nothingMore = async (channel = 'news') => {
+  await sender.notify(channel, 'the end')
+  await eventually(() => expect(heard).toContain('the end'))
+  return heard.filter((payload) => payload !== 'the end')
+}
+
+describe('a notification', () => {
+  test('reaches a listener in another process', async () => {
+    await listen()
+    await sender.notify('news', 'hello')
+    expect(await nothingMore()).toEqual(['hello'])
+  })
+
+  test('of a transaction arrives after its commit, and never without it', async () => {
+    await listen()
+    await sender.transaction(async () => {
+      await sender.notify('news', 'with the commit')
+      await database.notify('news', 'at once')
+      await eventually(() => expect(heard).toEqual(['at once']))
+    })
+    const failing = sender.transaction(async () => {
+      await sender.notify('news', 'never')
+      throw new Error('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    expect(await nothingMore()).toEqual(['at once', 'with the commit'])
+  })
+
+  test('reaches those of its channel alone, each of them', async () => {
+    const other: string[] = []
+    await listen('Weird "channel"')
+    await listen('Weird "channel"')
+    await database.listen(
+      'news',
+      (payload) => other.push(payload),
+      () => undefined,
+    )
+    await sender.notify('Weird "channel"', 'hello')
+    expect(await nothingMore('Weird "channel"')).toEqual(['hello', 'hello'])
+    expect(other).toEqual([])
+  })
+
+  test('does not reach who has closed, nor is stopped by one who fails', async () => {
+    const closing = await listen()
+    await database.listen(
+      'news',
+      () => {
+        throw new Error('no')
+      },
+      () => undefined,
+    )
+    await closing.close()
+    await listen('news')
+    await sender.notify('news', 'hello')
+    expect(await nothingMore()).toEqual(['hello'])
+  })
+})
+
+describe('the connection', () => {
+  test('is one, however many listen at once', async () => {
+    await Promise.all(Array.from({ length: 10 }, (_, n) => listen(`channel ${n}`)))
+    expect(await connections()).toBe(1)
+    expect(database.isListening).toBe(true)
+  })
+
+  test('is made again when it was lost, and says that something may have been missed', async () => {
+    await listen()
+    expect(gaps).toBe(1)
+    await loseConnection()
+    await eventually(() => expect(database.isListening).toBe(false))
+    await eventually(() => expect(gaps).toBe(2))
+    expect(database.isListening).toBe(true)
+    await sender.notify('news', 'hello again')
+    expect(await nothingMore()).toEqual(['hello again'])
+  })
+
+  test('stays one when somebody begins to listen while it is made again', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      await listen()
+      await loseConnection()
+      await eventually(() => expect(database.isListening).toBe(false))
+      await listen('more news')
+      // Whatever was planned for reconnecting happens now, if it still does.
+      await vi.advanceTimersByTimeAsync(10_000)
+      await sender.notify('news', 'hello')
+      expect(await nothingMore()).toEqual(['hello'])
+      expect(await connections()).toBe(1)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('is made again though a listener fails to hear of the gap', async () => {
+    await database.listen(
+      'news',
+      () => undefined,
+      () => {
+        throw new Error('no')
+      },
+    )
+    await listen()
+    await loseConnection()
+    await eventually(() => expect(gaps).toBe(1))
+    expect(await nothingMore()).toEqual([])
+    expect(await connections()).toBe(1)
+  })
+
+  test('that cannot be made fails its caller, whose listener gets nothing once it can be made', async () => {
+    const role = `listener_${randomBytes(4).toString('hex')}`
+    await sender.sql(`create role ${role} login password 'p' connection limit 0`)
+    const url = new URL(created.url)
+    Object.assign(url, { username: role, password: 'p' })
+    const limited = new Database({ url: url.href }, log)
+    onTestFinished(async () => {
+      await limited.close()
+      await sender.sql(`drop role ${role}`)
+    })
+    const failing = limited.listen(
+      'news',
+      (payload) => heard.push(`too early: ${payload}`),
+      () => undefined,
+    )
+    await expect(failing).rejects.toSatisfy(isDatabaseUnavailable)
+    expect(limited.isListening).toBe(false)
+    await sender.sql(`alter role ${role} connection limit -1`)
+    await limited.listen(
+      'news',
+      (payload) => heard.push(payload),
+      () => undefined,
+    )
+    expect(await nothingMore()).toEqual([])
+  })
+
+  test('ends with the database, also while it is made', async () => {
+    const started = listen()
+    await database.close()
+    await started.catch(() => undefined)
+    await eventually(async () => expect(await connections()).toBe(0))
+  })
+})

@@ -1,0 +1,103 @@
+/**
+ * After a change of the application key: what was sealed under a former one is sealed anew, so that the former one can go. Row by row,
+ * and only where the row still holds what was opened: what somebody writes meanwhile is sealed under the present key anyhow. Safe to
+ * repeat, and to run beside everything else.
+ */
+import type { Secrets } from '../crypto/crypto.ts'
+import type { Database } from './database.ts'
+
+const READ_AT_ONCE = 500
+
+/** Where a part keeps sealed values. An empty one was erased, as of a deleted webhook. */
+export interface SealedColumn {
+  readonly table: string
+  /** Of the row, unique; what it is compared as text. */
+  readonly key: string
+  readonly column: string
+  /** What its values are bound to. */
+  readonly binding: (key: string) => string
+  /** For the doctor: whose it is, and what to do when its key is lost. Default those of a satellite that is switched off. */
+  readonly about?: { readonly whose: string; readonly lost: string }
+}
+
+export interface Resealed {
+  readonly table: string
+  readonly column: string
+  readonly resealed: number
+  /** Sealed under the present key already. */
+  readonly current: number
+  /** Under a key that is not configured, or altered. */
+  readonly failed: number
+}
+
+/** Those that the database has: what was never switched on has no table, and what has been off for long may lack a column. */
+export async function existing(database: Database, columns: readonly SealedColumn[]): Promise<SealedColumn[]> {
+  const { rows } = await database.sql(
+    `select table_name as table, column_name as column from information_schema.columns where table_schema = 'multitenancy'`,
+  )
+  const there = new Set(rows.map(({ table, column }) => `${table}.${column}`))
+  return columns.filter(({ table, column }) => there.has(`${table}.${column}`))
+}
+
+/** Whether the key is there that it was sealed under, and it was not altered. */
+export function canBeOpened(open: () => unknown): boolean {
+  try {
+    open()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** How many values they hold. */
+export async function countSealed(database: Database, columns: readonly SealedColumn[]): Promise<number> {
+  let sum = 0
+  for (const { table, column } of columns) {
+    const { rows } = await database.sql(
+      `select count(*)::int as count from multitenancy.${table} where ${column} <> ''`,
+    )
+    sum += rows[0].count
+  }
+  return sum
+}
+
+/** @param onValue told after each. */
+export async function reseal(
+  database: Database,
+  secrets: Secrets,
+  { table, key, column, binding }: SealedColumn,
+  signal: AbortSignal,
+  onValue: () => void = () => undefined,
+): Promise<Resealed> {
+  const count = { resealed: 0, current: 0, failed: 0 }
+  for (let after: string | null = null; ; ) {
+    signal.throwIfAborted()
+    const { rows } = await database.sql(
+      `select ${key}::text as key, ${column} as sealed from multitenancy.${table}
+       where ${column} <> '' and ($1::text is null or ${key}::text > $1) order by ${key}::text limit ${READ_AT_ONCE}`,
+      [after],
+    )
+    for (const row of rows as { key: string; sealed: string }[]) {
+      if (secrets.isCurrent(row.sealed)) count.current += 1
+      else count[await one(row)] += 1
+      onValue()
+    }
+    const last = rows.at(-1)
+    if (!last || rows.length < READ_AT_ONCE) return { table, column, ...count }
+    after = last.key
+  }
+
+  async function one(row: { key: string; sealed: string }): Promise<'resealed' | 'current' | 'failed'> {
+    let plain: string
+    try {
+      plain = secrets.open(row.sealed, binding(row.key))
+    } catch {
+      return 'failed'
+    }
+    const { rows } = await database.sql(
+      `update multitenancy.${table} set ${column} = $1 where ${key}::text = $2 and ${column} = $3 returning 1`,
+      [secrets.seal(plain, binding(row.key)), row.key, row.sealed],
+    )
+    return rows.length > 0 ? 'resealed' : 'current'
+  }
+}

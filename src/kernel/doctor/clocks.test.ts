@@ -1,0 +1,99 @@
+/** Clocks that do not agree: the rule as a table, and the real clocks of PostgreSQL and Redis. */
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { redisStore } from '../../drivers/store/redis.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { uuidv7 } from '../base/ids.ts'
+import { deadPort } from '../egress/receivers.fixture.ts'
+import { clockFindings } from './clocks.ts'
+
+const exactly = (ms: number, withinMs = 0) => ({ ms, withinMs })
+const told = (found: ReturnType<typeof clockFindings>) =>
+  [...found].map(({ severity, code, message }) => `${severity} ${code}: ${message}`)
+
+describe('of the clocks of process and database', () => {
+  test.each([
+    [0, []],
+    [999, []],
+    [-999, []],
+    [1_000, ['warn clocks.process: the clock of this process is 1.0 s behind that of the backoffice database']],
+    [-29_999, ['warn clocks.process: the clock of this process is 30.0 s ahead of that of the backoffice database']],
+    [30_000, ['error clocks.process: the clock of this process is 30.0 s behind that of the backoffice database']],
+  ])('a database that is %i ms ahead', (ms, expected) => {
+    expect(told(clockFindings(exactly(ms), []))).toEqual(expected)
+  })
+
+  test('what a slow answer may account for does not count', () => {
+    expect(told(clockFindings(exactly(3_000, 2_500), []))).toEqual([])
+    expect(told(clockFindings(exactly(-31_000, 2_000), []))).toEqual([
+      'warn clocks.process: the clock of this process is 31.0 s ahead of that of the backoffice database',
+    ])
+  })
+})
+
+describe('of the clock of the store', () => {
+  test('it is compared with that of the database, whatever this process believes', () => {
+    expect(told(clockFindings(exactly(500), [exactly(-600)]))).toEqual([
+      'warn clocks.store: the clock of the store is 1.1 s behind that of the backoffice database',
+    ])
+    expect(told(clockFindings(exactly(60_000), [exactly(60_200)]))).toEqual([
+      expect.stringMatching(/^error clocks\.process/),
+    ])
+  })
+
+  test('of several servers the worst is told, and both errors count', () => {
+    expect(told(clockFindings(exactly(0), [exactly(1_500), exactly(-40_000), exactly(100)]))).toEqual([
+      'error clocks.store: the clock of the store is 40.0 s behind that of the backoffice database',
+    ])
+    expect(told(clockFindings(exactly(0, 400), [exactly(1_300, 400)]))).toEqual([])
+  })
+})
+
+describe('the real clocks', () => {
+  let storeOffsetMs: number
+  let made: TestTenancy<[]>
+  beforeAll(async () => {
+    const place = { url: inject('redisUrl'), keyPrefix: `${uuidv7()}:`, timeoutMs: 10_000 }
+    const store = redisStore({ ...place, clockOffsetMs: () => storeOffsetMs })
+    made = await testTenancy(inject('postgresUrl'), { role: 'api', store })
+  })
+  beforeEach(() => {
+    storeOffsetMs = 0
+  })
+  afterAll(() => made?.end())
+
+  const found = async ({ doctor }: Tenancy) =>
+    (await doctor.examine()).checks.filter(({ name }) => name === 'clocks' || name === 'store')
+
+  /** Until the end of the test. */
+  function setProcessClock(offsetMs: number): void {
+    const now = Date.now
+    vi.spyOn(Date, 'now').mockImplementation(() => now() + offsetMs)
+  }
+
+  test('have no finding where they agree', async () => {
+    expect(await found(made.tenancy)).toEqual([])
+  })
+
+  test.each<[string, number, string, RegExp]>([
+    ['far ahead', 45_000, 'error', /^the clock of this process is 4\d\.\d s ahead of/],
+    ['a little behind', -5_000, 'warn', /^the clock of this process is \d\.\d s behind/],
+  ])('have a finding for a process that is %s', async (_, offsetMs, severity, message) => {
+    setProcessClock(offsetMs)
+    expect(await found(made.tenancy)).toMatchObject([
+      { severity, code: 'clocks.process', message: expect.stringMatching(message) },
+    ])
+  })
+
+  test('have a finding for a store that is behind', async () => {
+    storeOffsetMs = -5_000
+    const message = expect.stringMatching(/^the clock of the store is \d\.\d s behind/)
+    expect(await found(made.tenancy)).toMatchObject([{ severity: 'warn', code: 'clocks.store', message }])
+  })
+
+  test('have a finding for a store that is unavailable, and none for its clock', async () => {
+    const store = redisStore({ url: `redis://127.0.0.1:${await deadPort()}`, timeoutMs: 50 })
+    const tenancy = await made.open({ store })
+    expect(await found(tenancy)).toMatchObject([{ code: 'store.away' }])
+  })
+})

@@ -1,0 +1,86 @@
+/**
+ * Whether the clocks agree by which it is decided what has expired and which day it is: of this process, of the backoffice database,
+ * and of the store, where that is a server of its own. What a server says is compared with the middle of the time that its answer
+ * took, which may be wrong by half of that: only what is beyond counts.
+ */
+
+import { DependencyUnavailable } from '../base/errors.ts'
+import type { Kernel } from '../kernel.ts'
+import type { Diagnosis, Finding } from './doctor.ts'
+
+const WARN_MS = 1_000
+const ERROR_MS = 30_000
+const SAMPLES = 3
+
+/** How far a clock is ahead of that of this process, and by how much that may be wrong, either way. */
+export interface Offset {
+  readonly ms: number
+  readonly withinMs: number
+}
+
+export const clocksDiagnosis: Diagnosis<Pick<Kernel, 'database' | 'store'>> = {
+  name: 'clocks',
+  summary: 'Whether the clocks of this process, the backoffice database and the store agree',
+  async *examine({ database, store }) {
+    const [ofDatabase = SAME] = await offsets(async () => {
+      const { rows } = await database.sql('select extract(epoch from clock_timestamp())::float8 * 1000 as ms')
+      return [rows[0].ms]
+    })
+    const ofStore = store.times ? await offsets(() => store.times?.() ?? []).catch(unlessAway) : []
+    yield* clockFindings(ofDatabase, ofStore)
+  },
+}
+
+export function* clockFindings(ofDatabase: Offset, ofStore: readonly Offset[]): Iterable<Finding> {
+  const process = { ms: -ofDatabase.ms, withinMs: ofDatabase.withinMs }
+  if (certainMs(process) >= WARN_MS) {
+    yield {
+      severity: severityOf(process),
+      code: 'clocks.process',
+      message: `the clock of this process is ${told(process)} that of the backoffice database`,
+      remedy:
+        'Set the clocks of both machines by the same source (NTP), that of this process first. Signatures, sessions and schedules are ' +
+        'judged by it, and are wrong by that much.',
+    }
+  }
+  const worst = ofStore
+    .map(({ ms, withinMs }) => ({ ms: ms - ofDatabase.ms, withinMs: withinMs + ofDatabase.withinMs }))
+    .reduce((a, b) => (certainMs(b) > certainMs(a) ? b : a), SAME)
+  if (certainMs(worst) >= WARN_MS) {
+    yield {
+      severity: severityOf(worst),
+      code: 'clocks.store',
+      message: `the clock of the store is ${told(worst)} that of the backoffice database`,
+      remedy:
+        'Set the clocks of both machines by the same source (NTP). By that of the store it is decided which day a quota counts into, ' +
+        'and when what it keeps expires.',
+    }
+  }
+}
+
+const SAME: Offset = { ms: 0, withinMs: 0 }
+
+const certainMs = ({ ms, withinMs }: Offset): number => Math.max(Math.abs(ms) - withinMs, 0)
+const severityOf = (offset: Offset) => (certainMs(offset) >= ERROR_MS ? 'error' : 'warn')
+const told = ({ ms }: Offset): string => `${(Math.abs(ms) / 1_000).toFixed(1)} s ${ms > 0 ? 'ahead of' : 'behind'}`
+
+/** Of several attempts the one that was answered the soonest. By the clock of the machine, whatever the kernel is told to go by. */
+async function offsets(ask: () => Promise<readonly number[]> | readonly number[]): Promise<Offset[]> {
+  let best: Offset[] = []
+  for (let sample = 0; sample < SAMPLES; sample++) {
+    const asked = Date.now()
+    const begun = performance.now()
+    const times = await ask()
+    const withinMs = (performance.now() - begun) / 2
+    if (withinMs < (best[0]?.withinMs ?? Number.POSITIVE_INFINITY)) {
+      best = times.map((time) => ({ ms: time - (asked + withinMs), withinMs }))
+    }
+  }
+  return best
+}
+
+/** That the store is away is told by its own diagnosis. */
+function unlessAway(error: unknown): Offset[] {
+  if (!DependencyUnavailable.matches(error)) throw error
+  return []
+}

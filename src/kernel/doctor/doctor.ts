@@ -1,0 +1,283 @@
+/**
+ * The doctor: what is wrong with an installation, and what to do about it. A part brings its diagnoses as data; each examines one
+ * subject and tells what it finds.
+ *
+ *   error   something is refused, lost or open that must not be: it needs somebody now
+ *   warn    it works, and will not stay so, or concerns one tenant alone
+ *   info    worth knowing; nothing has to be done
+ *
+ * Silence means that everything was looked at. A diagnosis that fails or takes too long is an error itself, beside what it had
+ * found until then; the others are not kept waiting for longer than its time.
+ *
+ *   fix()   examine ─► ask ─► mend what is fixable, one after the other ─► examine
+ *
+ * Nothing is held between examining and mending, so a finding may be untrue by then: each diagnosis looks again, under its lock.
+ */
+import { defineError, TenancyError } from '../base/errors.ts'
+import type { Logger } from '../base/logger.ts'
+import { plainWords } from '../resilience/health.ts'
+
+const TIMEOUT_MS = 15_000
+/** Of one kind, so many are told one by one; of the others, how many they are. */
+const TOLD_EACH = 50
+
+/** What a command that checks something throws after it has printed what it found. */
+export const FindingsStand = defineError('E_FINDINGS', 409, 'There are findings')
+
+export const SEVERITIES = ['error', 'warn', 'info'] as const
+export type Severity = (typeof SEVERITIES)[number]
+
+export interface Finding {
+  readonly severity: Severity
+  /** Stable, of the form `isolation.table-without-policy`. */
+  readonly code: string
+  /** What is wrong, naming the object. */
+  readonly message: string
+  /** What to do about it. */
+  readonly remedy: string
+  /** Whether its diagnosis can put it right without harm; default false. */
+  readonly fixable?: boolean
+  readonly tenantId?: string
+  /** What the diagnosis has to know to put it right. It is never told to anybody. */
+  readonly subject?: unknown
+}
+
+export interface Examination {
+  /** Whether what usually holds by construction is to be proven as well, which takes longer. */
+  readonly prove: boolean
+  /** Whether the texts of statements may be told, with whatever values stand in them; default false. */
+  readonly showsSql?: boolean
+  /** Aborts when the time is up, or when nobody waits for the answer any more. */
+  readonly signal: AbortSignal
+  readonly log: Logger
+}
+
+export interface Diagnosis<Service = any> {
+  /** `tenants.storage` */
+  readonly name: string
+  readonly summary: string
+  /** Default 15,000; a proof may take longer than the rest. */
+  readonly timeoutMs?: number
+  readonly examine: (service: Service, examination: Examination) => AsyncIterable<Finding> | Iterable<Finding>
+  /**
+   * Puts one finding right that it has told as `fixable`, and answers in words what was done.
+   *
+   * Since the finding was told, anybody may have changed what it is about, in any process, and somebody may be mending it at the
+   * same time. So it takes the lock under which such changes are made, looks whether what it found is still so, and does it then;
+   * otherwise it changes nothing, and says that. Safe to repeat after it was cut off anywhere.
+   */
+  readonly fix?: (service: Service, finding: Finding, examination: Examination) => Promise<string>
+}
+
+export interface ReportedFinding extends Omit<Finding, 'subject'> {
+  /** Of the diagnosis. */
+  readonly name: string
+  readonly fixable: boolean
+}
+
+/** What became of a finding that could be put right. */
+export interface Fix extends Pick<ReportedFinding, 'name' | 'code' | 'message' | 'tenantId'> {
+  readonly isDone: boolean
+  /** What was done, or why it could not be. */
+  readonly outcome: string
+}
+
+export interface DoctorReport {
+  /** The worst that was found; `ok` when that is an info, or nothing. */
+  readonly status: 'ok' | 'warn' | 'error'
+  /** The worst first. */
+  readonly checks: readonly ReportedFinding[]
+}
+
+/** What stands after the fixes. */
+export interface FixReport extends DoctorReport {
+  readonly fixes: readonly Fix[]
+}
+
+/** What may be asked of an examination. */
+export type Asked = Partial<Omit<Examination, 'log'>>
+
+export interface FixOptions extends Asked {
+  /** Asked before anything is changed, if there is something to put right; what it declines is left as it is. */
+  readonly approve: (fixable: readonly ReportedFinding[]) => Promise<boolean>
+  /** Told before each one. */
+  readonly onFix?: (finding: ReportedFinding) => void
+}
+
+interface Registered {
+  readonly diagnosis: Diagnosis
+  readonly service: unknown
+}
+
+/** All that one diagnosis has found. */
+interface Examined extends Registered {
+  readonly findings: readonly Finding[]
+}
+
+export class Doctor {
+  readonly #log: Logger
+  readonly #diagnoses: Registered[] = []
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  register<Service>(diagnosis: Diagnosis<Service>, service: Service): void {
+    this.#diagnoses.push({ diagnosis, service })
+  }
+
+  /** All diagnoses at once. Throws nothing but the reason of `signal`. */
+  async examine(options: Asked = {}): Promise<DoctorReport> {
+    return reportOf(await this.#examined(options))
+  }
+
+  /**
+   * Puts right whatever can be, and examines again: what is told as standing is what stands then. One that cannot be put right is
+   * told, and does not keep the others from their turn. Throws nothing but the reason of `signal`, and what `approve` throws.
+   */
+  async fix({ approve, onFix, ...options }: FixOptions): Promise<FixReport> {
+    const examined = await this.#examined(options)
+    const fixable = examined.flatMap(({ findings, ...registered }) =>
+      findings
+        .filter((finding) => isFixable(finding, registered.diagnosis))
+        .map((finding) => ({ ...registered, finding })),
+    )
+    const reported = fixable.map(({ finding, diagnosis }) => told(finding, diagnosis))
+    if (fixable.length === 0 || !(await approve(reported))) return { ...reportOf(examined), fixes: [] }
+    const fixes: Fix[] = []
+    for (const { finding, diagnosis, service } of fixable) {
+      options.signal?.throwIfAborted()
+      onFix?.(told(finding, diagnosis))
+      fixes.push(await this.#fixed(finding, diagnosis, service, options))
+    }
+    return { ...(await this.examine(options)), fixes }
+  }
+
+  async #examined(asked: Asked): Promise<Examined[]> {
+    const all = this.#diagnoses.map(async (registered) => ({
+      ...registered,
+      findings: await this.#carryOut(registered, asked),
+    }))
+    const examined = await Promise.all(all)
+    asked.signal?.throwIfAborted()
+    return examined
+  }
+
+  async #carryOut(
+    { diagnosis, service }: Registered,
+    { prove = false, showsSql = false, signal }: Asked,
+  ): Promise<Finding[]> {
+    const { name, timeoutMs = TIMEOUT_MS } = diagnosis
+    const time = new AbortController()
+    const timer = setTimeout(() => time.abort(new TimeIsUp()), timeoutMs)
+    const limit = signal ? AbortSignal.any([signal, time.signal]) : time.signal
+    const findings: Finding[] = []
+    try {
+      const examination = { prove, showsSql, signal: limit, log: this.#log }
+      for await (const finding of untilAborted(() => diagnosis.examine(service, examination), limit)) {
+        findings.push(finding)
+      }
+    } catch (error) {
+      if (error instanceof TimeIsUp) findings.push(tookTooLong(name, timeoutMs))
+      else if (!signal?.aborted) findings.push(notExamined(`"${name}"`, error, this.#log))
+    } finally {
+      clearTimeout(timer)
+    }
+    return findings
+  }
+
+  async #fixed(
+    finding: Finding,
+    diagnosis: Diagnosis,
+    service: unknown,
+    { prove = false, signal = NEVER }: Omit<FixOptions, 'approve'>,
+  ): Promise<Fix> {
+    const { name, code, message, tenantId } = told(finding, diagnosis)
+    const what = { name, code, message, ...(tenantId === undefined ? {} : { tenantId }) }
+    try {
+      const outcome = await diagnosis.fix?.(service, finding, { prove, signal, log: this.#log })
+      this.#log.info({ ...what, outcome }, 'a finding was seen to')
+      return { ...what, isDone: true, outcome: outcome ?? '' }
+    } catch (error) {
+      signal.throwIfAborted()
+      this.#log.warn({ err: error, ...what }, 'a finding could not be put right')
+      return { ...what, isDone: false, outcome: wordsOf(error) }
+    }
+  }
+}
+
+const NEVER = new AbortController().signal
+
+const isFixable = (finding: Finding, { fix }: Diagnosis): boolean => finding.fixable === true && fix !== undefined
+
+function told(finding: Finding, diagnosis: Diagnosis): ReportedFinding {
+  const { subject: _, ...rest } = finding
+  return { ...rest, name: diagnosis.name, fixable: isFixable(finding, diagnosis) }
+}
+
+function reportOf(examined: readonly Examined[]): DoctorReport {
+  const checks = examined
+    .flatMap(({ findings, diagnosis }) => shortened(findings).map((finding) => told(finding, diagnosis)))
+    .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))
+  const worst = checks[0]?.severity ?? 'info'
+  return { status: worst === 'info' ? 'ok' : worst, checks }
+}
+
+const wordsOf = (error: unknown): string => (error instanceof TenancyError ? error.message : plainWords(error))
+
+/** That something could not be looked at, for whoever goes on with the rest. The error's own words go into the log. */
+export function notExamined(what: string, error: unknown, log: Logger): Finding {
+  log.warn({ err: error, what }, 'something could not be examined')
+  return {
+    severity: 'error',
+    code: 'doctor.not-examined',
+    message: `${what} could not be examined: ${wordsOf(error)}`,
+    remedy: 'Nothing is known of it until this is put right; the log has the full text.',
+  }
+}
+
+class TimeIsUp extends Error {}
+
+const tookTooLong = (name: string, timeoutMs: number): Finding => ({
+  severity: 'error',
+  code: 'doctor.timed-out',
+  message: `"${name}" was not examined within ${timeoutMs} ms; what it had found until then is told`,
+  remedy: 'See whether its database answers slowly, and ask again.',
+})
+
+/** Leaves a source that does not come to its end; what that still does is nobody's business any more. */
+async function* untilAborted(
+  open: () => AsyncIterable<Finding> | Iterable<Finding>,
+  signal: AbortSignal,
+): AsyncGenerator<Finding> {
+  signal.throwIfAborted()
+  const source = opened(open)
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+  aborted.catch(() => undefined) // it may come while nobody is waiting
+  try {
+    for (;;) {
+      const next = await Promise.race([source.next(), aborted])
+      if (next.done) return
+      yield next.value
+    }
+  } finally {
+    source.return(undefined).catch(() => undefined)
+  }
+}
+
+async function* opened(open: () => AsyncIterable<Finding> | Iterable<Finding>): AsyncGenerator<Finding, undefined> {
+  yield* open()
+  return undefined
+}
+
+function shortened(findings: readonly Finding[]): Finding[] {
+  return [...Map.groupBy(findings, ({ code, severity }) => `${severity} ${code}`).values()].flatMap((alike) => {
+    const [first] = alike
+    const more = alike.length - TOLD_EACH
+    if (!first || more <= 0) return alike
+    const { severity, code, remedy } = first
+    return [...alike.slice(0, TOLD_EACH), { severity, code, remedy, message: `and ${more} more of this kind` }]
+  })
+}

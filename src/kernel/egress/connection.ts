@@ -1,0 +1,199 @@
+/**
+ * A connection to one origin, on which one exchange goes at a time. undici speaks HTTP on it; dialling is ours:
+ *
+ *   name ──looking up──► addresses, the allowed ones of them ──connecting──► its address, looked at again ──securing──► open
+ *
+ * Through a proxy, it is the proxy that connects, to one allowed address after the other, and secured is what it has opened.
+ *
+ * Nothing is written to the other side before the address that was reached is known to be allowed. While an exchange waits, its
+ * connection is its own: ending the lane ends it in whatever stage it is, and disturbs no other.
+ *
+ * undici opens the connection anew when it was lost before a request was written, so that a lane may have had several addresses;
+ * `address` is that of the latest. What was written is never written again.
+ */
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
+import type { LRUCache } from 'lru-cache'
+import { type buildConnector, Client, type Dispatcher } from 'undici'
+import type { Found, Names } from './dns.ts'
+import { ADDRESS_NOT_ALLOWED, CONNECTION_RESET, FailureError, type Stage } from './failure.ts'
+import { Tunnel } from './proxy.ts'
+import type { EgressProxy } from './proxy-url.ts'
+import type { Target } from './url.ts'
+
+/** What the lanes of one egress share. */
+export interface Ways {
+  readonly names: Names
+  readonly isAllowed: (address: string) => boolean
+  /** Of the last connection to an origin, so that the next one is secured in less time. */
+  readonly sessions: LRUCache<string, Buffer>
+  /** Whose certificates are trusted, instead of the authorities that Node.js comes with. */
+  readonly authorities?: string | Buffer | undefined
+  /** Time for one address before the next address is tried; default 1 s, through a proxy 2 s. */
+  readonly attemptMs?: number | undefined
+  readonly proxy?: EgressProxy | undefined
+}
+
+const MAX_HEADER_BYTES = 16_384
+const ATTEMPT_MS = 1_000
+const TCP_KEEP_ALIVE_MS = 60_000
+
+const CLIENT_OPTIONS: Client.Options = {
+  allowH2: false,
+  useMilo: false,
+  pipelining: 1,
+  maxHeaderSize: MAX_HEADER_BYTES,
+  // An exchange has one deadline for everything.
+  headersTimeout: 0,
+  bodyTimeout: 0,
+  // Who closes an idle connection later than the server may write on one that is being closed: so a server that names its
+  // time-out is believed but for two seconds of it, and of one that does not, no more is hoped than servers usually grant.
+  keepAliveTimeout: 4_000,
+  keepAliveTimeoutThreshold: 2_000,
+  keepAliveMaxTimeout: 60_000,
+}
+
+export class Lane {
+  readonly origin: string
+  readonly #target: Target
+  readonly #ways: Ways
+  readonly #client: Client
+  #stage: Stage = 'connecting'
+  #address: string | null = null
+  #socket: Socket | undefined
+  #tunnel: Tunnel | undefined
+  #isEnded = false
+
+  /** @param lost is called when the connection has been closed, by whomever. */
+  constructor(target: Target, ways: Ways, lost: (lane: Lane) => void) {
+    this.origin = target.origin
+    this.#target = target
+    this.#ways = ways
+    this.#client = new Client(target.origin, { ...CLIENT_OPTIONS, connect: (_, done) => this.#dial(done) })
+    this.#client.on('disconnect', () => lost(this))
+  }
+
+  get stage(): Stage {
+    return this.#stage
+  }
+
+  /** That was reached, and is allowed; null before. */
+  get address(): string | null {
+    return this.#address
+  }
+
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    this.#client.dispatch(options, handler)
+  }
+
+  /** Resolves when the connection is closed. Its handler is told of an error, if it has not been told the end. */
+  async end(): Promise<void> {
+    this.#isEnded = true
+    const socket = this.#tunnel?.end() ?? this.#socket
+    await this.#client.destroy() // leaves alone what is not open yet
+    if (!socket || socket.closed) return
+    await new Promise<void>((closed) => socket.once('close', () => closed()).destroy())
+  }
+
+  #dial(done: buildConnector.Callback): void {
+    this.#stage = 'connecting'
+    this.#address = null
+    if (this.#ways.proxy) this.#dialThrough(this.#ways.proxy, done)
+    else this.#dialDirectly(done)
+  }
+
+  #dialDirectly(done: buildConnector.Callback): void {
+    const { isSecure } = this.#target
+    const socket = isSecure ? this.#tls(this.#destination()) : connectTcp(this.#destination())
+    socket.prependOnceListener('connect', () => {
+      const address = socket.remoteAddress // none when it has been reset by now
+      if (address === undefined) socket.destroy(new FailureError(CONNECTION_RESET))
+      else if (!this.#ways.isAllowed(address)) socket.destroy(new FailureError(ADDRESS_NOT_ALLOWED))
+      else this.#address = address
+      this.#stage = 'securing'
+    })
+    this.#await(socket, isSecure ? 'secureConnect' : 'connect', done)
+  }
+
+  #dialThrough(proxy: EgressProxy, done: buildConnector.Callback): void {
+    const { host, port, isSecure } = this.#target
+    this.#allowed(host, (error, found) => {
+      if (this.#isEnded) return
+      if (error) return done(error, null)
+      const addresses = found.map(({ address }) => address)
+      const at = (stage: Stage) => {
+        this.#stage = stage
+      }
+      const opened = (refused: FailureError | null, socket?: Socket, address = '') => {
+        this.#tunnel = undefined
+        if (refused || !socket) return done(refused ?? new FailureError(CONNECTION_RESET), null)
+        this.#address = address
+        this.#stage = 'securing'
+        if (isSecure) this.#await(this.#tls({ host, port, socket }), 'secureConnect', done)
+        else this.#open(socket.setKeepAlive(true, TCP_KEEP_ALIVE_MS), done)
+      }
+      const { authorities, attemptMs } = this.#ways
+      this.#tunnel = new Tunnel({ proxy, authorities, addresses, port, attemptMs, at, done: opened })
+    })
+  }
+
+  #await(socket: Socket, event: 'connect' | 'secureConnect', done: buildConnector.Callback): void {
+    this.#socket = socket
+    let isOpen = false
+    socket
+      .setNoDelay(true)
+      .setKeepAlive(true, TCP_KEEP_ALIVE_MS)
+      .on('error', (error) => isOpen || done(error, null))
+      .once(event, () => {
+        if (socket.destroyed) return
+        isOpen = true
+        this.#open(socket, done)
+      })
+  }
+
+  #open(socket: Socket, done: buildConnector.Callback): void {
+    this.#socket = socket
+    this.#stage = 'open'
+    done(null, socket)
+  }
+
+  #tls(destination: ConnectionOptions): Socket {
+    const { host, origin } = this.#target
+    const { sessions, authorities } = this.#ways
+    const socket = connectTls({
+      ...destination,
+      servername: isIP(host) === 0 ? host : '',
+      ALPNProtocols: ['http/1.1'],
+      session: sessions.get(origin),
+      ...(authorities ? { ca: authorities } : {}),
+      rejectUnauthorized: true, // whatever NODE_TLS_REJECT_UNAUTHORIZED says
+    })
+    return socket.on('session', (session: Buffer) => sessions.set(origin, session))
+  }
+
+  #destination() {
+    const { host, port } = this.#target
+    const autoSelectFamilyAttemptTimeout = this.#ways.attemptMs ?? ATTEMPT_MS
+    return { host, port, lookup: this.#lookUp, autoSelectFamily: true, autoSelectFamilyAttemptTimeout }
+  }
+
+  readonly #lookUp: LookupFunction = (name, _, found) =>
+    this.#allowed(name, (error, addresses) => found(error, [...addresses]))
+
+  /** Those of a name, or the address that it is. */
+  #allowed(host: string, found: Found): void {
+    const judged: Found = (error, addresses) => {
+      this.#stage = 'connecting'
+      const allowed = addresses.filter(({ address }) => this.#ways.isAllowed(address))
+      if (error) found(error, [])
+      else if (allowed.length === 0) found(new FailureError(ADDRESS_NOT_ALLOWED), [])
+      else found(null, allowed)
+    }
+    const family = isIP(host)
+    if (family !== 0) judged(null, [{ address: host, family }])
+    else {
+      this.#stage = 'looking up'
+      this.#ways.names.lookUp(host, judged)
+    }
+  }
+}

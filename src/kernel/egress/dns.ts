@@ -1,0 +1,105 @@
+/**
+ * The addresses of a name.
+ *
+ * They are asked of DNS directly: the system's own look-up (`getaddrinfo`) holds one of a few threads for as long as a name
+ * server takes, so that two names whose servers never answer would stop all others. It is used where names of an own network
+ * are wanted, which DNS alone may not know (`/etc/hosts`, search lists). Those who ask for one name at one time share the answer.
+ */
+import { type LookupAddress, lookup, Resolver } from 'node:dns'
+import type { LookupFunction } from 'node:net'
+import { FailureError, NAME_LOOK_UP_FAILED, NAME_NOT_FOUND } from './failure.ts'
+
+export type Found = (error: FailureError | null, addresses: readonly LookupAddress[]) => void
+
+/** Looks a name up, and answers how to stop that. */
+type Way = (name: string, found: Found) => () => void
+
+/** How long the addresses of one family wait for those of the other (RFC 8305, section 3). */
+const OTHER_FAMILY_MS = 50
+const TIMEOUT_MS = 2_000
+const TRIES = 2
+
+const NO_SUCH_NAME: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA'])
+
+export class Names {
+  readonly #way: Way
+  readonly #running = new Map<string, { readonly waiting: Found[]; stop: () => void }>()
+
+  constructor(way: Way) {
+    this.#way = way
+  }
+
+  lookUp(name: string, found: Found): void {
+    const running = this.#running.get(name)
+    if (running) return void running.waiting.push(found)
+    const begun = { waiting: [found], stop: () => {} }
+    this.#running.set(name, begun)
+    begun.stop = this.#way(name, (error, addresses) => {
+      this.#running.delete(name)
+      for (const each of begun.waiting) each(error, addresses)
+    })
+  }
+
+  /** Nobody is told what was still being looked up. */
+  close(): void {
+    for (const { stop } of this.#running.values()) stop()
+    this.#running.clear()
+  }
+}
+
+/** The system's look-up, or one in its place. It cannot be stopped. */
+export function bySystem(lookUp: LookupFunction = lookup as LookupFunction): Way {
+  return (name, found) => {
+    lookUp(name, { all: true }, (error, addresses, family = 4) => {
+      if (error || addresses.length === 0) found(failed(error ? [error] : []), [])
+      else found(null, typeof addresses === 'string' ? [{ address: addresses, family }] : addresses)
+    })
+    return () => {}
+  }
+}
+
+/** @param servers instead of the system's; `127.0.0.1:5300` */
+export function byDns(servers?: readonly string[]): Way {
+  return (name, found) => {
+    const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES }) // its own: the system's name servers may have changed
+    if (servers) resolver.setServers(servers)
+    const addresses: LookupAddress[] = []
+    const errors: NodeJS.ErrnoException[] = []
+    let missing = 2
+    let timer: NodeJS.Timeout | undefined
+    let isOver = false
+
+    const stop = () => {
+      isOver = true
+      clearTimeout(timer)
+      resolver.cancel()
+    }
+    const end = () => {
+      stop()
+      if (addresses.length === 0) found(failed(errors), [])
+      else
+        found(
+          null,
+          addresses.toSorted((a, b) => a.family - b.family),
+        )
+    }
+    const answered = (family: number) => (error: NodeJS.ErrnoException | null, of: readonly string[]) => {
+      if (isOver) return
+      missing -= 1
+      if (error) errors.push(error)
+      else addresses.push(...of.map((address) => ({ address, family })))
+      if (missing === 0) end()
+      else if (addresses.length > 0) timer = setTimeout(end, OTHER_FAMILY_MS)
+    }
+    resolver.resolve4(name, answered(4))
+    resolver.resolve6(name, answered(6))
+    return stop
+  }
+}
+
+/** That there is no such name holds for all families; else one that was not answered might have had addresses. */
+function failed(errors: readonly NodeJS.ErrnoException[]): FailureError {
+  const isMissing =
+    errors.some(({ code }) => code === 'ENOTFOUND') || errors.every(({ code }) => NO_SUCH_NAME.has(code))
+  return new FailureError(isMissing ? NAME_NOT_FOUND : NAME_LOOK_UP_FAILED)
+}

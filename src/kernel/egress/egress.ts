@@ -1,0 +1,153 @@
+/**
+ * Requests to addresses that tenants have named: webhooks, identity providers.
+ *
+ *   - Only what is public is called, by https; a setting for development allows more. The URL is judged before it is kept
+ *     (`check`) and again before it is called; of a name, every address is judged where it is dialled, so that a name which
+ *     resolves differently by then gains nothing. See url.ts, addresses.ts, connection.ts.
+ *   - No redirect is followed. No proxy of the environment is used; one that is configured is told addresses that were judged, and
+ *     no names. See proxy.ts.
+ *   - An exchange ends by its deadline, whatever the other side does, and reads no more than it was told to.
+ *   - Whatever goes wrong is an answer (`Exchanged`), never a rejection.
+ *   - Connections are kept and shared by all who call the same origin; one that is slow holds up its own exchange alone.
+ */
+
+import type { LookupFunction } from 'node:net'
+import { LRUCache } from 'lru-cache'
+import { defineError } from '../base/errors.ts'
+import { Lane, type Ways } from './connection.ts'
+import { byDns, bySystem, Names } from './dns.ts'
+import { type Exchange, type Exchanged, notBegun, type Owner, RunningExchange } from './exchange.ts'
+import { ABORTED, ADDRESS_NOT_ALLOWED, type Failure, NOT_SENT, URL_NOT_ALLOWED } from './failure.ts'
+import { IdleLanes } from './idle-connections.ts'
+import { proxyOf } from './proxy-url.ts'
+import { type EgressSettings, isAllowedAddress, judgedUrl, type Target, targetOf } from './url.ts'
+
+export type { Exchange, Exchanged } from './exchange.ts'
+export type { EgressSettings } from './url.ts'
+
+export const UrlNotAllowed = defineError('E_URL_NOT_ALLOWED', 422, 'The URL is not allowed')
+
+export interface EgressNetwork {
+  /** Instead of asking DNS. What it answers is judged all the same. */
+  readonly lookup?: LookupFunction
+  /** Asked instead of the system's; `192.0.2.53` or with a port. Not where private networks are allowed. */
+  readonly nameServers?: readonly string[]
+  /** Whose certificates are trusted, instead of the authorities that Node.js comes with. */
+  readonly authorities?: string | Buffer
+  /** Time for one address of a name before the next address is tried; default 1 s, through a proxy 2 s. */
+  readonly attemptMs?: number
+}
+
+/** What is remembered of origins, and of URLs that were judged. */
+const MAX_REMEMBERED = 1_000
+
+export class Egress {
+  readonly #settings: EgressSettings
+  readonly #ways: Ways
+  readonly #lanes = new Set<Lane>()
+  readonly #idle = new IdleLanes()
+  readonly #running = new Set<RunningExchange>()
+  readonly #signals = new WeakSet<AbortSignal>()
+  readonly #targets = new LRUCache<string, Target>({ max: MAX_REMEMBERED })
+  readonly #owner: Owner = { over: (running, lane, canBeKept) => this.#over(running, lane, canBeKept) }
+  #isClosed = false
+
+  /** Throws when the URL of the proxy is none. */
+  constructor(settings: EgressSettings = {}, { lookup, nameServers, authorities, attemptMs }: EgressNetwork = {}) {
+    const proxy = settings.proxy === undefined ? undefined : proxyOf(settings.proxy)
+    if (proxy && 'reason' in proxy) throw new Error(`egress.proxy: ${proxy.reason}`)
+    this.#settings = settings
+    this.#ways = {
+      names: new Names(lookup || settings.allowPrivateNetworks ? bySystem(lookup) : byDns(nameServers)),
+      isAllowed: (address) => isAllowedAddress(address, settings),
+      sessions: new LRUCache({ max: MAX_REMEMBERED }),
+      authorities,
+      attemptMs,
+      proxy,
+    }
+  }
+
+  /** Without a look-up. Answers the URL as it will be called; throws `UrlNotAllowed` with the reason. */
+  check(url: string): URL {
+    const judged = judgedUrl(url, this.#settings)
+    if ('reason' in judged) throw UrlNotAllowed(`The URL is not allowed: ${judged.reason}`)
+    return judged.url
+  }
+
+  /** Never rejects for anything that the other side or the network does, nor for a URL that is not allowed. */
+  send(exchange: Exchange): Promise<Exchanged> {
+    const target = this.#targetOf(exchange.url)
+    if ('error' in target) return Promise.resolve(notBegun(target))
+    if (namesHost(exchange.headers)) return Promise.resolve(notBegun(NOT_SENT))
+    if (this.#isClosed || exchange.signal?.aborted) return Promise.resolve(notBegun(ABORTED))
+    if (exchange.signal) this.#heed(exchange.signal)
+    return new Promise((settled) => {
+      const lane = this.#idle.take(target.origin) ?? this.#open(target)
+      const running = new RunningExchange(exchange, lane, this.#owner, settled)
+      this.#running.add(running)
+      running.start(target.path)
+    })
+  }
+
+  /** How many exchanges are under way. */
+  get underWay(): number {
+    return this.#running.size
+  }
+
+  /** How many connections there are, those that wait for an exchange and those that are being closed among them. */
+  get connections(): number {
+    return this.#lanes.size
+  }
+
+  /** What is under way is given up. Resolves when every connection is closed. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#ways.names.close()
+    for (const running of this.#running) running.giveUp()
+    await Promise.all([...this.#lanes].map((lane) => lane.end()))
+  }
+
+  #targetOf(url: string): Target | Failure {
+    const known = this.#targets.get(url)
+    if (known) return known
+    const judged = judgedUrl(url, this.#settings)
+    if ('reason' in judged) return judged.isForAddress ? ADDRESS_NOT_ALLOWED : URL_NOT_ALLOWED
+    const target = targetOf(judged.url)
+    this.#targets.set(url, target)
+    return target
+  }
+
+  #open(target: Target): Lane {
+    const lane = new Lane(target, this.#ways, (lost) => {
+      if (this.#idle.remove(lost)) this.#end(lost)
+    })
+    this.#lanes.add(lane)
+    return lane
+  }
+
+  #over(running: RunningExchange, lane: Lane, canBeKept: boolean): void {
+    this.#running.delete(running)
+    const surplus = canBeKept ? this.#idle.add(lane) : lane
+    if (surplus) this.#end(surplus)
+  }
+
+  #end(lane: Lane): void {
+    void lane.end().then(() => this.#lanes.delete(lane))
+  }
+
+  /** One listener for all exchanges of a signal. */
+  #heed(signal: AbortSignal): void {
+    if (this.#signals.has(signal)) return
+    this.#signals.add(signal)
+    const giveUp = () => {
+      for (const running of this.#running) if (running.signal === signal) running.giveUp()
+    }
+    signal.addEventListener('abort', giveUp, { once: true })
+  }
+}
+
+/** The host is what was judged, and no other. */
+function namesHost(headers: Readonly<Record<string, string>>): boolean {
+  for (const name in headers) if (name.length === 4 && name.toLowerCase() === 'host') return true
+  return false
+}

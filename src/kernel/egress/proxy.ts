@@ -1,0 +1,139 @@
+/**
+ * A way to an address through a proxy, by HTTP CONNECT.
+ *
+ *   reaching the proxy ──CONNECT address:port──► connecting ──2xx──► open, as a connection to the address would be
+ *          └──► ours: proxy unreachable             ├──502, 503, 504, silence──► the next address, on a new connection
+ *                                                   └──any other answer───────► ours: proxy refused
+ *
+ * The proxy is told addresses and never names, so that what it connects to is what was judged. There is at most one connection
+ * at a time: the next is made when the former is closed.
+ */
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { type Failure, FailureError, HOST_UNREACHABLE, PROTOCOL, PROXY_REFUSED, PROXY_UNREACHABLE } from './failure.ts'
+import type { EgressProxy } from './proxy-url.ts'
+
+export interface TunnelWish {
+  readonly proxy: EgressProxy
+  /** Of the proxy, when it is spoken to by TLS. */
+  readonly authorities?: string | Buffer | undefined
+  /** Judged, in the order in which they are tried. */
+  readonly addresses: readonly string[]
+  readonly port: number
+  /** Time for one address before the next address is tried, if there is one; default 2 s. */
+  readonly attemptMs?: number | undefined
+  /** A connection to the proxy is begun, or CONNECT is sent. */
+  readonly at: (stage: 'reaching the proxy' | 'connecting') => void
+  /** Called once, unless the tunnel was ended before. */
+  readonly done: (error: FailureError | null, socket?: Socket, address?: string) => void
+}
+
+const MAX_HEADER_BYTES = 16_384
+const ATTEMPT_MS = 2_000
+
+const BEGINNING = 'HTTP/1.'
+const STATUS = /^HTTP\/1\.[01] ([1-9]\d\d)[ \r]/
+const NOT_REACHED = new Set([502, 503, 504])
+
+export class Tunnel {
+  readonly #wish: TunnelWish
+  #socket: Socket
+  #first: Failure | undefined
+  #isOver = false
+
+  constructor(wish: TunnelWish) {
+    this.#wish = wish
+    this.#socket = this.#try(0)
+  }
+
+  /** What there is of it so far is not opened any more. @returns what is left to be closed. */
+  end(): Socket {
+    this.#isOver = true
+    return this.#socket
+  }
+
+  #try(index: number): Socket {
+    const { proxy, authorities, addresses, port, attemptMs = ATTEMPT_MS, at } = this.#wish
+    const address = addresses[index] ?? ''
+    const isLast = index + 1 >= addresses.length
+    at('reaching the proxy')
+    const socket = dialled(proxy, authorities)
+    let failure: Failure = PROXY_UNREACHABLE
+    let timer: NodeJS.Timeout | undefined
+    const giveUp = (reason: Failure) => {
+      failure = reason
+      socket.destroy()
+    }
+    whenAnswered(socket, (status, isMore) => {
+      clearTimeout(timer)
+      if (status === undefined) giveUp(PROXY_UNREACHABLE)
+      else if (NOT_REACHED.has(status)) giveUp({ ...HOST_UNREACHABLE, address })
+      else if (status < 200 || status > 299) giveUp(PROXY_REFUSED)
+      else if (isMore) giveUp({ ...PROTOCOL, address })
+      else this.#done(null, socket, address)
+    })
+    const closed = () => {
+      clearTimeout(timer)
+      if (this.#isOver) return
+      const isAway = failure.error === HOST_UNREACHABLE.error
+      if (isAway) this.#first ??= failure
+      if (isAway && !isLast) this.#socket = this.#try(index + 1)
+      else this.#done(new FailureError((isAway && this.#first) || failure))
+    }
+    return socket
+      .setNoDelay(true)
+      .on('error', () => undefined) // it is told by its close
+      .once('close', closed)
+      .once(proxy.isSecure ? 'secureConnect' : 'connect', () => {
+        at('connecting')
+        if (!isLast) timer = setTimeout(giveUp, attemptMs, { ...HOST_UNREACHABLE, address })
+        socket.write(request(address, port, proxy))
+      })
+  }
+
+  #done(error: FailureError | null, socket?: Socket, address?: string): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#wish.done(error, socket, address)
+  }
+}
+
+/** The proxy's own host is the operator's: the system looks it up, and nobody judges it. */
+function dialled({ isSecure, host, port }: EgressProxy, authorities: TunnelWish['authorities']): Socket {
+  if (!isSecure) return connectTcp({ host, port })
+  return connectTls({
+    host,
+    port,
+    servername: isIP(host) === 0 ? host : '',
+    ALPNProtocols: ['http/1.1'],
+    ...(authorities ? { ca: authorities } : {}),
+    rejectUnauthorized: true, // whatever NODE_TLS_REJECT_UNAUTHORIZED says
+  })
+}
+
+function request(address: string, port: number, { authorization }: EgressProxy): string {
+  const authority = `${isIP(address) === 6 ? `[${address}]` : address}:${port}`
+  const credentials = authorization ? `Proxy-Authorization: ${authorization}\r\n` : ''
+  return `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${credentials}\r\n`
+}
+
+/**
+ * Tells the status once its header is complete, or undefined for what is no HTTP or has no end; and whether something came behind it:
+ * a receiver does not speak first, and what it is told has not been written yet.
+ */
+function whenAnswered(socket: Socket, answered: (status: number | undefined, isMore: boolean) => void): void {
+  let head = ''
+  const read = () => {
+    for (let piece: Buffer | null = socket.read(); piece !== null; piece = socket.read()) {
+      const before = head.length
+      head += piece.toString('latin1')
+      const end = head.indexOf('\r\n\r\n', Math.max(0, before - 3)) + 4
+      const isTooLong = (end < 4 ? head.length : end) > MAX_HEADER_BYTES
+      if (end < 4 && !isTooLong && BEGINNING.startsWith(head.slice(0, BEGINNING.length))) continue
+      socket.off('readable', read)
+      const status = end < 4 || isTooLong ? undefined : STATUS.exec(head)?.[1]
+      return answered(status === undefined ? undefined : Number(status), head.length > end)
+    }
+  }
+  socket.on('readable', read)
+}

@@ -1,0 +1,251 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { z } from 'zod'
+import { fakeClock } from '../../testing/base/clock.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
+import { enterContext, SYSTEM } from '../base/context.ts'
+import { createLogger } from '../base/logger.ts'
+import { Database } from '../database/database.ts'
+import { ChangeRecorded, recordChange } from './changes.ts'
+import { Events, event, on } from './events.ts'
+
+const log = createLogger({ level: 'silent' })
+const NoteWritten = event(
+  'NoteWritten',
+  'A note was written',
+  z.object({ title: z.string(), pages: z.number().default(1) }),
+)
+const NoteBurnt = event('NoteBurnt', 'A note was burnt', z.object({ title: z.string() }))
+
+let created: TestDatabase
+let database: Database
+let onlooker: Database
+let events: Events
+const clock = fakeClock(new Date('2026-03-01T12:00:00Z'))
+
+beforeAll(async () => {
+  created = await createTestDatabase(inject('postgresUrl'))
+  database = new Database({ url: created.url, max: 3 }, log)
+  onlooker = new Database({ url: created.url, max: 1 }, log)
+  await database.sql('create table notes (id serial, title text)')
+})
+beforeEach(async () => {
+  events = new Events(database, clock)
+  await database.sql('truncate notes')
+})
+afterAll(async () => {
+  await database.close()
+  await onlooker.close()
+  await created.drop()
+})
+
+const keep = (title: string) => database.sql('insert into notes (title) values ($1)', [title])
+const kept = async (by = database): Promise<string[]> =>
+  (await by.sql('select title from notes order by id')).rows.map(({ title }) => title)
+const failWith = (message: string) => {
+  throw new Error(message)
+}
+
+describe('an event', () => {
+  test('has what it was given and what every event has', async () => {
+    const published = await events.publish(NoteWritten, { title: 'a' })
+    expect(published).toEqual({
+      title: 'a',
+      pages: 1,
+      id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7/),
+      occurredAt: '2026-03-01T12:00:00.000Z',
+      requestId: null,
+    })
+    expect(NoteWritten.schema.parse(published)).toEqual(published)
+  })
+
+  test('names the request it happened in', async () => {
+    const context = { requestId: 'request-7', actor: SYSTEM, ip: null }
+    const published = await enterContext(context, () => events.publish(NoteWritten, { title: 'a' }))
+    expect(published.requestId).toBe('request-7')
+  })
+
+  test('whose payload is wrong is heard by nobody', async () => {
+    const heard: unknown[] = []
+    events.subscribe(NoteWritten, 'within', (event) => void heard.push(event))
+    events.subscribe(NoteWritten, 'after', (event) => void heard.push(event))
+    await expect(events.publish(NoteWritten, { title: 7 } as never)).rejects.toThrow()
+    expect(heard).toEqual([])
+  })
+
+  test('is heard by those of its type alone, until they no longer listen', async () => {
+    const heard: string[] = []
+    const stop = events.subscribe(NoteWritten, 'after', ({ title }) => void heard.push(`first heard ${title}`))
+    events.subscribe(NoteWritten, 'after', ({ title }) => void heard.push(`second heard ${title}`))
+    await events.publish(NoteBurnt, { title: 'x' })
+    await events.publish(NoteWritten, { title: 'a' })
+    stop()
+    await events.publish(NoteWritten, { title: 'b' })
+    expect(heard).toEqual(['first heard a', 'second heard a', 'second heard b'])
+  })
+
+  test('subscribed to twice by one function is heard once after one of the two has ended', async () => {
+    let heard = 0
+    const listener = () => {
+      heard += 1
+    }
+    const stop = events.subscribe(NoteWritten, 'after', listener)
+    events.subscribe(NoteWritten, 'after', listener)
+    stop()
+    stop()
+    await events.publish(NoteWritten, { title: 'a' })
+    expect(heard).toBe(1)
+  })
+})
+
+describe('a listener within', () => {
+  test('writes in the transaction of the change', async () => {
+    events.subscribe(NoteWritten, 'within', async ({ title }) => {
+      await keep(`audit of ${title}`)
+    })
+    await database.transaction(async () => {
+      await keep('a')
+      await events.publish(NoteWritten, { title: 'a' })
+      expect(await kept(onlooker)).toEqual([])
+    })
+    expect(await kept(onlooker)).toEqual(['a', 'audit of a'])
+  })
+
+  test('is undone with the change', async () => {
+    events.subscribe(NoteWritten, 'within', async ({ title }) => {
+      await keep(`audit of ${title}`)
+    })
+    const failing = database.transaction(async () => {
+      await events.publish(NoteWritten, { title: 'a' })
+      failWith('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    expect(await kept()).toEqual([])
+  })
+
+  test('refuses the change by throwing; those after it are not asked', async () => {
+    const heard: string[] = []
+    events.subscribe(NoteWritten, 'within', () => failWith('refused'))
+    events.subscribe(NoteWritten, 'within', () => void heard.push('within'))
+    events.subscribe(NoteWritten, 'after', () => void heard.push('after'))
+    const refused = database.transaction(async () => {
+      await keep('a')
+      await events.publish(NoteWritten, { title: 'a' })
+    })
+    await expect(refused).rejects.toThrow('refused')
+    expect(await kept()).toEqual([])
+    expect(heard).toEqual([])
+  })
+
+  test('has a transaction also when the publisher has none', async () => {
+    const inTransaction: boolean[] = []
+    events.subscribe(NoteWritten, 'within', async () => {
+      inTransaction.push(database.inTransaction)
+      await keep('half')
+      failWith('refused')
+    })
+    await expect(events.publish(NoteWritten, { title: 'a' })).rejects.toThrow('refused')
+    expect(inTransaction).toEqual([true])
+    expect(await kept()).toEqual([])
+  })
+})
+
+describe('a listener after', () => {
+  test('hears what is committed, outside of the transaction', async () => {
+    const heard: unknown[] = []
+    events.subscribe(NoteWritten, 'after', async ({ title }) => {
+      heard.push({ title, inTransaction: database.inTransaction, kept: await kept(onlooker) })
+    })
+    await database.transaction(async () => {
+      await keep('a')
+      await events.publish(NoteWritten, { title: 'a' })
+      expect(heard).toEqual([])
+    })
+    await eventually(() => expect(heard).toEqual([{ title: 'a', inTransaction: false, kept: ['a'] }]))
+  })
+
+  test('hears nothing of a change that failed, nor of a part of it that was taken back', async () => {
+    const heard: string[] = []
+    events.subscribe(NoteWritten, 'after', ({ title }) => void heard.push(title))
+    const failing = database.transaction(async () => {
+      await events.publish(NoteWritten, { title: 'never' })
+      failWith('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    await database.transaction(async () => {
+      const inner = database.transaction(async () => {
+        await events.publish(NoteWritten, { title: 'taken back' })
+        failWith('no')
+      })
+      await expect(inner).rejects.toThrow('no')
+      await events.publish(NoteWritten, { title: 'a' })
+    })
+    expect(heard).toEqual(['a'])
+  })
+
+  test('that fails disturbs neither the change nor the next listener', async () => {
+    const heard: string[] = []
+    events.subscribe(NoteWritten, 'after', () => failWith('thrown'))
+    events.subscribe(NoteWritten, 'after', async () => failWith('rejected'))
+    events.subscribe(NoteWritten, 'after', () => void heard.push('last'))
+    await events.publish(NoteWritten, { title: 'a' })
+    expect(heard).toEqual(['last'])
+  })
+})
+
+test('everyone within is asked in order and awaited, then everyone after hears it, event by event', async () => {
+  const heard: string[] = []
+  for (const type of [NoteWritten, NoteBurnt]) {
+    for (const when of ['within', 'after'] as const) {
+      for (const n of [1, 2]) {
+        events.subscribe(type, when, async () => {
+          if (when === 'within') await kept()
+          heard.push(`${when} ${n} ${type.name}`)
+        })
+      }
+    }
+  }
+  await database.transaction(async () => {
+    await events.publish(NoteWritten, { title: 'a' })
+    await events.publish(NoteBurnt, { title: 'a' })
+    heard.push('commit')
+  })
+  expect(heard).toEqual([
+    'within 1 NoteWritten',
+    'within 2 NoteWritten',
+    'within 1 NoteBurnt',
+    'within 2 NoteBurnt',
+    'commit',
+    'after 1 NoteWritten',
+    'after 2 NoteWritten',
+    'after 1 NoteBurnt',
+    'after 2 NoteBurnt',
+  ])
+})
+
+test('what a satellite listens to is data, with its own service first', async () => {
+  const listener = on(
+    NoteWritten,
+    'within',
+    (service: { titles: string[] }, { title }) => void service.titles.push(title),
+  )
+  expect(listener).toMatchObject({ type: NoteWritten, when: 'within' })
+  const service = { titles: [] as string[] }
+  events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event))
+  await events.publish(NoteWritten, { title: 'a' })
+  expect(service.titles).toEqual(['a'])
+})
+
+test('a change is recorded in its own transaction', async () => {
+  const heard: unknown[] = []
+  events.subscribe(ChangeRecorded, 'within', (event) => void heard.push([database.inTransaction, event]))
+  await recordChange(events, {
+    action: 'tenants.suspend',
+    tenantId: 'acme',
+    target: 'tenant:acme',
+    after: { status: 'suspended' },
+  })
+  expect(heard).toMatchObject([
+    [true, { action: 'tenants.suspend', before: null, after: { status: 'suspended' }, outcome: 'success' }],
+  ])
+})

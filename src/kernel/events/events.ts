@@ -1,0 +1,158 @@
+/**
+ * Events are values: `event(name, schema)` declares one, `publish` says that it happened, `on` listens.
+ *
+ * A listener is of one of two kinds. *within* runs in the transaction of the change and can refuse it by throwing (audit
+ * entries, rows that must not be lost). *after* runs when that transaction has committed, outside of it, and may be lost in a
+ * crash (caches, the host's own code). Outside a transaction, `publish` opens one when somebody listens within.
+ */
+import { z } from 'zod'
+import type { Clock } from '../base/clock.ts'
+import { currentContext } from '../base/context.ts'
+import { uuidv7 } from '../base/ids.ts'
+import type { Database } from '../database/database.ts'
+
+/** Members that every event has, beside its own. */
+const envelope = z.object({
+  id: z.uuid().describe('UUIDv7 of this occurrence'),
+  occurredAt: z.iso.datetime(),
+  requestId: z.string().nullable(),
+})
+
+export interface EventType<Name extends string = string, Payload extends z.ZodObject = z.ZodObject> {
+  readonly name: Name
+  readonly summary: string
+  /** The whole payload, envelope included. */
+  readonly schema: z.ZodObject
+  readonly own: Payload
+  /** Whether it is for this program alone: what happens on every request, or tells of telling, is not told to other systems. */
+  readonly isInternal: boolean
+}
+
+export type EventOf<Type extends EventType> = z.output<Type['own']> & z.output<typeof envelope>
+
+type Awaitable<T> = T | Promise<T>
+
+export type When = 'within' | 'after'
+
+/** What a satellite listens to; `service` is the satellite's own. */
+export interface Listener<Service = any> {
+  readonly type: EventType
+  readonly when: When
+  readonly handle: (service: Service, event: any) => Awaitable<void>
+}
+
+/** What listens to every event there is, but to those that are internal. */
+export interface WideListener<Service = any> {
+  readonly when: When
+  readonly handleAny: (service: Service, type: EventType, event: any) => Awaitable<void>
+}
+
+export function event<Name extends string, Payload extends z.ZodObject>(
+  name: Name,
+  summary: string,
+  own: Payload,
+  { isInternal = false }: { isInternal?: boolean } = {},
+): EventType<Name, Payload> {
+  return { name, summary, own, schema: envelope.extend(own.shape), isInternal }
+}
+
+export const on = <Service, Type extends EventType>(
+  type: Type,
+  when: When,
+  handle: (service: Service, event: EventOf<Type>) => Awaitable<void>,
+): Listener<Service> => ({ type, when, handle })
+
+export const onAny = <Service>(
+  when: When,
+  handleAny: (service: Service, type: EventType, event: Record<string, unknown>) => Awaitable<void>,
+): WideListener<Service> => ({ when, handleAny })
+
+/** The event whose listener threw an error, for the failure that a caller reads. */
+const refusals = new WeakMap<Error, string>()
+
+/** @returns the name of the event whose listener within the transaction threw this error */
+export const refusedEvent = (error: unknown): string | undefined =>
+  error instanceof Error ? refusals.get(error) : undefined
+
+async function named({ name }: EventType, handle: () => Awaitable<void>): Promise<void> {
+  try {
+    await handle()
+  } catch (thrown) {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown })
+    if (!refusals.has(error)) refusals.set(error, name) // the innermost event
+    throw error
+  }
+}
+
+interface Handler {
+  readonly handle: (event: any) => Awaitable<void>
+}
+
+export class Events {
+  readonly #database: Database
+  readonly #clock: Clock
+  readonly #handlers: Record<When, Map<string, Handler[]>> = { within: new Map(), after: new Map() }
+  /** Those that this tenancy declares. */
+  readonly types: readonly EventType[]
+
+  constructor(database: Database, clock: Clock, types: readonly EventType[] = []) {
+    this.#database = database
+    this.#clock = clock
+    this.types = types
+  }
+
+  /** Returns a function that ends the subscription. */
+  subscribe<Type extends EventType>(
+    type: Type,
+    when: When,
+    handle: (event: EventOf<Type>) => Awaitable<void>,
+  ): () => void {
+    const handlers = this.#handlers[when]
+    const handler: Handler = { handle }
+    handlers.set(type.name, [...(handlers.get(type.name) ?? []), handler])
+    return () => {
+      handlers.set(
+        type.name,
+        (handlers.get(type.name) ?? []).filter((other) => other !== handler),
+      )
+    }
+  }
+
+  /** Whether anybody would hear it: what happens on every request need not be said to nobody. */
+  isHeard(type: EventType): boolean {
+    return this.#isHeard(type, 'after') || this.isHeardWithin(type)
+  }
+
+  /** Whether somebody's own work has to commit with it. */
+  isHeardWithin(type: EventType): boolean {
+    return this.#isHeard(type, 'within')
+  }
+
+  #isHeard({ name }: EventType, when: When): boolean {
+    return (this.#handlers[when].get(name)?.length ?? 0) > 0
+  }
+
+  /** Says what has happened whatever becomes of the transaction in progress. */
+  announce<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
+    return this.#database.outside(() => this.publish(type, payload))
+  }
+
+  async publish<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
+    const now = this.#clock.now()
+    const published = type.schema.parse({
+      ...payload,
+      id: uuidv7(now.getTime()),
+      occurredAt: now.toISOString(),
+      requestId: currentContext().requestId,
+    }) as EventOf<Type>
+    const within = this.#handlers.within.get(type.name) ?? []
+    const announce = async () => {
+      for (const { handle } of within) await named(type, () => handle(published))
+      for (const { handle } of this.#handlers.after.get(type.name) ?? [])
+        this.#database.afterCommit(() => handle(published))
+    }
+    if (within.length > 0 && !this.#database.inTransaction) await this.#database.transaction(announce)
+    else await announce()
+    return published
+  }
+}

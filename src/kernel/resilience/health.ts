@@ -1,0 +1,160 @@
+/**
+ * Readiness: named checks, each with two seconds. A slow check fails by itself and never holds up the answer.
+ *
+ * The aggregate is `ok` when all pass (or there are none), `fail` when all fail or a critical one does, else `degraded`.
+ * What a probe may tell the world (`message`) names no host, tenant or credential; the full text is for the admin API and
+ * the log: a line when a check begins to fail, fails otherwise, or is good again, and none at each probe.
+ */
+import type { Logger } from '../base/logger.ts'
+
+export const CHECK_TIMEOUT_MS = 2_000
+
+/**
+ * A check fails when it throws or returns `{ status: 'fail' }`. What it returns as text or as `message` is public, on `/readyz` too;
+ * the text of an error is not (`CheckFailure` excepted).
+ *
+ * @example health.register('disk', () => (isFull() ? { status: 'fail', message: 'disk full' } : { status: 'pass' }))
+ */
+export type Check = () => CheckReturn | Promise<CheckReturn>
+
+// biome-ignore lint/suspicious/noConfusingVoidType: a check that only throws returns nothing
+export type CheckReturn = void | string | { readonly status: 'pass' | 'fail'; readonly message?: string }
+
+/** A failure whose text may be shown to anybody. */
+export class CheckFailure extends Error {}
+
+export interface CheckResult {
+  readonly status: 'pass' | 'fail'
+  readonly durationMs: number
+  readonly message?: string
+}
+
+export interface HealthReport {
+  readonly status: 'ok' | 'degraded' | 'fail'
+  readonly checks: Readonly<Record<string, CheckResult>>
+}
+
+export interface Health {
+  register(name: string, check: Check): void
+  /** `detailed` puts the errors' own words into `message`. */
+  report(options?: { detailed?: boolean }): Promise<HealthReport>
+}
+
+export interface HealthOptions {
+  /** Told of checks that begin to fail, and of those that are good again. */
+  readonly log?: Logger | undefined
+  /** Names of checks whose failure alone makes the aggregate `fail`. */
+  readonly critical?: readonly string[] | undefined
+  readonly timeoutMs?: number
+  /** Registered from the start, by name. */
+  readonly checks?: Readonly<Record<string, Check>>
+}
+
+export function createHealth(options: HealthOptions = {}): Health {
+  const { log, critical = [], timeoutMs = CHECK_TIMEOUT_MS } = options
+  const checks = new Map<string, Check>(Object.entries(options.checks ?? {}))
+  /** What those said, but for numbers, that failed when they were asked last. */
+  const failing = new Map<string, string>()
+  const heed = (name: string, outcome: Outcome) => {
+    const known = failing.get(name)
+    if (outcome.isFailed) {
+      const reason = fullText(outcome.error)
+      const kind = reason.replace(/\d+/g, '#') // how long it has failed is another number at each probe
+      if (kind === known) return
+      failing.set(name, kind)
+      log?.warn({ err: outcome.error, check: name, reason }, 'a health check fails')
+    } else if (failing.delete(name)) log?.info({ check: name }, 'a health check is good again')
+  }
+  return {
+    register: (name, check) => void checks.set(name, check),
+    async report({ detailed = false } = {}) {
+      const results = await Promise.all(
+        [...checks].map(async ([name, check]) => {
+          const outcome = await run(check, timeoutMs)
+          heed(name, outcome)
+          return [name, resultOf(outcome, detailed)] as const
+        }),
+      )
+      return { status: aggregate(results, critical), checks: Object.fromEntries(results) }
+    },
+  }
+}
+
+function aggregate(results: readonly (readonly [string, CheckResult])[], critical: readonly string[]) {
+  const failed = results.filter(([, { status }]) => status === 'fail')
+  if (failed.length === 0) return 'ok'
+  if (failed.length === results.length || failed.some(([name]) => critical.includes(name))) return 'fail'
+  return 'degraded'
+}
+
+type Outcome = { readonly durationMs: number } & (
+  | { readonly isFailed: false; readonly message: string | undefined }
+  | { readonly isFailed: true; readonly error: unknown }
+)
+
+async function run(check: Check, timeoutMs: number): Promise<Outcome> {
+  const started = performance.now()
+  const durationMs = () => Math.round((performance.now() - started) * 10) / 10
+  let timer: NodeJS.Timeout | undefined
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new CheckFailure(`timeout after ${timeoutMs} ms`)), timeoutMs)
+  })
+  try {
+    const returned = await Promise.race([Promise.resolve().then(check), deadline])
+    const { status, message } =
+      typeof returned === 'object' ? returned : { status: 'pass', message: returned || undefined }
+    if (status === 'pass') return { isFailed: false, durationMs: durationMs(), message }
+    return { isFailed: true, durationMs: durationMs(), error: new CheckFailure(message ?? 'unavailable') }
+  } catch (error) {
+    return { isFailed: true, durationMs: durationMs(), error }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function resultOf(outcome: Outcome, detailed: boolean): CheckResult {
+  const { durationMs } = outcome
+  if (outcome.isFailed) {
+    const { error } = outcome
+    return { status: 'fail', durationMs, message: detailed ? fullText(error) : plainWords(error) }
+  }
+  const { message } = outcome
+  return { status: 'pass', durationMs, ...(message === undefined ? {} : { message }) }
+}
+
+const WORDS = new Map(
+  Object.entries({
+    ECONNREFUSED: 'connection refused',
+    ECONNRESET: 'connection reset',
+    ETIMEDOUT: 'connection timed out',
+    ENOTFOUND: 'host not found',
+    EAI_AGAIN: 'host not found',
+    '28P01': 'authentication failed',
+    '28000': 'authentication failed',
+    '3D000': 'database does not exist',
+    '53300': 'too many connections',
+    '57P01': 'server is shutting down',
+    '57P03': 'server is starting up',
+  }),
+)
+
+/** What drivers report without a code. */
+const MESSAGES: readonly (readonly [RegExp, string])[] = [
+  [/^(Connection terminated|Connection is closed)/, 'connection reset'],
+  [/^(timeout exceeded when trying to connect|timeout expired|Query read timeout)/, 'timeout'],
+]
+
+/** An error, or the cause of it that has words, in words that name no host, tenant or credential. */
+export function plainWords(error: unknown): string {
+  if (error instanceof CheckFailure) return error.message
+  if (error instanceof AggregateError) return plainWords(error.errors[0])
+  if (!(error instanceof Error)) return 'unavailable'
+  const { code = '' } = error as { code?: string }
+  const words = WORDS.get(code) ?? MESSAGES.find(([message]) => message.test(error.message))?.[1]
+  return words ?? plainWords(error.cause)
+}
+
+function fullText(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(fullText).join('; ')
+  return error instanceof Error ? error.message || error.name : String(error)
+}

@@ -1,0 +1,104 @@
+/**
+ * The key-value store: small values with an expiry, counters, things that may be taken once, messages to every process.
+ * Drivers: `redis`, `postgres`, `memory`. One suite (testing/store/suite.ts) says what all of them do.
+ *
+ * A key belongs to one tenant or to the service; `purge` removes everything of a tenant. Every expiry is measured by the
+ * store's own clock, so that processes with differing clocks agree. The store is apart from transactions, always: what was
+ * written stays when the caller's transaction rolls back, and a store that is away spoils no transaction.
+ *
+ * Every method throws DependencyUnavailable when the store cannot be reached, and E_INVALID_REQUEST when it cannot keep
+ * what it is given (see `checkEntry`).
+ */
+import { z } from 'zod'
+import type { Clock } from '../base/clock.ts'
+import type { Logger } from '../base/logger.ts'
+import { isStorable } from '../base/postgres-text.ts'
+import { parsed } from '../base/validate.ts'
+import type { Database } from '../database/database.ts'
+import type { Migration } from '../database/migrations.ts'
+import type { Listening } from '../database/notifications.ts'
+import type { Counters } from './counters.ts'
+import type { Sums } from './sums.ts'
+
+/** Whose key it is: a tenant's id, or null for the service's own. */
+export type Owner = string | null
+
+export interface Kept {
+  readonly tenantId: string
+  readonly value: string
+}
+
+export interface Store {
+  readonly name: string
+  /** Whether it is worth asking before the database: true where it is quicker. */
+  readonly isCache: boolean
+  /** What quotas are kept in. */
+  readonly counters: Counters
+  /** What metrics are counted in. */
+  readonly sums: Sums
+  get(owner: Owner, key: string): Promise<string | null>
+  /** Without `ttlSeconds` it is kept until it is deleted, whatever its expiry was before. */
+  set(owner: Owner, key: string, value: string, ttlSeconds?: number): Promise<void>
+  /** Sets what is not there, and answers whether it was this call that did: of any number of callers, one is told so. */
+  setIfAbsent(owner: Owner, key: string, value: string, ttlSeconds?: number): Promise<boolean>
+  /** Gets and removes in one step: of any number of callers, one receives the value. */
+  take(owner: Owner, key: string): Promise<string | null>
+  delete(owner: Owner, key: string): Promise<void>
+  /** Adds a whole number to a counter and answers its value after it; the expiry starts anew with each write. */
+  increment(owner: Owner, key: string, amount: number, ttlSeconds?: number): Promise<number>
+  /** What all tenants keep under a key. It may read the whole store: for a start, not for a request. */
+  list(key: string): Promise<readonly Kept[]>
+  /** Tells every process that is subscribed, this one included. What is sent while nobody listens is lost. 7,000 bytes at most. */
+  publish(channel: string, message: string): Promise<void>
+  /**
+   * `onGap` is called after each (re)connection: what was sent before it may have been missed. While the store is away, this throws,
+   * or hears as soon as it is there (redis).
+   */
+  subscribe(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening>
+  /** Removes every key, counter and sum of a tenant. It may read the whole store. */
+  purge(tenantId: string): Promise<void>
+  /** By which policy the server may drop keys when its memory is full; undefined when it does not. */
+  evictionPolicy?(): Promise<string | undefined>
+  /** What time it is at each of its servers, in ms; absent where that is the clock of this process, or of the backoffice database. */
+  times?(): Promise<readonly number[]>
+  ping(): Promise<void>
+  close(): Promise<void>
+}
+
+/** How a tenancy comes to its store: what it owns in the backoffice database, and how it is opened. */
+export interface StoreDriver {
+  readonly tables?: readonly Migration[]
+  open(base: { database: Database; clock: Clock; log: Logger }): Store
+}
+
+export const MAX_KEY_LENGTH = 512
+const MAX_OWNER_LENGTH = 128
+/** What PostgreSQL's notifications can carry, with room to spare. */
+export const MAX_MESSAGE_BYTES = 7_000
+export const CHANNEL = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,39}$/
+const MAX_TTL_SECONDS = 100 * 366 * 86_400
+
+/** What every driver can keep: PostgreSQL has no NUL in a text, and UTF-8 no half of a surrogate pair. */
+const Text = z.string().refine(isStorable, 'holds NUL or half a character')
+
+const Entry = z.object({
+  owner: Text.min(1).max(MAX_OWNER_LENGTH).nullable(),
+  key: Text.min(1).max(MAX_KEY_LENGTH).optional(),
+  value: Text.optional(),
+  amount: z.int().optional(),
+  ttlSeconds: z.number().positive().max(MAX_TTL_SECONDS).optional(),
+})
+
+const Message = z.object({
+  channel: z.string().regex(CHANNEL),
+  message: Text.refine((text) => Buffer.byteLength(text) <= MAX_MESSAGE_BYTES, 'is too long for a message').optional(),
+})
+
+/** What each driver asks of its arguments before it uses them, so that all refuse the same. */
+export function checkEntry(entry: z.input<typeof Entry>): void {
+  parsed(Entry, entry)
+}
+
+export function checkMessage(message: z.input<typeof Message>): void {
+  parsed(Message, message)
+}

@@ -1,0 +1,165 @@
+/** Cases of dunning: events and ends that do not depend on the action. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { OpenBilling } from '../billing.fixture.ts'
+import { DAYS, type Debtors, openDebtors, paysNextPeriod, standingAndCases } from './dunning.fixture.ts'
+
+const [state, standing] = ['suspended', 'suspended pro']
+let open: OpenBilling & Debtors
+beforeAll(async () => {
+  open = await openDebtors('suspend')
+})
+afterEach(() => open.clear())
+afterAll(() => open.end())
+
+test('failures are told with what is to be known of them', async () => {
+  open.heard.splice(0)
+  const { tenantId, subscriptionId } = await open.debtor('scale')
+  const [invoice] = open.invoices(subscriptionId)
+  await open.pass({ days: DAYS.retry })
+  const failures = open.heard.flatMap(([name, event]) =>
+    name === 'PaymentFailed' && event.tenantId === tenantId ? [event] : [],
+  )
+  const one = { subscriptionId, invoiceId: invoice?.id, amount: 29_900, currency: 'usd' }
+  const finalized = (invoice?.status_transitions.finalized_at ?? 0) * 1000
+  const since = (days: number) => new Date(finalized + days * 86_400_000).toISOString()
+  expect(failures).toMatchObject([
+    { ...one, attempt: 1, final: false, at: since(0), nextAttemptAt: since(DAYS.retry) },
+    { ...one, attempt: 2, final: true, at: since(DAYS.retry), nextAttemptAt: since(60) },
+  ])
+})
+
+test('the provider gives up earlier', async () => {
+  open.provider.settings.retryDays = []
+  const { tenantId } = await open.debtor()
+  open.provider.settings.retryDays = [DAYS.retry, 60]
+  expect(await open.cases(tenantId)).toEqual(['grace'])
+  await open.pass({ days: DAYS.grace })
+  expect(await open.standing(tenantId)).toBe(standing)
+})
+
+test.each([
+  ['while it is tried', 0],
+  ['in its grace', DAYS.retry],
+])('a subscription that ends %s ends it', async (_, days) => {
+  const { tenantId, subscriptionId } = await open.debtor()
+  await open.pass({ days })
+  open.provider.cancel(subscriptionId)
+  await open.pass({})
+  await open.pass({ days: 60 })
+  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active free', ['ended']])
+  expect((await open.tenancy.billing.of(tenantId)).dunning).toBeNull()
+})
+
+test('what was asked for and is not owed any more is no debt', async () => {
+  const { tenantId, subscriptionId } = await open.debtor()
+  await open.pass({ days: DAYS.retry })
+  await open.pass({ days: DAYS.grace })
+  const [invoice] = open.invoices(subscriptionId)
+  open.provider.emit('invoice.voided', { ...invoice, status: 'void' })
+  await open.settle()
+  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
+})
+
+test('the first payment of a subscription has no case: nothing has begun', async () => {
+  const { tenantId, customerId, subscriptionId } = await open.payer()
+  open.provider.cancel(subscriptionId)
+  open.provider.setPaymentMethod(customerId, 'declines')
+  open.heard.splice(0)
+  open.provider.subscribe(customerId, open.prices.pro)
+  await open.pass({ hours: 1 })
+  expect(open.heardOf(tenantId)).toContain('PaymentFailed')
+  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active free', []])
+})
+
+test('a later period that is paid takes all of it back when only a sync finds it', async () => {
+  const { tenantId } = await paysNextPeriod(open, state)
+  await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
+  expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
+  await open.settle()
+})
+
+test('a failure that is heard after the payment of a later period takes nothing away', async () => {
+  const { tenantId, customerId } = await open.payer()
+  const before = open.provider.events.length
+  open.provider.setPaymentMethod(customerId, 'declines')
+  open.provider.advance({ days: 32 })
+  open.provider.setPaymentMethod(customerId, 'good')
+  open.provider.advance({ days: 30 })
+  await open.deliver(open.provider.events.slice(before).toReversed())
+  for (const { id } of open.provider.events.slice(before).toReversed()) {
+    await open.tenancy.billing.processing.process(id, true)
+  }
+  await open.pass({ days: DAYS.grace })
+  expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
+  expect(open.heardOf(tenantId)).not.toContain('TenantSuspended')
+})
+
+test('what is billed in the middle of a period that is not paid joins its case', async () => {
+  const { tenantId, subscriptionId } = await open.debtor()
+  await open.pass({ days: 1 })
+  open.provider.changePrice(subscriptionId, open.prices.scale, 'always_invoice')
+  await open.pass({})
+  const [change, renewal] = open.invoices(subscriptionId)
+  expect([change?.billing_reason, change?.status]).toEqual(['subscription_update', 'open'])
+  expect(await open.cases(tenantId)).toEqual(['retrying'])
+  await open.pass({ days: DAYS.retry })
+  await open.pass({ days: DAYS.grace })
+  expect(await open.cases(tenantId)).toEqual([state])
+  open.provider.payInvoice(renewal?.id as string)
+  await open.settle()
+  expect(await open.cases(tenantId)).toEqual([state])
+  open.provider.payInvoice(change?.id as string)
+  await open.settle()
+  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active scale', ['recovered']])
+})
+
+test('an invoice that was paid by other means takes all of it back, though nothing was collected', async () => {
+  const { tenantId, subscriptionId } = await open.debtor()
+  await open.pass({ days: DAYS.retry })
+  await open.pass({ days: DAYS.grace })
+  const [owed] = open.invoices(subscriptionId)
+  open.provider.emit('invoice.paid', { ...owed, status: 'paid' })
+  await open.settle()
+  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
+  expect(open.heardOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1) // its first invoice
+})
+
+test('a replay of events publishes nothing and changes nothing, also after the provider has forgotten them', async () => {
+  const { tenantId, customerId, subscriptionId } = await open.debtor()
+  await open.pass({ days: DAYS.retry })
+  open.provider.changePrice(subscriptionId, open.prices.scale)
+  open.provider.pause(subscriptionId)
+  open.provider.resume(subscriptionId)
+  await open.pass({ days: DAYS.grace })
+  const other = await open.debtor()
+  open.provider.payInvoice(open.invoices(other.subscriptionId)[0]?.id as string)
+  open.provider.cancel(other.subscriptionId, { atPeriodEnd: true })
+  await open.pass({})
+  const ids = [tenantId, other.tenantId]
+  const known = async () =>
+    Promise.all(
+      ids.map(async (id) => [await open.standing(id), await open.cases(id), await open.tenancy.billing.of(id)]),
+    )
+  const before = await known()
+  open.heard.splice(0)
+  const customers = [customerId, other.customerId]
+  const events = (await open.inbox())
+    .filter(({ payload }) => customers.includes(payload.data.object.customer))
+    .map(({ eventId }) => eventId)
+    .reverse()
+  expect(events.length).toBeGreaterThan(20)
+  const replay = async () => {
+    for (const eventId of events) await open.tenancy.billing.inbox.replay(eventId)
+    for (const eventId of events) await open.tenancy.billing.processing.process(eventId, true)
+    expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
+    expect(open.heard).toEqual([])
+    expect(await known()).toEqual(before)
+  }
+  await replay()
+
+  for (const { id } of [...open.provider.events]) open.provider.forget(id)
+  const invoices = [...open.invoices(subscriptionId), ...open.invoices(other.subscriptionId)]
+  for (const { id } of invoices) open.provider.forget(id as string)
+  for (const id of [subscriptionId, other.subscriptionId]) open.provider.forget(id)
+  await replay()
+})

@@ -1,0 +1,108 @@
+/** A tenant that dunning has suspended is deleted, and is back: it is as it would be had it never been away. */
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { type OpenBilling, openBilling } from '../billing.fixture.ts'
+import { type Debtors, debtorsOf } from './dunning.fixture.ts'
+
+let open: OpenBilling & Debtors
+beforeAll(async () => {
+  const opened = await openBilling(inject('postgresUrl'), {
+    options: { dunning: { maxAttempts: 1, graceDays: 7, action: 'suspend' }, onTenantDelete: 'preserve' },
+    provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [60] },
+  })
+  open = Object.assign(opened, debtorsOf(opened))
+})
+afterEach(() => open.clear())
+afterAll(() => open.end())
+
+const now = async (tenantId: string) => [await open.standing(tenantId), ...(await open.cases(tenantId))]
+const pay = (subscriptionId: string, index = 0) =>
+  open.provider.payInvoice(open.invoices(subscriptionId)[index]?.id as string)
+
+/** Of the invoices of so many periods, the grace is over. */
+async function suspended(periods: 1 | 2) {
+  const one = await open.debtor()
+  await open.pass({ days: 7 })
+  if (periods === 2) await open.pass({ days: 35 })
+  expect(await now(one.tenantId)).toEqual(['suspended pro', ...Array(periods).fill('suspended')])
+  return one
+}
+
+test('what was paid meanwhile activates it', async () => {
+  const { tenantId, subscriptionId } = await suspended(1)
+  await open.tenancy.tenants.delete(tenantId)
+  pay(subscriptionId)
+  await open.settle()
+  expect(await now(tenantId)).toEqual(['deleted pro', 'recovered'])
+  expect(await open.tenancy.tenants.restore(tenantId)).toMatchObject({ tenant: { status: 'active' } })
+  expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+})
+
+test('what is paid afterwards does', async () => {
+  const { tenantId, subscriptionId } = await suspended(1)
+  await open.tenancy.tenants.delete(tenantId)
+  await open.tenancy.tenants.restore(tenantId)
+  expect(await now(tenantId)).toEqual(['suspended pro', 'suspended'])
+  pay(subscriptionId)
+  await open.settle()
+  expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+})
+
+test('where all that is owed was not paid, the rest has to be', async () => {
+  const { tenantId, subscriptionId } = await suspended(2)
+  await open.tenancy.tenants.delete(tenantId)
+  pay(subscriptionId, 1)
+  await open.settle()
+  await open.tenancy.tenants.restore(tenantId)
+  expect(await now(tenantId)).toEqual(['suspended pro', 'recovered', 'suspended'])
+  pay(subscriptionId)
+  await open.settle()
+  expect(await now(tenantId)).toEqual(['active pro', 'recovered', 'recovered'])
+})
+
+test('a grace that ended meanwhile suspends it', async () => {
+  const { tenantId, subscriptionId } = await open.debtor()
+  await open.tenancy.tenants.delete(tenantId)
+  await open.pass({ days: 7 })
+  expect(await now(tenantId)).toEqual(['deleted pro', 'suspended'])
+  await open.tenancy.tenants.restore(tenantId)
+  expect(await now(tenantId)).toEqual(['suspended pro', 'suspended'])
+  pay(subscriptionId)
+  await open.settle()
+  expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+})
+
+test('who was suspended by somebody else stays so', async () => {
+  const { tenantId, subscriptionId } = await suspended(1)
+  await open.tenancy.tenants.activate(tenantId)
+  await open.pass({ seconds: 1 })
+  await open.tenancy.tenants.suspend(tenantId)
+  await open.tenancy.tenants.delete(tenantId)
+  pay(subscriptionId)
+  await open.settle()
+  await open.tenancy.tenants.restore(tenantId)
+  expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
+})
+
+test('who was activated by hand before stays active', async () => {
+  const { tenantId, subscriptionId } = await suspended(1)
+  await open.tenancy.tenants.activate(tenantId)
+  await open.tenancy.tenants.delete(tenantId)
+  await open.pass({ days: 1 })
+  expect(await open.tenancy.tenants.restore(tenantId)).toMatchObject({ tenant: { status: 'active' } })
+  expect(await now(tenantId)).toEqual(['active pro', 'suspended'])
+  await open.tenancy.billing.dunning.sweep()
+  pay(subscriptionId)
+  await open.settle()
+  expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
+})
+
+test('who is activated by hand afterwards stays active, where somebody else had suspended it', async () => {
+  const { tenantId } = await open.debtor()
+  await open.tenancy.tenants.suspend(tenantId)
+  await open.tenancy.tenants.delete(tenantId)
+  await open.pass({ days: 7 })
+  await open.tenancy.tenants.restore(tenantId)
+  await open.tenancy.tenants.activate(tenantId)
+  await open.tenancy.billing.dunning.sweep()
+  expect(await now(tenantId)).toEqual(['active pro', 'suspended'])
+})

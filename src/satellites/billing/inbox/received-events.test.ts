@@ -1,0 +1,83 @@
+/** What a subscription has come to, by what was heard of it: the same in whatever order, also for what happened in one second. */
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { CREATED, type RawSubscription, rawItems, rawSubscription, subjectOfRaw } from '../raw-subscription.fixture.ts'
+import { type Heard, lastOf } from './received-events.ts'
+
+const VOID = { behavior: 'void', resumes_at: null }
+
+interface Step {
+  /** Seconds that go by before it. */
+  readonly after: number
+  readonly change: RawSubscription
+}
+
+/** As the provider tells of a life: each change with what was different before it. */
+function life(steps: readonly Step[], end?: { readonly after: number }): Heard[] {
+  let [now, at] = [rawSubscription(), CREATED]
+  const heard: Heard[] = []
+  const tell = (type: string, before?: RawSubscription) =>
+    heard.push({ type, at: new Date(at * 1000), ...subjectOfRaw(type, now, before) })
+  tell('customer.subscription.created')
+  for (const { after, change } of steps) {
+    const before = Object.fromEntries(Object.keys(change).map((name) => [name, now[name]]))
+    at += after
+    now = { ...now, ...change }
+    tell('customer.subscription.updated', before)
+    if (change.status === 'paused') tell('customer.subscription.paused')
+    if (before.status === 'paused') tell('customer.subscription.resumed')
+  }
+  if (end) {
+    at += end.after
+    now = { ...now, status: 'canceled', ended_at: at }
+    tell('customer.subscription.deleted')
+  }
+  return heard
+}
+
+const change = fc.constantFrom<RawSubscription>(
+  { status: 'active' },
+  { status: 'paused' },
+  { status: 'past_due' },
+  { items: rawItems('price_pro') },
+  { items: rawItems('price_scale') },
+  { pause_collection: VOID },
+  { pause_collection: null },
+  { cancel_at_period_end: true, cancel_at: CREATED + 1 },
+  { cancel_at_period_end: false, cancel_at: null },
+)
+const steps = fc.array(fc.record({ after: fc.constantFrom(0, 0, 0, 1, 60), change }), { maxLength: 8 })
+const end = fc.option(fc.record({ after: fc.constantFrom(0, 1) }), { nil: undefined })
+
+test('is what the last event tells, in whatever order they are heard', () => {
+  const told = fc
+    .tuple(steps, end)
+    .map(([changes, over]) => life(changes, over))
+    .chain((all) => fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })))
+  fc.assert(
+    fc.property(told, ([inOrder, disordered]) => {
+      expect(lastOf(disordered)?.subscription).toEqual(inOrder.at(-1)?.subscription)
+    }),
+    { numRuns: 1_000 },
+  )
+})
+
+test('is the later one where some was never heard', () => {
+  const [created, , second] = life([
+    { after: 5, change: { status: 'past_due' } },
+    { after: 5, change: { status: 'unpaid' } },
+  ])
+  expect(lastOf([second, created].filter((one) => one !== undefined))?.subscription.status).toBe('unpaid')
+})
+
+test('is in the later period, where nothing else tells two of one second apart', () => {
+  const [created] = life([])
+  const renewed = life([{ after: 0, change: { items: rawItems('price_pro', 1, 1) } }])[1]
+  if (!created || !renewed) throw new Error('no life')
+  expect(lastOf([renewed, created])).toBe(renewed)
+  expect(lastOf([created, renewed])).toBe(renewed)
+})
+
+test('is nothing where nothing was heard', () => {
+  expect(lastOf([])).toBeUndefined()
+})

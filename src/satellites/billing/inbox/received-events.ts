@@ -1,0 +1,125 @@
+/**
+ * What events have said, whether they are done with or not: it stands in for what the provider no longer has, and it tells what has
+ * happened before or after something that is heard late.
+ */
+import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import {
+  isPayment,
+  PaymentsFault,
+  type ProviderInvoice,
+  type ProviderSubscription,
+  type Subject,
+} from '../model/provider.ts'
+
+export type Heard = Pick<Extract<Subject, { kind: 'subscription' }>, 'subscription' | 'before'> & {
+  readonly type: string
+  readonly at: Date
+}
+
+/**
+ * What a subscription has come to by what was heard of it, in whatever order: the last second tells. Of several changes in one second
+ * each leads from a state to another; the state that is come to more often than it is left is the last.
+ */
+export function lastOf(heard: readonly Heard[]): Heard | undefined {
+  const end = heard.find(({ type }) => type === 'customer.subscription.deleted')
+  if (end) return end
+  const seconds = Map.groupBy(
+    heard.toSorted((a, b) => a.at.getTime() - b.at.getTime()),
+    ({ at }) => at.getTime(),
+  )
+  let last: Heard | undefined
+  for (const together of seconds.values()) last = lastOfSecond(together, last)
+  return last
+}
+
+function lastOfSecond(together: readonly Heard[], begin: Heard | undefined): Heard | undefined {
+  const balance = new Map<string, number>()
+  const count = (state: ProviderSubscription, by: 1 | -1) =>
+    balance.set(keyOf(state), (balance.get(keyOf(state)) ?? 0) + by)
+  if (begin) count(begin.subscription, 1)
+  for (const { type, subscription, before } of together) {
+    if (type === 'customer.subscription.created') count(subscription, 1)
+    if (type !== 'customer.subscription.updated' || !before) continue
+    count(subscription, 1)
+    count({ ...subscription, ...before }, -1)
+  }
+  const arrived = together.filter(({ subscription }) => (balance.get(keyOf(subscription)) ?? 0) > 0)
+  // Periods only go on, and of two that are alike in everything else the later one is the last.
+  const [last] = (arrived.length > 0 ? arrived : together).toSorted(
+    (a, b) =>
+      timeOf(b.subscription.periodStart) - timeOf(a.subscription.periodStart) ||
+      timeOf(b.subscription.periodEnd) - timeOf(a.subscription.periodEnd) ||
+      (keyOf(a.subscription) < keyOf(b.subscription) ? -1 : 1),
+  )
+  return last
+}
+
+const timeOf = (date: Date | null): number => date?.getTime() ?? 0
+
+/** The members whose state before it an event tells. */
+const keyOf = ({ status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused }: ProviderSubscription) =>
+  JSON.stringify([status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused])
+
+export async function lastHeard(part: BillingPart, { id, customerId }: ProviderSubscription): Promise<Heard> {
+  const rows = await queryOf(part)
+    .selectFrom('billingInbox')
+    .select(['type', 'payload', 'createdAt'])
+    .where('customerId', '=', customerId)
+    .where('type', 'like', 'customer.subscription.%')
+    .execute()
+  const heard = rows.flatMap(({ type, payload, createdAt: at }) => {
+    const subject = readable(() => part.payments.subjectOf({ type, payload }))
+    if (subject?.kind !== 'subscription' || subject.subscription.id !== id) return []
+    return [{ type, at, subscription: subject.subscription, before: subject.before }]
+  })
+  const last = lastOf(heard)
+  if (!last) throw new PaymentsFault('subscription_not_found')
+  return last
+}
+
+/** Undefined of what cannot be read: that event comes to nothing by itself, when its turn is. */
+function readable(read: () => Subject): Subject | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof PaymentsFault && error.code === 'payload_invalid') return undefined
+    throw error
+  }
+}
+
+/** Whether an invoice was paid, is not owed any more, or a later period of its subscription was paid for. */
+export async function isSaidSettled(part: BillingPart, invoice: ProviderInvoice): Promise<boolean> {
+  const rows = await queryOf(part)
+    .selectFrom('billingInbox')
+    .select(['type', 'payload'])
+    .where('customerId', '=', invoice.customerId)
+    .where('type', 'in', ['invoice.payment_succeeded', 'invoice.paid', 'invoice.voided'])
+    .execute()
+  return rows.some((row) => {
+    const subject = readable(() => part.payments.subjectOf(row))
+    if (subject?.kind !== 'invoice') return false
+    const said = subject.invoice
+    const isLater = said.subscriptionId === invoice.subscriptionId && said.periodEnd > invoice.periodEnd
+    return said.id === invoice.id || (isLater && isPayment(said))
+  })
+}
+
+/** Whether anything was paid for a tenant at that time, or later; a trial's invoice of nothing is none. */
+export async function isSaidPaid(part: BillingPart, tenantId: string, since: Date): Promise<boolean> {
+  const { rows } = await part.kernel.database.sql(
+    `select from multitenancy.billing_inbox join multitenancy.billing_customers using (customer_id)
+     where tenant_id = $1 and closed_as is distinct from 'detached'
+       and type in ('invoice.payment_succeeded', 'invoice.paid') and created_at >= $2
+       and (payload #>> '{data,object,amount_paid}')::numeric > 0 limit 1`,
+    [tenantId, since],
+  )
+  return rows.length > 0
+}
+
+export async function isSaidDeleted(part: BillingPart, customerId: string): Promise<boolean> {
+  const { rows } = await part.kernel.database.sql(
+    `select from multitenancy.billing_inbox where customer_id = $1 and type = 'customer.deleted' limit 1`,
+    [customerId],
+  )
+  return rows.length > 0
+}

@@ -1,0 +1,130 @@
+/** The database is away, or its line breaks at the worst moment: what was answered 200 is in the inbox, whatever else happens. */
+import type Stripe from 'stripe'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type FaultProxy, startFaultProxy } from '../../../../test/support/fault-proxy.ts'
+import { startProxy } from '../../../../test/support/proxy.ts'
+import type { Mountable } from '../../../http/app.ts'
+import { createReceivers } from '../../../http/receivers.ts'
+import { type OpenBilling, openBilling, SECRET } from '../billing.fixture.ts'
+import { countKept } from './receiver.fixture.ts'
+
+const UNAVAILABLE = { status: 503, retryAfter: '5', code: 'E_DEPENDENCY_UNAVAILABLE' }
+const RECEIVED = { status: 200, retryAfter: null, code: undefined, received: true }
+const DUPLICATE = { ...RECEIVED, duplicate: true }
+
+let open: OpenBilling
+let made = 0
+
+beforeAll(async () => {
+  open = await openBilling(inject('postgresUrl'))
+})
+afterAll(() => open.end())
+
+const happened = (): Stripe.Event => open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product' })
+
+async function post(receivers: Mountable, event: Stripe.Event, secret = SECRET) {
+  const { body, headers } = open.provider.signed(event, { secret, at: new Date() })
+  const request = new Request('http://localhost/webhooks/stripe', { method: 'POST', body, headers: { ...headers } })
+  const response = await receivers.fetch(request)
+  const { received, duplicate, code } = (await response.json()) as { received?: true; duplicate?: true; code?: string }
+  return { status: response.status, retryAfter: response.headers.get('retry-after'), code, received, duplicate }
+}
+
+const kept = (events: readonly Stripe.Event[]) => countKept(open, events)
+
+describe('while the database is away', () => {
+  let proxy: Awaited<ReturnType<typeof startProxy>>
+  let receivers: Mountable
+
+  beforeAll(async () => {
+    proxy = await startProxy(open.url)
+    receivers = createReceivers(await open.open({ database: { url: proxy.url } }))
+  })
+  afterAll(() => proxy.close())
+
+  test('an event is answered 503 with when to send it again, and is received when it is', async () => {
+    const events = Array.from({ length: 5 }, happened)
+    await proxy.close()
+    const answers = await Promise.all(events.map((event) => post(receivers, event)))
+    for (const answer of answers) expect(answer).toEqual(UNAVAILABLE)
+    expect(await kept(events)).toEqual({ events: 0, jobs: 0 })
+    await proxy.open()
+    for (const event of events) expect(await post(receivers, event)).toEqual(RECEIVED)
+    expect(await kept(events)).toEqual({ events: 5, jobs: 5 })
+  })
+
+  test('whoever has not signed is still told so, and nothing of the outage', async () => {
+    await proxy.close()
+    const answer = await post(receivers, happened(), 'whsec_of_somebody_else')
+    expect(answer).toEqual({ status: 401, retryAfter: null, code: 'E_SIGNATURE_INVALID' })
+    await proxy.open()
+  })
+
+  test('what was answered 200 when it went away is in the inbox with its job', async () => {
+    const events = Array.from({ length: 400 }, happened)
+    const answered = Promise.withResolvers<void>()
+    const all = Promise.all(
+      events.map(async (event, n) => {
+        const { status } = await post(receivers, event)
+        if (n === 120) answered.resolve()
+        return { event, status }
+      }),
+    )
+    await answered.promise
+    await proxy.close()
+    const answers = await all
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 503]))
+    const received = answers.flatMap(({ event, status }) => (status === 200 ? [event] : []))
+    expect(await kept(received)).toEqual({ events: received.length, jobs: received.length })
+    await proxy.open()
+    for (const { event, status } of answers) if (status !== 200) await post(receivers, event)
+    expect(await kept(events)).toEqual({ events: 400, jobs: 400 })
+  })
+})
+
+describe('when the line breaks', () => {
+  let proxy: FaultProxy
+  let receivers: Mountable
+
+  beforeAll(async () => {
+    proxy = await startFaultProxy(open.url)
+    receivers = createReceivers(await open.open({ database: { url: proxy.through(open.url) } }))
+  })
+  afterAll(() => proxy.close())
+
+  test.each(['begin', 'insert into multitenancy.billing_inbox', 'INSERT INTO multitenancy_jobs.', 'commit'])(
+    'before “%s” is done, nothing of it is, and it is answered 503',
+    async (statement) => {
+      const event = happened()
+      const fault = proxy.at(statement, 'cut the line')
+      expect(await post(receivers, event)).toEqual(UNAVAILABLE)
+      expect(fault.hasHappened).toBe(true)
+      expect(await kept([event])).toEqual({ events: 0, jobs: 0 })
+      expect(await post(receivers, event)).toEqual(RECEIVED)
+      expect(await kept([event])).toEqual({ events: 1, jobs: 1 })
+    },
+  )
+
+  test('before the answer to the commit has come, it is sent again, and was there', async () => {
+    const event = happened()
+    const fault = proxy.at('commit', 'lose the answer')
+    expect(await post(receivers, event)).toEqual(UNAVAILABLE)
+    expect(fault.hasHappened).toBe(true)
+    expect(await kept([event])).toEqual({ events: 1, jobs: 1 })
+    expect(await post(receivers, event)).toEqual(DUPLICATE)
+    expect(await kept([event])).toEqual({ events: 1, jobs: 1 })
+  })
+
+  test('and nothing more is heard, it is given up, and what comes later does not wait for it', async () => {
+    const [stuck, ...later] = Array.from({ length: 5 }, happened) as [Stripe.Event, ...Stripe.Event[]]
+    const fault = proxy.at('insert into multitenancy.billing_inbox', 'hang')
+    const first = post(receivers, stuck)
+    await fault.happened
+    const others = later.map((event) => post(receivers, event))
+    expect(await first).toEqual(UNAVAILABLE)
+    for (const answer of await Promise.all(others)) expect(answer).toEqual(RECEIVED)
+    expect(await kept([stuck, ...later])).toEqual({ events: 4, jobs: 4 })
+    fault.end()
+    expect(await post(receivers, stuck)).toEqual(RECEIVED)
+  })
+})

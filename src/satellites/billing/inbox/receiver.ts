@@ -1,0 +1,70 @@
+/**
+ * Where the provider sends its events to: who sends, how much, and whether it is signed is looked at in this order; then the event is
+ * written down, and that is all. What it means is found out later, by a job.
+ */
+
+import { DependencyUnavailable, invalid, SignatureInvalid } from '../../../kernel/base/errors.ts'
+import { isAddressAmong } from '../../../kernel/egress/addresses.ts'
+import type { Received } from '../../../tenancy/part.ts'
+import type { BillingPart } from '../model/dependencies.ts'
+import { AddressNotAllowed } from '../model/errors.ts'
+import { faultOf, type ProviderEvent } from '../model/provider.ts'
+import type { Inbox } from './inbox.ts'
+
+export interface Receipt {
+  readonly received: true
+  /** Only when it was received before. */
+  readonly duplicate?: true
+}
+
+export class Receiver {
+  readonly #part: BillingPart
+  readonly #inbox: Inbox
+
+  constructor(part: BillingPart, inbox: Inbox) {
+    this.#part = part
+    this.#inbox = inbox
+  }
+
+  /** `E_ADDRESS_NOT_ALLOWED`, a 413 of `body()`, `E_SIGNATURE_INVALID`, a 400, or `E_DEPENDENCY_UNAVAILABLE`: then it is sent again. */
+  async receive({ headers, ip, body }: Received): Promise<Receipt> {
+    const { allowedIps, trustProxy } = this.#part.settings.webhook
+    if (allowedIps && !isAddressAmong(senderOf(headers, ip, trustProxy), allowedIps)) {
+      throw AddressNotAllowed('The address of the sender is not among billing.webhook.allowedIps.')
+    }
+    const event = await this.#verified(await body(), headers.get('stripe-signature') ?? '')
+    return (await this.#taken(event)) ? { received: true } : { received: true, duplicate: true }
+  }
+
+  async #verified(bytes: Uint8Array, signature: string): Promise<ProviderEvent> {
+    let event: ProviderEvent | undefined
+    try {
+      event = await this.#part.payments.verified(bytes, signature)
+    } catch (error) {
+      if (faultOf(error).code !== 'payload_invalid') throw error
+      throw invalid([{ path: '', message: 'signed, but no event of the payment provider' }])
+    }
+    if (!event) throw SignatureInvalid('No secret of the endpoint has signed this body within the last 5 minutes.')
+    return event
+  }
+
+  async #taken(event: ProviderEvent): Promise<boolean> {
+    try {
+      return await this.#inbox.take(event)
+    } catch (cause) {
+      const { retryAfterSeconds } = this.#part.kernel.resilience
+      throw DependencyUnavailable('The event could not be written down. Send it again.', { retryAfterSeconds, cause })
+    }
+  }
+}
+
+/** Of the connection, or what the first of our own proxies has seen: so many entries from the end of `x-forwarded-for`. */
+function senderOf(headers: Headers, ip: string | null, trustProxy: number): string {
+  if (trustProxy === 0) return ip ?? ''
+  const hops = (headers.get('x-forwarded-for') ?? '').split(',').map((hop) => hop.trim())
+  return withoutPort(hops.at(-trustProxy) ?? '')
+}
+
+/** Some proxies note it, too: `192.0.2.1:4444`, `[2001:db8::1]:4444`. */
+const withoutPort = (hop: string): string =>
+  /^\[([^\]]+)\](?::\d+)?$/.exec(hop)?.[1] ?? /^(\d+(?:\.\d+){3}):\d+$/.exec(hop)?.[1] ?? hop

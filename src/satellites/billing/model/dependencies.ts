@@ -1,0 +1,24 @@
+/** What the parts of billing are built on. */
+import type { Kernel } from '../../../kernel/kernel.ts'
+import type { Tenants } from '../../../tenants/tenants.ts'
+import type { PlanMap } from './entitlement.ts'
+import type { Payments } from './provider.ts'
+import type { Settings } from './settings.ts'
+import type { BillingTables } from './tables.ts'
+
+export interface BillingPart {
+  readonly kernel: Kernel
+  readonly tenants: Tenants
+  readonly payments: Payments
+  readonly settings: Settings
+  readonly plans: PlanMap
+}
+
+export const queryOf = ({ kernel }: BillingPart) => kernel.database.query<BillingTables>()
+
+/** Until the transaction ends: whatever concerns a customer is done by one at a time. */
+export async function lockCustomer({ kernel }: BillingPart, customerId: string): Promise<void> {
+  await kernel.database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry billing ' || $1, 0))`, [
+    customerId,
+  ])
+}

@@ -1,0 +1,26 @@
+/** What came of the payment provider's events; counted in this process, so a scrape only prints. */
+import { Counter, type Series } from '../../../kernel/metrics/metrics.ts'
+
+const OUTCOMES = ['completed', 'ignored', 'failed'] as const
+type Outcome = (typeof OUTCOMES)[number]
+
+export class EventCounts {
+  readonly #counts = new Counter()
+
+  constructor() {
+    for (const outcome of OUTCOMES) this.#counts.add({ outcome }, 0)
+  }
+
+  add(outcome: Outcome): void {
+    this.#counts.add({ outcome })
+  }
+
+  series(): Series {
+    return {
+      name: 'multitenancy_billing_events_total',
+      help: 'Events of the payment provider; ignored: of the other mode; failed: given up',
+      type: 'counter',
+      collect: () => this.#counts.samples(),
+    }
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * The ready-made service reads the same options from its file, with words for the reference: what it takes and refuses, and what it makes
+ * of what is left out, is what billing itself does. Only the key may come from elsewhere there.
+ */
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { BillingSettings, billingFaults } from '../../../service/billing-settings.ts'
+import { BillingNotUsable, Options, verifySettings } from './settings.ts'
+
+type Json = Record<string, any>
+
+const MINIMAL = { stripe: { apiKey: 'sk_test_1', webhookSecret: 'whsec_1' }, products: { price_1: 'pro' } }
+
+/** Without the words. */
+function rulesOf(schema: z.ZodType): Json {
+  const bare = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(bare)
+    if (typeof value !== 'object' || value === null) return value
+    const members = Object.entries(value).filter(([name, one]) => name !== 'description' || typeof one !== 'string')
+    return Object.fromEntries(members.map(([name, one]) => [name, bare(one)]))
+  }
+  return bare(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })) as Json
+}
+
+test('every member has the same rule and the same default', () => {
+  const [file, own] = [rulesOf(BillingSettings), rulesOf(Options)]
+  const { stripe: fileStripe, ...fileRest } = file.properties
+  const { stripe: ownStripe, ...ownRest } = own.properties
+  expect(fileRest).toEqual(ownRest)
+  expect(fileStripe.properties).toEqual(ownStripe.properties)
+  expect([ownStripe.required, fileStripe.required]).toEqual([['apiKey'], undefined])
+  expect([own.required, file.required]).toEqual([['stripe', 'products'], ['products']])
+})
+
+test('the same is made of the same', () => {
+  const all = {
+    stripe: {
+      ...MINIMAL.stripe,
+      webhookSecret: ['whsec_1', 'whsec_2'],
+      apiVersion: '2026-10-28.endive',
+      timeoutMs: 1_000,
+    },
+    products: { 'price_1.a-b': 'pro', prod_2: 'free' },
+    defaultPlan: 'free',
+    webhook: { path: '/hooks', allowedIps: ['10.0.0.0/8', '2001:db8::1'], trustProxy: 2, retentionDays: 31 },
+    dunning: { maxAttempts: 2, graceDays: 0.5, action: 'suspend' },
+    usage: { calls: { meter: 'api_calls', priceId: 'price_3', flushMs: 5_000 }, other: { meter: 'm' } },
+    onTenantDelete: 'detach',
+  }
+  for (const given of [MINIMAL, all]) expect(BillingSettings.parse(given)).toEqual(Options.parse(given))
+})
+
+/** Paths and words of what is wrong. */
+const refused = (schema: z.ZodType, given: object): string[] => {
+  const { error } = schema.safeParse(given)
+  return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
+}
+
+test.each<[string, object]>([
+  ['an address that is none', { webhook: { allowedIps: ['stripe.com'] } }],
+  ['a range that is none', { webhook: { allowedIps: ['10/8', '10.0.0.0/33'] } }],
+  ['a path that is none', { webhook: { path: 'stripe' } }],
+  ['a retention that is too short', { webhook: { retentionDays: 29 } }],
+  ['ids that are none', { products: { 'price 1': 'pro' }, usage: { calls: { meter: 'm', priceId: 'price 3' } } }],
+  ['a quota that is none', { usage: { 'a b': { meter: 'm' } } }],
+  ['a meter without a name', { usage: { calls: { meter: '', flushMs: 1 } } }],
+  ['a key that is none', { stripe: { apiKey: 'pk_test_1', webhookSecret: [] } }],
+  ['an endpoint that is none', { stripe: { apiKey: 'sk_test_1', endpoint: 'localhost', timeoutMs: 1 } }],
+  ['dunning that is none', { dunning: { maxAttempts: 0, graceDays: 366, action: 'shout' } }],
+  ['another end', { onTenantDelete: 'forget' }],
+  ['what there is not', { price: 1 }],
+])('refused in the same words: %s', (_, more) => {
+  const words = refused(Options, { ...MINIMAL, ...more })
+  expect(words.length).toBeGreaterThan(0)
+  expect(refused(BillingSettings, { ...MINIMAL, ...more })).toEqual(words)
+})
+
+describe('what no member can know alone is refused by both, or by none', () => {
+  const PLANS = ['free', 'pro']
+  const byGuard = (given: object, env = {}): boolean => {
+    try {
+      verifySettings(Options.parse(given), { env, isPlan: (name) => PLANS.includes(name) })
+      return false
+    } catch (error) {
+      if (!(error instanceof BillingNotUsable)) throw error
+      return true
+    }
+  }
+  const byFile = (given: object, env = {}): boolean =>
+    billingFaults(BillingSettings.parse(given), env, PLANS).length > 0
+  const withSecret = (webhookSecret: unknown) => ({ ...MINIMAL, stripe: { ...MINIMAL.stripe, webhookSecret } })
+
+  test.each<[boolean, object]>([
+    [false, MINIMAL],
+    [false, withSecret(['whsec_1', 'whsec_2'])],
+    [true, withSecret(undefined)],
+    ...['', 'whsec_', ' whsec_1', 'whsec_1 ', 'whsec_1\n', 'whsec_1 2', 'sk_test_1', ['whsec_1', ' whsec_2']].map(
+      (secret): [boolean, object] => [true, withSecret(secret)],
+    ),
+    [true, { ...MINIMAL, products: { price_1: 'gold' } }],
+    [true, { ...MINIMAL, products: { price_1: 'toString' } }],
+    [true, { ...MINIMAL, defaultPlan: 'gold' }],
+    [false, { ...MINIMAL, defaultPlan: 'free' }],
+  ])('%j: %j', (isRefused, given) => {
+    expect([byGuard(given), byFile(given)]).toEqual([isRefused, isRefused])
+  })
+
+  const [PRODUCTION, ALLOWED] = [{ NODE_ENV: 'production' }, { STRIPE_ALLOW_LIVE_IN_DEV: 'true' }]
+  test.each<[boolean, string, object]>([
+    [false, 'sk_test_1', {}],
+    [true, 'sk_live_1', {}],
+    [true, 'rk_live_1', { STRIPE_ALLOW_LIVE_IN_DEV: '1' }],
+    [false, 'rk_live_1', ALLOWED],
+    [false, 'sk_live_1', PRODUCTION],
+    [true, 'sk_test_1', PRODUCTION],
+    [true, 'rk_test_1', { ...PRODUCTION, ...ALLOWED }],
+  ])('%j: the key %s with %j', (isRefused, apiKey, env) => {
+    const given = { ...MINIMAL, stripe: { ...MINIMAL.stripe, apiKey } }
+    expect([byGuard(given, env), byFile(given, env)]).toEqual([isRefused, isRefused])
+  })
+})

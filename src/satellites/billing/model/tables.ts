@@ -1,0 +1,232 @@
+/**
+ * Nothing in these tables names a person: of events only what stripe/redaction.ts lets through, of customers only their ids.
+ *
+ * `billing_inbox` has every event of the provider once. `said_at` is when its typed events were published: a replay says nothing twice.
+ * `refused_for` waits for a tenant's other customer to go.
+ * `billing_dunning` has a case for each billing period of a subscription in which a payment has failed; what is kept of its invoices is
+ * an `InvoiceRecord` each. `billing_usage` has what is to be reported; its id is what the provider knows it by. `billing_marks` says up to where
+ * the counters of a day, in the store that was in use, are in it; `billing_metered`, since when a quota is paid for.
+ */
+import type { Migration } from '../../../kernel/database/migrations.ts'
+import type { BillingErrorCode, ProviderItem, SubscriptionStatus } from './provider.ts'
+
+/** What is known of one invoice. Times are ISO texts, as they are kept. */
+export interface InvoiceRecord {
+  readonly attempt: number
+  /** When the last attempt that counts has failed; null: none has. */
+  readonly exhaustedAt: string | null
+  readonly isSettled: boolean
+}
+
+export type Records = Readonly<Record<string, InvoiceRecord>>
+
+export interface CustomerRow {
+  customerId: string
+  tenantId: string
+  mappedAt: Date
+  /** Null while it is the tenant's. */
+  closedAt: Date | null
+  /** Deleted at the provider; or detached: it goes on there, and is nothing to the tenant any more. */
+  closedAs: 'deleted' | 'detached' | null
+}
+
+export interface SubscriptionRow {
+  id: string
+  tenantId: string
+  customerId: string
+  status: SubscriptionStatus
+  items: ProviderItem[]
+  periodStart: Date | null
+  periodEnd: Date | null
+  trialEnd: Date | null
+  cancelAtPeriodEnd: boolean
+  cancelAt: Date | null
+  endedAt: Date | null
+  isCollectionPaused: boolean
+  createdAt: Date
+  /** Of when this is: nothing older is written over it. */
+  asOf: Date
+}
+
+export type InboxStatus = 'waiting' | 'completed' | 'ignored' | 'failed'
+
+export interface InboxRow {
+  eventId: string
+  type: string
+  customerId: string | null
+  payload: Record<string, unknown>
+  isLive: boolean
+  createdAt: Date
+  receivedAt: Date
+  /** We have asked for it; the provider has not sent it, or has later. */
+  isFetched: boolean
+  status: InboxStatus
+  attempts: number
+  errorCode: BillingErrorCode | null
+  processedAt: Date | null
+  saidAt: Date | null
+  /** The tenant that had another customer when this was done with. */
+  refusedFor: string | null
+}
+
+export interface DunningRow {
+  subscriptionId: string
+  periodEnd: Date
+  tenantId: string
+  invoices: Records
+  state: 'retrying' | 'grace' | 'downgraded' | 'suspended' | 'recovered' | 'ended'
+  graceUntil: Date | null
+  /** When dunning has suspended the tenant; null: it has not, or somebody else had. */
+  suspendedAt: Date | null
+  /** It was to suspend the tenant when that was deleted, or not there yet; nobody has decided otherwise since. */
+  isSuspensionDue: boolean
+  openedAt: Date
+  closedAt: Date | null
+}
+
+export interface UsageRow {
+  id: string
+  tenantId: string
+  meter: string
+  quantity: number
+  usedAt: Date
+  /** When the first report of it left that may have counted; null: none may have. */
+  firstSentAt: Date | null
+  /** How many reports of it have left that were not refused since. */
+  unanswered: number
+  sentAt: Date | null
+  errorCode: BillingErrorCode | null
+  /** That have failed. */
+  attempts: number
+  /** When it is tried again at the latest; null: it is not. */
+  nextAttemptAt: Date | null
+  /** When it was given up to send it, because it may have counted; null: it was not. */
+  heldAt: Date | null
+}
+
+export interface HealthRow {
+  measuredAt: Date
+  durationMs: number | null
+  errorCode: BillingErrorCode | null
+}
+
+export interface BillingTables {
+  billingCustomers: CustomerRow
+  billingSubscriptions: SubscriptionRow
+  billingInbox: InboxRow
+  billingDunning: DunningRow
+  billingUsage: UsageRow
+  billingHealth: HealthRow
+}
+
+export const tables: readonly Migration[] = [
+  {
+    name: '0001_billing',
+    up: `
+      create table billing_customers (
+        customer_id text collate "C" primary key,
+        tenant_id text not null references tenants,
+        mapped_at timestamptz(3) not null,
+        closed_at timestamptz(3),
+        closed_as text check (closed_as in ('deleted', 'detached')),
+        check ((closed_at is null) = (closed_as is null))
+      );
+      create unique index billing_customers_tenant on billing_customers (tenant_id) where closed_at is null;
+      create index billing_customers_all on billing_customers (tenant_id);
+
+      create table billing_subscriptions (
+        id text collate "C" primary key,
+        tenant_id text not null references tenants,
+        customer_id text collate "C" not null,
+        status text not null,
+        items jsonb not null,
+        period_start timestamptz(3),
+        period_end timestamptz(3),
+        trial_end timestamptz(3),
+        cancel_at_period_end boolean not null,
+        cancel_at timestamptz(3),
+        ended_at timestamptz(3),
+        is_collection_paused boolean not null,
+        created_at timestamptz(3) not null,
+        as_of timestamptz(3) not null
+      );
+      create index billing_subscriptions_tenant on billing_subscriptions (tenant_id);
+
+      create table billing_inbox (
+        event_id text collate "C" primary key,
+        type text not null,
+        customer_id text collate "C",
+        payload jsonb not null,
+        is_live boolean not null,
+        created_at timestamptz(3) not null,
+        received_at timestamptz(3) not null,
+        is_fetched boolean not null default false,
+        status text not null default 'waiting' check (status in ('waiting', 'completed', 'ignored', 'failed')),
+        attempts int not null default 0,
+        error_code text,
+        processed_at timestamptz(3),
+        said_at timestamptz(3),
+        refused_for text
+      );
+      create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
+      create index billing_inbox_sent on billing_inbox (received_at) where not is_fetched;
+      create index billing_inbox_customer on billing_inbox (customer_id);
+      create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
+      create index billing_inbox_refused on billing_inbox (refused_for) where refused_for is not null;
+
+      create table billing_dunning (
+        subscription_id text collate "C" not null,
+        period_end timestamptz(3) not null,
+        tenant_id text not null references tenants,
+        invoices jsonb not null,
+        state text not null
+          check (state in ('retrying', 'grace', 'downgraded', 'suspended', 'recovered', 'ended')),
+        grace_until timestamptz(3),
+        suspended_at timestamptz(3),
+        is_suspension_due boolean not null default false,
+        opened_at timestamptz(3) not null,
+        closed_at timestamptz(3),
+        primary key (subscription_id, period_end)
+      );
+      create index billing_dunning_tenant on billing_dunning (tenant_id);
+      create index billing_dunning_due on billing_dunning (grace_until) where state = 'grace';
+
+      create table billing_usage (
+        id uuid primary key,
+        tenant_id text not null references tenants,
+        meter text not null,
+        quantity bigint not null,
+        used_at timestamptz(3) not null,
+        first_sent_at timestamptz(3),
+        unanswered int not null default 0,
+        sent_at timestamptz(3),
+        error_code text,
+        attempts int not null default 0,
+        next_attempt_at timestamptz(3),
+        held_at timestamptz(3)
+      );
+      create index billing_usage_open on billing_usage (next_attempt_at) where sent_at is null;
+      create index billing_usage_sent on billing_usage (sent_at) where sent_at is not null;
+      create index billing_usage_tenant on billing_usage (tenant_id, sent_at);
+      create table billing_marks (
+        tenant_id text not null references tenants,
+        quota text collate "C" not null,
+        day date not null,
+        store text collate "C" not null,
+        counted bigint not null,
+        primary key (tenant_id, quota, day, store)
+      );
+      create table billing_metered (
+        quota text collate "C" primary key,
+        since timestamptz(3) not null
+      );
+
+      create table billing_health (
+        is_only boolean primary key default true check (is_only),
+        measured_at timestamptz(3) not null,
+        duration_ms int,
+        error_code text
+      );
+    `,
+  },
+]

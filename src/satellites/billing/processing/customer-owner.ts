@@ -1,0 +1,70 @@
+/**
+ * Whose a customer is that an event names: a mapping says so, or the subscription, or the customer itself at the provider. A tenant has
+ * one: another is refused, and what was heard of it waits for the first to be gone.
+ */
+
+import { isSaidDeleted } from '../inbox/received-events.ts'
+import { queryOf } from '../model/dependencies.ts'
+import { BillingMisconfigured } from '../model/events.ts'
+import { PaymentsFault } from '../model/provider.ts'
+import type { InboxRow } from '../model/tables.ts'
+import type { Answers } from '../provider/provider-reads.ts'
+import type { Mapped } from '../subscriptions/customers.ts'
+import type { BillingParts } from './dependencies.ts'
+
+/** An event that is at work, in its transaction. */
+export interface Turn {
+  readonly row: InboxRow
+  readonly answers: Answers
+}
+
+interface Customer {
+  readonly customerId: string | null
+  /** The tenant that is noted with a subscription of it. */
+  readonly tenantId: string | null
+}
+
+export class Owners {
+  readonly #parts: BillingParts
+
+  constructor(parts: BillingParts) {
+    this.#parts = parts
+  }
+
+  /** Undefined when the tenant is gone, or has another customer, which is said then. Throws where nobody knows whose it is. */
+  async of({ customerId, tenantId }: Customer, turn: Turn): Promise<string | undefined> {
+    if (customerId === null) throw new PaymentsFault('customer_not_found')
+    const known = await this.#parts.customers.tenantOf(customerId)
+    if (known !== undefined) return known
+    const named = tenantId ?? turn.answers.tenantOf(customerId)
+    if (named === undefined) throw new PaymentsFault('tenant_not_resolvable')
+    return (await this.map(named, customerId, turn)) === 'mapped' ? named : undefined
+  }
+
+  /** Whatever was heard of the customer before it was known whose it is, is done now; that it is gone by now counts at once. */
+  async map(tenantId: string, customerId: string, turn: Turn): Promise<Mapped> {
+    const { part, customers, inbox, departures } = this.#parts
+    if ((await customers.tenantOf(customerId)) === tenantId) return 'mapped' // or was, and is closed
+    const mapped = await customers.map(tenantId, customerId)
+    if (mapped === 'taken') await this.#refuse(tenantId, customerId, turn)
+    if (mapped === 'foreign') part.kernel.log.warn({ tenantId, customerId }, 'a customer of another tenant was refused')
+    if (mapped === 'gone') await departures.orphaned(customerId)
+    if (mapped !== 'mapped') return mapped
+    await inbox.resendUnresolved(customerId)
+    if (await isSaidDeleted(part, customerId)) await customers.close(customerId)
+    return mapped
+  }
+
+  async #refuse(tenantId: string, customerId: string, { row: { eventId, saidAt } }: Turn): Promise<void> {
+    const { part } = this.#parts
+    await queryOf(part)
+      .updateTable('billingInbox')
+      .set({ refusedFor: tenantId })
+      .where('eventId', '=', eventId)
+      .execute()
+    if (saidAt !== null) return
+    part.kernel.log.warn({ tenantId, customerId }, 'a second customer for a tenant was refused')
+    const reason = 'second_customer'
+    await part.kernel.events.publish(BillingMisconfigured, { tenantId, reason, subscriptionId: null, customerId })
+  }
+}

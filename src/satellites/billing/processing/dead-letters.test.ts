@@ -1,0 +1,176 @@
+/** What is said of an event that came to nothing: once, with each code, at once or after the last attempt, and never in anybody's words. */
+import type Stripe from 'stripe'
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { type OpenBilling, openBilling } from '../billing.fixture.ts'
+import { type BillingErrorCode, ERROR_CODES } from '../model/provider.ts'
+
+let open: OpenBilling
+let isDown = false
+beforeAll(async () => {
+  open = await openBilling(inject('postgresUrl'))
+})
+afterAll(() => open.end())
+afterEach(async () => {
+  open.provider.faults.clear()
+  if (isDown) await open.provider.up()
+  isDown = false
+  await open.tenancy.kernel.database.sql(
+    'alter table multitenancy.billing_subscriptions drop constraint if exists nothing_more',
+  )
+})
+
+/** An event that is doomed, and the tenant, where it is known. */
+interface Doomed {
+  readonly eventId: string
+  readonly tenantId: string | null
+}
+
+interface Row {
+  readonly code: BillingErrorCode
+  readonly why: string
+  readonly isPassing?: true
+  readonly doom: () => Promise<Doomed>
+}
+
+const lastOf = <T extends object>(type: Stripe.Event.Type) => {
+  const event = open.provider.events.findLast((one) => one.type === type)
+  if (!event) throw new Error(`there is no ${type}`)
+  return { eventId: event.id, object: event.data.object as unknown as T }
+}
+
+/** A subscription is changed, and asking for it ends like that. */
+const askedInVain = (fail: () => unknown) => async (): Promise<Doomed> => {
+  const { tenantId, subscriptionId } = await open.subscriber()
+  open.provider.changePrice(subscriptionId, open.prices.scale)
+  await fail()
+  return { eventId: lastOf('customer.subscription.updated').eventId, tenantId }
+}
+const answered = (status: number) => askedInVain(() => open.provider.faults.answer(status))
+
+const ROWS: readonly Row[] = [
+  {
+    code: 'tenant_not_resolvable',
+    why: 'a customer that nobody has made for a tenant',
+    isPassing: true,
+    async doom() {
+      open.provider.subscribe(open.provider.customer().id, open.prices.pro)
+      return { eventId: lastOf('customer.subscription.created').eventId, tenantId: null }
+    },
+  },
+  {
+    code: 'customer_not_found',
+    why: 'an invoice of no customer',
+    async doom() {
+      await open.subscriber()
+      const { object } = lastOf('invoice.payment_succeeded')
+      const { id } = open.provider.emit('invoice.payment_succeeded', { ...object, customer: null, parent: null })
+      return { eventId: id, tenantId: null }
+    },
+  },
+  { code: 'provider_unavailable', why: 'an error of the provider', isPassing: true, doom: answered(500) },
+  {
+    code: 'provider_unavailable',
+    why: 'the provider at the same object for somebody else',
+    isPassing: true,
+    doom: answered(409),
+  },
+  {
+    code: 'provider_unavailable',
+    why: 'no provider to be reached',
+    isPassing: true,
+    doom: askedInVain(async () => {
+      await open.provider.down()
+      isDown = true
+    }),
+  },
+  { code: 'provider_rate_limited', why: 'too many requests', isPassing: true, doom: answered(429) },
+  { code: 'provider_rejected', why: 'a refusal', doom: answered(400) },
+  { code: 'authentication_failed', why: 'a key that is none', doom: answered(401) },
+  { code: 'authentication_failed', why: 'a key that may not do this', doom: answered(403) },
+  {
+    code: 'payload_invalid',
+    why: 'a status that this release does not know',
+    async doom() {
+      const { tenantId } = await open.subscriber()
+      const { object } = lastOf('customer.subscription.created')
+      return {
+        eventId: open.provider.emit('customer.subscription.updated', { ...object, status: 'frozen' }).id,
+        tenantId,
+      }
+    },
+  },
+  {
+    code: 'unhandled',
+    why: 'a database that refuses what is written',
+    isPassing: true,
+    doom: askedInVain(() =>
+      open.tenancy.kernel.database.sql(
+        'alter table multitenancy.billing_subscriptions add constraint nothing_more check (false) not valid',
+      ),
+    ),
+  },
+]
+
+/** Nothing comes to these: a subscription's own event stands in for it, and a price in no mapping has the default plan. */
+const NEVER: readonly BillingErrorCode[] = ['subscription_not_found', 'plan_unmapped']
+
+test('each code that an event can come to is here', () => {
+  const here = new Set<string>(ROWS.map(({ code }) => code))
+  expect(ERROR_CODES.filter((code) => !here.has(code))).toEqual(NEVER)
+})
+
+const process = (eventId: string, isLast: boolean) => open.tenancy.billing.processing.process(eventId, isLast)
+const rowOf = async (eventId: string) => (await open.inbox()).find((row) => row.eventId === eventId)
+const lettersOf = (eventId: string) =>
+  open.heard.filter(([name, payload]) => name === 'BillingEventDeadLettered' && payload.eventId === eventId)
+
+test.each(ROWS)('$code: $why', async ({ code, isPassing, doom }) => {
+  const { eventId, tenantId } = await doom()
+  await open.deliver()
+  if (isPassing) {
+    await expect(process(eventId, false)).rejects.toThrow()
+    expect(await rowOf(eventId)).toMatchObject({ status: 'waiting', errorCode: code, attempts: 1 })
+    expect(lettersOf(eventId)).toEqual([])
+  }
+  await process(eventId, isPassing ?? false)
+  expect(await rowOf(eventId)).toMatchObject({ status: 'failed', errorCode: code, attempts: isPassing ? 2 : 1 })
+  const letter = { tenantId, eventId, errorCode: code }
+  const envelope = { id: expect.any(String), occurredAt: expect.any(String), requestId: null }
+  expect(lettersOf(eventId)).toEqual([['BillingEventDeadLettered', { ...envelope, ...letter }]])
+
+  await process(eventId, true)
+  expect(lettersOf(eventId)).toHaveLength(1)
+  const { rows } = await open.tenancy.kernel.database.sql(
+    'select * from multitenancy.billing_inbox where event_id = $1',
+    [eventId],
+  )
+  expect(JSON.stringify(rows)).not.toMatch(/as the test asked|on the side of the provider|nothing_more/)
+})
+
+test('one that is replayed in vain is told of again; one that succeeds is not', async () => {
+  const { eventId } = await answered(400)()
+  await open.deliver()
+  await process(eventId, true)
+  await open.tenancy.billing.inbox.replay(eventId)
+  expect(await rowOf(eventId)).toMatchObject({ status: 'waiting', errorCode: null, attempts: 0 })
+  await process(eventId, true)
+  expect(lettersOf(eventId)).toHaveLength(2)
+  open.provider.faults.clear()
+  await open.tenancy.billing.inbox.replay(eventId)
+  await process(eventId, true)
+  expect(await rowOf(eventId)).toMatchObject({ status: 'completed', errorCode: null })
+  expect(lettersOf(eventId)).toHaveLength(2)
+})
+
+test('one that cannot be read holds up no other of its subscription, though the provider has forgotten that', async () => {
+  const { subscriptionId } = await open.subscriber()
+  const { object } = lastOf('customer.subscription.created')
+  const unreadable = open.provider.emit('customer.subscription.updated', { ...object, status: 'frozen' })
+  open.provider.changePrice(subscriptionId, open.prices.scale)
+  const { eventId } = lastOf('customer.subscription.updated')
+  open.provider.forget(subscriptionId)
+  await open.deliver()
+  await process(eventId, false)
+  expect(await rowOf(eventId)).toMatchObject({ status: 'completed', errorCode: null })
+  expect(await rowOf(unreadable.id)).toMatchObject({ status: 'waiting' })
+})

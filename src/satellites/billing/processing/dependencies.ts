@@ -1,0 +1,15 @@
+import type { DunningCases } from '../dunning/cases.ts'
+import type { Inbox } from '../inbox/inbox.ts'
+import type { BillingPart } from '../model/dependencies.ts'
+import type { Customers } from '../subscriptions/customers.ts'
+import type { Subscriptions } from '../subscriptions/subscriptions.ts'
+import type { Departures } from './tenant-deletion.ts'
+
+export interface BillingParts {
+  readonly part: BillingPart
+  readonly inbox: Inbox
+  readonly customers: Customers
+  readonly subscriptions: Subscriptions
+  readonly dunning: DunningCases
+  readonly departures: Departures
+}

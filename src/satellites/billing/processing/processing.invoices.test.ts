@@ -1,0 +1,99 @@
+/** A payment has failed: what is known of its invoice is what the provider has now, and what was told of it where it has it no more. */
+import type Stripe from 'stripe'
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { type OpenBilling, openBilling } from '../billing.fixture.ts'
+import { type Debtors, debtorsOf } from '../dunning/dunning.fixture.ts'
+
+const RETRY_DAYS = 3
+
+let open: OpenBilling & Debtors
+beforeAll(async () => {
+  const opened = await openBilling(inject('postgresUrl'), {
+    options: { dunning: { maxAttempts: 2, graceDays: 7, action: 'suspend' } },
+    provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [RETRY_DAYS, 60] },
+  })
+  open = Object.assign(opened, debtorsOf(opened))
+})
+afterEach(() => open.clear())
+afterAll(() => open.end())
+
+const failures = () => open.provider.events.filter(({ type }) => type === 'invoice.payment_failed')
+const process = (eventId: string) => open.tenancy.billing.processing.process(eventId, true)
+const casesOf = async (tenantId: string) => {
+  const { rows } = await open.tenancy.kernel.database.sql(
+    'select state, invoices from multitenancy.billing_dunning where tenant_id = $1',
+    [tenantId],
+  )
+  return rows.map(({ state, invoices }) => ({ state, invoices: Object.values(invoices) }))
+}
+const told = (tenantId: string) =>
+  open.heard.flatMap(([name, event]) =>
+    name === 'PaymentFailed' && event.tenantId === tenantId
+      ? [{ attempt: event.attempt, final: event.final, nextAttemptAt: event.nextAttemptAt }]
+      : [],
+  )
+
+/** A payer whose renewal was declined so often, of which nobody has heard yet. */
+async function declined(times: 1 | 2) {
+  const payer = await open.payer()
+  const before = failures().length
+  open.provider.setPaymentMethod(payer.customerId, 'declines')
+  open.provider.advance({ days: 31, hours: 2 })
+  if (times === 2) open.provider.advance({ days: RETRY_DAYS })
+  await open.deliver()
+  const [first, second] = failures().slice(before) as [Stripe.Event, Stripe.Event]
+  return { ...payer, first, second, invoice: first.data.object as Stripe.Invoice }
+}
+
+test('an attempt of which nothing was heard counts, from when it is known', async () => {
+  const { tenantId, first, second } = await declined(2)
+  await process(first.id)
+  const now = open.provider.now().toISOString()
+  expect(await casesOf(tenantId)).toEqual([
+    { state: 'grace', invoices: [{ attempt: 2, exhaustedAt: now, isSettled: false }] },
+  ])
+  await process(second.id)
+  const at = new Date(second.created * 1000).toISOString()
+  expect(at < now).toBe(true)
+  expect(await casesOf(tenantId)).toEqual([
+    { state: 'grace', invoices: [{ attempt: 2, exhaustedAt: at, isSettled: false }] },
+  ])
+  expect(told(tenantId).map(({ attempt, final }) => [attempt, final])).toEqual([
+    [1, false],
+    [2, true],
+  ])
+})
+
+test('what the provider has forgotten is what was told of it', async () => {
+  const { tenantId, first, invoice } = await declined(2)
+  open.provider.forget(invoice.id as string)
+  await process(first.id)
+  expect(await casesOf(tenantId)).toEqual([
+    { state: 'retrying', invoices: [{ attempt: 1, exhaustedAt: null, isSettled: false }] },
+  ])
+})
+
+test('an attempt is not the last one where the provider has found a time for the next since', async () => {
+  const { tenantId, first, invoice } = await declined(1)
+  expect(invoice.next_payment_attempt).not.toBeNull()
+  const early = open.provider.emit('invoice.payment_failed', { ...invoice, next_payment_attempt: null })
+  await open.deliver([early])
+  await process(early.id)
+  const nextAttemptAt = new Date((invoice.next_payment_attempt ?? 0) * 1000).toISOString()
+  expect(told(tenantId)).toEqual([{ attempt: 1, final: false, nextAttemptAt }])
+  expect((await casesOf(tenantId)).map(({ state }) => state)).toEqual(['retrying'])
+  await process(first.id)
+})
+
+test('an endpoint of an API version that told the subscription elsewhere: it is no invoice without one', async () => {
+  const { tenantId, subscriptionId, first, invoice } = await declined(1)
+  const { parent: _, ...older } = invoice
+  const event = open.provider.emit('invoice.payment_failed', { ...older, subscription: subscriptionId })
+  await open.deliver([event])
+  open.heard.splice(0)
+  await open.tenancy.billing.processing.process(event.id, false)
+  const row = (await open.inbox()).find(({ eventId }) => eventId === event.id)
+  expect([row.status, row.errorCode]).toEqual(['failed', 'payload_invalid'])
+  expect(open.heardOf(tenantId)).toEqual(['BillingEventDeadLettered'])
+  await process(first.id)
+})

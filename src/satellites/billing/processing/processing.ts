@@ -1,0 +1,231 @@
+/**
+ * What is done with an event of the provider, after it was received. Nothing of it is believed but that something has happened: what is
+ * the case is asked of the provider anew, so that events may come late, twice, and in any order. Where the provider no longer has what
+ * an event is about, what was kept of all events about it stands in for it.
+ *
+ * All of it is one transaction, under a lock of the customer: the state, the plan, what happens to the tenant, the typed events, and
+ * that the event is done with. Killed anywhere, nothing of it has happened, and it is done again. The provider is asked before it, as a
+ * slow one must hold neither connections nor locks; what another has written since then is asked for again (provider/provider-reads.ts).
+ */
+
+import { isSaidSettled, lastHeard } from '../inbox/received-events.ts'
+import { lockCustomer, queryOf } from '../model/dependencies.ts'
+import { BillingEventDeadLettered } from '../model/events.ts'
+import {
+  faultOf,
+  isDone,
+  type PaymentsFault,
+  type ProviderInvoice,
+  type ProviderSession,
+  type ProviderSubscription,
+  type Subject,
+} from '../model/provider.ts'
+import type { EventCounts } from '../model/series.ts'
+import type { InboxRow } from '../model/tables.ts'
+import { Answers } from '../provider/provider-reads.ts'
+import { hasEnded, lockPayer, type Seen } from '../subscriptions/subscriptions.ts'
+import { Owners, type Turn } from './customer-owner.ts'
+import type { BillingParts } from './dependencies.ts'
+import { saidOf } from './derived-events.ts'
+import { publishFailed, publishPaid, publishSaying, publishUnmapped } from './publishing.ts'
+
+type SubscriptionSubject = Extract<Subject, { kind: 'subscription' }>
+
+/** An invoice as an event tells of it, and as the provider has it now, if it still has it. */
+interface Failed {
+  readonly said: ProviderInvoice
+  readonly current: ProviderInvoice | undefined
+}
+
+/** It says itself whose it is. */
+const isSession = ({ type }: InboxRow): boolean => type === 'checkout.session.completed'
+
+export class Processing {
+  readonly #parts: BillingParts
+  readonly #counts: EventCounts
+  readonly #owners: Owners
+
+  constructor(parts: BillingParts, counts: EventCounts) {
+    this.#parts = parts
+    this.#counts = counts
+    this.#owners = new Owners(parts)
+  }
+
+  /** Does nothing when the event is done with. Throws what is to be tried again. @param isLast whether nobody would */
+  async process(eventId: string, isLast: boolean): Promise<void> {
+    const { part } = this.#parts
+    const answers = new Answers(part)
+    const lock = () => this.#lockCustomerOf(eventId)
+    try {
+      await answers.transaction(lock, async () => {
+        const row = await this.#waiting(eventId)
+        if (row) await this.#work({ row, answers })
+      })
+    } catch (error) {
+      const fault = faultOf(error)
+      const { log } = part.kernel
+      log.warn({ eventId, code: fault.code, err: fault.code === 'unhandled' ? error : undefined }, 'an event failed')
+      const isOver = isLast || !fault.isPassing
+      await this.#failed(eventId, fault, isOver)
+      if (!isOver) throw error
+    }
+  }
+
+  async #lockCustomerOf(eventId: string): Promise<void> {
+    const { part } = this.#parts
+    const event = await queryOf(part)
+      .selectFrom('billingInbox')
+      .select('customerId')
+      .where('eventId', '=', eventId)
+      .executeTakeFirst()
+    if (event?.customerId) await lockCustomer(part, event.customerId)
+  }
+
+  /** Locked until the transaction ends; undefined when it is done with. */
+  #waiting(eventId: string): Promise<InboxRow | undefined> {
+    return queryOf(this.#parts.part)
+      .selectFrom('billingInbox')
+      .selectAll()
+      .where('eventId', '=', eventId)
+      .where('status', '=', 'waiting')
+      .forUpdate()
+      .executeTakeFirst()
+  }
+
+  async #work(turn: Turn): Promise<void> {
+    const { part } = this.#parts
+    const { row } = turn
+    const isOurs = row.isLive === part.payments.isLive
+    if (isOurs) await this.#handle(turn)
+    const { clock, database } = part.kernel
+    const now = clock.now()
+    const status = isOurs ? 'completed' : 'ignored'
+    database.afterCommit(() => this.#counts.add(status))
+    await queryOf(part)
+      .updateTable('billingInbox')
+      .set({ status, errorCode: null, processedAt: now, saidAt: row.saidAt ?? now })
+      .where('eventId', '=', row.eventId)
+      .execute()
+  }
+
+  async #handle(turn: Turn): Promise<void> {
+    const { part, customers } = this.#parts
+    const { row } = turn
+    const subject = part.payments.subjectOf(row)
+    if (row.customerId !== null && (await customers.isDetached(row.customerId))) return
+    if (subject.kind === 'session') await this.#session(subject.session, turn)
+    if (subject.kind === 'subscription') await this.#subscription(subject, turn)
+    if (subject.kind === 'invoice') await this.#invoice(subject.invoice, turn)
+    if (subject.kind === 'customer' && subject.isDeleted) await customers.close(subject.customerId)
+  }
+
+  async #session({ customerId, subscriptionId, reference }: ProviderSession, turn: Turn): Promise<void> {
+    if (reference === null || customerId === null) return // of something that is not ours
+    const current = subscriptionId === null ? undefined : turn.answers.subscription(subscriptionId)
+    const mapped = await this.#owners.map(reference, customerId, turn)
+    if (current && mapped === 'mapped')
+      await this.#reconcile(reference, current, { asOf: turn.row.createdAt, isCurrent: true })
+  }
+
+  async #subscription({ subscription, before }: SubscriptionSubject, turn: Turn): Promise<void> {
+    const { part } = this.#parts
+    const { row, answers } = turn
+    const current = answers.subscription(subscription.id)
+    const tenantId = await this.#owners.of(current ?? subscription, turn)
+    if (tenantId === undefined) return
+    if (current) await this.#reconcile(tenantId, current, { asOf: row.createdAt, isCurrent: true })
+    else {
+      const last = await lastHeard(part, subscription)
+      await this.#reconcile(tenantId, last.subscription, { asOf: last.at, isCurrent: false })
+    }
+    if (row.saidAt !== null) return
+    if (row.type !== 'customer.subscription.deleted') await publishUnmapped(part, tenantId, subscription)
+    for (const saying of saidOf(row.type, subscription, before, row.createdAt)) {
+      await publishSaying(part, tenantId, subscription, saying, row.createdAt)
+    }
+  }
+
+  async #invoice(invoice: ProviderInvoice, turn: Turn): Promise<void> {
+    const { part, dunning } = this.#parts
+    const { row, answers } = turn
+    const isFailure = row.type === 'invoice.payment_failed'
+    const current = isFailure ? answers.invoice(invoice.id) : undefined
+    const tenantId = await this.#payerOf(invoice, turn)
+    if (tenantId === undefined) return
+    await lockPayer(part, tenantId)
+    if (isFailure) return this.#failedToPay(tenantId, { said: invoice, current }, row)
+    await dunning.settled(invoice)
+    if (row.type === 'invoice.voided') return
+    await dunning.paid(tenantId)
+    if (row.type === 'invoice.payment_succeeded' && row.saidAt === null) {
+      await publishPaid(part, tenantId, invoice, row.createdAt)
+    }
+  }
+
+  /**
+   * The invoice is as the provider has it now; which attempt this was, the event knows. That no other follows has to be so by now as
+   * well: the provider may have found a time for the next one after it told of this one.
+   */
+  async #failedToPay(tenantId: string, { said, current }: Failed, row: InboxRow): Promise<void> {
+    const { part, dunning } = this.#parts
+    const invoice: ProviderInvoice = {
+      ...(current ?? said),
+      attempt: said.attempt,
+      nextAttemptAt: said.nextAttemptAt ?? current?.nextAttemptAt ?? null,
+    }
+    const at = row.createdAt
+    // It may have been paid since the provider was asked, and that be done with.
+    const isSettled = (current !== undefined && isDone(current)) || (await isSaidSettled(part, said))
+    await dunning.failed(tenantId, invoice, { at, current, isSettled })
+    if (row.saidAt === null) await publishFailed(part, tenantId, invoice, { final: dunning.isFinal(invoice), at })
+  }
+
+  /** By what is kept of the subscription, or what the provider has where nothing was heard of it yet. */
+  async #payerOf({ subscriptionId, customerId }: ProviderInvoice, turn: Turn): Promise<string | undefined> {
+    const { subscriptions } = this.#parts
+    const known = subscriptionId === null ? undefined : await subscriptions.find(subscriptionId)
+    if (known) return known.tenantId
+    const current = subscriptionId === null ? undefined : turn.answers.subscription(subscriptionId)
+    const tenantId = await this.#owners.of(current ?? { customerId, tenantId: null }, turn)
+    if (current && tenantId !== undefined) {
+      await this.#reconcile(tenantId, current, { asOf: current.createdAt, isCurrent: true })
+    }
+    return tenantId
+  }
+
+  async #reconcile(tenantId: string, subscription: ProviderSubscription, seen: Seen): Promise<void> {
+    const { part, subscriptions, dunning, departures } = this.#parts
+    await lockPayer(part, tenantId)
+    await subscriptions.write(tenantId, subscription, seen)
+    const kept = await subscriptions.find(subscription.id)
+    if (kept && hasEnded(kept)) await dunning.end(kept.id)
+    await subscriptions.writePlan(tenantId)
+    if (!hasEnded(subscription)) await departures.followed(tenantId)
+  }
+
+  async #failed(eventId: string, { code }: PaymentsFault, isOver: boolean): Promise<void> {
+    const { part, customers, inbox } = this.#parts
+    const { database, events, clock } = part.kernel
+    await database.transaction(async () => {
+      await this.#lockCustomerOf(eventId)
+      const row = await this.#waiting(eventId)
+      if (!row) return
+      const tenantId = row.customerId === null ? undefined : await customers.tenantOf(row.customerId)
+      // Whose it is was found out between the attempt and this.
+      const isOutdated = code === 'tenant_not_resolvable' && tenantId !== undefined && !isSession(row)
+      if (isOutdated) return inbox.send(eventId)
+      await queryOf(part)
+        .updateTable('billingInbox')
+        .set({
+          attempts: row.attempts + 1,
+          errorCode: code,
+          ...(isOver ? { status: 'failed', processedAt: clock.now() } : {}),
+        })
+        .where('eventId', '=', eventId)
+        .execute()
+      if (!isOver) return
+      database.afterCommit(() => this.#counts.add('failed'))
+      await events.publish(BillingEventDeadLettered, { tenantId: tenantId ?? null, eventId, errorCode: code })
+    })
+  }
+}

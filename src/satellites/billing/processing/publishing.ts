@@ -1,0 +1,87 @@
+/** Publishes what events of the provider say, as typed events. */
+
+import type { BillingPart } from '../model/dependencies.ts'
+import { planOfItems } from '../model/entitlement.ts'
+import {
+  BillingMisconfigured,
+  PaymentFailed,
+  PaymentSucceeded,
+  SubscriptionActivated,
+  SubscriptionCanceled,
+  SubscriptionPaused,
+  SubscriptionResumed,
+  SubscriptionUpdated,
+  TrialEnding,
+} from '../model/events.ts'
+import type { ProviderInvoice, ProviderSubscription } from '../model/provider.ts'
+import { hasEnded } from '../subscriptions/subscriptions.ts'
+import type { Saying } from './derived-events.ts'
+
+const PLAIN = {
+  activated: SubscriptionActivated,
+  paused: SubscriptionPaused,
+  resumed: SubscriptionResumed,
+  canceled: SubscriptionCanceled,
+} as const
+
+export async function publishSaying(
+  { kernel, plans }: BillingPart,
+  tenantId: string,
+  subscription: ProviderSubscription,
+  saying: Saying,
+  at: Date,
+): Promise<void> {
+  const { events } = kernel
+  const payload = {
+    tenantId,
+    subscriptionId: subscription.id,
+    status: subscription.status,
+    plan: planOfItems(subscription.items, plans) ?? plans.defaultPlan,
+    at: at.toISOString(),
+  }
+  if (saying.what === 'updated') {
+    await events.publish(SubscriptionUpdated, { ...payload, changed: [...saying.changed] })
+  } else if (saying.what === 'trialEnding') {
+    await events.publish(TrialEnding, { ...payload, daysLeft: saying.daysLeft })
+  } else {
+    await events.publish(PLAIN[saying.what], payload)
+  }
+}
+
+const ofInvoice = (tenantId: string, { id, subscriptionId, currency }: ProviderInvoice, at: Date) => ({
+  tenantId,
+  subscriptionId,
+  invoiceId: id,
+  currency,
+  at: at.toISOString(),
+})
+
+export async function publishPaid({ kernel }: BillingPart, tenantId: string, invoice: ProviderInvoice, at: Date) {
+  await kernel.events.publish(PaymentSucceeded, { ...ofInvoice(tenantId, invoice, at), amount: invoice.amountPaid })
+}
+
+export async function publishFailed(
+  { kernel }: BillingPart,
+  tenantId: string,
+  invoice: ProviderInvoice,
+  { final, at }: { final: boolean; at: Date },
+) {
+  await kernel.events.publish(PaymentFailed, {
+    ...ofInvoice(tenantId, invoice, at),
+    amount: invoice.amountDue,
+    attempt: invoice.attempt,
+    final,
+    nextAttemptAt: invoice.nextAttemptAt?.toISOString() ?? null,
+  })
+}
+
+/** Says so where no price of a subscription stands for a plan, and its tenant is served by the default one. */
+export async function publishUnmapped(
+  { kernel, plans }: BillingPart,
+  tenantId: string,
+  subscription: ProviderSubscription,
+): Promise<void> {
+  const { id: subscriptionId, customerId, items } = subscription
+  if (hasEnded(subscription) || planOfItems(items, plans) !== undefined) return
+  await kernel.events.publish(BillingMisconfigured, { tenantId, reason: 'plan_unmapped', subscriptionId, customerId })
+}

@@ -1,0 +1,125 @@
+/**
+ * How often an event of the provider is tried, and when: by the runner of jobs itself, whose clock is the database's. A test does not
+ * wait for what is due later: it makes it due, and wakes the worker.
+ */
+import { afterAll, afterEach, beforeAll, expect, inject, test, vi } from 'vitest'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { type BillingTenancy, type OpenBilling, openBilling, type Subscriber } from '../billing.fixture.ts'
+import { BillingEventDeadLettered, SubscriptionUpdated } from '../model/events.ts'
+import { ProcessProviderEvent } from '../model/job-types.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const PATIENCE_MS = 30_000
+
+let open: OpenBilling
+let worker: BillingTenancy
+let subscriber: Subscriber
+/** What the worker has said. */
+const heard: [string, unknown][] = []
+
+beforeAll(async () => {
+  open = await openBilling(inject('postgresUrl'))
+  subscriber = await open.subscriber()
+  worker = await open.open({ role: 'worker' })
+  for (const type of [BillingEventDeadLettered, SubscriptionUpdated]) {
+    worker.on(type, (event) => void heard.push([type.name, event]))
+  }
+})
+afterAll(() => open.end())
+afterEach(() => {
+  open.provider.faults.clear()
+  heard.splice(0)
+})
+
+const sql = async (text: string, values: readonly unknown[]): Promise<any[]> =>
+  (await open.tenancy.kernel.database.sql(text, values)).rows
+
+/** The subscription is changed, and the receiver hears of it. */
+async function changed(): Promise<string> {
+  const { id, object } = open.provider.changePrice(subscriber.subscriptionId, nextPrice())
+  expect(object).toBe('subscription')
+  const event = open.provider.events.findLast(({ data }) => (data.object as { id?: string }).id === id)
+  expect(await open.deliver()).not.toContain(503)
+  return event?.id as string
+}
+let turn = 0
+const nextPrice = () => (turn++ % 2 === 0 ? open.prices.scale : open.prices.pro)
+
+/** The last job of an event: by how many seconds it is put off, at least and at most, as far as can be told from here. */
+async function jobOf(eventId: string) {
+  const [job] = await sql(
+    `select state, retry_count as "retried",
+       extract(epoch from start_after - started_on)::float8 as "afterBegin",
+       extract(epoch from start_after - clock_timestamp())::float8 as "fromNow"
+     from multitenancy_jobs.job where name = 'tenantry.ProcessProviderEvent' and singleton_key = $1
+     order by created_on desc limit 1`,
+    [eventId],
+  )
+  return job
+}
+const rowOf = async (eventId: string) => (await open.inbox()).find((row) => row.eventId === eventId)
+const makeDue = async (eventId: string) => {
+  await sql(
+    `update multitenancy_jobs.job set start_after = now()
+     where name = 'tenantry.ProcessProviderEvent' and singleton_key = $1`,
+    [eventId],
+  )
+  // A new job of the type wakes its workers; an unknown event needs no work.
+  await open.tenancy.kernel.jobs.send(ProcessProviderEvent, { eventId: 'evt_unknown' })
+}
+const deadJobs = async () => sql(`select * from multitenancy_jobs.job where name = 'tenantry.dead-letter'`, [])
+
+/** It has failed for that time, and is put off by between so many and twice as many seconds. */
+const putOff = (eventId: string, attempts: number, seconds: number) =>
+  eventually(async () => {
+    const [row, job] = [await rowOf(eventId), await jobOf(eventId)]
+    expect(row).toMatchObject({ status: 'waiting', errorCode: 'provider_unavailable', attempts })
+    expect(job).toMatchObject({ state: 'retry', retried: attempts - 1 })
+    expect(job.afterBegin).toBeGreaterThanOrEqual(seconds)
+    expect(job.fromNow).toBeLessThanOrEqual(2 * seconds)
+  }, PATIENCE_MS)
+
+test('three times: after 30 seconds to a minute, and after one to two minutes; then it is a dead letter', async () => {
+  open.provider.faults.answer(500)
+  const eventId = await changed()
+  await putOff(eventId, 1, 30)
+  await makeDue(eventId)
+  await putOff(eventId, 2, 60)
+  expect(heard).toEqual([])
+  await makeDue(eventId)
+  await eventually(async () => {
+    expect(await rowOf(eventId)).toMatchObject({ status: 'failed', errorCode: 'provider_unavailable', attempts: 3 })
+    expect(await jobOf(eventId)).toMatchObject({ state: 'completed', retried: 2 })
+  }, PATIENCE_MS)
+  const letter = { tenantId: subscriber.tenantId, eventId, errorCode: 'provider_unavailable' }
+  expect(heard).toEqual([['BillingEventDeadLettered', expect.objectContaining(letter)]])
+  expect(await deadJobs()).toEqual([])
+
+  await open.tenancy.billing.inbox.replay(eventId)
+  await putOff(eventId, 1, 30)
+  open.provider.faults.clear()
+  await makeDue(eventId)
+  await eventually(async () => expect(await rowOf(eventId)).toMatchObject({ status: 'completed' }), PATIENCE_MS)
+})
+
+test('no more once it succeeds, and it is said once', async () => {
+  open.provider.faults.answer(429, { times: 1 })
+  const eventId = await changed()
+  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'retry' }), PATIENCE_MS)
+  expect(await rowOf(eventId)).toMatchObject({ status: 'waiting', errorCode: 'provider_rate_limited', attempts: 1 })
+  await makeDue(eventId)
+  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), PATIENCE_MS)
+  expect(await rowOf(eventId)).toMatchObject({ status: 'completed', errorCode: null, attempts: 1 })
+  expect(heard.map(([name]) => name)).toEqual(['SubscriptionUpdated'])
+  expect(await deadJobs()).toEqual([])
+})
+
+test('once, where time mends nothing', async () => {
+  open.provider.faults.answer(401)
+  const eventId = await changed()
+  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), PATIENCE_MS)
+  expect(await jobOf(eventId)).toMatchObject({ retried: 0 })
+  expect(await rowOf(eventId)).toMatchObject({ status: 'failed', errorCode: 'authentication_failed', attempts: 1 })
+  expect(heard.map(([name]) => name)).toEqual(['BillingEventDeadLettered'])
+})

@@ -1,0 +1,88 @@
+/**
+ * Lives of subscriptions by chance, told in disorder to workers in processes of their own that are killed (SIGKILL): while the provider
+ * is asked, in the transaction, and between its commit and the end of the job. No event is lost, and nothing is said twice.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type Child, startChild } from '../../../../test/support/child.ts'
+import { compare, type Event, some } from '../telling.fixture.ts'
+import { openWorlds, type World, type Worlds } from '../world.fixture.ts'
+import type { Death, WorkerOptions } from './stream-process.fixture.ts'
+
+const ROUNDS = 9
+const LIVES = 3
+const SEEDS = [21, 23]
+const DEATHS: readonly (Death['when'] | 'asked')[] = ['asked', 'within', 'after', 'within', 'after']
+const TIMEOUT_MS = 180_000
+const LOOK_EVERY_MS = 20
+/** What its worker has left behind, or would try again much later, is sent again by then. */
+const SEND_AGAIN_MS = 400
+
+let worlds: Worlds
+beforeAll(async () => {
+  worlds = await openWorlds(inject('postgresUrl'))
+})
+afterAll(() => worlds.end())
+
+test.each(SEEDS)(
+  'told to workers that are killed it comes to the same: seed %i',
+  async (seed) => {
+    const world = await worlds.open(seed, LIVES)
+    const { random, lives, other } = world
+    const untold: Event[] = []
+    const deaths = [...DEATHS]
+    let killed = 0
+    const workUntilKilled = async () => {
+      const death = deaths.shift()
+      if (death && (await dies(world, death))) killed += 1
+    }
+    for (const life of lives) await life.begin()
+    for (let round = 1; round <= ROUNDS; round++) {
+      untold.push(...(await world.goOn()))
+      if (round % 3 > 0) continue
+      await other.receive(some(random, untold))
+      await workUntilKilled()
+    }
+    for (const life of lives) if (random.below(2) === 0) life.forgotten()
+    while (untold.length > 0) await other.receive(some(random, untold))
+    while (deaths.length > 0) await workUntilKilled()
+    const worker = await startWorker(world, null)
+    await done(world)
+    await worker.kill('SIGKILL')
+    await other.tenancy.billing.dunning.sweep()
+    await compare(world)
+    expect(killed).toBeGreaterThanOrEqual(3)
+    await world.end()
+  },
+  TIMEOUT_MS,
+)
+
+/** Whether a worker has died so; it has not where nothing was left to do. */
+async function dies(world: World, when: Death['when'] | 'asked'): Promise<boolean> {
+  const held = when === 'asked' ? world.provider.faults.hold() : undefined
+  const worker = await startWorker(world, when === 'asked' ? null : { when, before: world.random.below(3) })
+  const over = new AbortController()
+  const end = worker.ask('end').catch(() => over.abort())
+  held?.arrived.then(() => over.abort())
+  await done(world, over.signal)
+  await worker.kill('SIGKILL')
+  await end
+  held?.release()
+  return (await world.other.waiting()).length > 0
+}
+
+function startWorker({ other, options, provider }: World, death: Death | null): Promise<Child> {
+  const worker: WorkerOptions = { url: other.url, options, now: provider.now().getTime(), death }
+  return startChild(new URL('./stream-process.fixture.ts', import.meta.url), worker)
+}
+
+/** Until nothing waits, or there is nobody to wait for. */
+async function done({ other }: World, signal?: AbortSignal): Promise<void> {
+  for (let sentAt = performance.now(); !signal?.aborted; await sleep(LOOK_EVERY_MS)) {
+    const waiting = await other.waiting()
+    if (waiting.length === 0) return
+    if (performance.now() - sentAt < SEND_AGAIN_MS) continue
+    for (const id of waiting) await other.tenancy.billing.inbox.send(id)
+    sentAt = performance.now()
+  }
+}

@@ -1,0 +1,57 @@
+/** A purge of a tenant that pays: no row of billing mentions it afterwards. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { OpenBilling } from '../billing.fixture.ts'
+import {
+  heardOf,
+  openWith,
+  purgesDuringWork,
+  sendUsage,
+  TABLES,
+  track,
+  whereStands,
+} from './tenant-deletion.fixture.ts'
+
+describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (onTenantDelete) => {
+  let open: OpenBilling
+
+  beforeAll(async () => {
+    open = await openWith(onTenantDelete)
+  })
+  afterAll(() => open.end())
+
+  test('leaves nothing of the tenant, and what is heard of it afterwards has no effect', async () => {
+    const payer = await open.subscriber()
+    await track(open, payer, 5)
+    await open.tenancy.billing.windows.close()
+    open.provider.setPaymentMethod(payer.customerId, 'declines')
+    open.provider.advance({ days: 31, hours: 2 })
+    await open.settle()
+    expect(new Set(await whereStands(open, payer.tenantId, payer.customerId))).toEqual(
+      new Set(TABLES.filter((table) => !['billing_health', 'billing_metered'].includes(table))),
+    )
+    await open.tenancy.tenants.delete(payer.tenantId)
+    expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
+    expect(await whereStands(open, payer.tenantId, payer.customerId)).toEqual([])
+    expect(open.log.join()).toContain('usage that was never reported goes with the purge of its tenant')
+
+    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    open.heard.splice(0)
+    await open.settle()
+    open.provider.deleteCustomer(payer.customerId)
+    await open.settle()
+    expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
+    expect(heardOf(open, payer)).toEqual([])
+    const left = await whereStands(open, payer.tenantId, payer.customerId)
+    expect(left.filter((table) => table !== 'billing_inbox')).toEqual([])
+    await sendUsage(open)
+    await expect(open.tenancy.billing.of(payer.tenantId)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    expect(await Array.fromAsync(open.tenancy.billing.sync.run(payer.tenantId))).toEqual([])
+  })
+
+  test('writes of an event that is processed and of usage that is closed meanwhile leave nothing', async () => {
+    await purgesDuringWork(open, async (purge, respond) => {
+      await purge()
+      respond()
+    })
+  })
+})

@@ -1,0 +1,110 @@
+/**
+ * Whether billing works: how the provider answered the last ping, which a job sends each minute, and how long ago the last event came
+ * in that was processed, while there are active subscriptions; one of our own that tries the endpoint is none, nor is one that was
+ * fetched. The check reads; it calls nobody.
+ */
+import { CheckFailure } from '../../../kernel/resilience/health.ts'
+import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import { faultOf, TEST_TYPE } from '../model/provider.ts'
+import { secretsOf } from '../model/settings.ts'
+
+/** Milliseconds. */
+export const SLOW_API_THRESHOLD_MS = 3_000
+const PING_TIMEOUT_MS = 10_000
+const MINUTE_MS = 60_000
+const QUIET_MS = 5 * MINUTE_MS
+const SILENT_MS = 15 * MINUTE_MS
+const UNMEASURED_MS = 3 * MINUTE_MS
+
+export type Opinion =
+  | { readonly status: 'good' }
+  | { readonly status: 'warn' | 'fail'; readonly code: string; readonly message: string }
+
+export class ProviderHealth {
+  readonly #part: BillingPart
+  readonly #startedAt: Date
+
+  constructor(part: BillingPart) {
+    this.#part = part
+    this.#startedAt = part.kernel.clock.now()
+  }
+
+  async measure(): Promise<void> {
+    const { payments, kernel } = this.#part
+    const started = performance.now()
+    let errorCode: string | null = null
+    try {
+      await payments.ping(PING_TIMEOUT_MS)
+    } catch (error) {
+      errorCode = faultOf(error).code
+    }
+    await kernel.database.sql(
+      `insert into multitenancy.billing_health (measured_at, duration_ms, error_code) values ($1, $2, $3)
+       on conflict (is_only) do update
+       set measured_at = excluded.measured_at, duration_ms = excluded.duration_ms, error_code = excluded.error_code`,
+      [kernel.clock.now(), Math.round(performance.now() - started), errorCode],
+    )
+  }
+
+  /** For `health.register('billing', …)`: a text beside the pass, or a failure. */
+  async check(): Promise<string | undefined> {
+    const opinions = await this.opinions()
+    const failed = opinions.find(({ status }) => status === 'fail')
+    if (failed && failed.status !== 'good') throw new CheckFailure(failed.message)
+    const warned = opinions.find(({ status }) => status === 'warn')
+    return warned && warned.status !== 'good' ? warned.message : undefined
+  }
+
+  async opinions(): Promise<Opinion[]> {
+    return [this.#ofSecret(), await this.#ofProvider(), await this.#ofEvents()]
+  }
+
+  #ofSecret(): Opinion {
+    return secretsOf(this.#part.settings.stripe.webhookSecret).length > 0
+      ? { status: 'good' }
+      : { status: 'fail', code: 'no-secret', message: 'the webhook secret is missing' }
+  }
+
+  async #ofProvider(): Promise<Opinion> {
+    const { clock } = this.#part.kernel
+    const row = await queryOf(this.#part).selectFrom('billingHealth').selectAll().executeTakeFirst()
+    const now = clock.now().getTime()
+    const since = row?.measuredAt ?? this.#startedAt
+    if (now - since.getTime() > UNMEASURED_MS) {
+      return {
+        status: 'fail',
+        code: 'not-measured',
+        message: 'the payment provider was not measured for more than 3 minutes',
+      }
+    }
+    if (!row) return { status: 'good' }
+    const { errorCode, durationMs } = row
+    if (errorCode !== null) {
+      return { status: 'fail', code: 'unreachable', message: `the payment provider does not answer: ${errorCode}` }
+    }
+    return (durationMs ?? 0) > SLOW_API_THRESHOLD_MS
+      ? { status: 'warn', code: 'slow', message: `degraded: the payment provider took ${durationMs} ms to answer` }
+      : { status: 'good' }
+  }
+
+  async #ofEvents(): Promise<Opinion> {
+    const { database, clock } = this.#part.kernel
+    const { rows } = await database.sql(
+      // Of a customer that was detached no event is processed, so what is kept of its subscriptions is not the case.
+      `select (select max(received_at) from multitenancy.billing_inbox
+           where not is_fetched and status = 'completed' and type <> $1) as "receivedAt",
+         (select min(created_at) from multitenancy.billing_subscriptions left join multitenancy.billing_customers using (customer_id)
+           where status in ('active', 'trialing', 'past_due') and closed_as is distinct from 'detached') as "activeSince"`,
+      [TEST_TYPE],
+    )
+    const [{ receivedAt, activeSince }] = rows as [{ receivedAt: Date | null; activeSince: Date | null }]
+    if (activeSince === null) return { status: 'good' }
+    const ageMs = clock.now().getTime() - (receivedAt ?? activeSince).getTime()
+    if (ageMs <= QUIET_MS) return { status: 'good' }
+    const minutes = Math.floor(ageMs / MINUTE_MS)
+    const message = `no event of the payment provider was processed for ${minutes} minutes, while subscriptions are active`
+    return ageMs > SILENT_MS
+      ? { status: 'fail', code: 'silent', message }
+      : { status: 'warn', code: 'quiet', message: `warning: ${message}` }
+  }
+}

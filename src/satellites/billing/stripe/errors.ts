@@ -1,0 +1,44 @@
+/** What an error of Stripe's client means here, and what is kept of it. */
+import { type BillingErrorCode, PaymentsFault } from '../model/provider.ts'
+
+interface Thrown {
+  readonly type?: string
+  readonly code?: string
+  readonly statusCode?: number
+  readonly message?: string
+  readonly requestId?: string
+}
+
+/** What is kept of an error: not the words of the provider, which may hold what a customer has typed. */
+interface Refusal extends Pick<Thrown, 'type' | 'code' | 'statusCode' | 'requestId'> {
+  /** A report whose answer was lost was sent again. */
+  readonly isRepeated?: true
+}
+
+export function refusalOf(error: unknown): Refusal {
+  const { type, code, statusCode, requestId, message = '' } = (error ?? {}) as Thrown
+  const isRepeated =
+    code === 'duplicate_meter_event' || (code === undefined && /already exists with identifier/i.test(message))
+  return { type, code, statusCode, requestId, ...(isRepeated ? { isRepeated } : {}) }
+}
+
+export const causeOf = (error: unknown): Refusal | undefined =>
+  error instanceof PaymentsFault ? ((error.cause ?? undefined) as Refusal | undefined) : undefined
+
+const CODES: Readonly<Record<string, BillingErrorCode>> = {
+  StripeAuthenticationError: 'authentication_failed',
+  StripePermissionError: 'authentication_failed',
+  StripeRateLimitError: 'provider_rate_limited',
+  StripeConnectionError: 'provider_unavailable',
+  StripeAPIError: 'provider_unavailable',
+  StripeInvalidRequestError: 'provider_rejected',
+  StripeIdempotencyError: 'provider_rejected',
+  StripeCardError: 'provider_rejected',
+}
+
+export function codeOf(error: unknown): BillingErrorCode {
+  if (error instanceof PaymentsFault) return error.code
+  const { type = '', statusCode } = (error ?? {}) as Thrown
+  if (statusCode === 409) return 'provider_unavailable' // it is at the same request, or object, for somebody else
+  return CODES[type] ?? 'unhandled'
+}

@@ -1,0 +1,79 @@
+/** Events of Stripe: whether what was received was signed with a secret of ours, and what is kept of it. */
+import type { Stripe as Client } from 'stripe'
+import { PaymentsFault, type ProviderEvent } from '../model/provider.ts'
+import { stripped } from './redaction.ts'
+
+const TOLERANCE_SECONDS = 300
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
+
+/** One text for each sequence of bytes: what is not UTF-8 throws, and nothing is left out. */
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** The body as text; undefined when none of the secrets has signed it, or its timestamp is more than five minutes from now. */
+export function signedText(
+  { signature }: Client['webhooks'],
+  secrets: readonly string[],
+  body: Uint8Array,
+  header: string,
+): string | undefined {
+  const isOf = (text: string, secret: string): boolean => {
+    try {
+      return signature?.verifyHeader(text, header, secret, TOLERANCE_SECONDS) ?? false
+    } catch {
+      return false // that it does not fit is said by throwing
+    }
+  }
+  const text = textOf(body)
+  return text !== undefined && secondsAhead(header) <= TOLERANCE_SECONDS && secrets.some((secret) => isOf(text, secret))
+    ? text
+    : undefined
+}
+
+/** Stripe's client refuses old timestamps only. It reads the last `t`, as this does. */
+function secondsAhead(header: string): number {
+  const [, timestamp = ''] =
+    header
+      .split(',')
+      .map((item) => item.split('='))
+      .findLast(([name]) => name === 't') ?? []
+  return Number.parseInt(timestamp, 10) - Math.floor(Date.now() / 1000)
+}
+
+function textOf(body: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(body)
+  } catch {
+    return undefined
+  }
+}
+
+/** @param text a body that was signed. Throws `payload_invalid` */
+export function eventOf(text: string): ProviderEvent {
+  let event: unknown
+  try {
+    event = JSON.parse(text)
+  } catch (cause) {
+    throw new PaymentsFault('payload_invalid', { cause })
+  }
+  if (typeof event !== 'object' || event === null) throw new PaymentsFault('payload_invalid')
+  return toEvent(event)
+}
+
+/** Throws `payload_invalid`. */
+export function toEvent(event: Readonly<Record<string, any>>): ProviderEvent {
+  const payload = stripped(event)
+  const { id, type, livemode } = payload as Record<string, any>
+  const createdAt = timeOf(event.created)
+  if (typeof id !== 'string' || typeof type !== 'string' || Number.isNaN(createdAt.getTime())) {
+    throw new PaymentsFault('payload_invalid')
+  }
+  const { object } = payload.data as { object?: Record<string, any> }
+  const customerId = object?.object === 'customer' ? object.id : object?.customer
+  return { id, type, createdAt, isLive: livemode === true, customerId: customerId ?? null, payload }
+}
+
+/** Seconds; events of the newer kind, which name what they are about and have nothing of it, have the time as text. */
+function timeOf(created: unknown): Date {
+  if (typeof created === 'string' && ISO_TIME.test(created)) return new Date(created)
+  return new Date(typeof created === 'number' && created >= 0 ? created * 1000 : Number.NaN)
+}

@@ -1,0 +1,266 @@
+/** Of a person nothing is kept, wherever it stands in an event; and what processing needs is kept, all of it. */
+import Stripe from 'stripe'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type OpenBilling, openBilling } from '../billing.fixture.ts'
+import { toSubject } from './objects.ts'
+import { stripped } from './redaction.ts'
+
+const PERSON = {
+  name: 'Ada Lovelace-Planted',
+  email: 'ada.planted@example.com',
+  phone: '+49 151 23456789',
+  line1: 'Planted Street 12b',
+  city: 'Plantedham',
+  postal_code: 'SW1A 1AA',
+  digits: '4111',
+  text: 'She said: please call me back!',
+}
+const ADDRESS = { line1: PERSON.line1, city: PERSON.city, postal_code: PERSON.postal_code, country: 'GB' }
+/** What cannot be told from an id by its looks. */
+const WORDS = [PERSON.city, PERSON.digits]
+const METADATA = { owner: PERSON.name, mail: PERSON.email, tenantId: PERSON.email, note: PERSON.text }
+
+const tracesIn = (value: unknown): string[] => {
+  const text = JSON.stringify(value) ?? ''
+  return Object.values(PERSON).filter((planted) =>
+    // In ids and times there are such digits by chance.
+    planted === PERSON.digits
+      ? /(?<![\w.-])4111(?![\w-])/.test(text)
+      : text.includes(JSON.stringify(planted).slice(1, -1)),
+  )
+}
+
+let open: OpenBilling
+
+/** A life in which whoever can write something has written whatever they know of Ada. */
+beforeAll(async () => {
+  open = await openBilling(inject('postgresUrl'), { provider: { afterRetries: 'past_due' } })
+  const { provider } = open
+  const stripe = new Stripe(provider.apiKey, provider.clientOptions)
+  const tenantId = await open.tenant()
+  const product = provider.product({ name: PERSON.name, description: PERSON.text, metadata: METADATA })
+  const price = provider.price({
+    product: product.id,
+    amount: 500,
+    interval: 'month',
+    lookupKey: PERSON.email,
+    metadata: METADATA,
+  })
+  const customer = await stripe.customers.create({
+    name: PERSON.name,
+    email: PERSON.email,
+    phone: PERSON.phone,
+    description: PERSON.text,
+    address: ADDRESS,
+    metadata: METADATA,
+  })
+  const line = { price: open.prices.pro, quantity: 1 }
+  const urls = { success_url: 'https://app.example/paid', metadata: METADATA }
+  const mistaken = await stripe.checkout.sessions.create({
+    mode: 'subscription',
+    line_items: [line],
+    customer_email: PERSON.email,
+    client_reference_id: PERSON.email,
+    subscription_data: { metadata: METADATA, description: PERSON.text },
+    ...urls,
+  })
+  const card = { last4: PERSON.digits, billingDetails: { name: PERSON.name, email: PERSON.email, phone: PERSON.phone } }
+  provider.completeCheckout(mistaken.id, { name: PERSON.name, phone: PERSON.phone, address: ADDRESS, card })
+  const right = await stripe.checkout.sessions.create({
+    mode: 'subscription',
+    line_items: [line],
+    customer: customer.id,
+    client_reference_id: tenantId,
+    subscription_data: { metadata: { ...METADATA, tenantId }, trial_period_days: 2 },
+    ...urls,
+  })
+  const { subscription } = provider.completeCheckout(right.id, { card })
+  const id = subscription as string
+  await stripe.subscriptions.update(id, { description: PERSON.text, metadata: METADATA })
+  provider.setPaymentMethod(customer.id, 'declines', card)
+  provider.advance({ days: 40 })
+  provider.setPaymentMethod(customer.id, 'good', card)
+  provider.changePrice(id, price.id, 'always_invoice')
+  provider.pause(id)
+  provider.resume(id)
+  await stripe.subscriptions.update(id, {
+    pause_collection: { behavior: 'void' },
+    cancellation_details: { comment: PERSON.text },
+  })
+  await stripe.customers.update(customer.id, { name: `${PERSON.name} II`, metadata: { other: PERSON.phone } })
+  await stripe.subscriptions.cancel(id, { cancellation_details: { comment: PERSON.text } })
+  provider.deleteCustomer(customer.id)
+}, 60_000)
+afterAll(() => open.end())
+
+const eventsOf = (): Record<string, any>[] => open.provider.events.map((event) => structuredClone(event) as any)
+
+test('all kinds of things have happened, and Ada is in them', () => {
+  const types = new Set(open.provider.events.map(({ type }) => type))
+  for (const type of [
+    'checkout.session.completed',
+    'customer.created',
+    'customer.updated',
+    'customer.deleted',
+    'customer.subscription.created',
+    'customer.subscription.updated',
+    'customer.subscription.paused',
+    'customer.subscription.resumed',
+    'customer.subscription.trial_will_end',
+    'customer.subscription.deleted',
+    'invoice.payment_succeeded',
+    'invoice.payment_failed',
+    'charge.succeeded',
+    'charge.failed',
+    'payment_method.attached',
+    'product.created',
+    'price.created',
+  ]) {
+    expect(types).toContain(type)
+  }
+  expect(tracesIn(open.provider.events)).toEqual(Object.values(PERSON))
+})
+
+describe('of each event', () => {
+  test('no trace of a person is kept', () => {
+    for (const event of eventsOf()) expect([event.type, tracesIn(stripped(event))]).toEqual([event.type, []])
+  })
+
+  test('all that processing reads is kept', () => {
+    for (const event of eventsOf()) {
+      const { type, data } = event
+      // What is no id of a tenant is not kept as one.
+      for (const object of [data.object, data.previous_attributes]) {
+        if (object?.metadata?.tenantId === PERSON.email) delete object.metadata.tenantId
+        if (object?.client_reference_id === PERSON.email) object.client_reference_id = null
+      }
+      expect([type, toSubject(type, stripped(event))]).toEqual([type, toSubject(type, event)])
+    }
+  })
+
+  test('it is kept as it is when it is stripped again', () => {
+    for (const event of eventsOf()) expect(stripped(stripped(event))).toEqual(stripped(event))
+  })
+
+  test.each(Object.values(PERSON).filter((planted) => !WORDS.includes(planted)))(
+    '"%s" is kept in no place',
+    (planted) => {
+      for (const event of eventsOf()) {
+        event.data = everywhere(event.data, (leaf) => (leaf === event.data.object.object ? leaf : planted))
+        expect([event.type, tracesIn(stripped(event))]).toEqual([event.type, []])
+      }
+    },
+  )
+
+  test.each(WORDS)('"%s" is kept only in the place of an id', (planted) => {
+    const places = new Set<string>()
+    for (const event of eventsOf()) {
+      for (const path of pathsOf(event.data)) {
+        const changed = structuredClone(event)
+        put(changed.data, path, planted)
+        if (tracesIn(stripped(changed)).length > 0) places.add(path.join('.'))
+      }
+    }
+    expect(places.size).toBeGreaterThan(0)
+    for (const place of places) {
+      expect(place).toMatch(/\.(id|customer|subscription|product|client_reference_id|metadata\.tenantId)$/)
+    }
+  })
+
+  test('members that the provider may add one day are not kept', () => {
+    for (const event of eventsOf()) {
+      const extended = { ...event, future: PERSON.name, data: { ...extendedBy(event.data), future: PERSON.text } }
+      expect(stripped(extended)).toEqual(stripped(event))
+    }
+  })
+
+  test('of an object that nobody knows, only what it is and whose', () => {
+    const object = {
+      id: 'new_1',
+      object: 'novelty',
+      customer: 'cus_1',
+      owner: PERSON.name,
+      metadata: { tenantId: 'acme' },
+    }
+    const event = {
+      id: 'evt_1',
+      object: 'event',
+      type: 'novelty.created',
+      created: 1,
+      livemode: true,
+      data: { object },
+    }
+    expect(stripped(event).data).toEqual({ object: { id: 'new_1', object: 'novelty', customer: 'cus_1' } })
+  })
+
+  test.each([
+    ['nothing', {}],
+    ['no object', { data: {} }],
+    ['null', { data: { object: null } }],
+    ['a text', { data: { object: PERSON.text, previous_attributes: PERSON.text } }],
+    ['a list', { data: { object: [PERSON], previous_attributes: [PERSON] } }],
+    [
+      'texts where objects are expected',
+      { data: { object: { object: 'subscription', items: PERSON.name, metadata: PERSON.text } } },
+    ],
+    [
+      'lists where objects are expected',
+      { data: { object: { object: 'subscription', items: [PERSON], metadata: [PERSON] } } },
+    ],
+    [
+      'objects where texts are expected',
+      { data: { object: { object: 'subscription', id: PERSON, status: [PERSON.text] } } },
+    ],
+    [
+      'members of objects by nature',
+      { data: { object: JSON.parse(`{"object":"subscription","__proto__":{"id":"x"}}`) } },
+    ],
+  ])('a payload with %s leaves nothing behind', (_, part) => {
+    expect(tracesIn(stripped({ id: 'evt_1', type: 'customer.subscription.updated', created: 1, ...part }))).toEqual([])
+  })
+})
+
+test('nothing of a person is in the database or in the log, after all of it was received and processed', async () => {
+  expect(new Set(await open.deliver(open.provider.events))).toEqual(new Set([200]))
+  await open.process()
+  const inbox = await open.inbox()
+  expect(inbox).toHaveLength(open.provider.events.length)
+  // Of the checkout with a mail address for a tenant nobody knows whose it is.
+  expect(new Set(inbox.map(({ errorCode }) => errorCode))).toEqual(new Set([null, 'tenant_not_resolvable']))
+  const { database } = open.tenancy.kernel
+  const { rows: tables } = await database.sql(
+    `select format('%I.%I', table_schema, table_name) as name from information_schema.tables
+     where table_schema like 'multitenancy%' and table_type = 'BASE TABLE'`,
+  )
+  for (const { name } of tables) {
+    const { rows } = await database.sql(`select to_jsonb(one) as row from ${name} as one`)
+    expect([name, tracesIn(rows)]).toEqual([name, []])
+  }
+  expect(tracesIn(open.log)).toEqual([])
+  expect(tracesIn(open.heard)).toEqual([])
+})
+
+/** @param change of what is neither an object nor a list */
+function everywhere(value: any, change: (leaf: unknown) => unknown): any {
+  if (Array.isArray(value)) return value.map((one) => everywhere(one, change))
+  if (typeof value !== 'object' || value === null) return change(value)
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, everywhere(one, change)]))
+}
+
+function extendedBy(value: any): any {
+  if (Array.isArray(value)) return value.map(extendedBy)
+  if (typeof value !== 'object' || value === null) return value
+  const members = Object.entries(value).map(([name, one]) => [name, extendedBy(one)])
+  return { ...Object.fromEntries(members), future_note: PERSON.text, future_owner: { name: PERSON.name } }
+}
+
+function* pathsOf(value: any, path: readonly string[] = []): Generator<readonly string[]> {
+  if (typeof value !== 'object' || value === null) yield path
+  else for (const [name, one] of Object.entries(value)) yield* pathsOf(one, [...path, name])
+}
+
+function put(value: any, path: readonly string[], planted: string): void {
+  const [name = '', ...rest] = path
+  if (rest.length === 0) value[name] = planted
+  else put(value[name], rest, planted)
+}

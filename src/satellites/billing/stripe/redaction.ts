@@ -1,0 +1,118 @@
+/**
+ * What is kept of an event of the provider: members that are named here, and only where their value is of the kind that is expected,
+ * an id, a number, a word of the provider's own. No name, address, card, and no text that anybody has written, gets through, whatever
+ * the provider adds one day.
+ */
+
+import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'
+
+type Leaf = (value: unknown) => boolean
+type Shape = Leaf | { readonly [member: string]: Shape } | readonly [Shape]
+
+const MAX_ITEMS = 100
+
+const id: Leaf = (value) => value === null || (typeof value === 'string' && /^[A-Za-z0-9_.-]{1,255}$/.test(value))
+const word: Leaf = (value) => value === null || (typeof value === 'string' && /^[a-z][a-z0-9_.]{0,63}$/.test(value))
+/** Of an event: `invoice.paid`, or `v2.core.account[requirements].updated`. */
+const eventType: Leaf = (value) => typeof value === 'string' && /^[a-z][a-z0-9_.[\]]{0,127}$/.test(value)
+const number: Leaf = (value) => value === null || typeof value === 'number'
+const yes: Leaf = (value) => value === null || typeof value === 'boolean'
+/** The id of a tenant; who has put a mail address there has put it in the wrong place. */
+const tenant: Leaf = (value) => typeof value === 'string' && TENANT_ID.test(value)
+
+const metadata = { tenantId: tenant }
+const price = { id, object: word, product: id }
+
+const subscription: Shape = {
+  id,
+  object: word,
+  customer: id,
+  status: word,
+  items: {
+    object: word,
+    data: [{ id, object: word, price, quantity: number, current_period_start: number, current_period_end: number }],
+  },
+  quantity: number,
+  trial_end: number,
+  cancel_at_period_end: yes,
+  cancel_at: number,
+  canceled_at: number,
+  ended_at: number,
+  created: number,
+  pause_collection: { behavior: word, resumes_at: number },
+  livemode: yes,
+  metadata,
+}
+
+const invoice: Shape = {
+  id,
+  object: word,
+  customer: id,
+  status: word,
+  billing_reason: word,
+  attempt_count: number,
+  attempted: yes,
+  next_payment_attempt: number,
+  amount_due: number,
+  amount_paid: number,
+  currency: word,
+  period_start: number,
+  period_end: number,
+  created: number,
+  livemode: yes,
+  parent: { type: word, subscription_details: { subscription: id, metadata } },
+  lines: { object: word, data: [{ id, object: word, period: { start: number, end: number } }] },
+}
+
+const session: Shape = {
+  id,
+  object: word,
+  customer: id,
+  subscription: id,
+  mode: word,
+  status: word,
+  payment_status: word,
+  client_reference_id: tenant,
+  livemode: yes,
+  metadata,
+}
+
+const customer: Shape = { id, object: word, deleted: yes, created: number, livemode: yes, metadata }
+
+/** Of anything else: what it is, and whose. */
+const other: Shape = { id, object: word, customer: id, created: number, livemode: yes }
+
+const SHAPES = new Map<unknown, Shape>(Object.entries({ subscription, invoice, 'checkout.session': session, customer }))
+
+/** @param event as it was received */
+export function stripped(event: Record<string, any>): Record<string, unknown> {
+  const object = event.data?.object
+  const shape = SHAPES.get(object?.object) ?? other
+  const before = event.data?.previous_attributes
+  return {
+    ...(picked({ id, object: word, type: eventType, created: number, livemode: yes }, event) as Record<
+      string,
+      unknown
+    >),
+    data: {
+      object: picked(shape, object),
+      ...(before === undefined ? {} : { previous_attributes: picked(shape, before) }),
+    },
+  }
+}
+
+/** Undefined where there is nothing that may be kept. */
+function picked(shape: Shape, value: unknown): unknown {
+  if (typeof shape === 'function') return shape(value) ? value : undefined
+  if (value === null) return null
+  if (typeof value !== 'object') return undefined
+  if (Array.isArray(shape)) {
+    return Array.isArray(value) ? value.slice(0, MAX_ITEMS).map((item) => picked(shape[0] as Shape, item)) : undefined
+  }
+  const members = Object.entries(shape).flatMap(([name, inner]) => {
+    if (!Object.hasOwn(value, name)) return []
+    const kept = picked(inner, (value as Record<string, unknown>)[name])
+    return kept === undefined ? [] : [[name, kept]]
+  })
+  return Object.fromEntries(members)
+}

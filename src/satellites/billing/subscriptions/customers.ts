@@ -1,0 +1,200 @@
+/** Which customer of the provider is which tenant: one each, for as long as the mapping is open. */
+import { recordChange } from '../../../kernel/events/changes.ts'
+import { DAY_MS } from '../../../kernel/store/counters.ts'
+import { assertTenantOpen, tenantStatus } from '../../../tenants/registry/existing.ts'
+import { sendRefused } from '../inbox/inbox.ts'
+import { type BillingPart, lockCustomer, queryOf } from '../model/dependencies.ts'
+import { PaymentsFault } from '../model/provider.ts'
+import type { CustomerRow } from '../model/tables.ts'
+import { meteredSince } from './paid-quotas.ts'
+import { ENDED, lockPayer } from './subscriptions.ts'
+
+/** `taken`: the tenant has another; `foreign`: it is another tenant's; `gone`: the tenant is purged. */
+export type Mapped = 'mapped' | 'taken' | 'foreign' | 'gone'
+
+/** A tenant that has to pay for what it uses, and since when. */
+export interface Payer {
+  readonly tenantId: string
+  readonly mappedAt: Date
+}
+
+/** A mapping counts while it is open, and for a day where it ended with the tenant: what was used until then is still handed on. */
+const PAYERS = `
+  select tenant_id as "tenantId", min(mapped_at) as "mappedAt"
+  from multitenancy.billing_customers join multitenancy.tenants on tenants.id = tenant_id
+  where (closed_at is null or (status = 'deleted' and closed_at > $1)) and ($2::text is null or tenant_id = $2)
+  group by tenant_id order by tenant_id`
+
+export class Customers {
+  readonly #part: BillingPart
+  /** Being made by this process. */
+  readonly #making = new Map<string, Promise<string>>()
+
+  constructor(part: BillingPart) {
+    this.#part = part
+  }
+
+  /** The open one. */
+  async of(tenantId: string): Promise<string | undefined> {
+    const row = await queryOf(this.#part)
+      .selectFrom('billingCustomers')
+      .select('customerId')
+      .where('tenantId', '=', tenantId)
+      .where('closedAt', 'is', null)
+      .executeTakeFirst()
+    return row?.customerId
+  }
+
+  /** All that are mapped now, and those deleted at the provider of which a subscription still is kept as one that runs. */
+  all(): Promise<Pick<CustomerRow, 'tenantId' | 'customerId'>[]> {
+    return queryOf(this.#part)
+      .selectFrom('billingCustomers as customer')
+      .select(['tenantId', 'customerId'])
+      .where(({ or, and, eb, exists, selectFrom }) =>
+        or([
+          eb('closedAt', 'is', null),
+          and([
+            eb('closedAs', '=', 'deleted'),
+            exists(
+              selectFrom('billingSubscriptions as subscription')
+                .select('id')
+                .whereRef('subscription.customerId', '=', 'customer.customerId')
+                .where('status', 'not in', ENDED),
+            ),
+          ]),
+        ]),
+      )
+      .orderBy('tenantId')
+      .orderBy('mappedAt')
+      .execute()
+  }
+
+  async payers(): Promise<Payer[]> {
+    return this.#payers(null)
+  }
+
+  /** Undefined when it has nothing to pay for. */
+  async payer(tenantId: string): Promise<Payer | undefined> {
+    const [payer] = await this.#payers(tenantId)
+    return payer
+  }
+
+  /** Who pays for what the tenant has used: its customer, or the last that it had. */
+  async payerOf(tenantId: string): Promise<string | undefined> {
+    const { rows } = await this.#part.kernel.database.sql(
+      `select customer_id as "customerId" from multitenancy.billing_customers where tenant_id = $1
+       order by closed_at desc nulls first limit 1`,
+      [tenantId],
+    )
+    return rows[0]?.customerId
+  }
+
+  /** Of a closed mapping, too: its events may be late. */
+  async tenantOf(customerId: string): Promise<string | undefined> {
+    const row = await queryOf(this.#part)
+      .selectFrom('billingCustomers')
+      .select('tenantId')
+      .where('customerId', '=', customerId)
+      .executeTakeFirst()
+    return row?.tenantId
+  }
+
+  /** Throws when there never was such a tenant. @param action what it is recorded as */
+  async map(tenantId: string, customerId: string, action = 'billing.map'): Promise<Mapped> {
+    const { database, clock, events } = this.#part.kernel
+    await lockPayer(this.#part, tenantId)
+    const status = await tenantStatus(database, tenantId)
+    if (status === undefined) throw new PaymentsFault('tenant_not_resolvable')
+    if (status === 'purged') return 'gone'
+    await meteredSince(this.#part) // before it is mapped: it pays for what it uses
+    const { rows } = await database.sql(
+      `insert into multitenancy.billing_customers (customer_id, tenant_id, mapped_at) values ($1, $2, $3)
+       on conflict do nothing returning customer_id`,
+      [customerId, tenantId, clock.now()],
+    )
+    if (rows.length === 0) {
+      const present = await this.of(tenantId)
+      if (present === undefined) return 'foreign'
+      return present === customerId ? 'mapped' : 'taken'
+    }
+    await recordChange(events, {
+      action,
+      tenantId,
+      target: `tenant:${tenantId}`,
+      after: { customerId },
+    })
+    return 'mapped'
+  }
+
+  /** The tenant's, made at the provider when there is none. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`. */
+  async ensure(tenantId: string, action: string): Promise<string> {
+    const { database } = this.#part.kernel
+    await assertTenantOpen(database, tenantId)
+    const known = await this.of(tenantId)
+    if (known !== undefined) return known
+    if (database.inTransaction) return this.#made(tenantId, action)
+    let making = this.#making.get(tenantId)
+    if (!making) {
+      making = this.#made(tenantId, action).finally(() => this.#making.delete(tenantId))
+      this.#making.set(tenantId, making)
+    }
+    return making
+  }
+
+  /** Whether it goes on at the provider without its tenant: nothing that is heard of it counts. */
+  async isDetached(customerId: string): Promise<boolean> {
+    const row = await queryOf(this.#part)
+      .selectFrom('billingCustomers')
+      .select('closedAs')
+      .where('customerId', '=', customerId)
+      .executeTakeFirst()
+    return row?.closedAs === 'detached'
+  }
+
+  /** It was deleted at the provider: another that was refused has its turn. Or it is detached from its tenant. */
+  async close(customerId: string, closedAs: 'deleted' | 'detached' = 'deleted'): Promise<void> {
+    const { database, clock, events } = this.#part.kernel
+    const payer = closedAs === 'deleted' ? await this.tenantOf(customerId) : undefined
+    if (payer !== undefined) await lockPayer(this.#part, payer) // whoever refuses another one for its sake does so before, or not at all
+    const { rows } = await database.sql(
+      `update multitenancy.billing_customers set closed_at = $2, closed_as = $3 where customer_id = $1 and closed_at is null
+       returning tenant_id as "tenantId"`,
+      [customerId, clock.now(), closedAs],
+    )
+    for (const { tenantId } of rows) {
+      const target = `tenant:${tenantId}`
+      await recordChange(events, { action: 'billing.unmap', tenantId, target, before: { customerId }, after: null })
+      if (closedAs === 'deleted') await sendRefused(this.#part, tenantId)
+    }
+  }
+
+  /** As `close`, by itself: nobody else is at work for the customer. */
+  async closeGone(customerId: string): Promise<void> {
+    await this.#part.kernel.database.transaction(async () => {
+      await lockCustomer(this.#part, customerId)
+      await this.close(customerId)
+    })
+  }
+
+  async #payers(tenantId: string | null): Promise<Payer[]> {
+    const { database, clock } = this.#part.kernel
+    const { rows } = await database.sql(PAYERS, [new Date(clock.now().getTime() - DAY_MS), tenantId])
+    return rows
+  }
+
+  async #made(tenantId: string, action: string): Promise<string> {
+    const { database } = this.#part.kernel
+    const { rows } = await database.sql(
+      'select count(*)::int as turn from multitenancy.billing_customers where tenant_id = $1',
+      [tenantId],
+    )
+    const customerId = await this.#part.payments.createCustomer(tenantId, rows[0].turn)
+    return database.transaction(async () => {
+      await lockCustomer(this.#part, customerId)
+      if ((await this.map(tenantId, customerId, action)) === 'mapped') return customerId
+      const other = await this.of(tenantId)
+      if (other !== undefined) return other // a checkout was quicker
+      throw new PaymentsFault('provider_rejected', { cause: new Error(`the provider has made ${customerId} anew`) })
+    })
+  }
+}

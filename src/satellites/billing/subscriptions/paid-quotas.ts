@@ -1,0 +1,24 @@
+/**
+ * Since when each quota is paid for: noted once, by whoever is the first that is configured so, before it maps or looks at a payer. What
+ * was used by payers of before is not billed.
+ */
+import type { BillingPart } from '../model/dependencies.ts'
+
+export async function meteredSince(part: BillingPart): Promise<ReadonlyMap<string, Date>> {
+  const { database, clock } = part.kernel
+  const quotas = Object.keys(part.settings.usage).sort()
+  const noted = async (): Promise<Map<string, Date>> => {
+    const { rows } = await database.sql('select quota, since from multitenancy.billing_metered where quota = any($1)', [
+      quotas,
+    ])
+    return new Map(rows.map(({ quota, since }) => [quota, since]))
+  }
+  const present = await noted()
+  if (present.size === quotas.length) return present
+  await database.sql(
+    `insert into multitenancy.billing_metered (quota, since) select quota, $2 from unnest($1::text[]) as quota order by quota
+     on conflict do nothing`,
+    [quotas, clock.now()],
+  )
+  return noted()
+}

@@ -1,0 +1,125 @@
+/**
+ * What is known of subscriptions, as the provider has them, and the plan that comes of it. Written under the lock of the customer; what
+ * is older than what is there is not written.
+ */
+import { sql } from 'kysely'
+import { tenantStatus } from '../../../tenants/registry/existing.ts'
+import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import { type Entitling, entitledPlan } from '../model/entitlement.ts'
+import type { ProviderSubscription } from '../model/provider.ts'
+import type { SubscriptionRow } from '../model/tables.ts'
+
+/** For good. */
+export const ENDED = ['canceled', 'incomplete_expired'] as const
+
+export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean => ENDED.some((end) => end === status)
+
+/**
+ * Until the transaction ends: what a tenant's subscriptions come to is decided by one at a time, also where the tenant has had several
+ * customers. Taken after the lock of the customer.
+ */
+export async function lockPayer({ kernel }: BillingPart, tenantId: string): Promise<void> {
+  await kernel.database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry billing tenant ' || $1, 0))`, [
+    tenantId,
+  ])
+}
+
+/** Where `current` says that this is what the provider has now, it goes before whatever is there. */
+export interface Seen {
+  readonly asOf: Date
+  readonly isCurrent: boolean
+}
+
+export class Subscriptions {
+  readonly #part: BillingPart
+
+  constructor(part: BillingPart) {
+    this.#part = part
+  }
+
+  find(id: string): Promise<SubscriptionRow | undefined> {
+    return queryOf(this.#part).selectFrom('billingSubscriptions').selectAll().where('id', '=', id).executeTakeFirst()
+  }
+
+  /** The tenant's own, the one that was made last first. */
+  ofTenant(tenantId: string): Promise<SubscriptionRow[]> {
+    return this.#ofTenant(tenantId)
+      .where('closedAs', 'is distinct from', 'detached')
+      .orderBy('createdAt', 'desc')
+      .orderBy('id', 'desc')
+      .execute()
+  }
+
+  /** Those that the tenant had, and that go on at the provider without it. */
+  detachedFrom(tenantId: string): Promise<SubscriptionRow[]> {
+    return this.#ofTenant(tenantId).where('closedAs', '=', 'detached').execute()
+  }
+
+  /** When it has ended, or was detached from its tenant; null while it runs. */
+  async endOf(id: string): Promise<Date | null> {
+    const row = await this.#withCustomers()
+      .select(['status', 'endedAt', 'asOf', 'closedAs', 'closedAt'])
+      .where('id', '=', id)
+      .executeTakeFirst()
+    if (!row) return null
+    const ends = [hasEnded(row) ? (row.endedAt ?? row.asOf) : null, row.closedAs === 'detached' ? row.closedAt : null]
+    return ends.filter((end) => end !== null).toSorted((a, b) => a.getTime() - b.getTime())[0] ?? null
+  }
+
+  async write(tenantId: string, subscription: ProviderSubscription, { asOf, isCurrent }: Seen): Promise<void> {
+    const { tenantId: _, items, ...members } = subscription
+    const row = { ...members, items: JSON.stringify(items) as never, tenantId, asOf }
+    const { id: __, createdAt: ___, tenantId: ____, asOf: _____, ...changing } = row
+    await queryOf(this.#part)
+      .insertInto('billingSubscriptions')
+      .values(row)
+      .onConflict((conflict) =>
+        conflict
+          .column('id')
+          .doUpdateSet({ ...changing, asOf: sql`greatest(billing_subscriptions.as_of, excluded.as_of)` })
+          .where((eb) => (isCurrent ? eb.lit(true) : eb('billingSubscriptions.asOf', '<=', sql<Date>`excluded.as_of`))),
+      )
+      .execute()
+  }
+
+  /** Gives the tenant the plan that it pays for, unless the host decides, or nobody can give it one any more. */
+  async writePlan(tenantId: string): Promise<void> {
+    const { kernel, tenants, plans } = this.#part
+    if (tenants.plans.isDecidedByHost) return
+    const status = await tenantStatus(kernel.database, tenantId)
+    if (status === undefined || status === 'purged' || status === 'deleted') return
+    const plan = entitledPlan(await this.#entitling(tenantId), plans)
+    const { metadata } = await tenants.get(tenantId)
+    const present = metadata.plan ?? tenants.plans.describe().defaultPlan
+    if (plan !== present) await tenants.setPlan(tenantId, plan)
+  }
+
+  #ofTenant(tenantId: string) {
+    return this.#withCustomers().selectAll('billingSubscriptions').where('billingSubscriptions.tenantId', '=', tenantId)
+  }
+
+  #withCustomers() {
+    return queryOf(this.#part)
+      .selectFrom('billingSubscriptions')
+      .leftJoin('billingCustomers', 'billingCustomers.customerId', 'billingSubscriptions.customerId')
+  }
+
+  async #entitling(tenantId: string): Promise<Entitling[]> {
+    const cases = await queryOf(this.#part)
+      .selectFrom('billingDunning')
+      .select(['subscriptionId', 'state'])
+      .where('tenantId', '=', tenantId)
+      .where('closedAt', 'is', null)
+      .execute()
+    const isIn = (id: string, ...states: string[]) =>
+      cases.some(({ subscriptionId, state }) => subscriptionId === id && states.includes(state))
+    return (await this.ofTenant(tenantId)).map(({ id, status, items, createdAt }) => ({
+      id,
+      status,
+      items,
+      createdAt,
+      isInDunning: isIn(id, 'retrying', 'grace'),
+      isDowngraded: isIn(id, 'downgraded'),
+    }))
+  }
+}

@@ -1,0 +1,67 @@
+/** Two tenancies on one database: flags are changed in `here` and read in `there`, which knows changes by notifications only. */
+import { randomUUID } from 'node:crypto'
+import { expect, vi } from 'vitest'
+import { eventually, notificationsReceived, type TestTenancy } from '../../../testing/base/tenancy.ts'
+import { type FlagsTenancy, openFlags, queriesOf } from '../flags.fixture.ts'
+import type { featureFlags } from '../index.ts'
+
+export interface FlagsPair {
+  readonly opened: TestTenancy<[ReturnType<typeof featureFlags>]>
+  readonly here: FlagsTenancy
+  readonly there: FlagsTenancy
+  /** Resolves when `there` has received every notification of earlier commits. */
+  notificationsReceived(): Promise<void>
+  /** A change without a notification: a process that answers from its cache does not see it. */
+  setInSecret(tenantId: string, key: string, enabled: boolean): Promise<unknown>
+  /** Statements about flags that `there` sent while `work` ran. */
+  queriesOf(work: () => Promise<unknown>): Promise<number>
+  /** Begins `read` in `there`: its statement has run, but the result is held back until `letGo`. */
+  slowRead(read: () => Promise<boolean>): Promise<{ before: Promise<boolean>; letGo: () => void }>
+}
+
+/** @param urlOf how `there` reaches the database, by the database's URL. */
+export async function openPair(
+  postgresUrl: string,
+  urlOf: (url: string) => string | Promise<string> = (url) => url,
+): Promise<FlagsPair> {
+  const opened = await openFlags(postgresUrl)
+  const here = opened.tenancy
+  const there = await opened.open({ database: { url: await urlOf(opened.url) } })
+  // Both listen, once a change of one reaches the other.
+  await eventually(async () => {
+    const ghost = `ghost-${randomUUID().slice(0, 8)}`
+    await here.tenants.create({ id: ghost, name: 'Ghost' })
+    for (const one of [here, there]) await one.featureFlags.isEnabled('flag', { tenantId: ghost })
+    await here.featureFlags.set(ghost, 'flag', { enabled: true })
+    await notificationsReceived(there)
+    expect(await there.featureFlags.isEnabled('flag', { tenantId: ghost })).toBe(true)
+  })
+  return {
+    opened,
+    here,
+    there,
+    notificationsReceived: () => notificationsReceived(there),
+    setInSecret: (tenantId, key, enabled) =>
+      here.kernel.database.sql(
+        `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
+         values (gen_random_uuid(), $1, $2, $3, now(), now())
+         on conflict (tenant_id, key) do update set enabled = excluded.enabled`,
+        [tenantId, key, enabled],
+      ),
+    queriesOf: (work) => queriesOf(there, work),
+    async slowRead(read) {
+      const { database } = there.kernel
+      const original = database.sql.bind(database)
+      const [done, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      vi.spyOn(database, 'sql').mockImplementationOnce(async (...given) => {
+        const answer = await original(...given)
+        done.resolve()
+        await held.promise
+        return answer
+      })
+      const before = read()
+      await done.promise
+      return { before, letGo: held.resolve }
+    },
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * How every process hears that a tenant's flags have changed: by a notification that commits with the change, and by the store
+ * after the commit, where the store is quicker than the database. Either is enough, and what comes again is dropped: a change has
+ * an id. A message is this, with the keys unless they are too many:
+ *
+ *   <id> <tenant> [<key> ..]
+ *
+ * Only the database is counted on: while its notifications are not heard, `isHearing` is false, whatever the store says.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Listening } from '../../../kernel/database/notifications.ts'
+import type { Kernel } from '../../../kernel/kernel.ts'
+import { MAX_MESSAGE_BYTES } from '../../../kernel/store/store.ts'
+
+const CHANNEL = 'multitenancy_feature_flags'
+const RETRY_MS = 1_000
+/** Of so many changes it is known that they were heard. */
+const REMEMBERED = 10_000
+
+/**
+ * @param tenantId undefined: changes of any tenant may have been missed
+ * @param keys undefined: of any flag
+ */
+export type ChangeListener = (tenantId: string | undefined, keys?: readonly string[]) => void
+
+export class FlagChanges {
+  readonly #kernel: Kernel
+  readonly #listeners = new Set<ChangeListener>()
+  readonly #heard = new Set<string>()
+  #ears: Promise<readonly Listening[]> | undefined
+  #isListening = false
+  #triedAt = Number.NEGATIVE_INFINITY
+  #isStopped = false
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  get isHearing(): boolean {
+    return this.#isListening && this.#kernel.database.isListening
+  }
+
+  /** Begins to hear, unless it does already; a try that fails is followed by another call's, a second later. */
+  listen(): void {
+    if (this.#ears || this.#isStopped || performance.now() - this.#triedAt < RETRY_MS) return
+    this.#triedAt = performance.now()
+    const ears = this.#open()
+    this.#ears = ears
+    ears.catch((error) => {
+      this.#ears = undefined
+      this.#kernel.log.warn({ err: error }, 'changes of flags cannot be heard yet')
+    })
+  }
+
+  /**
+   * Call it in the transaction of the change.
+   *
+   * @param keys undefined: any of the tenant's
+   * @param settle is done after the commit, before the store tells others
+   */
+  async tell(
+    tenantId: string,
+    keys: readonly string[] | undefined,
+    settle: () => Promise<void> = async () => undefined,
+  ): Promise<void> {
+    const { database, store } = this.#kernel
+    const message = messageOf(tenantId, keys)
+    await database.notify(CHANNEL, message)
+    database.afterCommit(async () => {
+      this.#hear(message)
+      await settle()
+      if (!store.isCache) return
+      await store.publish(CHANNEL, message).catch((error) => {
+        this.#kernel.log.warn({ err: error, tenantId }, 'that flags have changed was not told by way of the store')
+      })
+    })
+  }
+
+  /** Returns a function that ends it. */
+  subscribe(listener: ChangeListener): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#listeners.clear()
+    const ears = await this.#ears?.catch(() => [])
+    await Promise.all(ears?.map((ear) => ear.close()) ?? [])
+  }
+
+  async #open(): Promise<readonly Listening[]> {
+    const { database, store } = this.#kernel
+    const hear = (message: string) => this.#hear(message)
+    const ears = [await database.listen(CHANNEL, hear, () => this.#say(undefined))]
+    this.#isListening = true
+    this.#say(undefined)
+    if (!store.isCache) return ears
+    try {
+      ears.push(await store.subscribe(CHANNEL, hear, () => undefined))
+    } catch (error) {
+      this.#kernel.log.warn({ err: error }, 'changes of flags are not heard by way of the store')
+    }
+    return ears
+  }
+
+  /** What cannot be understood may be about anything. */
+  #hear(message: string): void {
+    const [id = '', tenantId, ...keys] = message.split(' ')
+    if (tenantId === undefined) this.#say(undefined)
+    else if (this.#isNews(id)) this.#say(tenantId, keys.length > 0 ? keys : undefined)
+  }
+
+  #isNews(id: string): boolean {
+    if (this.#heard.has(id)) return false
+    this.#heard.add(id)
+    const [oldest = ''] = this.#heard
+    if (this.#heard.size > REMEMBERED) this.#heard.delete(oldest)
+    return true
+  }
+
+  #say(tenantId: string | undefined, keys?: readonly string[]): void {
+    for (const listener of this.#listeners) listener(tenantId, keys)
+  }
+}
+
+/** Neither tenant nor key holds a space, or anything beyond ASCII. */
+function messageOf(tenantId: string, keys: readonly string[] = []): string {
+  const head = `${randomUUID()} ${tenantId}`
+  const message = [head, ...keys].join(' ')
+  return message.length <= MAX_MESSAGE_BYTES ? message : head
+}

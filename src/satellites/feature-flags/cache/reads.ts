@@ -1,0 +1,102 @@
+/**
+ * Flags read from the database. All that are asked for in one tick, whoever they are of, are one query.
+ *
+ * A read is waited for a second, and then its connection is given up with it: flags are asked on every request, and would else
+ * hold all connections of a pool whose server has gone silent. In a transaction the connection is the transaction's, and stays.
+ *
+ * Whatever goes wrong is thrown as `E_DEPENDENCY_UNAVAILABLE`.
+ */
+
+import { DependencyUnavailable, type TenancyError } from '../../../kernel/base/errors.ts'
+import { inTime } from '../../../kernel/base/with-timeout.ts'
+import type { Database, Prepared } from '../../../kernel/database/database.ts'
+import type { FlagRule } from '../model/rollout.ts'
+
+const READ_TIMEOUT_MS = 1_000
+
+const COLUMNS = 'f.tenant_id as tenant, f.key, f.enabled, f.rollout_percent as percent, f.bucket_key as bucket'
+
+const SOME: Prepared = {
+  name: 'flags_some',
+  text: `select ${COLUMNS} from unnest($1::text[], $2::text[]) as asked (tenant_id, key)
+         join multitenancy.feature_flags f using (tenant_id, key)`,
+  timeoutMs: READ_TIMEOUT_MS,
+}
+const ALL: Prepared = {
+  name: 'flags_all',
+  text: `select ${COLUMNS} from multitenancy.feature_flags f where f.tenant_id = $1 order by f.key`,
+  timeoutMs: READ_TIMEOUT_MS,
+}
+
+interface Asked {
+  readonly tenantId: string
+  readonly key: string
+  readonly rule: PromiseWithResolvers<FlagRule | undefined>
+}
+
+export class FlagReads {
+  readonly #database: Database
+  #asked: Map<string, Asked> | undefined
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /** In a transaction, what is seen there; then it is a query of its own. */
+  one(tenantId: string, key: string): Promise<FlagRule | undefined> {
+    if (this.#database.inTransaction) return this.#alone(tenantId, key)
+    if (!this.#asked) {
+      this.#asked = new Map()
+      process.nextTick(() => this.#read())
+    }
+    const name = nameOf(tenantId, key)
+    const asked = this.#asked.get(name) ?? { tenantId, key, rule: Promise.withResolvers() }
+    this.#asked.set(name, asked)
+    return asked.rule.promise
+  }
+
+  async all(tenantId: string): Promise<FlagRule[]> {
+    return (await this.#rows(ALL, [tenantId])).map(ruleOf)
+  }
+
+  async #alone(tenantId: string, key: string): Promise<FlagRule | undefined> {
+    return (await this.#rows(SOME, [[tenantId], [key]])).map(ruleOf)[0]
+  }
+
+  async #read(): Promise<void> {
+    const asked = this.#asked ?? new Map<string, Asked>()
+    this.#asked = undefined
+    const all = [...asked.values()]
+    try {
+      const rows = await this.#rows(SOME, [all.map(({ tenantId }) => tenantId), all.map(({ key }) => key)])
+      const found = new Map(rows.map((row) => [nameOf(row.tenant, row.key), ruleOf(row)]))
+      for (const [name, { rule }] of asked) rule.resolve(found.get(name))
+    } catch (error) {
+      for (const { rule } of all) rule.reject(error)
+    }
+  }
+
+  async #rows(statement: Prepared, values: readonly unknown[]): Promise<any[]> {
+    try {
+      const late = () => new Error('reading flags took too long')
+      return (await inTime(this.#database.sql(statement, values), READ_TIMEOUT_MS, late)).rows
+    } catch (error) {
+      throw unreadable(error)
+    }
+  }
+}
+
+export const unreadable = (error?: unknown): TenancyError =>
+  DependencyUnavailable.matches(error)
+    ? error
+    : DependencyUnavailable('Flags cannot be read at the moment.', { cause: error })
+
+/** Neither part holds a slash. */
+const nameOf = (tenantId: string, key: string): string => `${tenantId}/${key}`
+
+const ruleOf = (row: any): FlagRule => ({
+  key: row.key,
+  enabled: row.enabled,
+  rolloutPercent: row.percent,
+  bucketKey: row.bucket,
+})

@@ -1,0 +1,155 @@
+/** Flags by way of Redis while Redis or the database is unavailable, or notifications do not arrive. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { startProxy } from '../../../../test/support/proxy.ts'
+import { redisStore } from '../../../drivers/store/redis.ts'
+import type { EventOf } from '../../../kernel/events/events.ts'
+import { DependencyDegraded } from '../../../kernel/resilience/resilience.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import type { FlagsTenancy } from '../flags.fixture.ts'
+import type { FlagRequest } from '../index.ts'
+import { CHANNEL, flagsOf, openSharedFlags, SHARED_TTL_MS, type SharedFlagsOpened } from './shared.fixture.ts'
+
+const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
+/** By the clock that the attempts move on themselves. */
+const PATIENCE_MS = 3_600_000
+
+let shared: SharedFlagsOpened
+let here: FlagsTenancy
+let there: FlagsTenancy
+let proxy: Awaited<ReturnType<typeof startProxy>>
+let database: Awaited<ReturnType<typeof startProxy>>
+/** They reach Redis by way of `proxy`. */
+let open: FlagsTenancy
+let closed: FlagsTenancy
+let id: string
+let stored: ReturnType<typeof flagsOf>
+const degraded: EventOf<typeof DependencyDegraded>[] = []
+
+beforeAll(async () => {
+  shared = await openSharedFlags()
+  ;({ here, there } = shared)
+  proxy = await startProxy(inject('redisUrl'))
+  database = await startProxy(shared.opened.url)
+  const store = redisStore({ url: proxy.url, keyPrefix: shared.keyPrefix })
+  open = await shared.opened.open({ store })
+  closed = await shared.opened.open({ store, resilience: { redis: { cache: 'fail-closed' } } })
+  for (const one of [open, closed]) one.on(DependencyDegraded, (event) => void degraded.push(event))
+})
+afterAll(async () => {
+  await shared.end()
+  await Promise.all([proxy.close(), database.close()])
+})
+beforeEach(async () => {
+  id = `tenant-${randomUUID()}`
+  stored = flagsOf(here, id)
+  await here.tenants.create({ id, name: 'Acme' })
+})
+afterEach(() => vi.useRealTimers())
+
+const set = (key: string, request: FlagRequest, tenancy = here) => tenancy.featureFlags.set(id, key, request)
+const isOn = (tenancy: FlagsTenancy, key = 'one') => tenancy.featureFlags.isEnabled(key, { tenantId: id })
+const setLongAgo = (key: string, enabled: boolean) => stored.setLongAgo(key, enabled)
+
+describe('a change that Redis does not know of', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+
+  test('is seen by whoever hears of it, also of a flag that was never asked for', async () => {
+    await setLongAgo('one', true)
+    expect(await isOn(here)).toBe(true)
+    await eventually(async () => expect(await stored.kept()).not.toBeNull())
+    const heard = Promise.withResolvers<void>()
+    there.featureFlags.onChange((tenantId) => tenantId === id && heard.resolve())
+    await proxy.close()
+    vi.advanceTimersByTime(2_000)
+    await set('one', { enabled: false }, open)
+    await heard.promise
+    await proxy.open()
+    expect(JSON.parse((await stored.kept()) ?? '')).toMatchObject({ enabled: true })
+    expect(await isOn(there)).toBe(false)
+    vi.advanceTimersByTime(SHARED_TTL_MS - 1)
+    expect(await isOn(there)).toBe(false)
+  })
+
+  test('is seen by a process that hears nothing', async () => {
+    const mute = await startProxy(shared.opened.url, (sent) =>
+      Buffer.from(sent.toString('latin1').replace(`listen "${CHANNEL}"`, `list.. "${CHANNEL}"`), 'latin1'),
+    )
+    const deaf = await shared.opened.open({ database: { url: mute.url } })
+    await stored.changeInSecret()
+    expect(await isOn(deaf)).toBe(false)
+    await deaf.stop()
+    await mute.close()
+  })
+
+  test('may be older than what holds while the database is away, where the process knows nothing itself', async () => {
+    const cut = await shared.opened.open({ database: { url: database.url } })
+    const explain = (key: string) => cut.featureFlags.explain(key, { tenantId: id })
+    await explain('any')
+    await stored.changeInSecret()
+    await database.close()
+    await eventually(() => expect(cut.kernel.database.isListening).toBe(false))
+    for (let time = 0; time < 2; time++) {
+      expect(await explain('one')).toMatchObject({ enabled: true, reason: 'STALE' })
+      expect(await explain('none')).toMatchObject({ enabled: false, reason: 'ERROR' })
+    }
+    await database.open()
+    await eventually(async () => {
+      vi.advanceTimersByTime(1_001)
+      expect(await explain('one')).toMatchObject({ enabled: false, reason: 'DISABLED' })
+    }, PATIENCE_MS)
+  })
+})
+
+describe('while Redis is away', () => {
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    await setLongAgo('one', true)
+    vi.advanceTimersByTime(2_000) // it is left alone no longer
+    degraded.splice(0)
+  })
+
+  test.each(['cut', 'silent'])('flags come from the database, or are refused, by the policy: %s', async (how) => {
+    if (how === 'cut') await proxy.close()
+    else proxy.silence()
+    expect(await isOn(open)).toBe(true)
+    await expect(isOn(closed)).rejects.toMatchObject(UNAVAILABLE)
+    const told = { dependency: 'redis', operation: 'flags.read', tenantId: id }
+    await eventually(() =>
+      expect(degraded).toMatchObject([
+        { ...told, policy: 'fail-open' },
+        { ...told, policy: 'fail-closed' },
+      ]),
+    )
+    const asked = vi.spyOn(open.kernel.store, 'get')
+    expect(await isOn(open, 'other')).toBe(false) // not asked again for a second
+    expect(asked).not.toHaveBeenCalled()
+    asked.mockRestore()
+
+    const buried = vi.spyOn(open.kernel.store, 'set')
+    await set('one', { enabled: false }, open) // the store is no part of it, and is not waited for
+    expect(buried).not.toHaveBeenCalled()
+    buried.mockRestore()
+    expect(await isOn(open)).toBe(false)
+    await eventually(async () => expect(await isOn(here)).toBe(false))
+
+    if (how === 'silent') await proxy.close()
+    await proxy.open()
+    await eventually(async () => {
+      vi.advanceTimersByTime(1_001)
+      expect(await isOn(closed)).toBe(false)
+    }, PATIENCE_MS)
+  })
+
+  test('a flag that is known is read again from the database, whatever the policy', async () => {
+    await eventually(async () => {
+      vi.advanceTimersByTime(1_001)
+      expect(await isOn(closed)).toBe(true)
+    }, PATIENCE_MS)
+    vi.advanceTimersByTime(SHARED_TTL_MS) // Redis is worth asking again
+    await proxy.close()
+    await setLongAgo('one', false)
+    await eventually(async () => expect(await isOn(closed)).toBe(false))
+    await proxy.open()
+  })
+})

@@ -1,3 +1,0 @@
-import { defineError } from '../../kernel/errors.ts'
-
-export const FlagNotFound = defineError('E_FLAG_NOT_FOUND', 404, 'There is no such flag')

@@ -1,0 +1,14 @@
+import { z } from 'zod'
+import { event } from '../../../kernel/events/events.ts'
+import { FlagSettings } from './flag.ts'
+
+export const FeatureFlagChanged = event(
+  'FeatureFlagChanged',
+  "A tenant's flag was created, changed or deleted",
+  z.object({
+    tenantId: z.string(),
+    key: z.string(),
+    before: FlagSettings.nullable().describe('Null when it is new'),
+    after: FlagSettings.nullable().describe('Null when it is deleted'),
+  }),
+)

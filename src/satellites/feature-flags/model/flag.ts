@@ -1,0 +1,87 @@
+/** A flag as the API shows it, and what may be said of one. */
+import { z } from 'zod'
+import { invalid } from '../../../kernel/base/errors.ts'
+import { isStorable } from '../../../kernel/base/postgres-text.ts'
+import { parsed } from '../../../kernel/base/validate.ts'
+import type { FlagRow } from './tables.ts'
+
+const FLAG_KEY = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
+
+export const isFlagKey = (key: unknown): key is string => typeof key === 'string' && FLAG_KEY.test(key)
+
+export const FlagKey = z
+  .string()
+  .regex(FLAG_KEY, 'letters, digits, ".", "_" and "-"; at most 128; starts with a letter or digit')
+  .meta({ description: "The flag's name", example: 'new-checkout' })
+
+const RolloutPercent = z.int().min(0).max(100)
+const BucketKey = z
+  .string()
+  .min(1)
+  .max(128)
+  .refine(isStorable, 'holds NUL or half a character')
+  .meta({ description: 'The field of the evaluation context whose value decides the bucket', example: 'userId' })
+
+/** What of a flag can be set. */
+export const FlagSettings = z.object({
+  enabled: z.boolean().meta({ description: 'False: off for everybody' }),
+  rolloutPercent: RolloutPercent.nullable().meta({ description: 'Null: `enabled` alone decides' }),
+  bucketKey: BucketKey.nullable(),
+})
+export type FlagSettings = z.output<typeof FlagSettings>
+
+/** As it may come in: full state, in either spelling. */
+export const FlagBody = z.strictObject({
+  enabled: FlagSettings.shape.enabled,
+  rolloutPercent: RolloutPercent.nullish(),
+  bucketKey: BucketKey.nullish(),
+  rollout_percent: RolloutPercent.nullish().meta({ description: 'The same as `rolloutPercent`' }),
+  bucket_key: BucketKey.nullish().meta({ description: 'The same as `bucketKey`' }),
+})
+export type FlagRequest = z.input<typeof FlagBody>
+
+/** What is left out is null. A 400 when the two spellings of one thing disagree. */
+export function settingsOf(request: FlagRequest): FlagSettings {
+  const body = parsed(FlagBody, request)
+  return {
+    enabled: body.enabled,
+    rolloutPercent: oneOf('rolloutPercent', body.rolloutPercent, 'rollout_percent', body.rollout_percent),
+    bucketKey: oneOf('bucketKey', body.bucketKey, 'bucket_key', body.bucket_key),
+  }
+}
+
+export const FeatureFlag = z
+  .object({
+    id: z.uuid(),
+    tenantId: z.string(),
+    key: z.string(),
+    enabled: z.boolean(),
+    rolloutPercent: z.number().int().nullable(),
+    bucketKey: z.string().nullable(),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: 'FeatureFlag' })
+export type FeatureFlag = z.output<typeof FeatureFlag>
+
+export const toFlag = (row: FlagRow): FeatureFlag => ({
+  ...row,
+  createdAt: row.createdAt.toISOString(),
+  updatedAt: row.updatedAt.toISOString(),
+})
+
+export const settingsIn = ({ enabled, rolloutPercent, bucketKey }: FlagSettings): FlagSettings => ({
+  enabled,
+  rolloutPercent,
+  bucketKey,
+})
+
+function oneOf<T>(camel: string, value: T | undefined, snake: string, other: T | undefined): T | null {
+  if (value !== undefined && other !== undefined && value !== other) {
+    throw invalid([{ path: snake, message: `says something else than ${camel}` }])
+  }
+  return value ?? other ?? null
+}
+
+export const sameSettings = (one: FlagSettings, other: FlagSettings): boolean =>
+  one.enabled === other.enabled && one.rolloutPercent === other.rolloutPercent && one.bucketKey === other.bucketKey

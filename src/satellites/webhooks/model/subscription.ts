@@ -1,0 +1,70 @@
+/** A subscription as the API shows it, and what may be said of one. */
+import { z } from 'zod'
+import { isStorable } from '../../../kernel/base/postgres-text.ts'
+import { Secret } from '../signature/secret.ts'
+import { EventPatterns } from './event-names.ts'
+import type { SubscriptionRow } from './tables.ts'
+
+const at = z.iso.datetime()
+
+export const Subscription = z.object({
+  webhookId: z.uuid(),
+  tenantId: z.string().nullable().describe("Null for the host's own, which hear of all tenants"),
+  url: z.string(),
+  events: z.array(z.string()),
+  description: z.string().nullable(),
+  enabled: z.boolean(),
+  disabledReason: z
+    .enum(['gone', 'failing'])
+    .nullable()
+    .describe('Why it was switched off by itself: its receiver answered 410, or nothing but failures for 5 days'),
+  secretSet: z.literal(true),
+  createdAt: at,
+  updatedAt: at,
+})
+export type Subscription = z.output<typeof Subscription>
+
+export const SubscriptionWithSecret = Subscription.extend({ secret: z.string().describe('Shown this once') })
+export type SubscriptionWithSecret = z.output<typeof SubscriptionWithSecret>
+
+const description = z.string().max(500).refine(isStorable, 'holds NUL or half a character').nullable()
+
+export const NewSubscription = z.strictObject({
+  url: z
+    .string()
+    .min(1)
+    .meta({ description: 'https, of a public address', example: 'https://receiver.example/webhooks' }),
+  events: EventPatterns,
+  secret: Secret.optional().describe('Made if absent'),
+  description: description.default(null),
+  enabled: z.boolean().default(true),
+})
+
+export const SubscriptionChange = z.strictObject({
+  url: NewSubscription.shape.url.optional(),
+  events: EventPatterns.optional(),
+  description: description.optional(),
+  enabled: z.boolean().optional(),
+})
+
+export const Rotation = z.strictObject({
+  graceSeconds: z
+    .int()
+    .min(0)
+    .max(30 * 86_400)
+    .default(86_400)
+    .describe('How long the secret before signs too'),
+})
+
+export const toSubscription = (row: SubscriptionRow): Subscription => ({
+  webhookId: row.id,
+  tenantId: row.tenantId,
+  url: row.url,
+  events: row.events,
+  description: row.description,
+  enabled: row.enabled,
+  disabledReason: row.disabledReason as Subscription['disabledReason'],
+  secretSet: true,
+  createdAt: row.createdAt.toISOString(),
+  updatedAt: row.updatedAt.toISOString(),
+})

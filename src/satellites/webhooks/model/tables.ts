@@ -1,0 +1,212 @@
+/**
+ * What is kept of webhooks. A message is what was dispatched, once for all who get it; a delivery is one message for one
+ * subscription, and the entry of the queue at the same time; an attempt is one request that was sent.
+ *
+ * Messages, deliveries and attempts are partitioned by the time in their ids (UUIDv7), and a delivery has the millisecond of its
+ * message in its own, so that what belongs together is dropped together. Nothing refers to them by a foreign key: that would keep
+ * partitions from being dropped, and lock a row of a tenant at each dispatch.
+ *
+ * A delivery waits in one of two indexes. What `is_ready` may be sent now: it stands there in the lane of whose subscription it is
+ * for, by subscription, and then by whose event it is, so that whoever claims takes some of each, however much one of them has.
+ * What has a `due_at` and is not ready waits for that moment: a retry, or the end of a worker's lease; so what is on its way is
+ * found there, too. Retries stand by tenant as well, so that many of one that are due at once hide nobody else's.
+ */
+import type { Migration } from '../../../kernel/database/migrations.ts'
+import { functions, replacedFunctions } from '../sql/functions.ts'
+import type { DeliveryState } from './delivery.ts'
+
+export interface SubscriptionRow {
+  id: string
+  /** Null: the host's, for events of all tenants. */
+  tenantId: string | null
+  url: string
+  events: string[]
+  description: string | null
+  enabled: boolean
+  disabledReason: string | null
+  /** Sealed, bound to the row's id; emptied when the subscription is deleted. */
+  secret: string
+  /** The one before, while a rotation lasts. */
+  previousSecret: string | null
+  previousUntil: Date | null
+  /** Since when there was nothing but failures. */
+  failingSince: Date | null
+  /** How often it has begun anew: with another URL, or enabled again. */
+  beginning: number
+  /** Of a developer who listens: until when somebody is known to be there. */
+  listeningUntil: Date | null
+  createdAt: Date
+  updatedAt: Date
+  deletedAt: Date | null
+}
+
+export interface MessageRow {
+  id: string
+  tenantId: string | null
+  event: string
+  body: string
+  createdAt: Date
+}
+
+export interface DeliveryRow {
+  id: string
+  messageId: string
+  webhookId: string
+  /** Whose event it is. */
+  tenantId: string | null
+  /** Whose subscription it is for: a tenant's id, or that of nobody for the host's. */
+  lane: string
+  event: string
+  state: DeliveryState
+  isReady: boolean
+  /** Pending: since when. To be tried again: when. Delivering: the end of the lease. Settled: null. */
+  dueAt: Date | null
+  /** Names whoever sends it; only that one can settle it. */
+  claim: string | null
+  attemptCount: number
+  /** Attempts before the present budget began: a replay begins a new one. */
+  budgetStart: number
+  lastStatus: number | null
+  lastError: string | null
+  createdAt: Date
+  deliveredAt: Date | null
+}
+
+export interface AttemptRow {
+  deliveryId: string
+  number: number
+  tenantId: string | null
+  startedAt: Date
+  durationMs: number
+  status: number | null
+  error: string | null
+  address: string | null
+  requestHeaders: Record<string, string>
+  responseHeaders: Record<string, string> | null
+  responseBody: string | null
+}
+
+export interface WebhookTables {
+  webhookSubscriptions: SubscriptionRow
+  webhookMessages: MessageRow
+  webhookDeliveries: DeliveryRow
+  webhookAttempts: AttemptRow
+}
+
+/** Of those that have no tenant: it sorts before every id of one. */
+export const NOBODY = '-'
+
+/** How long a partition is to begin with; `partitions.ts` makes those that follow. */
+const FIRST_PARTITION = '10 days'
+
+export const tables: readonly Migration[] = [
+  {
+    name: '0001_webhooks',
+    up: `
+      create table webhook_subscriptions (
+        id uuid primary key,
+        tenant_id text collate "C" references tenants,
+        url text not null,
+        events text[] not null,
+        description text,
+        enabled boolean not null,
+        disabled_reason text,
+        secret text not null,
+        previous_secret text,
+        previous_until timestamptz(3),
+        failing_since timestamptz(3),
+        listening_until timestamptz(3),
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null,
+        deleted_at timestamptz(3)
+      );
+      create index webhook_subscriptions_of_tenant on webhook_subscriptions (tenant_id, id);
+
+      create table webhook_messages (
+        id uuid primary key,
+        tenant_id text collate "C",
+        event text not null,
+        body text not null,
+        created_at timestamptz(3) not null
+      ) partition by range (id);
+
+      create table webhook_deliveries (
+        id uuid primary key,
+        message_id uuid not null,
+        webhook_id uuid not null,
+        tenant_id text collate "C",
+        lane text collate "C" not null,
+        event text not null,
+        state text not null check (state in ('pending', 'delivering', 'retry_scheduled', 'delivered', 'failed')),
+        is_ready boolean not null,
+        due_at timestamptz(3),
+        claim uuid,
+        attempt_count int not null default 0,
+        budget_start int not null default 0,
+        last_status int,
+        last_error text,
+        created_at timestamptz(3) not null,
+        delivered_at timestamptz(3)
+      ) partition by range (id);
+      create index webhook_deliveries_newest on webhook_deliveries (webhook_id, id);
+      create index webhook_deliveries_failed on webhook_deliveries (webhook_id, id) where state = 'failed';
+      create index webhook_deliveries_ready
+        on webhook_deliveries (lane, webhook_id, coalesce(tenant_id, '${NOBODY}'), due_at) where is_ready;
+      create index webhook_deliveries_later on webhook_deliveries (state, due_at) where due_at is not null and not is_ready;
+      create index webhook_deliveries_retries on webhook_deliveries (coalesce(tenant_id, '${NOBODY}'), due_at)
+        where state = 'retry_scheduled' and not is_ready;
+
+      create table webhook_attempts (
+        delivery_id uuid not null,
+        number int not null,
+        tenant_id text collate "C",
+        started_at timestamptz(3) not null,
+        duration_ms int not null,
+        status int,
+        error text,
+        address text,
+        request_headers json not null,
+        response_headers json,
+        response_body text,
+        primary key (delivery_id, number)
+      ) partition by range (delivery_id);
+      create index webhook_attempts_newest on webhook_attempts (tenant_id, started_at);
+
+      create table webhook_tallies (
+        tenant_id text collate "C",
+        since timestamptz(0) not null,
+        delivered bigint not null,
+        failed bigint not null
+      );
+      create unique index webhook_tallies_key on webhook_tallies (coalesce(tenant_id, '${NOBODY}'), since);
+
+      create table webhook_messages_others partition of webhook_messages default;
+      create table webhook_deliveries_others partition of webhook_deliveries default;
+      create table webhook_attempts_others partition of webhook_attempts default;
+
+      create function webhook_id_floor(at timestamptz) returns uuid language sql immutable strict as $$
+        select (left(digits, 8) || '-' || right(digits, 4) || '-0000-0000-000000000000')::uuid
+        from lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') digits
+      $$;
+      do $$
+      declare
+        first_at timestamptz := date_trunc('day', now() at time zone 'UTC') at time zone 'UTC';
+        kind text;
+      begin
+        foreach kind in array array['messages', 'deliveries', 'attempts'] loop
+          for n in 0..2 loop
+            execute format('create table webhook_%s_%s partition of webhook_%s for values from (%L) to (%L)',
+              kind, to_char((first_at + n * interval '${FIRST_PARTITION}') at time zone 'UTC', 'YYYYMMDD'), kind,
+              webhook_id_floor(first_at + n * interval '${FIRST_PARTITION}'),
+              webhook_id_floor(first_at + (n + 1) * interval '${FIRST_PARTITION}'));
+          end loop;
+        end loop;
+      end $$;
+    `,
+  },
+  { name: '0002_functions', up: functions },
+  {
+    name: '0003_beginnings',
+    up: `alter table webhook_subscriptions add column beginning int not null default 0;\n${replacedFunctions}`,
+  },
+]

@@ -1,0 +1,243 @@
+/**
+ * Deliveries as they are looked at, and replayed. A replay is one conditional statement: of a delivery that is on its way it changes
+ * nothing, one that waits for its next attempt is tried at once, and one that is settled begins anew with a fresh budget.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { z } from 'zod'
+import type { PageOf } from '../../../kernel/api/page.ts'
+import { floorOfUuidsAt, isUuid } from '../../../kernel/base/ids.ts'
+import { parsed } from '../../../kernel/base/validate.ts'
+import { recordChange } from '../../../kernel/events/changes.ts'
+import type { Kernel } from '../../../kernel/kernel.ts'
+import { shiftMs } from '../model/database-time.ts'
+import type { Attempt, Delivery, DeliveryDetail } from '../model/delivery.ts'
+import { DeliveryNotFound, WebhookDisabled } from '../model/errors.ts'
+import type { Options } from '../model/options.ts'
+import type { DeliveryFilter } from '../model/queries.ts'
+import { ReplayWindow } from '../model/replay-window.ts'
+import type { AttemptRow, DeliveryRow, SubscriptionRow, WebhookTables } from '../model/tables.ts'
+import { CHANNEL } from '../sql/functions.ts'
+import { actionOf, type Owner, type Subscriptions } from '../subscriptions/subscriptions.ts'
+import { type Circumstances, explain } from './explanation.ts'
+
+const POLL_MS = 200
+/** Replayed by one statement. */
+const AT_ONCE = 5_000
+
+export class Deliveries {
+  readonly #kernel: Kernel
+  readonly #subscriptions: Subscriptions
+  readonly #options: Options
+  readonly #wake: () => void
+
+  /** @param wake is called when there is something to send */
+  constructor(kernel: Kernel, subscriptions: Subscriptions, options: Options, wake: () => void) {
+    this.#kernel = kernel
+    this.#subscriptions = subscriptions
+    this.#options = options
+    this.#wake = wake
+  }
+
+  /** The newest first. */
+  async list(owner: Owner, webhookId: string, filter: DeliveryFilter): Promise<PageOf<Delivery>> {
+    const { cursors } = this.#kernel
+    await this.#subscriptions.row(owner, webhookId)
+    const { state, event, from, to, limit, cursor } = filter
+    const list = JSON.stringify(['deliveries', webhookId, state, event, from, to])
+    const [before] = cursors.decode(list, cursor) ?? []
+    let query = this.#of(webhookId)
+      .orderBy('id', 'desc')
+      .limit(limit + 1)
+    if (state) query = query.where('state', '=', state)
+    if (event) query = query.where('event', '=', event)
+    if (from) query = query.where('id', '>=', floorOfUuidsAt(from.getTime()))
+    if (to) query = query.where('id', '<', floorOfUuidsAt(to.getTime()))
+    if (before) query = query.where('id', '<', before)
+    return cursors.page(list, await query.execute(), limit, toDelivery, ({ id }) => [id])
+  }
+
+  async short(webhookId: string, deliveryId: string): Promise<Delivery> {
+    return toDelivery(await this.#row(webhookId, deliveryId))
+  }
+
+  /** With its body, each attempt, and in words what becomes of it. */
+  async get(owner: Owner, webhookId: string, deliveryId: string): Promise<DeliveryDetail> {
+    const subscription = await this.#subscriptions.row(owner, webhookId)
+    const row = await this.#row(webhookId, deliveryId)
+    const { database, clock } = this.#kernel
+    const [message, attempts, onTheirWay] = await Promise.all([
+      database
+        .query<WebhookTables>()
+        .selectFrom('webhookMessages')
+        .select('body')
+        .where('id', '=', row.messageId)
+        .executeTakeFirst(),
+      database
+        .query<WebhookTables>()
+        .selectFrom('webhookAttempts')
+        .selectAll()
+        .where('deliveryId', '=', deliveryId)
+        .orderBy('number')
+        .execute(),
+      this.#onTheirWay(row),
+    ])
+    const now = new Date(Date.now() + shiftMs(clock))
+    return {
+      ...toDelivery(row),
+      payload: message ? JSON.parse(message.body) : null,
+      explanation: explain(row, subscription, { ...this.#options, now, onTheirWay }),
+      attempts: attempts.map(toAttempt),
+    }
+  }
+
+  /** `E_DELIVERY_NOT_FOUND`, `E_WEBHOOK_DISABLED`. */
+  async replay(owner: Owner, webhookId: string, deliveryId: string): Promise<Delivery> {
+    const { database } = this.#kernel
+    const subscription = this.#enabled(await this.#subscriptions.row(owner, webhookId))
+    await this.#row(webhookId, deliveryId)
+    return database.transaction(async () => {
+      const { count } = await this.#begin(
+        `id = $2 and webhook_id = $3 and (state in ('delivered', 'failed') or (state = 'retry_scheduled' and not is_ready))`,
+        [deliveryId, webhookId],
+      )
+      const row = await this.#row(webhookId, deliveryId)
+      if (count > 0) await this.#record('webhookDeliveries.replay', subscription, { deliveryId, event: row.event })
+      return toDelivery(row)
+    })
+  }
+
+  /**
+   * Replays what has failed and was dispatched in the window; with `dryRun` only counts it. Some at a time, each with its entry in the
+   * audit log: there may be very many.
+   */
+  async replayFailed(
+    owner: Owner,
+    webhookId: string,
+    request: z.input<typeof ReplayWindow> = {},
+  ): Promise<{ count: number }> {
+    const { from = new Date(0), to, dryRun } = parsed(ReplayWindow, request)
+    const { database, clock } = this.#kernel
+    const subscription = await this.#subscriptions.row(owner, webhookId)
+    const until = to ?? new Date(clock.now().getTime() + 1)
+    const bounds = [webhookId, floorOfUuidsAt(from.getTime()), floorOfUuidsAt(until.getTime())]
+    if (dryRun) {
+      const { rows } = await database.sql(
+        `select count(*) as count from multitenancy.webhook_deliveries
+         where webhook_id = $1 and state = 'failed' and id >= $2 and id < $3`,
+        bounds,
+      )
+      return { count: rows[0].count }
+    }
+    this.#enabled(subscription)
+    let count = 0
+    for (let first = bounds[1]; ; ) {
+      const some = await database.transaction(async () => {
+        const begun = await this.#begin(
+          `state = 'failed' and id in (select id from multitenancy.webhook_deliveries
+             where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4
+             order by id limit ${AT_ONCE} for update skip locked)`, // what another replays is his
+          [webhookId, first, bounds[2]],
+        )
+        const window = { from: from.toISOString(), to: until.toISOString() }
+        if (begun.count > 0) {
+          await this.#record('webhooks.replayFailed', subscription, { ...window, count: begun.count })
+        }
+        return begun
+      })
+      count += some.count
+      if (some.count < AT_ONCE) return { count }
+      first = some.last
+    }
+  }
+
+  /** Resolves when a delivery is settled, or with what it is when `signal` aborts. */
+  async settled(delivery: Delivery, signal: AbortSignal): Promise<Delivery> {
+    let row = await this.#row(delivery.webhookId, delivery.id)
+    const isTried = () => row.state === 'retry_scheduled' && row.attemptCount > delivery.attemptCount
+    while (!signal.aborted && row.state !== 'delivered' && row.state !== 'failed' && !isTried()) {
+      await sleep(POLL_MS, undefined, { signal }).catch(() => undefined) // given up: it is as it is
+      row = await this.#row(delivery.webhookId, delivery.id)
+    }
+    return toDelivery(row)
+  }
+
+  async #onTheirWay({ webhookId, lane }: DeliveryRow): Promise<Circumstances['onTheirWay']> {
+    const { database, clock } = this.#kernel
+    const { rows } = await database.sql(
+      `select coalesce((busy ->> ('webhook ' || $2))::int, 0) as "toSubscription",
+         coalesce((busy ->> ('lane ' || $3))::int, 0) as "ofLane"
+       from multitenancy.webhooks_on_their_way(clock_timestamp() + $1 * interval '1 millisecond') busy`,
+      [shiftMs(clock), webhookId, lane],
+    )
+    return rows[0]
+  }
+
+  /** Makes ready what `where` names; of what is settled a new budget begins. Answers how many, and the last of them. */
+  async #begin(where: string, values: readonly unknown[]): Promise<{ readonly count: number; readonly last: string }> {
+    const { database, clock } = this.#kernel
+    const { rows } = await database.sql(
+      `with begun as (
+         update multitenancy.webhook_deliveries set
+           state = case when state = 'retry_scheduled' then state else 'pending' end,
+           budget_start = case when state = 'retry_scheduled' then budget_start else attempt_count end,
+           is_ready = true, due_at = clock_timestamp() + $1 * interval '1 millisecond', delivered_at = null
+         where ${where} returning id)
+       select count(*) as count, max(id::text) as last from begun`,
+      [shiftMs(clock), ...values],
+    )
+    const [{ count, last }] = rows as [any]
+    if (count > 0) {
+      await database.notify(CHANNEL, '')
+      database.afterCommit(this.#wake)
+    }
+    return { count, last }
+  }
+
+  #enabled(subscription: SubscriptionRow): SubscriptionRow {
+    if (subscription.enabled) return subscription
+    throw WebhookDisabled('The subscription is disabled; set enabled to true first, then try again.')
+  }
+
+  async #row(webhookId: string, deliveryId: string): Promise<DeliveryRow> {
+    const row = isUuid(deliveryId)
+      ? await this.#of(webhookId).where('id', '=', deliveryId).executeTakeFirst()
+      : undefined
+    if (!row) throw DeliveryNotFound('The subscription has no such delivery.')
+    return row
+  }
+
+  #of(webhookId: string) {
+    return this.#kernel.database
+      .query<WebhookTables>()
+      .selectFrom('webhookDeliveries')
+      .selectAll()
+      .where('webhookId', '=', webhookId)
+  }
+
+  #record(action: string, { id, tenantId }: SubscriptionRow, after: Record<string, unknown>): Promise<void> {
+    return recordChange(this.#kernel.events, {
+      action: actionOf(tenantId, action),
+      tenantId,
+      target: `webhook:${id}`,
+      after,
+    })
+  }
+}
+
+export const toDelivery = (row: DeliveryRow): Delivery => ({
+  id: row.id,
+  webhookId: row.webhookId,
+  tenantId: row.tenantId,
+  event: row.event,
+  state: row.state,
+  attemptCount: row.attemptCount,
+  lastStatus: row.lastStatus,
+  nextRetryAt: row.state === 'retry_scheduled' ? (row.dueAt?.toISOString() ?? null) : null,
+  createdAt: row.createdAt.toISOString(),
+  deliveredAt: row.deliveredAt?.toISOString() ?? null,
+})
+
+const toAttempt = ({ deliveryId: _, tenantId: __, startedAt, ...row }: AttemptRow): Attempt => ({
+  ...row,
+  startedAt: startedAt.toISOString(),
+})

@@ -1,0 +1,223 @@
+/**
+ * Dispatching: one message, and one delivery for each subscription that it fits, as rows of the transaction in progress, which
+ * wake the workers when it commits. Outside of a transaction, what is dispatched in the same moment goes as one, and what this
+ * process has room for it sends as soon as that is committed.
+ *
+ * The body is serialised here, once; these bytes are what is sent, at every attempt.
+ */
+import { z } from 'zod'
+import { Gathering } from '../../../kernel/base/batcher.ts'
+import { invalid } from '../../../kernel/base/errors.ts'
+import { uuidAt } from '../../../kernel/base/ids.ts'
+import { parsed } from '../../../kernel/base/validate.ts'
+import type { Database } from '../../../kernel/database/database.ts'
+import type { EventType } from '../../../kernel/events/events.ts'
+import type { Kernel } from '../../../kernel/kernel.ts'
+import { TenantNotFound, TenantState } from '../../../tenants/tenant/errors.ts'
+import { TenantDeleted } from '../../../tenants/tenant/events.ts'
+import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'
+import { shiftMs } from '../model/database-time.ts'
+import { dottedName, EventName, patternsFor } from '../model/event-names.ts'
+import { type Claimed, type Offer, TIMEOUT_MS } from './queue.ts'
+
+const MAX_BODY_BYTES = 1024 * 1024
+const MOST_AT_ONCE = 500
+const MOST_BYTES_AT_ONCE = 8 * MAX_BODY_BYTES
+
+/** A JSON object. Its members may be named anything, `__proto__` too. */
+export const Payload = z
+  .unknown()
+  .refine((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'not a JSON object')
+  .meta({ type: 'object', additionalProperties: true }) as z.ZodType<
+  Readonly<Record<string, unknown>>,
+  Readonly<Record<string, unknown>>
+>
+
+export const DispatchRequest = z.strictObject({
+  event: EventName,
+  payload: Payload.describe('What is sent, as it is'),
+})
+
+interface Message {
+  readonly id: string
+  readonly createdMs: number
+  readonly tenantId: string | null
+  readonly event: string
+  readonly body: string
+  /** Asked for; or Tenantry's own, which the host hears whatever the tenant is; or the last of those that the tenant hears. */
+  readonly kind: 'asked' | 'own' | 'farewell'
+  /** The one subscription that it is for, whatever that names. */
+  readonly onlyFor: string | null
+}
+
+interface Dispatched {
+  /** Why nothing more is sent of the tenant: there is `none`, or it is `deleted`. */
+  readonly refused: string | null
+  readonly deliveries: readonly string[]
+}
+
+/** Who sends: is told of what there is to send, and may take some of it at once. */
+export interface Sender {
+  wake(): void
+  /** What it would take of a dispatch that commits by itself; undefined: nothing now. */
+  offer(): Promise<Offer | undefined>
+  /** @param offer the one that was made */
+  take(offer: Offer, deliveries: readonly Claimed[]): void
+}
+
+export class Dispatch {
+  readonly #kernel: Kernel
+  /** Connections for what goes by itself. */
+  readonly #own: Database
+  readonly #sender: Sender
+  readonly #together: Gathering<Message, Dispatched>
+
+  constructor(kernel: Kernel, own: Database, sender: Sender) {
+    this.#kernel = kernel
+    this.#own = own
+    this.#sender = sender
+    this.#together = new Gathering<Message, Dispatched>((messages) => this.#insertAndSend(messages), {
+      most: MOST_AT_ONCE,
+      weight: { of: ({ body }) => body.length, most: MOST_BYTES_AT_ONCE },
+    })
+  }
+
+  /** Answers the ids of its deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when the tenant is deleted, or a 400. */
+  async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
+    if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) {
+      throw TenantNotFound(`There is no tenant ${JSON.stringify(tenantId)}.`)
+    }
+    const message = this.#message(tenantId, parsed(EventName, event, 'event'), parsed(Payload, payload, 'payload'))
+    return [...(await this.#sendOf(tenantId, message))]
+  }
+
+  /** Of Tenantry's own events those that leave it, in the transaction of what they tell of. */
+  async bridge(type: EventType, event: Readonly<Record<string, unknown>>): Promise<void> {
+    const { tenantId = null } = event as { tenantId?: string | null }
+    const kind = type === (TenantDeleted as EventType) ? 'farewell' : 'own'
+    await this.#send({ ...this.#message(tenantId, dottedName(type.name), event), kind })
+  }
+
+  /** To one subscription alone, whatever it names. Undefined when it is not there, or disabled; `E_TENANT_STATE`. */
+  async toOne(tenantId: string | null, webhookId: string, event: string, payload: object): Promise<string | undefined> {
+    const message = this.#message(tenantId, event, payload as Readonly<Record<string, unknown>>)
+    const [deliveryId] = await this.#sendOf(tenantId, { ...message, onlyFor: webhookId })
+    return deliveryId
+  }
+
+  /** Answers the deliveries; throws when there is nothing more to be sent of the tenant. */
+  async #sendOf(tenantId: string | null, message: Message): Promise<readonly string[]> {
+    const { refused, deliveries } = await this.#send(message)
+    if (tenantId === null) return deliveries
+    if (refused === 'none') throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (refused === 'deleted') {
+      throw TenantState(`The tenant "${tenantId}" is deleted; nothing more is sent of it.`, {
+        extras: { from: refused },
+      })
+    }
+    return deliveries
+  }
+
+  #message(tenantId: string | null, event: string, payload: Readonly<Record<string, unknown>>): Message {
+    const body = serialised(payload)
+    const createdMs = this.#kernel.clock.now().getTime()
+    return { id: uuidAt(createdMs), createdMs, tenantId, event, body, kind: 'asked', onlyFor: null }
+  }
+
+  async #send(message: Message): Promise<Dispatched> {
+    const { database } = this.#kernel
+    if (!database.inTransaction) return this.#together.add(message)
+    const { dispatched } = await this.#insert(database, [message], undefined)
+    database.afterCommit(() => this.#sender.wake())
+    return dispatched[0] as Dispatched
+  }
+
+  async #insertAndSend(messages: readonly Message[]): Promise<Dispatched[]> {
+    const offer = await this.#sender.offer()
+    const { dispatched, taken, isNews } = await this.#insert(this.#own, messages, offer).catch((error) => {
+      if (offer) this.#sender.take(offer, [])
+      throw error
+    })
+    if (offer) this.#sender.take(offer, taken)
+    if (isNews) this.#sender.wake()
+    return dispatched
+  }
+
+  async #insert(database: Database, messages: readonly Message[], offer: Offer | undefined) {
+    const { clock } = this.#kernel
+    const { rows } = await database.sql(
+      {
+        name: 'dispatch-webhooks',
+        timeoutMs: TIMEOUT_MS,
+        text: `select place, refused, id, is_taken, is_news, webhook_id, lane, url, secret, previous_secret, previous_until, beginning
+          from multitenancy.dispatch_webhooks(
+          $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14, $15)`,
+      },
+      [
+        shiftMs(clock),
+        messages.map(({ id }) => id),
+        messages.map(({ tenantId }) => tenantId),
+        messages.map(({ event }) => event),
+        messages.map(({ event }) => patternsFor(event).join(' ')),
+        messages.map(({ body }) => body),
+        messages.map(({ createdMs }) => createdMs),
+        messages.map(({ kind }) => kind),
+        messages.map(({ onlyFor }) => onlyFor),
+        offer?.claim ?? null,
+        offer?.wanted ?? 0,
+        offer?.leaseMs ?? 0,
+        offer?.perSubscription ?? 0,
+        offer?.perTenant ?? 0,
+        offer?.sluggish ?? [],
+      ],
+    )
+    const dispatched = messages.map(() => ({ refused: null as string | null, deliveries: [] as string[] }))
+    const taken: Claimed[] = []
+    let isNews = false
+    for (const row of rows) {
+      const of = dispatched[row.place - 1]
+      const message = messages[row.place - 1]
+      if (!of || !message) continue
+      if (row.id === null) {
+        of.refused = row.refused
+        continue
+      }
+      of.deliveries.push(row.id)
+      if (row.is_taken && offer) taken.push(takenOf(row, message, offer.claim))
+      else isNews ||= row.is_news
+    }
+    return { dispatched, taken, isNews }
+  }
+}
+
+const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim: string): Claimed => ({
+  id: row.id,
+  claim,
+  webhookId: row.webhook_id,
+  tenantId,
+  lane: row.lane,
+  event,
+  attemptCount: 0,
+  budgetStart: 0,
+  createdAt: new Date(createdMs),
+  body,
+  isFailing: false,
+  url: row.url,
+  secret: row.secret,
+  previousSecret: row.previous_secret,
+  previousUntil: row.previous_until,
+  beginning: row.beginning,
+})
+
+function serialised(payload: object): string {
+  let body: string | undefined
+  try {
+    body = JSON.stringify(payload)
+  } catch {
+    throw invalid([{ path: 'payload', message: 'cannot be written as JSON' }])
+  }
+  // What has a `toJSON` may become anything.
+  if (!body?.startsWith('{')) throw invalid([{ path: 'payload', message: 'is no JSON object when it is written' }])
+  if (Buffer.byteLength(body) > MAX_BODY_BYTES) throw invalid([{ path: 'payload', message: 'more than 1 MiB as JSON' }])
+  return body
+}

@@ -1,0 +1,140 @@
+/**
+ * What the doctor asks. The tables may be large, and are full of what is settled: only indexes of what is not are read, and of a
+ * great backlog only a part is counted.
+ */
+import type { Kernel } from '../../../kernel/kernel.ts'
+import { shiftMs } from '../model/database-time.ts'
+import type { SealedSecrets, Subscriptions } from '../subscriptions/subscriptions.ts'
+import type { Partition, Partitions } from './partitions.ts'
+
+const DAY_MS = 86_400_000
+/** Of overdue deliveries. */
+const MOST_COUNTED = 10_000
+const OVERDUE_MINUTES = 5
+const FAILING_DAYS = 1
+
+export interface Overdue {
+  /** Of the subscription; null: the host's own. */
+  readonly tenantId: string | null
+  readonly webhookId: string
+  readonly url: string
+  readonly count: number
+  readonly since: Date
+}
+
+export interface Troubled {
+  readonly tenantId: string | null
+  readonly webhookId: string
+  readonly url: string
+  readonly disabledReason: 'gone' | 'failing' | null
+  readonly failingSince: Date | null
+}
+
+export interface Sealings {
+  readonly count: number
+  readonly isCurrent: boolean
+  readonly canBeOpened: boolean
+}
+
+/** Ready ones, and those that should have been made so by whoever claims. $1 is the shift of the clock. */
+export const OVERDUE = `
+  with moment as materialized (
+    select clock_timestamp() + $1::float8 * interval '1 millisecond' - interval '${OVERDUE_MINUTES} minutes' as at
+  ), overdue as (
+    (select webhook_id, due_at from multitenancy.webhook_deliveries
+     where is_ready and due_at < (select at from moment) limit ${MOST_COUNTED})
+    union all
+    (select webhook_id, due_at from multitenancy.webhook_deliveries
+     where state in ('delivering', 'retry_scheduled') and due_at is not null and not is_ready
+       and due_at < (select at from moment) limit ${MOST_COUNTED})
+  )
+  select s.tenant_id as "tenantId", s.id as "webhookId", s.url, o.count, o.since
+  from (select webhook_id, count(*) as count, min(due_at) as since from overdue group by 1) o
+  join multitenancy.webhook_subscriptions s on s.id = o.webhook_id
+  where s.listening_until is null order by o.since`
+
+/** Whether anything is on its way by a worker that has not lost it. */
+export const SENDING = `
+  select exists (select from multitenancy.webhook_deliveries
+    where state = 'delivering' and due_at is not null and not is_ready
+      and due_at > clock_timestamp() + $1::float8 * interval '1 millisecond') as "isSending"`
+
+export class Inspection {
+  readonly #kernel: Kernel
+  readonly #subscriptions: Subscriptions
+  readonly #partitions: Partitions
+  readonly #retentionDays: number
+
+  constructor(kernel: Kernel, subscriptions: Subscriptions, partitions: Partitions, retentionDays: number) {
+    this.#kernel = kernel
+    this.#subscriptions = subscriptions
+    this.#partitions = partitions
+    this.#retentionDays = retentionDays
+  }
+
+  /** What has been due for minutes, by subscription, the oldest first; and whether anybody sends at all. */
+  async overdue(): Promise<{ overdue: readonly Overdue[]; isSending: boolean }> {
+    const { database, clock } = this.#kernel
+    return database.transaction(async () => {
+      // However few of the rows the planner believes to be settled.
+      await database.sql(`select set_config('enable_seqscan', 'off', true)`)
+      const { rows: overdue } = await database.sql(OVERDUE, [shiftMs(clock)])
+      if (overdue.length === 0) return { overdue, isSending: true }
+      const { rows } = await database.sql(SENDING, [shiftMs(clock)])
+      return { overdue, isSending: rows[0].isSending }
+    })
+  }
+
+  /** Subscriptions that were switched off by themselves, and those that have known nothing but failures for a day. */
+  async troubled(): Promise<readonly Troubled[]> {
+    const { database, clock } = this.#kernel
+    const { rows } = await database.sql(
+      `select s.tenant_id as "tenantId", s.id as "webhookId", s.url, s.disabled_reason as "disabledReason",
+         s.failing_since as "failingSince"
+       from multitenancy.webhook_subscriptions s left join multitenancy.tenants t on t.id = s.tenant_id
+       where s.deleted_at is null and s.listening_until is null and t.status is distinct from 'deleted' and case
+         when s.enabled then s.failing_since
+           < clock_timestamp() + $1::float8 * interval '1 millisecond' - interval '${FAILING_DAYS} days'
+         else s.disabled_reason is not null end
+       order by s.tenant_id nulls first, s.id`,
+      [shiftMs(clock)],
+    )
+    return rows
+  }
+
+  /** Under which application keys secrets are sealed: of each key, whether it still opens one of them. */
+  async sealings(): Promise<readonly Sealings[]> {
+    const { database, secrets } = this.#kernel
+    const { rows } = await database.sql(
+      `select count(*) as count, (array_agg(id))[1] as id, (array_agg(secret))[1] as secret
+       from multitenancy.webhook_subscriptions where deleted_at is null group by split_part(secret, '.', 2)`,
+    )
+    return rows.map(({ count, id, secret }) => ({
+      count,
+      isCurrent: secrets.isCurrent(secret),
+      canBeOpened: this.#canBeOpened({ id, secret, previousSecret: null, previousUntil: null }),
+    }))
+  }
+
+  /** Whether there is a place for what is dispatched by tomorrow, and what should be gone and is not. */
+  async places(): Promise<{ isMissing: boolean; hasStrays: boolean; kept: readonly Partition[] }> {
+    const { clock } = this.#kernel
+    const known = await this.#partitions.known()
+    const nowMs = clock.now().getTime()
+    const keptFrom = nowMs - (this.#retentionDays + 1) * DAY_MS
+    return {
+      isMissing: !known.some(({ to }) => to.getTime() > nowMs + DAY_MS),
+      hasStrays: await this.#partitions.hasStrays(known),
+      kept: known.filter(({ to }) => to.getTime() <= keptFrom),
+    }
+  }
+
+  #canBeOpened(sealed: SealedSecrets): boolean {
+    try {
+      this.#subscriptions.openSecrets(sealed)
+      return true
+    } catch {
+      return false
+    }
+  }
+}

@@ -1,0 +1,239 @@
+/** That what falls due is sent without anybody telling: retries, and what a process that is gone has left behind. */
+
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { type Receiver, startReceiver } from '../../../../test/support/receiver.ts'
+import type { Clock } from '../../../kernel/base/clock.ts'
+import { eventually, type TestTenancy } from '../../../testing/base/tenancy.ts'
+import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
+import type { Courier } from '../worker/delivery-worker.ts'
+import type { CourierTiming } from '../worker/options.ts'
+import { type ClaimWish, DeliveryQueue } from './queue.ts'
+import { Unsettled } from './released-claims.ts'
+
+const LEASE_MS = 60_000
+/** The database keeps milliseconds. */
+const ROUNDED_MS = 1
+/** Of a worker that looks all the time. */
+const OFTEN = { idleLookMs: 20 }
+/** Of a worker that wakes at due times and for notifications only. */
+const NEVER = { idleLookMs: 3_600_000 }
+const APART_MS = 60_000
+
+/** Goes on as time does, but for the leaps of a test. */
+let leaptMs = 0
+const leaping: Clock = { now: () => new Date(Date.now() + leaptMs) }
+
+let opened: TestTenancy<WebhooksSatellites>
+let api: WebhooksTenancy
+let queue: DeliveryQueue
+let receiver: Receiver
+let worker: Courier | undefined
+let id: string
+let webhookId: string
+
+beforeAll(async () => {
+  opened = await openWebhooks(inject('postgresUrl'), { bridge: false }, { role: 'api', clock: leaping })
+  api = opened.tenancy
+  queue = new DeliveryQueue(api.kernel.database, leaping)
+  receiver = await startReceiver()
+  id = (await api.tenants.create({ id: 'acme', name: 'Acme' })).id
+  webhookId = (await api.webhooks.create(id, { url: receiver.url, events: ['order.*'] })).webhookId
+})
+afterEach(async () => {
+  vi.useRealTimers()
+  await worker?.stop()
+  worker = undefined
+  receiver.answers(() => ({}))
+  await sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts')
+})
+afterAll(async () => {
+  await receiver.close()
+  await opened.end()
+})
+
+const sql = async (text: string, values: unknown[] = []) => (await api.kernel.database.sql(text, values)).rows
+async function startWorker(timing: Partial<CourierTiming> = OFTEN): Promise<Courier> {
+  worker = api.webhooks.courier(api.kernel.egress, undefined, timing)
+  await worker.start()
+  return worker
+}
+async function dispatch(): Promise<string> {
+  const [deliveryId = ''] = await api.webhooks.dispatch(id, 'order.paid', {})
+  return deliveryId
+}
+const read = (deliveryId: string) => api.webhooks.delivery(id, webhookId, deliveryId)
+const timesReceived = (deliveryId: string) =>
+  receiver.received.filter(({ headers }) => headers['x-delivery-id'] === deliveryId).length
+const claim = (more: Partial<ClaimWish> = {}) =>
+  queue.claim({
+    claim: randomUUID(),
+    wanted: 64,
+    leaseMs: LEASE_MS,
+    perSubscription: 16,
+    perTenant: 64,
+    turns: {},
+    sluggish: [],
+    wantedFailing: 64,
+    onlyWebhook: null,
+    ...more,
+  })
+/** Of what waits, in milliseconds by the clock of the database. */
+const dueInMs = async () => {
+  const [row] = await sql(
+    `select extract(epoch from min(due_at) - clock_timestamp()) * 1000 - $1::float8 as ms
+     from multitenancy.webhook_deliveries where due_at is not null and not is_ready`,
+    [leaptMs],
+  )
+  return Number(row.ms)
+}
+
+describe('a claim says when the next is due', () => {
+  test('nothing waits: there is nothing to wake for', async () => {
+    expect((await claim()).nextDueMs).toBeNull()
+  })
+
+  test('a retry, or the end of a lease, whichever is first', async () => {
+    const deliveryId = await dispatch()
+    expect((await claim()).nextDueMs).toBeLessThanOrEqual(LEASE_MS + ROUNDED_MS)
+    leaptMs += LEASE_MS + ROUNDED_MS
+    const [lapsed] = (await claim()).deliveries
+    expect(lapsed).toMatchObject({ id: deliveryId, attemptCount: 0 })
+    receiver.answers(() => ({ status: 500 }))
+    const retried = await dispatch()
+    await api.webhooks.retry()
+    expect((await read(retried)).state).toBe('retry_scheduled')
+    const { nextDueMs } = await claim()
+    expect(nextDueMs).toBeGreaterThan(0)
+    expect(nextDueMs).toBeLessThanOrEqual(12_000 + ROUNDED_MS)
+    leaptMs += 12_000 + ROUNDED_MS
+    expect((await claim()).deliveries).toMatchObject([{ id: retried, attemptCount: 1 }])
+    expect((await claim()).nextDueMs).toBeLessThanOrEqual(LEASE_MS - 12_000)
+  })
+})
+
+describe('a worker that nobody tells anything', () => {
+  test('sends a retry when it is due, and not before', async () => {
+    const courier = await startWorker()
+    receiver.answers(() => ({ status: 503 }))
+    const deliveryId = await dispatch()
+    await eventually(async () => expect((await read(deliveryId)).state).toBe('retry_scheduled'))
+    receiver.answers(() => ({}))
+    leaptMs += (await dueInMs()) - 60_000
+    await courier.pass()
+    expect(timesReceived(deliveryId)).toBe(1)
+    leaptMs += 60_000
+    const delivery = await eventually(async () => {
+      const detail = await read(deliveryId)
+      expect(detail.state).toBe('delivered')
+      return detail
+    })
+    expect(timesReceived(deliveryId)).toBe(2)
+    const [first, second] = delivery.attempts.map(({ startedAt }) => Date.parse(startedAt))
+    expect((second ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(8_000)
+  })
+
+  test('wakes for each due time', async () => {
+    const count = 4
+    await sql(
+      `with message as (
+         insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at)
+         values (gen_random_uuid(), $1, 'order.paid', '{}', now()) returning id)
+       insert into multitenancy.webhook_deliveries
+         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, attempt_count, created_at)
+       select gen_random_uuid(), message.id, $2, $1, $1, 'order.paid', 'retry_scheduled', false,
+         clock_timestamp() + ($3::float8 + n * $4::float8) * interval '1 millisecond', 1, now()
+       from message, generate_series(1, $5::int) n`,
+      [id, webhookId, leaptMs, APART_MS, count],
+    )
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
+    await (await startWorker(NEVER)).pass() // it knows the first due time
+    for (let delivered = 0; delivered <= count; delivered++) {
+      await eventually(async () => {
+        const rows = await sql(`select 1 from multitenancy.webhook_deliveries where state = 'delivered'`)
+        expect(rows).toHaveLength(delivered)
+      })
+      leaptMs += APART_MS
+      vi.advanceTimersByTime(APART_MS)
+    }
+  })
+
+  test('goes through the whole schedule by itself', async () => {
+    await startWorker()
+    receiver.answers(() => ({ status: 503 }))
+    const deliveryId = await dispatch()
+    for (let attempts = 1; attempts < 5; attempts++) {
+      await eventually(async () => {
+        const { state, attemptCount } = await read(deliveryId)
+        expect({ state, attemptCount }).toEqual({ state: 'retry_scheduled', attemptCount: attempts })
+      })
+      leaptMs += await dueInMs()
+    }
+    await eventually(async () => expect((await read(deliveryId)).state).toBe('failed'))
+    expect(timesReceived(deliveryId)).toBe(5)
+  })
+
+  test('finds what a claim has left behind when its lease is over', async () => {
+    const ids = [await dispatch(), await dispatch()]
+    const { deliveries } = await claim()
+    expect(deliveries.map((one) => one.id).toSorted()).toEqual(ids.toSorted())
+    const courier = await startWorker()
+    await courier.pass()
+    expect(ids.map(timesReceived)).toEqual([0, 0])
+    leaptMs += LEASE_MS + ROUNDED_MS
+    await eventually(async () => {
+      const states = await Promise.all(ids.map(read))
+      expect(states).toMatchObject([
+        { state: 'delivered', attemptCount: 1 },
+        { state: 'delivered', attemptCount: 1 },
+      ])
+    })
+    // Whoever had it comes too late, and changes nothing.
+    const late = deliveries.map((delivery) => ({
+      delivery,
+      verdict: { state: 'failed', delayMs: null, disables: null } as const,
+      status: 500,
+      error: null,
+      isBlamed: true,
+      startedMs: leaping.now().getTime(),
+      durationMs: 1,
+      address: null,
+      requestHeaders: '{}',
+      responseHeaders: null,
+      responseBody: null,
+    }))
+    expect(await queue.settle(late)).toEqual([
+      { isOurs: false, failingSince: null },
+      { isOurs: false, failingSince: null },
+    ])
+    await new Unsettled(api.kernel.database, leaping).giveBack(deliveries)
+    expect(await Promise.all(ids.map(read))).toMatchObject([
+      { attempts: [{ status: 200 }] },
+      { attempts: [{ status: 200 }] },
+    ])
+    expect(ids.map(timesReceived)).toEqual([1, 1])
+  })
+
+  test('finds what was written while nothing could be heard', async () => {
+    await startWorker()
+    await sql(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = 'tenantry listener' and datname = current_database()`,
+    )
+    // Without a word to anybody.
+    const [row] = await sql(
+      `insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at)
+       values ($1, $2, 'order.paid', '{}', now()) returning id`,
+      [randomUUID(), id],
+    )
+    const deliveryId = randomUUID()
+    await sql(
+      `insert into multitenancy.webhook_deliveries
+         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, created_at)
+       values ($1, $2, $3, $4, $4, 'order.paid', 'pending', true, now(), now())`,
+      [deliveryId, row.id, webhookId, id],
+    )
+    await eventually(async () => expect((await read(deliveryId)).state).toBe('delivered'))
+    expect(timesReceived(deliveryId)).toBe(1)
+  })
+})

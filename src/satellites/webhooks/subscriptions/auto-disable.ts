@@ -1,0 +1,56 @@
+/**
+ * A subscription is switched off by itself when its receiver answers 410, or after days of nothing but failures; of any number of
+ * workers that see it one does so, and says so. Not when it has begun anew since, with another URL or enabled again: what was seen then is of
+ * before.
+ */
+
+import { enterContext, SYSTEM } from '../../../kernel/base/context.ts'
+import { recordChange } from '../../../kernel/events/changes.ts'
+import type { Kernel } from '../../../kernel/kernel.ts'
+import { WebhookSubscriptionDisabled } from '../model/events.ts'
+import type { WebhookTables } from '../model/tables.ts'
+import { CHANNEL } from '../sql/functions.ts'
+import { actionOf } from './subscriptions.ts'
+
+/** What a delivery has shown of its receiver. */
+export interface Disabling {
+  readonly reason: 'gone' | 'failing'
+  /** Where it was sent to. */
+  readonly url: string
+  /** The subscription's, when it was sent. */
+  readonly beginning: number | null
+  readonly failingSince: Date | null
+}
+
+export async function disable(
+  { database, events, clock }: Kernel,
+  webhookId: string,
+  { reason, url, failingSince, beginning }: Disabling,
+): Promise<void> {
+  const work = async () => {
+    const row = await database
+      .query<WebhookTables>()
+      .updateTable('webhookSubscriptions')
+      .set({ enabled: false, disabledReason: reason, updatedAt: clock.now() })
+      .where('id', '=', webhookId)
+      .where('enabled', '=', true)
+      .where('deletedAt', 'is', null)
+      .where('url', '=', url)
+      .$if(reason === 'gone', (query) => query.where('beginning', '=', beginning))
+      .$if(reason === 'failing', (query) => query.where('failingSince', '=', failingSince))
+      .returning('tenantId')
+      .executeTakeFirst()
+    if (!row) return
+    const { tenantId } = row
+    await database.notify(CHANNEL, webhookId)
+    await recordChange(events, {
+      action: actionOf(tenantId, 'webhooks.disable'),
+      tenantId,
+      target: `webhook:${webhookId}`,
+      before: { enabled: true },
+      after: { enabled: false, disabledReason: reason },
+    })
+    await events.publish(WebhookSubscriptionDisabled, { tenantId, webhookId, reason })
+  }
+  await enterContext({ requestId: null, actor: SYSTEM, ip: null }, () => database.transaction(work))
+}

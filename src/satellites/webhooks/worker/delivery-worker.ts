@@ -1,0 +1,300 @@
+/**
+ * The worker: claims what is due, sends it, settles it. Any number of processes have one.
+ *
+ * - It holds `claim` deliveries at most, and sends `concurrency` of them at once. It claims again when a part of its room is free,
+ *   so that one statement takes many.
+ * - It wakes when something was dispatched, here or elsewhere, when something falls due, when a bound may have given way, and every
+ *   few seconds, for what a process that is gone has left behind.
+ * - A request is begun only when its lease will outlive its time-out; what was claimed and cannot be begun in time is given back.
+ *   So nobody else sends what is on its way here, unless this process stands still for longer than its lease.
+ * - It works in nobody's context: what is sent is of other tenants than whoever wakes it.
+ * - What has been answered is settled, if need be again and again, until its lease is over; then it is sent once more.
+ */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { asSystem } from '../../../kernel/base/context.ts'
+import type { Listening } from '../../../kernel/database/notifications.ts'
+import { verdictOn } from '../model/delivery.ts'
+import { type Claimed, type DeliveryQueue, lanesOf, type Offer, type Turns } from '../queue/queue.ts'
+import { CHANNEL } from '../sql/functions.ts'
+import { Loader } from './body-loader.ts'
+import { type Held, Hold } from './in-flight.ts'
+import { type CourierOptions, type CourierPart, type CourierTiming, DEFAULT_TIMING } from './options.ts'
+import { send } from './sending.ts'
+import { Settler } from './settler.ts'
+import { Sluggish } from './slow-receivers.ts'
+import { Outdated } from './stale-subscriptions.ts'
+
+/** For what happens between the end of a request and the end of its lease. */
+const MARGIN_MS = 3_000
+const LEASE_IN_TIMEOUTS = 3
+const AFTER_FAILURE_MS = 1_000
+/** For the database, after the last request has ended. */
+const STOP_MARGIN_MS = 2_000
+const LOCKED_MS = 250
+
+export class Courier {
+  readonly #part: CourierPart
+  readonly #options: CourierOptions
+  readonly #queue: DeliveryQueue
+  readonly #timing: CourierTiming
+  readonly #settler: Settler
+  readonly #leaseMs: number
+  readonly #hold: Hold
+  readonly #outdated = new Outdated()
+  readonly #sluggish: Sluggish
+  readonly #loader: Loader
+  readonly #giveUp = new AbortController()
+  #ear: Listening | undefined
+  #look: NodeJS.Timeout | undefined
+  #nextDue: NodeJS.Timeout | undefined
+  /** Why it works: it was started, or somebody wants a pass. */
+  #reasons = 0
+  #isStopped = false
+  #isWoken = false
+  #full: ReadonlySet<string> = new Set()
+  #claiming: Promise<void> | undefined
+  #turns: Turns = {}
+  #count = 0
+  /** Of the last claim. */
+  #failure: unknown
+  #quiet: (() => void)[] = []
+
+  constructor(part: CourierPart, options: CourierOptions) {
+    this.#part = part
+    this.#options = options
+    this.#queue = part.queue
+    this.#timing = { ...DEFAULT_TIMING, ...options.timing }
+    this.#sluggish = new Sluggish(this.#timing.slowMs)
+    this.#hold = new Hold(options)
+    const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
+    this.#leaseMs = withinMs + MARGIN_MS
+    this.#settler = new Settler(this.#queue, { log: part.kernel.log, withinMs, signal: this.#giveUp.signal })
+    this.#loader = new Loader({
+      queue: part.queue,
+      log: part.kernel.log,
+      hold: this.#hold,
+      isRunning: () => this.#isRunning,
+      admit: (deliveries, askedAt) => this.#admit(deliveries, askedAt),
+      giveBack: (heads) => this.#giveBack(heads),
+      done: () => this.#free(0),
+    })
+  }
+
+  async start(): Promise<void> {
+    this.#reasons += 1
+    this.#look = setInterval(() => this.wake(), this.#timing.idleLookMs).unref()
+    const hear = (changed?: string) => asSystem(() => this.#hear(changed))
+    this.#ear = await this.#part.kernel.database.listen(CHANNEL, hear, hear)
+    this.wake()
+  }
+
+  /** There may be something to send. */
+  wake(): void {
+    if (!this.#isRunning) return
+    this.#isWoken = true
+    asSystem(() => this.#pump())
+  }
+
+  /** Room for what is dispatched here and need not be looked for. What waits elsewhere keeps some. */
+  async offer(): Promise<Offer | undefined> {
+    await this.#queue.betweenClaims() // beside one nothing could be taken, and would have to be claimed by the next
+    const wanted = this.#hold.roomForDispatches
+    if (!this.#isRunning || this.#options.listener || wanted < 1) return undefined
+    this.#hold.places += wanted
+    return { ...this.#wish(), wanted, madeAt: performance.now() }
+  }
+
+  /** What came of an offer; those that it had room for and did not come are free again. */
+  take({ wanted, madeAt }: Offer, deliveries: readonly Claimed[]): void {
+    if (!this.#isRunning) return void this.#giveBack(deliveries).then(() => this.#free(wanted))
+    this.#admit(deliveries, madeAt)
+    this.#free(wanted)
+  }
+
+  /** Sends what is due, until nothing is; answers how many requests that were. Rejects when it could not be asked what is due. */
+  async pass(signal?: AbortSignal): Promise<number> {
+    const before = this.#count
+    this.#reasons += 1
+    this.wake()
+    await this.#quietOnce(signal)
+    this.#reasons -= 1
+    if (!this.#isRunning) await asSystem(() => this.#letGo(this.#hold.takeOut()))
+    if (this.#failure !== undefined) throw this.#failure
+    return this.#count - before
+  }
+
+  /** Begins nothing more, gives back what is not begun, and lets what is on its way end, for a while. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearInterval(this.#look)
+    clearTimeout(this.#nextDue)
+    await this.#ear?.close()
+    const timer = setTimeout(() => this.#giveUp.abort(), this.#timing.stopMs)
+    const ended = async () => {
+      await this.#claiming
+      await this.#loader.idle()
+      await this.#letGo(this.#hold.takeOut())
+      await this.#quietOnce()
+    }
+    // What a silent database does not answer is left behind: its leases lapse.
+    await Promise.race([ended(), sleep(this.#timing.stopMs + STOP_MARGIN_MS, undefined, { ref: false })])
+    clearTimeout(timer)
+  }
+
+  #pump(): void {
+    this.#begin()
+    this.#claiming ??= this.#claimWhatThereIs().finally(() => {
+      this.#claiming = undefined
+      if (this.#isWoken && this.#hasRoom) this.#pump()
+      this.#tellQuiet()
+    })
+  }
+
+  get #isRunning(): boolean {
+    return this.#reasons > 0 && !this.#isStopped
+  }
+
+  get #hasRoom(): boolean {
+    return this.#isRunning && this.#hold.isWorthFilling
+  }
+
+  async #claimWhatThereIs(): Promise<void> {
+    while (this.#isWoken && this.#hasRoom) {
+      this.#isWoken = false
+      const askedAt = performance.now()
+      try {
+        const claimed = await this.#queue.claim({
+          ...this.#wish(),
+          wanted: this.#hold.room,
+          wantedFailing: this.#hold.roomForFailing,
+          turns: this.#turns,
+          onlyWebhook: this.#options.listener?.webhookId ?? null,
+        })
+        this.#failure = undefined
+        this.#turns = claimed.turns
+        this.#isWoken ||= claimed.isMore
+        this.#full = claimed.full
+        this.#wakeIn(claimed.nextDueMs)
+        await this.#loader.load(claimed.deliveries, askedAt)
+      } catch (error) {
+        this.#part.kernel.log.warn({ err: error }, 'deliveries could not be claimed; trying again')
+        this.#wakeIn(AFTER_FAILURE_MS)
+        this.#failure = error
+        return
+      }
+    }
+  }
+
+  #wish() {
+    const { perSubscription, perTenant } = this.#options
+    return { claim: randomUUID(), leaseMs: this.#leaseMs, perSubscription, perTenant, sluggish: this.#sluggish.all }
+  }
+
+  #admit(deliveries: readonly Claimed[], askedAt: number): void {
+    for (const claimed of deliveries) {
+      const delivery = this.#sluggish.has(claimed.webhookId) ? { ...claimed, isFailing: true } : claimed
+      this.#hold.add({ delivery, askedAt })
+    }
+    if (deliveries.some((delivery) => this.#outdated.has(delivery, askedAt))) this.#letGoOutdated()
+    if (this.#isRunning) this.#begin()
+    else void this.#letGo(this.#hold.takeOut())
+  }
+
+  /** What is past due and could not be claimed is locked by somebody: it is not asked for without a pause. */
+  #wakeIn(ms: number | null): void {
+    clearTimeout(this.#nextDue)
+    if (ms === null || !this.#isRunning || ms > this.#timing.idleLookMs) return
+    this.#nextDue = setTimeout(() => this.wake(), ms > 0 ? Math.ceil(ms) : LOCKED_MS).unref()
+  }
+
+  /** Begins as many requests as there is room for. */
+  #begin(): void {
+    while (this.#isRunning) {
+      const held = this.#hold.next()
+      if (!held) return
+      const { delivery } = held
+      const isLate = ({ askedAt }: Held) =>
+        performance.now() + this.#options.timeoutMs + MARGIN_MS > askedAt + this.#leaseMs
+      if (isLate(held)) {
+        void this.#letGo([delivery, ...this.#hold.takeOut(isLate)])
+        continue
+      }
+      this.#hold.began(delivery)
+      void this.#deliver(delivery)
+    }
+  }
+
+  /** @param changed a subscription; `''`: there is something to send; undefined: there may be anything */
+  #hear(changed: string | undefined): void {
+    if (!changed) this.wake()
+    if (changed === '') return
+    this.#outdated.add(changed)
+    this.#letGoOutdated()
+  }
+
+  /** What waits for a subscription that has changed is claimed anew, with what it says now. */
+  #letGoOutdated(): void {
+    void this.#letGo(this.#hold.takeOut(({ delivery, askedAt }) => this.#outdated.has(delivery, askedAt)))
+  }
+
+  async #letGo(deliveries: readonly Claimed[]): Promise<void> {
+    if (deliveries.length === 0) return
+    await this.#giveBack(deliveries)
+    for (const delivery of deliveries) this.#hold.remove(delivery)
+    this.#isWoken = true
+    this.#free(0)
+  }
+
+  async #deliver(delivery: Claimed): Promise<void> {
+    const { kernel } = this.#part
+    try {
+      const startedMs = kernel.clock.now().getTime()
+      const { timeoutMs, listener, maxAttempts } = this.#options
+      const wish = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
+      const exchange = await send(this.#part, delivery, wish).finally(() => this.#hold.ended(delivery))
+      const isSluggish = exchange && this.#sluggish.note(delivery.webhookId, exchange)
+      if (isSluggish) void this.#letGo(this.#hold.setApart(delivery.webhookId))
+      this.#begin()
+      if (!exchange) return
+      if (exchange.isGivenUp) return await this.#part.unsettled.breakOff({ delivery, startedMs, ...exchange })
+      this.#count += 1
+      const used = delivery.attemptCount - delivery.budgetStart + 1
+      const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())
+      const settlement = { delivery, verdict, startedMs, ...exchange }
+      await this.#part.settle(settlement, () => this.#settler.settle(settlement))
+    } catch (error) {
+      // Its lease lapses, and somebody sends it again.
+      kernel.log.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be settled')
+    } finally {
+      if (lanesOf(delivery).some((lane) => this.#full.has(lane))) this.#isWoken = true
+      this.#hold.remove(delivery)
+      this.#free(0)
+    }
+  }
+
+  #free(count: number): void {
+    this.#hold.places -= count
+    if (this.#isRunning) this.#pump()
+    this.#tellQuiet()
+  }
+
+  async #giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
+    await this.#part.unsettled.giveBack(deliveries).catch((error) => {
+      this.#part.kernel.log.warn({ err: error }, 'deliveries could not be given back; their lease will lapse')
+    })
+  }
+
+  #quietOnce(signal?: AbortSignal): Promise<void> {
+    return new Promise<void>((resolve) => {
+      this.#quiet.push(resolve)
+      signal?.addEventListener('abort', () => resolve(), { once: true })
+      this.#tellQuiet()
+    })
+  }
+
+  #tellQuiet(): void {
+    if (this.#hold.places > 0 || this.#claiming || (this.#isRunning && this.#isWoken)) return
+    for (const tell of this.#quiet.splice(0)) tell()
+  }
+}

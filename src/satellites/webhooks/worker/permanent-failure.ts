@@ -1,0 +1,160 @@
+/**
+ * What follows when a delivery has failed for good: its subscription may be switched off, and the host may want to hear of it.
+ *
+ * - That a receiver is gone, and what the host does _within_ `WebhookDeliveryFailed`, commits together with the delivery's own end:
+ *   killed in between, none of it has happened, and it is sent again. Where that cannot be had soon, because somebody has the
+ *   subscription locked, a listener takes long or a connection is lost, the delivery is settled like any other, and the rest follows.
+ * - Everything else follows afterwards. That a receiver has failed for days, its next failure shows as well. A listener that takes
+ *   far too long then is done without, and one that is under way when the process stops.
+ */
+import { Gathering } from '../../../kernel/base/batcher.ts'
+import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { LOCK_TIMEOUT_MS } from '../../../kernel/database/lock-retry.ts'
+import type { Kernel } from '../../../kernel/kernel.ts'
+import { TEST_EVENT } from '../model/event-names.ts'
+import { WebhookDeliveryFailed } from '../model/events.ts'
+import { DeliveryQueue, type Settled, type Settlement, TIMEOUT_MS } from '../queue/queue.ts'
+import { disable } from '../subscriptions/auto-disable.ts'
+
+const DAY_MS = 86_400_000
+/** With nothing but failures for so long a subscription is disabled. */
+const FAILING_FOR_MS = 5 * DAY_MS
+/** How long a delivery may wait for all to be done in one transaction; its lease goes on. */
+const PATIENCE_MS = 2_000
+/** A transaction that nobody waits for any more lets go of its rows by then, whatever has become of it. */
+const OVER_MS = PATIENCE_MS + 1_000
+/** How long what follows a settled delivery may take. */
+const FOLLOWS_WITHIN_MS = 30_000
+/** How long it may take to end when this stops. */
+const STOP_MS = 2_000
+
+/** Of a transaction, for a lock, and for a statement and a connection that is lost. */
+const limits = (lockMs: number, overMs: number): string =>
+  `select set_config('lock_timeout', '${lockMs}', true), set_config('statement_timeout', '${overMs}', true),
+    set_config('idle_in_transaction_session_timeout', '${overMs}', true)`
+
+const lateAfter = (ms: number) => new Error(`it was not done within ${ms} ms`)
+const late = () => lateAfter(PATIENCE_MS)
+
+interface Wish {
+  readonly settlement: Settlement
+  /** As `performance.now()` tells time. */
+  readonly until: number
+  isGivenUp: boolean
+  /** Once its turn has come. */
+  transaction?: Promise<Settled>
+}
+
+export class Ending {
+  readonly #kernel: Kernel
+  /** One after the other: what waits for a lock here keeps one of the host's connections, not all. */
+  readonly #ends: Gathering<Wish, Settled | undefined>
+  readonly #following = new Set<Promise<void>>()
+  readonly #followsWithinMs: number
+  readonly #giveUps = new Set<() => void>()
+
+  constructor(kernel: Kernel, followsWithinMs = FOLLOWS_WITHIN_MS) {
+    this.#kernel = kernel
+    this.#followsWithinMs = followsWithinMs
+    this.#ends = new Gathering(async ([wish]) => [wish && (await inTime(this.#end(wish), OVER_MS, late))], { most: 1 })
+  }
+
+  /** Settles it with what follows, where something follows that must not be lost. Undefined: it is not settled. */
+  async end(settlement: Settlement): Promise<Settled | undefined> {
+    const { delivery, verdict } = settlement
+    const isJoined = verdict.state === 'failed' && this.#kernel.events.isHeardWithin(WebhookDeliveryFailed)
+    if (verdict.disables === null && !isJoined) return undefined
+    const wish: Wish = { settlement, until: performance.now() + PATIENCE_MS, isGivenUp: false }
+    const giveUp = () => {
+      wish.isGivenUp = true
+      return late()
+    }
+    try {
+      return await inTime(this.#ends.add(wish), PATIENCE_MS, giveUp)
+    } catch (error) {
+      const { id: deliveryId, webhookId } = delivery
+      this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
+      // It has the row, and takes back what it has done, unless it was done a moment before.
+      const begun = wish.transaction?.catch(() => undefined)
+      return begun && inTime(begun, TIMEOUT_MS, late).catch(() => undefined)
+    }
+  }
+
+  /** After it was settled by itself. */
+  follow(settlement: Settlement, settled: Settled): void {
+    const following = async () => {
+      for (const consequence of this.#consequencesOf(settlement, settled)) {
+        await this.#inTime(consequence).catch((error) => {
+          const { webhookId } = settlement.delivery
+          this.#kernel.log.error({ err: error, webhookId }, 'what follows a failed delivery could not be done')
+        })
+      }
+    }
+    const done: Promise<void> = following().finally(() => this.#following.delete(done))
+    this.#following.add(done)
+  }
+
+  /** Resolves when nothing is under way any more; what takes too long is given up. */
+  async stop(): Promise<void> {
+    const timer = setTimeout(() => {
+      for (const giveUp of this.#giveUps) giveUp()
+    }, STOP_MS)
+    await Promise.all([this.#ends.idle(), ...this.#following])
+    clearTimeout(timer)
+  }
+
+  /** A listener that does not end keeps neither its transaction nor the connection. */
+  async #inTime(work: () => Promise<unknown>): Promise<void> {
+    const { database } = this.#kernel
+    const ms = this.#followsWithinMs
+    const { promise: givenUp, reject } = Promise.withResolvers<never>()
+    const giveUp = () => reject(lateAfter(ms))
+    const timer = setTimeout(giveUp, ms)
+    this.#giveUps.add(giveUp)
+    try {
+      await database.transaction(async () => {
+        await database.sql(limits(ms, ms))
+        await Promise.race([work(), givenUp])
+      })
+    } finally {
+      clearTimeout(timer)
+      this.#giveUps.delete(giveUp)
+    }
+  }
+
+  async #end(wish: Wish): Promise<Settled | undefined> {
+    if (wish.isGivenUp) return undefined
+    // What a listener does later than that meets a transaction that is over; it holds neither its rows nor its connection.
+    wish.transaction = this.#kernel.database.transaction(() =>
+      inTime(this.#settle(wish), Math.max(0, wish.until - performance.now()), late),
+    )
+    return wish.transaction
+  }
+
+  async #settle(wish: Wish): Promise<Settled> {
+    const { settlement } = wish
+    const { database, clock } = this.#kernel
+    await database.sql(limits(LOCK_TIMEOUT_MS, OVER_MS))
+    const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
+    if (!settled.isOurs) return settled
+    for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()
+    if (wish.isGivenUp) throw late()
+    return settled
+  }
+
+  #consequencesOf(settlement: Settlement, { failingSince }: Settled): (() => Promise<unknown>)[] {
+    const { delivery, verdict, status, isBlamed } = settlement
+    if (verdict.state !== 'failed') return []
+    const { events, clock } = this.#kernel
+    const { id: deliveryId, webhookId, tenantId, event, url, beginning, attemptCount } = delivery
+    const failedForMs = failingSince ? clock.now().getTime() - failingSince.getTime() : 0
+    const isFailing = isBlamed && event !== TEST_EVENT && failedForMs >= FAILING_FOR_MS
+    const reason = verdict.disables ?? (isFailing ? 'failing' : null)
+    const seen = { url, beginning, failingSince }
+    const told = { tenantId, webhookId, deliveryId, event, attemptCount: attemptCount + 1, lastStatus: status }
+    return [
+      ...(reason ? [() => disable(this.#kernel, webhookId, { ...seen, reason })] : []),
+      ...(events.isHeard(WebhookDeliveryFailed) ? [() => events.publish(WebhookDeliveryFailed, told)] : []),
+    ]
+  }
+}

@@ -1,0 +1,105 @@
+/** Who is told of what was dispatched and is left. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { uuidAt } from '../../../kernel/base/ids.ts'
+import type { Listening } from '../../../kernel/database/notifications.ts'
+import { eventually, type TestTenancy } from '../../../testing/base/tenancy.ts'
+import { CHANNEL, CLAIM_LOCK } from '../sql/settings.ts'
+import { openWebhooks, subscriptionRows, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
+
+let opened: TestTenancy<WebhooksSatellites>
+let tenancy: WebhooksTenancy
+let ear: Listening
+let heard: string[]
+let tenantId: string
+let webhookId: string
+
+const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
+
+/** By a worker that would take so many; answers what became of the delivery. */
+async function dispatch(
+  wanted: number,
+  sluggish: readonly string[] = [],
+): Promise<{ isTaken: boolean; isNews: boolean }> {
+  const [row] = await sql(
+    `select is_taken as "isTaken", is_news as "isNews" from multitenancy.dispatch_webhooks(
+       0, array[$1]::uuid[], array[$2], array['order.paid'], array['*'], array['{}'], array[$3]::float8[], array['asked'],
+       array[null]::uuid[], $4, $5, 30000, 1, 100, $6)`,
+    [uuidAt(Date.now()), tenantId, Date.now(), randomUUID(), wanted, sluggish],
+  )
+  return row
+}
+
+/** What was said since, by anybody. */
+async function told(): Promise<number> {
+  const mark = randomUUID()
+  await tenancy.kernel.database.notify(CHANNEL, mark)
+  await eventually(async () => expect(heard).toContain(mark))
+  return heard.splice(0).indexOf(mark)
+}
+
+beforeAll(async () => {
+  opened = await openWebhooks(inject('postgresUrl'), { bridge: false }, { role: 'api' })
+  tenancy = opened.tenancy
+  heard = []
+  ear = await tenancy.kernel.database.listen(
+    CHANNEL,
+    (text) => heard.push(text),
+    () => undefined,
+  )
+})
+beforeEach(async () => {
+  tenantId = `tenant-${randomUUID()}`
+  ;[webhookId] = (await subscriptionRows(tenancy, tenantId, 1, '*')) as [string]
+})
+afterAll(async () => {
+  await ear.close()
+  await opened.end()
+})
+
+test('everybody is told of the first that finds its subscription full, and of none behind it', async () => {
+  expect(await dispatch(10)).toMatchObject({ isTaken: true })
+  expect(await told()).toBe(0)
+  expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
+  expect(await told()).toBe(1)
+  expect(await dispatch(10)).toEqual({ isTaken: false, isNews: false })
+  expect(await told()).toBe(0)
+})
+
+test('of the first for a subscription that fails, and of none behind it', async () => {
+  await sql('update multitenancy.webhook_subscriptions set failing_since = now() where id = $1', [webhookId])
+  expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
+  expect(await dispatch(10)).toEqual({ isTaken: false, isNews: false })
+  expect(await told()).toBe(1)
+})
+
+test('of the first for a subscription that is known to be slow, and of none behind it', async () => {
+  expect(await dispatch(10, [randomUUID(), webhookId])).toEqual({ isTaken: false, isNews: true })
+  expect(await dispatch(10, [webhookId])).toEqual({ isTaken: false, isNews: false })
+  expect(await told()).toBe(1)
+})
+
+test('who dispatches while somebody is claiming cannot know what that leaves, and looks for itself', async () => {
+  await dispatch(10)
+  await dispatch(10)
+  await told()
+  await tenancy.kernel.database.session(async (client) => {
+    await client.query('select pg_advisory_lock($1)', [CLAIM_LOCK])
+    expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
+    expect(await told()).toBe(0)
+    // Nothing waits there.
+    tenantId = 'another'
+    await subscriptionRows(tenancy, tenantId, 1, '*')
+    expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
+    expect(await told()).toBe(1)
+  })
+})
+
+test('of what is dispatched in a transaction, or without room for it, everybody is told each time', async () => {
+  await dispatch(10)
+  await dispatch(10)
+  await told()
+  expect(await dispatch(0)).toMatchObject({ isTaken: false })
+  expect(await dispatch(0)).toMatchObject({ isTaken: false })
+  expect(await told()).toBe(2)
+})

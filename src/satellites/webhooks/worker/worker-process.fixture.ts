@@ -1,0 +1,38 @@
+/**
+ * A process with a tenancy of its own on a given database, for tests that kill it. As a `worker` it sends what it finds; as `api` it
+ * does what it is asked alone.
+ */
+
+import { serveParent } from '../../../../test/support/child.ts'
+import { schemaPg } from '../../../drivers/isolation/schema-pg.ts'
+import { createLogger } from '../../../kernel/base/logger.ts'
+import { createTenancy } from '../../../tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
+import { type WebhooksOptions, webhooks } from '../index.ts'
+import { type ClaimWish, DeliveryQueue } from '../queue/queue.ts'
+import { DEVELOPMENT } from '../webhooks.fixture.ts'
+
+export interface WorkerOptions {
+  readonly url: string
+  readonly role: 'worker' | 'api'
+  readonly webhooks: WebhooksOptions
+}
+
+export type Asked = { readonly claim: ClaimWish } | { readonly dispatch: string; readonly number: number }
+
+await serveParent(async ({ url, role, webhooks: options }: WorkerOptions) => {
+  const tenancy = await createTenancy({
+    database: { url },
+    appKey: TEST_APP_KEY,
+    isolation: [schemaPg()],
+    satellites: [webhooks(options)],
+    egress: DEVELOPMENT,
+    role,
+    logger: createLogger({ level: 'silent' }),
+  })
+  const queue = new DeliveryQueue(tenancy.kernel.database, tenancy.kernel.clock)
+  return async (asked: Asked) => {
+    if ('claim' in asked) return queue.claim(asked.claim)
+    return tenancy.webhooks.dispatch(asked.dispatch, 'order.paid', { number: asked.number })
+  }
+})

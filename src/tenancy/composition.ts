@@ -1,0 +1,120 @@
+/** What a list of satellites comes to: the tables they have, the jobs they handle, the names they take. */
+
+import { idempotencyTables } from '../kernel/api/idempotency.ts'
+import type { Migration } from '../kernel/database/migrations.ts'
+import type { Events, EventType } from '../kernel/events/events.ts'
+import type { Attempt, RegisteredJobs } from '../kernel/jobs/jobs.ts'
+import { jobTables } from '../kernel/jobs/queue-registry.ts'
+import type { Check } from '../kernel/resilience/health.ts'
+import { DependencyDegraded } from '../kernel/resilience/resilience.ts'
+import type { StoreDriver } from '../kernel/store/store.ts'
+import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
+import { type Traffic, trafficTo } from '../tenants/guard/traffic-listener.ts'
+import * as tenantEvents from '../tenants/tenant/events.ts'
+import { TenantLoginRestored } from '../tenants/tenant/login-events.ts'
+import { tables } from '../tenants/tenant/tables.ts'
+import type { Satellite } from './part.ts'
+
+/** A satellite with its service; the tenants are one of these, too. */
+export interface BoundPart {
+  readonly satellite: Omit<Satellite, 'service' | 'summary'>
+  readonly service: any
+}
+
+/** Everything with tables of its own, in the order in which they are migrated. */
+export const partsOf = (
+  store: StoreDriver,
+  satellites: readonly Satellite[],
+): { part: string; migrations: readonly Migration[] }[] => [
+  { part: 'kernel', migrations: [...idempotencyTables, ...jobTables] },
+  { part: 'store', migrations: store.tables ?? [] },
+  { part: 'tenants', migrations: tables },
+  ...satellites.map(({ name, tables = [] }) => ({ part: name, migrations: tables })),
+]
+
+/** Every event that may be heard of them. */
+export const eventsOf = (satellites: readonly Satellite[]): EventType[] => [
+  ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
+  BackofficeRestored,
+  DependencyDegraded,
+  TenantLoginRestored,
+  ...satellites.flatMap(({ events = [] }) => events),
+]
+
+/** From now on its listeners hear what is published. */
+export function subscribe(events: Events, { satellite, service }: BoundPart): void {
+  for (const listener of satellite.listeners ?? []) {
+    if ('type' in listener) {
+      events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event))
+      continue
+    }
+    for (const type of events.types.filter(({ isInternal }) => !isInternal)) {
+      events.subscribe(type, listener.when, (event) => listener.handleAny(service, type, event))
+    }
+  }
+}
+
+/** Every job with its service. */
+export function registeredJobs(parts: readonly BoundPart[]): RegisteredJobs {
+  const all = parts.flatMap(({ satellite, service }) => (satellite.jobs ?? []).map((job) => ({ job, service })))
+  const handlers = all.map(
+    ({ job, service }) =>
+      [job.type.name, (data: unknown, attempt: Attempt) => job.handle(service, data, attempt)] as const,
+  )
+  return {
+    types: all.map(({ job }) => job.type),
+    handlers: new Map(handlers),
+    schedule: parts.flatMap(({ satellite }) => satellite.schedule ?? []),
+  }
+}
+
+/** Checks of satellites, by name. */
+export const checksOf = (parts: readonly BoundPart[]): ReadonlyMap<string, Check> =>
+  new Map(
+    parts.flatMap(({ satellite, service }) =>
+      Object.entries(satellite.checks ?? {}).map(([name, check]) => [name, () => check(service)] as const),
+    ),
+  )
+
+/** Undefined when none of them wants to know of it. */
+export const trafficOf = (parts: readonly BoundPart[]): Traffic | undefined =>
+  trafficTo(parts.flatMap(({ satellite, service }) => satellite.traffic?.(service) ?? []))
+
+/** An operation or command with the service it belongs to. */
+export interface Bound<What> {
+  readonly what: What
+  readonly service: unknown
+}
+
+export const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] =>
+  all.map((what) => ({ what, service }))
+
+/** Members of a tenancy, and the parts whose migrations are ours. */
+const TAKEN = [
+  'kernel',
+  'store',
+  'tenants',
+  'health',
+  'doctor',
+  'series',
+  'operations',
+  'commands',
+  'receivers',
+  'checks',
+  'tenant',
+  'run',
+  'current',
+  'guard',
+  'transaction',
+  'on',
+  'stop',
+]
+
+/** Throws when two have one name, or one has that of a part of every tenancy. */
+export function refuseRepeats(satellites: readonly Satellite[]): void {
+  const names = satellites.map(({ name }) => name)
+  const taken = names.find((name) => TAKEN.includes(name))
+  if (taken) throw new Error(`a satellite cannot be named "${taken}": that is a part of every tenancy`)
+  const repeated = names.find((name, index) => names.indexOf(name) !== index)
+  if (repeated) throw new Error(`the satellite "${repeated}" is given twice`)
+}

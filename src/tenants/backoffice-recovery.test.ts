@@ -1,0 +1,124 @@
+/** A backoffice from a dump: what tenants have got since is not dropped by what it knew then, and what they had before is not served. */
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { openWorld, type World } from '../../test/support/two-servers.ts'
+import { type FakeClock, fakeClock } from '../testing/base/clock.ts'
+import { toPlace } from './registry/registry.ts'
+
+let world: World
+let clock: FakeClock
+beforeEach(async () => {
+  clock = fakeClock()
+  world = await openWorld(inject('postgresUrl'), { role: 'api', clock })
+})
+afterEach(() => world.end())
+
+const tenants = () => world.tenancy.tenants
+const only = { isLast: true, signal: new AbortController().signal }
+const sql = (text: string, values?: unknown[]) => world.tenancy.kernel.database.sql(text, values)
+const install = async (id: string, isolation: string) => {
+  await tenants().create({ id, name: id, isolation })
+  await tenants().installation.install(id, only)
+  const { db } = await world.tenancy.tenant(id)
+  await db.insertInto('notes').values({ text: 'first' }).execute()
+}
+const placeOf = async (id: string) => toPlace(await tenants().registry.row(id))
+const move = async (id: string) => {
+  const { transfer } = await world.transfers.move(id, { placement: 'other' })
+  await world.transfers.work(transfer.id, only)
+  const { db } = await world.tenancy.tenant(id)
+  await db.insertInto('notes').values({ text: 'newest' }).execute()
+}
+const isThere = async ({ isolation, placement, locator }: Awaited<ReturnType<typeof placeOf>>) =>
+  (await tenants().storage.driver(isolation).inventory?.(placement))?.some((one) => one.locator === locator)
+
+/** What a dump of before has, in place of what is there now. */
+async function dumped(id: string): Promise<() => Promise<void>> {
+  const [row] = (
+    await sql('select placement, locator, epoch, last_epoch from multitenancy.tenants where id = $1', [id])
+  ).rows
+  return async () => {
+    await sql('delete from multitenancy.places where tenant_id = $1', [id])
+    await sql('delete from multitenancy.transfers where tenant_id = $1', [id])
+    await sql(
+      'update multitenancy.tenants set placement = $2, locator = $3, epoch = $4, last_epoch = $5, held_by = null where id = $1',
+      [id, row.placement, row.locator, row.epoch, row.last_epoch],
+    )
+    await tenants().registry.changed(id)
+  }
+}
+
+test('a tenant that has moved since is kept out, and where it is by now stays as it is', async () => {
+  await install('moved', 'schema-pg')
+  const bringBack = await dumped('moved')
+  await move('moved')
+  const now = await placeOf('moved')
+  await bringBack()
+
+  expect(await tenants().broughtBack()).toEqual({ kept: ['moved'], transfers: 0, places: 0, purges: 0 })
+  await expect(world.notes('moved')).rejects.toMatchObject({ code: 'E_TENANT_MAINTENANCE' })
+  await tenants().exitMaintenance('moved')
+  await world.transfers.work((await world.transfers.move('moved', { placement: 'other' })).transfer.id, only)
+  expect((await placeOf('moved')).epoch).toBeGreaterThan(1_000)
+  expect(await isThere(now)).toBe(true)
+})
+
+test('what was in the making may be a tenant’s by now: its transfer is cancelled, and nothing is dropped', async () => {
+  await install('moving', 'database-pg')
+  const bringBack = await dumped('moving')
+  await move('moving')
+  const now = await placeOf('moving')
+  await bringBack()
+  const { transfer } = await world.transfers.move('moving', { placement: 'other' })
+  await sql(
+    `update multitenancy.transfers set state = 'running', attempts = 1, lease_until = now() - interval '1 hour' where id = $1`,
+    [transfer.id],
+  )
+  await sql(`update multitenancy.tenants set held_by = $1 where id = 'moving'`, [transfer.id])
+  await sql(
+    `insert into multitenancy.places (isolation, placement, locator, epoch, tenant_id, transfer_id, state, since)
+     values ('database-pg', 'other', $1, 2, 'moving', $2, 'making', now())`,
+    [now.locator, transfer.id],
+  )
+  expect(await tenants().broughtBack()).toMatchObject({
+    kept: ['moving'],
+    transfers: 1,
+    places: 1,
+  })
+  expect(await world.transfers.get('moving', transfer.id)).toMatchObject({
+    state: 'cancelled',
+    failure: { code: 'E_TRANSFER_CANCELLED', message: expect.stringContaining('brought back') },
+  })
+  await world.transfers.work(transfer.id, only)
+  await world.transfers.recover()
+  expect(await isThere(now)).toBe(true)
+  expect(await tenants().get('moving')).toMatchObject({
+    status: 'active',
+    maintenance: { message: expect.any(String) },
+  })
+})
+
+test('a tenant that was deleted then may have been brought back since: its purge waits', async () => {
+  await install('deleted', 'schema-pg')
+  await tenants().delete('deleted')
+  clock.advance(30 * 86_400_000)
+  expect(await tenants().broughtBack()).toMatchObject({ purges: 1 })
+  expect(await tenants().installation.purge('deleted')).toBe(false)
+  clock.advance(30 * 86_400_000)
+  expect(await tenants().installation.purge('deleted')).toBe(true)
+})
+
+test('nothing is changed when a server cannot be asked', async () => {
+  await install('asked', 'schema-pg')
+  const before = (await sql('select sum(last_epoch) as sum from multitenancy.tenants')).rows
+  const away = await world.open({ role: 'api', placements: { main: {}, other: { url: world.otherUrl } } })
+  await sql('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()', [
+    new URL(world.otherUrl).pathname.slice(1),
+  ])
+  await sql(`alter database ${new URL(world.otherUrl).pathname.slice(1)} allow_connections false`)
+  try {
+    await expect(away.tenants.broughtBack()).rejects.toThrow()
+    expect((await sql('select sum(last_epoch) as sum from multitenancy.tenants')).rows).toEqual(before)
+  } finally {
+    await sql(`alter database ${new URL(world.otherUrl).pathname.slice(1)} allow_connections true`)
+  }
+})

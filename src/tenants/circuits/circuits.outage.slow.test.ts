@@ -1,0 +1,82 @@
+/** Circuits while their store is unavailable. */
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
+import {
+  acme,
+  type CircuitProcess,
+  type CircuitStage,
+  circuitStage,
+  codesOf,
+  globex,
+  OF_ACME,
+  stateIn,
+  untilStateIn,
+} from './circuits.fixture.ts'
+
+let stage: CircuitStage
+let wayToStore: Way
+let one: CircuitProcess
+let work: CircuitStage['work']
+beforeEach(async () => {
+  stage = await circuitStage(inject('postgresUrl'), async (url) => {
+    wayToStore = await startProxy(url)
+    return wayToStore.url
+  })
+  one = await stage.open()
+  work = stage.work
+})
+afterEach(async () => {
+  await stage.end()
+  await wayToStore.close()
+})
+
+describe('while the store is unavailable', () => {
+  test('a process has its own circuits, each time with DependencyDegraded, and what is open is kept again after the next probe', async () => {
+    await wayToStore.close()
+    expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
+      ...Array(10).fill('3D000'),
+      'E_CIRCUIT_OPEN',
+    ])
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
+    await codesOf(one.circuits, globex, work.databaseMissing, 10)
+    // Two circuits open, and one is probed: its lease, the return of that, and its next opening.
+    const degradation = {
+      dependency: 'redis',
+      operation: 'circuit.persist',
+      tenantId: null,
+      policy: 'fail-open',
+      errorCode: 'E_DEPENDENCY_UNAVAILABLE',
+    }
+    await eventually(() => expect(one.degraded).toMatchObject(Array(5).fill(degradation)))
+    expect(await stage.kept()).toEqual([])
+    await wayToStore.open()
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
+    await stage.untilKept([OF_ACME])
+  })
+
+  test('others still hear of it', async () => {
+    const other = await stage.open()
+    await wayToStore.close()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    await wayToStore.open()
+  })
+
+  test('it starts, and takes over what was open once the store is back', async () => {
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await stage.untilKept([OF_ACME])
+    await one.circuits.stop() // its notification has been sent: the next process does not receive it
+    await wayToStore.close()
+    const late = await stage.open()
+    expect(late.circuits.snapshot().tenants).toEqual([])
+    await wayToStore.open()
+    await codesOf(late.circuits, globex, work.healthy)
+    expect(stateIn(late, 'acme')).toBeUndefined()
+    stage.clock.advance(5_000)
+    await codesOf(late.circuits, globex, work.healthy)
+    await untilStateIn(late, 'acme', 'OPEN')
+  })
+})

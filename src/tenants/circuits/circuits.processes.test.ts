@@ -1,0 +1,209 @@
+/** Circuits of several processes: what one learns, all know; one probes for all; a restart forgets nothing. */
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { eventually } from '../../testing/base/tenancy.ts'
+import {
+  acme,
+  type CircuitProcess,
+  type CircuitStage,
+  circuitStage,
+  codesOf,
+  globex,
+  OF_ACME,
+  untilStateIn,
+} from './circuits.fixture.ts'
+
+let stage: CircuitStage
+let one: CircuitProcess
+let work: CircuitStage['work']
+beforeEach(async () => {
+  stage = await circuitStage(inject('postgresUrl'))
+  one = await stage.open()
+  work = stage.work
+})
+afterEach(() => stage.end())
+
+const OF_SERVER = { owner: '', key: 'circuit:main', placement: 'main' }
+
+describe('a restart', () => {
+  test('finds open circuits of tenants and servers, and refuses before the first call', async () => {
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await codesOf(one.circuits, globex, work.serverDown, 10)
+    await stage.untilKept([OF_SERVER, OF_ACME])
+    await one.end()
+    stage.clock.advance(10_000)
+    const { circuits } = await stage.open()
+    expect(circuits.snapshot()).toMatchObject({
+      servers: [{ placement: 'main', state: 'OPEN' }],
+      tenants: [{ tenantId: 'acme', state: 'OPEN', successes: 0, failures: 0 }],
+    })
+    expect(() => circuits.check()).toThrow('2 circuits open')
+    expect(() => circuits.assertClosed(acme)).toThrow(expect.objectContaining({ retryAfterSeconds: 20 }))
+    expect(await codesOf(circuits, globex, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(20_000)
+    expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])
+    await stage.untilKept([])
+  })
+
+  test('long afterwards finds nothing', async () => {
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await stage.untilKept([OF_ACME])
+    await one.end()
+    stage.clock.advance(300_000)
+    expect((await stage.open()).circuits.snapshot().tenants).toEqual([])
+  })
+
+  test('cannot read what is not a record, and starts', async () => {
+    await one.store.set('acme', 'circuit', 'open, I think')
+    await one.store.set('globex', 'circuit', '{"openedAt":"yesterday"}')
+    expect((await stage.open()).circuits.snapshot().tenants).toEqual([])
+  })
+})
+
+describe('two processes', () => {
+  test('open and close together', async () => {
+    const other = await stage.open()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(30_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
+    await untilStateIn(one, 'acme', 'CLOSED')
+    await stage.untilKept([])
+    expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
+  })
+
+  test('a message without the signature of the installation opens no circuit', async () => {
+    const other = await stage.open()
+    const listened: string[] = []
+    const listening = await stage.database.listen(
+      'multitenancy_circuits',
+      (text) => listened.push(text),
+      () => undefined,
+    )
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    await eventually(() => expect(listened).toHaveLength(1))
+    const { signature, ...message } = JSON.parse(listened[0] ?? '')
+    for (const forged of [
+      { ...message, name: 'globex' },
+      { ...message, name: 'globex', signature },
+      { ...message, kind: 'server', name: 'main', signature },
+    ])
+      await stage.database.notify('multitenancy_circuits', JSON.stringify(forged))
+    await stage.database.notify('multitenancy_circuits', 'the last one')
+    await eventually(() => expect(listened).toHaveLength(5))
+    expect(await codesOf(other.circuits, globex, work.healthy)).toEqual(['ok'])
+    expect(other.circuits.snapshot()).toMatchObject({
+      servers: [{ state: 'CLOSED' }],
+      tenants: [{ tenantId: 'acme' }, { tenantId: 'globex', state: 'CLOSED' }],
+    })
+    await listening.close()
+  })
+
+  test('a change inside a transaction that is rolled back, or broken already, is told all the same', async () => {
+    const other = await stage.open()
+    const { database, circuits } = one
+    const refused = database.transaction(async () => {
+      await database.sql('select 1/0').catch(() => undefined)
+      await codesOf(circuits, acme, work.databaseMissing, 10)
+      await stage.untilKept([OF_ACME])
+      throw new Error('the change is refused')
+    })
+    await expect(refused).rejects.toThrow('the change is refused')
+    await untilStateIn(other, 'acme', 'OPEN')
+  })
+
+  test.each(['heard of each other', 'deaf'])('of twenty calls at half-open, one goes: %s', async (how) => {
+    const deaf = how === 'deaf'
+    const others = await Promise.all(Array.from({ length: 4 }, () => stage.open({ deaf })))
+    for (const { circuits } of others) await codesOf(circuits, acme, work.databaseMissing, deaf ? 10 : 0)
+    if (!deaf) await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    for (const other of others) await untilStateIn(other, 'acme', 'OPEN')
+    await stage.untilKept([OF_ACME])
+    stage.clock.advance(30_000)
+    let calls = 0
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const call = () => {
+      calls++
+      return promise
+    }
+    const all = Array.from({ length: 20 }, (_, n) => others[n % 4]?.circuits.run(acme, call))
+    let refused = 0
+    const settled = Promise.allSettled(all.map((one) => one?.catch(() => (refused += 1))))
+    await eventually(() => expect([calls, refused]).toEqual([1, 19]))
+    // While the probe runs, those without the lease go on refusing, also when they look at it again.
+    for (let seconds = 0; seconds < 3; seconds++) {
+      stage.clock.advance(1_000)
+      for (const { circuits } of others) expect(await codesOf(circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    }
+    resolve()
+    await settled
+    expect([calls, refused]).toEqual([1, 19])
+  })
+
+  test('when the one that probes is killed, another does when the lease has run out', async () => {
+    const other = await stage.open()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    stage.clock.advance(30_000)
+    let isProbing = false
+    void one.circuits.run(acme, () => {
+      isProbing = true
+      return new Promise(() => undefined)
+    })
+    await eventually(() => expect(isProbing).toBe(true))
+    await one.end()
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(29_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(1_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
+  })
+
+  test('who did not get the lease looks at it again a second later, not at every call', async () => {
+    const other = await stage.open()
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(other, 'acme', 'OPEN')
+    stage.clock.advance(30_000)
+    const begun = Promise.withResolvers<void>()
+    const { promise, reject } = Promise.withResolvers<void>()
+    const probe = one.circuits.run(acme, () => {
+      begun.resolve()
+      return promise
+    })
+    await begun.promise
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    reject(new Error('of the host'))
+    await expect(probe).rejects.toThrow('of the host')
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+    stage.clock.advance(1_000)
+    expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
+  })
+
+  test('one that heard nothing adopts what opened later, before it probes', async () => {
+    const deaf = await stage.open({ deaf: true })
+    await codesOf(deaf.circuits, acme, work.databaseMissing, 10)
+    await untilStateIn(one, 'acme', 'OPEN')
+    stage.clock.advance(30_000)
+    expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
+    const openedAt = String(stage.clock.now().getTime())
+    await eventually(async () => expect(await one.store.get('acme', 'circuit')).toContain(openedAt))
+    stage.clock.advance(5_000)
+    await expect(deaf.circuits.run(acme, work.healthy)).rejects.toMatchObject({ retryAfterSeconds: 25 })
+    stage.clock.advance(25_000)
+    expect(await codesOf(deaf.circuits, acme, work.healthy)).toEqual(['ok'])
+  })
+})
+
+test('a table that is gone is a store that is away', async () => {
+  await stage.database.sql('drop table multitenancy.store')
+  expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
+    ...Array(10).fill('3D000'),
+    'E_CIRCUIT_OPEN',
+  ])
+  stage.clock.advance(30_000)
+  expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
+  // Its opening, the lease of the probe, the return of that, and its closing.
+  const degradation = { operation: 'circuit.persist', policy: 'fail-open' }
+  await eventually(() => expect(one.degraded).toMatchObject(Array(4).fill(degradation)))
+})

@@ -1,0 +1,265 @@
+/**
+ * The circuits of a process: one for each tenant's database, and above them one for each server. A call goes when both let
+ * it, and what it meets is counted in the one that it is about (see classify.ts): so a dead server is learned once,
+ * by whoever calls it, and one tenant's dead database is that tenant's alone.
+ *
+ *   run()           around each call of a driver that may be refused: a connection, a statement alone. Not around the host's own
+ *                   code, whose failures are not the database's
+ *   watch()         around what goes on in a transaction: a statement, a commit
+ *   assertClosed()  before a request is let in; it counts nothing
+ *
+ * What is open is open in every process (see shared-state.ts). When it is due, a single call goes: of this process the
+ * first, of all processes the one with the lease. The others are refused until its outcome is known. Nothing runs by a timer.
+ */
+
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { TenantLabels } from '../../kernel/metrics/tenant-labels.ts'
+import { CIRCUIT_RULE, type CircuitRule, type Outcome } from '../../kernel/resilience/circuit.ts'
+import { CheckFailure } from '../../kernel/resilience/health.ts'
+import { CircuitOpen } from '../tenant/errors.ts'
+import { type CircuitSnapshot, CircuitTable, type KeyedCircuit, type TenantsCircuit } from './circuit-table.ts'
+import { outcomesOf, type Reach } from './classify.ts'
+import { CircuitRecords, type Heard, type Opening } from './shared-state.ts'
+
+/** Between two looks at a probe that another process holds. */
+const LEASE_PAUSE_MS = 1_000
+const RESTORE_PAUSE_MS = 5_000
+
+export interface CircuitPlace {
+  readonly tenantId: string
+  readonly placement: string
+  readonly isolation?: string
+}
+
+export interface CircuitsConfig {
+  readonly rule?: Partial<CircuitRule>
+  /** Names of all servers. */
+  readonly placements: readonly string[]
+  readonly labels: TenantLabels
+  /** What tenants of an isolation driver depend on; default: a database that they share. */
+  readonly reach?: (isolation: string | undefined) => Reach
+}
+
+/** The circuits above a call. */
+interface Above {
+  readonly reach: Reach
+  readonly server: KeyedCircuit | undefined
+  readonly tenant: TenantsCircuit
+}
+
+export class Circuits {
+  readonly #kernel: Pick<Kernel, 'clock' | 'log'>
+  readonly #placements: readonly string[]
+  readonly #reach: (isolation: string | undefined) => Reach
+  readonly #records: CircuitRecords
+  readonly #table: CircuitTable
+  #restoring: Promise<void> = Promise.resolve()
+  #restoreAtMs = Number.POSITIVE_INFINITY
+
+  constructor(
+    kernel: Pick<Kernel, 'store' | 'database' | 'secrets' | 'resilience' | 'clock' | 'log'>,
+    { rule: given, placements, labels, reach = () => 'shared database' }: CircuitsConfig,
+  ) {
+    const rule = { ...CIRCUIT_RULE, ...given }
+    this.#kernel = kernel
+    this.#placements = placements
+    this.#reach = reach
+    this.#records = new CircuitRecords(kernel, rule)
+    this.#table = new CircuitTable(rule, labels)
+  }
+
+  /** Takes over what is open already, and hears of what opens and closes in other processes from now on. */
+  async start(): Promise<void> {
+    await this.#records.start(
+      (heard) => this.#learn(heard),
+      () => void this.#restore(),
+    )
+    await this.#restore()
+  }
+
+  /** What has changed is written then. */
+  async stop(): Promise<void> {
+    await this.#restoring
+    await this.#records.stop()
+  }
+
+  /** Throws `E_CIRCUIT_OPEN` in place of calling `work` while the tenant's database or its server is known to be down. */
+  async run<T>(place: CircuitPlace, work: () => Promise<T>): Promise<T> {
+    const above = this.#above(place)
+    const { server, tenant } = above
+    if (!tenant.circuit.isClosed || (server && !server.circuit.isClosed)) await this.#admit(server, tenant)
+    return this.#counted(above, work)
+  }
+
+  /** In every process: what was counted is of storage that the tenant has no more, or that was closed to it on purpose. */
+  startAnew(tenantId: string): void {
+    const key = { kind: 'tenant', name: tenantId } as const
+    this.#table.find(key)?.circuit.close(this.#nowMs)
+    this.#records.write(key, () => null)
+  }
+
+  /** Counts what goes on a connection that was let through before. It is never refused, and never taken for a probe. */
+  async watch<T>(place: CircuitPlace, work: () => Promise<T>): Promise<T> {
+    return this.isClosed(place) ? this.#counted(this.#above(place), work) : work()
+  }
+
+  async #counted<T>({ reach, server, tenant }: Above, work: () => Promise<T>): Promise<T> {
+    const era = tenant.circuit.era
+    const serverEra = server?.circuit.era ?? 0
+    let value: T
+    try {
+      value = await work()
+    } catch (error) {
+      const outcomes = outcomesOf(error, reach)
+      if (outcomes.server === 'failure' || outcomes.tenant === 'failure') tenant.counts.failures++
+      else if (outcomes.tenant === 'success') tenant.counts.successes++
+      if (server) await this.#settle(server, serverEra, outcomes.server)
+      await this.#settle(tenant, era, outcomes.tenant)
+      if (this.#nowMs >= this.#restoreAtMs) void this.#restore()
+      throw error
+    }
+    const nowMs = this.#nowMs
+    tenant.counts.successes++
+    if (tenant.circuit.isClosed) tenant.circuit.succeeded(era, nowMs)
+    else await this.#settle(tenant, era, 'success')
+    if (server?.circuit.isClosed) server.circuit.succeeded(serverEra, nowMs)
+    else if (server) await this.#settle(server, serverEra, 'success')
+    if (nowMs >= this.#restoreAtMs) void this.#restore()
+    return value
+  }
+
+  /** Throws `E_CIRCUIT_OPEN` with the seconds to wait, unless a call may go now, be it as the probe. */
+  assertClosed({ tenantId, placement, isolation }: CircuitPlace): void {
+    this.#refuseUnlessDue(this.#table.find({ kind: 'tenant', name: tenantId }))
+    if (this.#reach(isolation) !== 'no server') {
+      this.#refuseUnlessDue(this.#table.find({ kind: 'server', name: placement }))
+    }
+  }
+
+  isClosed({ tenantId, placement, isolation }: CircuitPlace): boolean {
+    const { circuit } = this.#table.find({ kind: 'tenant', name: tenantId }) ?? {}
+    if (circuit && !circuit.isClosed) return false
+    if (this.#reach(isolation) === 'no server') return true
+    return this.#table.find({ kind: 'server', name: placement })?.circuit.isClosed ?? true
+  }
+
+  snapshot(): CircuitSnapshot {
+    return this.#table.snapshot(this.#nowMs)
+  }
+
+  /** The health check: fails while a circuit is open. A server is one, however many tenants it has. */
+  check(): void {
+    const open = this.#table.openAt(this.#nowMs)
+    if (open > 0) throw new CheckFailure(`${open} circuit${open === 1 ? '' : 's'} open`)
+  }
+
+  #above({ tenantId, placement, isolation }: CircuitPlace): Above {
+    const reach = this.#reach(isolation)
+    const server = reach === 'no server' ? undefined : this.#table.server(placement)
+    return { reach, server, tenant: this.#table.tenant(tenantId, placement, server) }
+  }
+
+  get #nowMs(): number {
+    return this.#kernel.clock.now().getTime()
+  }
+
+  #refuseUnlessDue(keyed: KeyedCircuit | undefined): void {
+    if (!keyed || keyed.circuit.isClosed) return
+    const refusedForMs = keyed.circuit.refusedForMs(this.#nowMs)
+    if (refusedForMs > 0) throw refusal(refusedForMs)
+  }
+
+  /** Comes back when the call may go, as the probe of each circuit that is not closed. */
+  async #admit(server: KeyedCircuit | undefined, tenant: KeyedCircuit): Promise<void> {
+    this.#refuseUnlessDue(tenant)
+    this.#refuseUnlessDue(server)
+    if (server && !server.circuit.isClosed) await this.#probe(server)
+    const serverEra = server?.circuit.era ?? 0
+    try {
+      this.#refuseUnlessDue(tenant)
+      if (!tenant.circuit.isClosed) await this.#probe(tenant)
+    } catch (error) {
+      if (server) await this.#settle(server, serverEra, 'neither')
+      throw error
+    }
+  }
+
+  /** The call is the probe from here on, so that others are refused while the store is asked whether it may be. */
+  async #probe(keyed: KeyedCircuit): Promise<void> {
+    const { key, circuit } = keyed
+    if (circuit.stateAt(this.#nowMs) === 'CLOSED') {
+      circuit.close(this.#nowMs)
+      return
+    }
+    const known = knownMs(keyed)
+    circuit.beginProbe(this.#nowMs)
+    const { era } = circuit
+    const opening = await this.#records.opening(key)
+    if (circuit.era === era && opening && opening.openedAt > known) {
+      keyed.heardMs = opening.openedAt
+      circuit.open(opening.openedAt, this.#nowMs)
+    } else if (circuit.era === era && !(await this.#records.lease(key))) {
+      await circuit.settle(era, 'neither', this.#nowMs)
+      circuit.waitUntil(this.#nowMs + LEASE_PAUSE_MS)
+    }
+    // It is no longer ours when that was lost, or when another process has said in the meantime how it is.
+    if (circuit.era !== era && !circuit.isClosed) throw refusal(circuit.refusedForMs(this.#nowMs))
+  }
+
+  async #settle(keyed: KeyedCircuit, era: number, outcome: Outcome): Promise<void> {
+    const { key, circuit } = keyed
+    const changed = await circuit.settle(era, outcome, this.#nowMs)
+    if (!changed) return
+    if (changed === 'undecided') return this.#records.release(key)
+    if (changed === 'opened') this.#table.keep(keyed)
+    const names = key.kind === 'tenant' ? { tenantId: key.name } : { placement: key.name }
+    if (changed === 'opened') this.#kernel.log.warn(names, 'a circuit opened')
+    else this.#kernel.log.info(names, 'a circuit closed')
+    this.#records.write(key, () => openingOf(keyed))
+  }
+
+  /** What another process says of a circuit. A probe of our own in progress is newer, unless the other one succeeded. */
+  #learn({ key, opening }: Heard): void {
+    const nowMs = this.#nowMs
+    if (!opening) {
+      this.#table.find(key)?.circuit.close(nowMs)
+      return
+    }
+    const server = this.#table.server(opening.placement)
+    const keyed = key.kind === 'server' ? server : this.#table.tenant(key.name, opening.placement, server)
+    const { circuit } = keyed
+    if (circuit.isProbing(nowMs) || (!circuit.isClosed && opening.openedAt <= knownMs(keyed))) return
+    keyed.heardMs = opening.openedAt
+    circuit.open(opening.openedAt, nowMs)
+    this.#table.keep(keyed)
+  }
+
+  /** One after another: what was said during the last one may have been missed by it. */
+  #restore(): Promise<void> {
+    this.#restoreAtMs = Number.POSITIVE_INFINITY
+    this.#restoring = this.#restoring.then(() => this.#takeOver())
+    return this.#restoring
+  }
+
+  /** Again in a while when the store cannot say now: the next call then sees to it. */
+  async #takeOver(): Promise<void> {
+    const open = await this.#records.openings(this.#placements)
+    if (!open) this.#restoreAtMs = this.#nowMs + RESTORE_PAUSE_MS
+    for (const { key, opening } of open ?? []) {
+      // A record may be read in the moment in which it is about to be removed.
+      const closedAtMs = this.#table.find(key)?.circuit.closedAtMs ?? Number.NEGATIVE_INFINITY
+      if (opening && opening.openedAt > closedAtMs) this.#learn({ key, opening })
+    }
+  }
+}
+
+/** The last opening that was seen or heard of: a record of it is no news, whatever the clock of who wrote it. */
+const knownMs = ({ circuit, heardMs }: KeyedCircuit): number => Math.max(heardMs, circuit.openedAtMs ?? 0)
+
+const openingOf = ({ circuit, placement }: KeyedCircuit): Opening | null =>
+  circuit.openedAtMs === undefined ? null : { openedAt: circuit.openedAtMs, placement }
+
+const refusal = (refusedForMs: number) =>
+  CircuitOpen('The storage of this tenant cannot be reached at present.', {
+    retryAfterSeconds: Math.max(1, Math.ceil(refusedForMs / 1_000)),
+  })

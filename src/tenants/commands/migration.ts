@@ -1,0 +1,242 @@
+/** Migrations of tenants, and their seeds, from a terminal. */
+import { type CommandInput, command, type Option, type Terminal } from '../../kernel/api/commands.ts'
+import { inLanes } from '../../kernel/base/concurrency.ts'
+import { invalid, TenancyError } from '../../kernel/base/errors.ts'
+import { number } from '../../kernel/base/format.ts'
+import { meter, paceText } from '../../kernel/base/progress-rate.ts'
+import { MigrationsIncomplete } from '../migrations/errors.ts'
+import { finishedOf, type MigrationItem, type Progress } from '../migrations/model/run.ts'
+import type { MigrateOptions, MigrationReport } from '../migrations/options.ts'
+import { nameOf } from '../migrations/plan.ts'
+import { readSeed } from '../sql-import/seed.ts'
+import { count, countOrNone } from '../tenant/numbers.ts'
+import type { Tenants } from '../tenants.ts'
+
+/** Of more storages than that, the table has counts only. */
+const SHOWN_WHOLE = 20
+
+const ids = { name: 'ids', summary: 'only these tenants', isRepeatable: true }
+const concurrency: Option = { flags: '--concurrency <count>', summary: 'tenants at a time', parse: count, default: 4 }
+const all: Option = { flags: '--all', summary: 'all tenants' }
+
+const runOptions: readonly Option[] = [
+  concurrency,
+  { flags: '--stop-after <count>', summary: 'end after so many failures', parse: count },
+  { flags: '--retries <count>', summary: 'when a table is locked, or a server away', parse: countOrNone, default: 3 },
+  { flags: '--lock-timeout <ms>', summary: 'how long to wait for a lock', parse: count, default: 10_000 },
+]
+
+export const migrationCommands = [
+  command<Tenants>({
+    name: 'tenant:migrate',
+    summary: "Run the host's pending migrations, for some tenants or all; goes on with a run that was interrupted",
+    arguments: [ids],
+    options: [
+      ...runOptions,
+      { flags: '--dry-run', summary: 'only say what would be run' },
+      { flags: '--verify', summary: 'ask every storage, also those that should be up to date' },
+      { flags: '--cancel', summary: 'end the unfinished run, in whichever process' },
+    ],
+    run: async ({ migrations }, input) => {
+      const { options, terminal } = input
+      const chosen = chosenIds(input)
+      const { verify = false } = options
+      if (options.cancel) {
+        const report = await migrations.cancel()
+        if (report) return shown(report, terminal)
+        return terminal.table([], null, 'there is no unfinished run')
+      }
+      if (options.dryRun) {
+        const planned = await migrations.status.plan({ ids: chosen, verify })
+        return terminal.table(
+          planned.map(({ tenantId, ...plan }) => ({ id: tenantId, ...plan, error: plan.error?.message })),
+          planned,
+        )
+      }
+      await carriedOut(input, 'tenant:migrate', (common) => migrations.run({ ids: chosen, verify, ...common }))
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:migrate:rollback',
+    summary: "Take back tenants' last migrations",
+    arguments: [ids],
+    options: [
+      ...runOptions,
+      all,
+      { flags: '--steps <count>', summary: 'how many', parse: count, default: 1 },
+      { flags: '--dry-run', summary: 'only say what would be taken back' },
+    ],
+    run: async ({ migrations }, input) => {
+      const { options, terminal } = input
+      const chosen = someOrAll(input)
+      const { steps } = options
+      const planned = await migrations.status.plan({ ids: chosen, steps })
+      if (options.dryRun) {
+        return terminal.table(
+          planned.map(({ tenantId, ...plan }) => ({ id: tenantId, ...plan, error: plan.error?.message })),
+          planned,
+        )
+      }
+      const whose = chosen?.length === 1 ? chosen[0] : `${planned.length} tenant(s)`
+      if (!(await terminal.confirm(`Take back the last ${steps} migration(s) of ${whose}?`))) return
+      await carriedOut(input, 'tenant:migrate:rollback', (common) =>
+        migrations.rollback({ ids: chosen, steps, ...common }),
+      )
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:migrate:status',
+    summary: 'Say which migrations one tenant has, or how many tenants have which, and how the last run ended',
+    arguments: [{ name: 'id', summary: 'only this tenant' }],
+    options: [{ flags: '--verify', summary: 'ask the storage of the tenant' }],
+    run: async ({ migrations: { status } }, { args, options, terminal }) => {
+      if (args.id) return terminal.table((await status.ofTenant(args.id, options)).map((one) => ({ ...one })))
+      const summary = await status.summary()
+      terminal.table(
+        summary.versions.map(({ last, isKnown, tenants, ...rest }) => ({
+          tenants,
+          last: isKnown ? (last ?? 'none') : 'not known',
+          ...rest,
+        })),
+        summary,
+      )
+      const { lastRun } = summary
+      if (!lastRun) return terminal.say('no run yet')
+      const { direction, state, done, failed, skipped, pending, running } = lastRun
+      const left = pending + running > 0 ? `, ${pending + running} left` : ''
+      terminal.say(
+        `last ${direction === 'up' ? 'run' : 'rollback'} of ${lastRun.createdAt.toISOString()}: ` +
+          `${state}, ${done} done, ${failed} failed, ${skipped} skipped${left}`,
+      )
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:seed',
+    summary: "Run the host's seed in tenants' storage, one transaction for each",
+    arguments: [ids],
+    options: [
+      all,
+      {
+        flags: '--file <path>',
+        summary: 'a .sql file, or a .ts or .js file exporting seed(db, tenant)',
+        required: true,
+      },
+      concurrency,
+    ],
+    run: async (tenants, input) => {
+      const chosen = someOrAll(input) ?? (await activeIds(tenants))
+      await seeded(tenants, chosen, input)
+    },
+  }),
+]
+
+type Common = Pick<
+  MigrateOptions,
+  'concurrency' | 'retries' | 'lockTimeoutMs' | 'stopAfterFailures' | 'signal' | 'onProgress'
+>
+
+async function carriedOut(
+  { options, terminal, signal }: CommandInput,
+  name: string,
+  run: (common: Common) => Promise<MigrationReport>,
+): Promise<void> {
+  const interrupted = () => terminal.say(`what is being migrated ends; the same ${name} goes on with the rest`)
+  signal.addEventListener('abort', interrupted, { once: true })
+  try {
+    const report = await run({
+      concurrency: options.concurrency,
+      retries: options.retries,
+      lockTimeoutMs: options.lockTimeout,
+      stopAfterFailures: options.stopAfter,
+      signal,
+      onProgress: (progress) => terminal.progress(words(progress)),
+    })
+    shown(report, terminal)
+  } finally {
+    signal.removeEventListener('abort', interrupted)
+  }
+}
+
+/** Fails the command when not everything was migrated. */
+function shown(report: MigrationReport, terminal: Terminal): void {
+  const { items, total, done, failed, skipped, pending, running } = report
+  const failures = items.filter(({ state }) => state === 'failed')
+  if (items.length <= SHOWN_WHOLE) {
+    terminal.table(items.map(rowOf), report)
+  } else {
+    terminal.table([{ total, done, failed, skipped, left: pending + running }], report)
+    for (const item of failures) terminal.say(`${nameOf(item)}  ${rowOf(item).error}`)
+  }
+  const [first] = failures
+  if (first) {
+    throw MigrationsIncomplete(`${failed} of ${total} failed; the first is ${nameOf(first)}: ${first.error?.message}`)
+  }
+}
+
+const rowOf = (item: MigrationItem) => ({
+  id: nameOf(item),
+  state: item.state,
+  migrations: item.migrations,
+  attempts: item.attempts,
+  error: item.error && item.state !== 'done' ? `${item.error.code}: ${item.error.message}` : null,
+})
+
+function words(progress: Progress): string {
+  const { total, failed } = progress
+  const failures = failed > 0 ? `, ${failed} failed` : ''
+  return `${number(finishedOf(progress))} of ${number(total)}${failures}${paceText(progress)}`
+}
+
+async function seeded(tenants: Tenants, chosen: readonly string[], input: CommandInput): Promise<void> {
+  const { options, terminal, signal } = input
+  const seed = await readSeed(options.file)
+  const results: { id: string; isSeeded: boolean; error?: string }[] = []
+  const failures: unknown[] = []
+  const look = meter()
+  let finished = 0
+  await inLanes(
+    chosen,
+    options.concurrency,
+    async (id, index) => {
+      terminal.progress(`${finished} of ${chosen.length}${paceText(look(finished, chosen.length))}: ${id}`)
+      try {
+        const [tenant, { transaction }] = [await tenants.get(id), await tenants.handle(id)]
+        await transaction(async (db) => void (await seed(db, tenant)))
+        results[index] = { id, isSeeded: true }
+      } catch (error) {
+        failures.push(error)
+        results[index] = { id, isSeeded: false, error: error instanceof Error ? error.message : String(error) }
+      }
+      finished++
+    },
+    signal,
+  )
+  if (chosen.length === 1 && failures.length > 0) throw failures[0]
+  terminal.table(results.filter(Boolean))
+  signal.throwIfAborted()
+  if (failures.length > 0) throw failures.find((error) => error instanceof TenancyError) ?? failures[0]
+}
+
+async function activeIds(tenants: Tenants): Promise<string[]> {
+  const ids: string[] = []
+  let cursor: string | undefined
+  do {
+    const page = await tenants.list({ status: 'active', limit: 200, cursor })
+    ids.push(...page.data.map(({ id }) => id))
+    cursor = page.nextCursor ?? undefined
+  } while (cursor)
+  return ids
+}
+
+function chosenIds({ args }: CommandInput): string[] | undefined {
+  return args.ids ? [...new Set(args.ids.split(/[\s,]+/).filter(Boolean))] : undefined
+}
+
+/** Undefined for all, which must be said: nobody means all tenants by naming none. */
+function someOrAll(input: CommandInput): string[] | undefined {
+  const ids = chosenIds(input)
+  if (Boolean(ids) === Boolean(input.options.all)) {
+    throw invalid([{ path: 'ids', message: 'name the tenants, or give --all' }])
+  }
+  return ids
+}

@@ -1,0 +1,21 @@
+/** `tenant:repl`: a prompt inside one tenant, for looking and mending by hand. */
+import { sql as sqlText } from 'kysely'
+import { command } from '../../kernel/api/commands.ts'
+import type { Tenants } from '../tenants.ts'
+
+export const promptCommand = command<Tenants>({
+  name: 'tenant:repl',
+  summary: 'Open a JavaScript prompt with a tenant’s storage: db, pool, transaction, sql`…`',
+  arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],
+  run: async (tenants, { args, terminal }) => {
+    const { id, db, pool, transaction } = await tenants.handle(args.id ?? '')
+    const record = await tenants.get(id)
+    const sql = async (texts: TemplateStringsArray, ...values: unknown[]) =>
+      (await sqlText(texts, ...values).execute(db)).rows
+    terminal.say(
+      `${record.name} (${id}) on ${record.isolation}. Try: await sql\`select 1\`, await db.introspection.getTables()`,
+    )
+    terminal.say('names: tenant, db, pool, transaction, sql; Ctrl-D leaves')
+    await terminal.prompt(id, { tenant: record, db, pool, transaction, sql })
+  },
+})

@@ -1,0 +1,290 @@
+/** Backups, restores, clones and moves from a terminal. Each waits for its end and shows how far it is, unless it is to go on by itself. */
+import { type CommandInput, command, type Option } from '../../kernel/api/commands.ts'
+import { Page } from '../../kernel/api/page.ts'
+import { inLanes } from '../../kernel/base/concurrency.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { meter, paceText } from '../../kernel/base/progress-rate.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { BackupIncompatible } from '../isolation/copy.ts'
+import { TenantNotFound, TenantState } from '../tenant/errors.ts'
+import { json } from '../tenant/json.ts'
+import { count } from '../tenant/numbers.ts'
+import type { Tenants } from '../tenants.ts'
+import { ArchiveMissing } from '../transfers/archive/port.ts'
+import { downloaded, downloadText } from '../transfers/backups/download.ts'
+import type { Backup } from '../transfers/backups/resource.ts'
+import type { DueStep } from '../transfers/backups/scheduler.ts'
+import { progressText } from '../transfers/execution/progress-text.ts'
+import { hasEnded, type Transfer } from '../transfers/model/transfer.ts'
+import { ArchivesUnusable, TransferCancelled, TransferFailed } from '../transfers/requests/errors.ts'
+
+const id = { name: 'id', summary: 'id of the tenant', required: true }
+const backupId = { name: 'backup', summary: 'id of the backup', required: true }
+const isolation: Option = { flags: '--isolation <driver>', summary: 'the driver it goes to' }
+const placement: Option = { flags: '--placement <name>', summary: 'the PostgreSQL server it goes to' }
+const detach: Option = { flags: '--detach', summary: 'only begin it; a running service carries it out' }
+const paging: readonly Option[] = [
+  { flags: '--limit <count>', summary: 'how many at most (1 to 200)', parse: count, default: 50 },
+  { flags: '--cursor <cursor>', summary: 'nextCursor of the page before' },
+]
+
+export const transferCommands = [
+  command<Tenants>({
+    name: 'tenant:backup',
+    summary: 'Back up a tenant',
+    arguments: [id],
+    options: [{ flags: '--note <text>', summary: 'kept with the backup' }, detach],
+    run: async ({ transfers }, input) => {
+      const { note } = input.options
+      const backup = await transfers.backups.create(input.args.id ?? '', { note })
+      await ended(transfers, backup.tenantId, backup.id, input)
+      input.terminal.record({ ...(await transfers.backups.get(backup.tenantId, backup.id)) })
+      await refuseFailed(transfers, backup.tenantId, backup.id)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:list',
+    summary: "List a tenant's backups, the newest first",
+    arguments: [id],
+    options: paging,
+    run: async ({ transfers }, { args, options, terminal }) => {
+      const page = await transfers.backups.list(args.id ?? '', parsed(Page, options))
+      terminal.table(page.data.map(row), page)
+      if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:run',
+    summary: 'Make the backups that are due and remove those that are kept no longer, of all tenants',
+    options: [
+      { flags: '--dry-run', summary: 'only say which' },
+      { flags: '--concurrency <count>', summary: 'tenants at a time', parse: count, default: 2 },
+      detach,
+    ],
+    run: runDue,
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:restore',
+    summary: 'Restore a tenant from one of its backups, or rehearse it',
+    arguments: [id, backupId],
+    options: [{ flags: '--rehearse', summary: 'restore beside, compare, throw away' }, isolation, placement, detach],
+    run: async ({ transfers }, input) => {
+      const { rehearse = false, isolation, placement } = input.options
+      const { id: tenantId = '', backup = '' } = input.args
+      const { createdAt } = await transfers.backups.get(tenantId, backup)
+      const question = `Replace what ${tenantId} has by what it had at ${createdAt}?`
+      if (!rehearse && !(await input.terminal.confirm(question))) return
+      const begun = await transfers.backups.restore(tenantId, { backupId: backup, rehearse, isolation, placement })
+      await shown(transfers, begun.transfer, input)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:download',
+    summary: 'Write the archive of a backup to a file, unsealed',
+    arguments: [id, backupId],
+    options: [{ flags: '--output <path>', summary: 'a file that is not there yet', required: true }],
+    run: async ({ transfers }, { args, options, terminal, signal }) => {
+      const { id: tenantId = '', backup = '' } = args
+      const path: string = options.output
+      const chunks = await transfers.backups.download(tenantId, backup)
+      const { sizeBytes: total } = await transfers.backups.get(tenantId, backup)
+      const look = meter()
+      const onBytes = (bytes: number) => terminal.progress(downloadText(bytes, total, look))
+      const sizeBytes = await downloaded(chunks, path, { signal, onBytes })
+      terminal.record({ id: backup, tenantId, output: path, sizeBytes })
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:adopt',
+    summary: 'Make a file where the archives are a backup again, as after the backoffice was brought back from a dump',
+    arguments: [id, { name: 'file', summary: 'as the doctor names it', required: true }],
+    run: async ({ transfers }, { args, terminal }) => {
+      terminal.record({ ...(await transfers.backups.adopt(args.id ?? '', args.file ?? '')) })
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:backup:delete',
+    summary: 'Delete a backup and its archive',
+    arguments: [id, backupId],
+    run: async ({ transfers }, { args, terminal }) => {
+      const { tenantId, id, createdAt } = await transfers.backups.get(args.id ?? '', args.backup ?? '')
+      if (!(await terminal.confirm(`Delete the backup of ${tenantId} from ${createdAt}?`))) return
+      await transfers.backups.delete(tenantId, id)
+      terminal.record({ id, tenantId, deleted: true })
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:clone',
+    summary: 'Make a new tenant from another one',
+    arguments: [id, { name: 'name', summary: 'name of the new tenant', required: true }],
+    options: [
+      { flags: '--id <id>', summary: 'an id of your own; a UUIDv7 if absent' },
+      { flags: '--metadata <json>', summary: "a JSON object; the other one's if absent", parse: json },
+      { flags: '--no-data', summary: 'without its rows' },
+      detach,
+    ],
+    run: async (tenants, input) => {
+      const { id, metadata, data = true } = input.options
+      const begun = await tenants.transfers.clone(input.args.id ?? '', {
+        id,
+        name: input.args.name ?? '',
+        metadata,
+        data,
+      })
+      await ended(tenants.transfers, begun.tenant.id, begun.transfer.id, input)
+      input.terminal.record({ ...(await tenants.get(begun.tenant.id)) })
+      await refuseFailed(tenants.transfers, begun.tenant.id, begun.transfer.id)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:move',
+    summary: 'Move a tenant to another driver or server, or back; it is in maintenance meanwhile',
+    arguments: [id],
+    options: [
+      isolation,
+      placement,
+      { flags: '--undo', summary: 'back to what it left last; what was written since stays behind' },
+      detach,
+    ],
+    run: async (tenants, input) => {
+      const { transfers } = tenants
+      const { undo = false, isolation, placement } = input.options
+      const { id = '' } = input.args
+      const { isolation: driver, placement: server } = await tenants.get(id)
+      const question = undo
+        ? `Take ${id} back to the storage it left last, without what was written since?`
+        : `Move ${id} from ${driver} on ${server} to ${isolation ?? driver} on ${placement ?? server}? It is in maintenance meanwhile.`
+      if (!(await input.terminal.confirm(question))) return
+      await shown(transfers, (await transfers.move(id, { undo, isolation, placement })).transfer, input)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:transfer:list',
+    summary: 'List backups, restores, clones and moves of a tenant, the newest first',
+    arguments: [id],
+    options: paging,
+    run: async ({ transfers }, { args, options, terminal }) => {
+      const page = await transfers.list(args.id ?? '', parsed(Page, options))
+      terminal.table(page.data.map(transferRow), page)
+      if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
+    },
+  }),
+  command<Tenants>({
+    name: 'tenant:transfer:cancel',
+    summary: 'Cancel a backup, restore, clone or move that has not ended; everything is as before',
+    arguments: [id, { name: 'transfer', summary: 'id of the transfer; of a backup, its own', required: true }],
+    run: async ({ transfers }, { args, terminal }) => {
+      terminal.record({ ...(await transfers.cancel(args.id ?? '', args.transfer ?? '')) })
+    },
+  }),
+]
+
+type TransfersOf = Tenants['transfers']
+/** @property terminal is told how far it is */
+type Waiting = Pick<CommandInput, 'options' | 'signal'> & { readonly terminal?: CommandInput['terminal'] }
+
+async function shown(transfers: TransfersOf, { tenantId, id }: Transfer, input: CommandInput): Promise<void> {
+  input.terminal.record({ ...(await ended(transfers, tenantId, id, input)) })
+  await refuseFailed(transfers, tenantId, id)
+}
+
+/** Carries it out here, unless a service is at work on it already, and waits for its end; or leaves it to a service. */
+async function ended(
+  transfers: TransfersOf,
+  tenantId: string,
+  id: string,
+  { options, terminal, signal }: Waiting,
+): Promise<Transfer> {
+  if (options.detach) return transfers.get(tenantId, id)
+  const working = transfers.work(id, { isLast: true, signal }).catch((error) => {
+    if (!signal.aborted) throw error
+  })
+  const [transfer] = await Promise.all([
+    transfers.settled(tenantId, id, signal, (now) => {
+      if (!hasEnded(now.state)) terminal?.progress(progressText(now, new Date()))
+    }),
+    working,
+  ])
+  if (signal.aborted && !hasEnded(transfer.state)) {
+    terminal?.say(
+      `the ${transfer.kind} ${id} is begun again by the next worker; tenant:transfer:list ${tenantId} says how far it is`,
+    )
+  }
+  signal.throwIfAborted()
+  return transfer
+}
+
+/** What a failure is known by tells how the command ends. */
+const KNOWN = [
+  BackupIncompatible,
+  TransferCancelled,
+  ArchiveMissing,
+  ArchivesUnusable,
+  DependencyUnavailable,
+  TenantState,
+  TenantNotFound,
+]
+
+async function refuseFailed(transfers: TransfersOf, tenantId: string, id: string): Promise<void> {
+  const { state, kind, failure } = await transfers.get(tenantId, id)
+  if (state !== 'failed' && state !== 'cancelled') return
+  const refusal = KNOWN.find(({ code }) => code === failure?.code) ?? TransferFailed
+  throw refusal(`The ${kind} was given up: ${failure?.message ?? state}`)
+}
+
+async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void> {
+  const { options, terminal, signal } = input
+  const steps = await Array.fromAsync(transfers.due())
+  if (options.dryRun) return terminal.table(steps.map(planned))
+  const done: Record<string, unknown>[] = []
+  const failures: unknown[] = []
+  const look = meter()
+  let finished = 0
+  const carryOut = async (step: DueStep) => {
+    const pace = paceText(look(finished, steps.length))
+    terminal.progress(`${finished} of ${steps.length}${pace}: ${step.what} a backup of ${step.tenantId}`)
+    try {
+      const backupId = await transfers.carryOut(step)
+      if (backupId === undefined) return
+      if (step.what === 'make') {
+        await ended(transfers, step.tenantId, backupId, { options, signal })
+        if (!options.detach) await refuseFailed(transfers, step.tenantId, backupId)
+      }
+      done.push({ ...planned(step), backupId })
+    } catch (error) {
+      failures.push(error)
+      done.push({ ...planned(step), error: error instanceof Error ? error.message : String(error) })
+    } finally {
+      finished++
+    }
+  }
+  await inLanes(steps, options.concurrency, carryOut, signal)
+  terminal.table(done)
+  signal.throwIfAborted()
+  if (failures.length > 0) throw failures[0]
+}
+
+const planned = ({ tenantId, what, backupId }: DueStep) => ({ id: tenantId, what, backupId })
+
+const row = ({ id, state, createdAt, isolation, progress, sizeBytes, isScheduled, note }: Backup) => ({
+  id,
+  state,
+  createdAt,
+  isolation,
+  rows: progress.rows,
+  sizeBytes,
+  isScheduled,
+  note,
+})
+
+const transferRow = ({ id, kind, state, phase, progress, isolation, placement, createdAt, failure }: Transfer) => ({
+  id,
+  kind,
+  state,
+  phase,
+  rows: progress.rows,
+  isolation,
+  placement,
+  createdAt,
+  failure: failure?.message ?? null,
+})

@@ -1,0 +1,173 @@
+/** Findings of the doctor about tenants, on a tenancy with exactly one fault. Faults of storage are in diagnoses.storage.test.ts. */
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { databasePg } from '../../drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { Database } from '../../kernel/database/database.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
+import { testTenancy } from '../../testing/base/tenancy.ts'
+import { checks, make, NOTES, useTenancy } from './tenants.fixture.ts'
+
+const STARS = { name: '0002_stars', checksum: '2', up: 'alter table notes add stars int' }
+const BROKEN = {
+  ...STARS,
+  up: `do $$ begin if current_schema() like '%broken%' then raise exception 'no'; end if; end $$`,
+}
+
+const here = useTenancy()
+const { sql } = here
+
+describe('installations', () => {
+  test('that failed', async () => {
+    const failing = await here.open({ migrations: [NOTES, BROKEN] })
+    await make(failing, 'broken')
+    expect(await checks(failing)).toMatchObject([
+      {
+        name: 'tenants',
+        severity: 'warn',
+        code: 'tenants.failed',
+        message: expect.stringMatching(/^"broken" was not installed: The migration 0002_stars \(up\) failed/),
+        remedy: expect.stringContaining('tenantry tenant:activate broken'),
+        tenantId: 'broken',
+      },
+    ])
+  })
+
+  test('and purges that do not come to an end', async () => {
+    const since = `since ${here.clock.now().toISOString()}`
+    await here.tenancy.tenants.create({ id: 'waiting', name: 'Waiting' })
+    await here.tenancy.tenants.create({ id: 'going', name: 'Going' })
+    await here.tenancy.tenants.installation.install('going', { isLast: true })
+    await here.tenancy.tenants.delete('going')
+    await sql(`update multitenancy.tenants set purge_started_at = $1 where id = 'going'`, [here.clock.now()])
+    here.clock.advance(10 * 60_000)
+    expect(await checks(here.tenancy)).toEqual([])
+    here.clock.advance(1)
+    expect(await checks(here.tenancy)).toMatchObject([
+      {
+        code: 'tenants.purge-stuck',
+        severity: 'warn',
+        tenantId: 'going',
+        message: `the purge of "going" has not ended ${since}`,
+      },
+      {
+        code: 'tenants.provisioning-stuck',
+        severity: 'warn',
+        tenantId: 'waiting',
+        message: expect.stringContaining(since),
+      },
+    ])
+  })
+})
+
+test('tenants whose driver or placement is not configured', async () => {
+  const { url } = here
+  const both = await here.open({
+    isolation: [schemaPg(), rowscopePg()],
+    placements: { second: { url } },
+    migrations: [],
+  })
+  await make(both, 'rows', { isolation: 'rowscope-pg' })
+  await make(both, 'elsewhere', { placement: 'second' })
+  const found = (await checks(here.tenancy)).filter(({ name }) => name === 'directory')
+  expect(found).toMatchObject([
+    {
+      severity: 'error',
+      code: 'directory.driver-missing',
+      message: '1 tenant cannot be served: the isolation driver "rowscope-pg" is not configured',
+    },
+    {
+      severity: 'error',
+      code: 'directory.placement-missing',
+      message: '1 tenant cannot be served: the placement "second" is not configured',
+    },
+  ])
+})
+
+test('plans that are not defined', async () => {
+  const definitions = { free: { limits: {} }, old: { limits: {} } }
+  const before = await here.open({ plans: { defaultPlan: 'free', definitions } })
+  await make(before, 'acme', { metadata: { plan: 'old' } })
+  await make(before, 'globex', { metadata: { plan: 'free' } })
+  const later = await here.open({ plans: { defaultPlan: 'free', definitions: { free: { limits: {} } } } })
+  expect(await checks(later)).toMatchObject([
+    {
+      severity: 'warn',
+      code: 'plans.undefined',
+      message: '1 tenant with the plan "old", which is not defined, count as "free"',
+    },
+  ])
+  const ofHost = await here.open({
+    plans: { defaultPlan: 'free', definitions: { free: { limits: {} } }, getPlan: () => 'free' },
+  })
+  expect(await checks(ofHost)).toEqual([])
+})
+
+describe('circuits that are open', () => {
+  /** Circuits are shared by the tenancies of a database: each test has its own. */
+  const openOwn = async (isolation: TenancyConfig['isolation']) => {
+    const made = await testTenancy(inject('postgresUrl'), { role: 'api', isolation })
+    onTestFinished(made.end)
+    return made
+  }
+  const log = createLogger({ level: 'silent' })
+  const failTenTimes = async ({ tenants }: Tenancy, isolation: string, url: string) => {
+    const dead = new Database({ url }, log)
+    const place = { tenantId: 'acme', placement: 'main', isolation }
+    for (let n = 0; n < 10; n++) await tenants.circuits.run(place, () => dead.sql('select 1')).catch(() => undefined)
+    await dead.close()
+  }
+
+  test('of a server, whose tenants are not told one by one', async () => {
+    const { tenancy } = await openOwn([schemaPg()])
+    await failTenTimes(tenancy, 'schema-pg', 'postgres://nobody@127.0.0.1:1/nothing')
+    expect(await checks(tenancy)).toMatchObject([
+      {
+        severity: 'error',
+        code: 'circuits.server-open',
+        message: 'the server of the placement "main" does not answer, and is not called for now',
+      },
+    ])
+  })
+
+  test('of one tenant', async () => {
+    const { tenancy, url } = await openOwn([schemaPg(), databasePg()])
+    await failTenTimes(tenancy, 'database-pg', `${url}_missing`)
+    expect(await checks(tenancy)).toMatchObject([
+      { severity: 'warn', code: 'circuits.tenant-open', tenantId: 'acme', message: expect.stringContaining('"acme"') },
+    ])
+  })
+})
+
+describe('migrations', () => {
+  test('that are behind, edited, or unknown here', async () => {
+    await make(await here.open({ migrations: [NOTES, STARS] }), 'acme')
+    const THIRD = { ...NOTES, name: '0003_third' }
+    const found = async (migrations: TenancyConfig['migrations']) => checks(await here.open({ migrations }))
+    expect(await found([NOTES, STARS, THIRD])).toMatchObject([
+      {
+        severity: 'warn',
+        code: 'migrations.behind',
+        message: '1 tenant lack 0003_third',
+        remedy: 'Run tenantry tenant:migrate.',
+      },
+    ])
+    expect(await found([NOTES, { ...STARS, checksum: 'another' }])).toMatchObject([
+      { severity: 'warn', code: 'migrations.edited', message: expect.stringContaining('0002_stars') },
+    ])
+    expect(await found([NOTES])).toMatchObject([
+      { severity: 'info', code: 'migrations.unknown', message: expect.stringContaining('0002_stars') },
+    ])
+  })
+
+  test('whose last run failed', async () => {
+    await make(here.tenancy, 'broken')
+    const later = await here.open({ migrations: [NOTES, BROKEN] })
+    await later.tenants.migrations.run()
+    expect((await checks(later)).map(({ code, message }) => [code, message])).toEqual([
+      ['migrations.run-failed', 'the last migration run failed for 1 of its storages'],
+      ['migrations.behind', '1 tenant lack 0002_stars'],
+    ])
+  })
+})

@@ -1,0 +1,376 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { defineError } from '../../kernel/base/errors.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import type { Tenant } from '../tenant/tenant.ts'
+import { type Admission, createGuard, type GuardedTenants, type GuardOptions } from './guard.ts'
+import { firstOf, fromCustomDomain, fromFunction, fromHeader, fromPath, type GuardedRequest } from './strategies.ts'
+
+const NOT_IDENTIFIED = { code: 'E_TENANT_NOT_IDENTIFIED', status: 400 }
+const NOT_FOUND = { code: 'E_TENANT_NOT_FOUND', status: 404, message: 'There is no such tenant.' }
+const DENIED = { code: 'E_TENANT_ACCESS_DENIED', status: 403 }
+const SUSPENDED = { code: 'E_TENANT_SUSPENDED', status: 403 }
+const CircuitOpen = defineError('E_CIRCUIT_OPEN', 503, 'The circuit is open')
+
+let opened: TestTenancy<[]>
+let here: Tenancy
+/** As in another process, on the same database. */
+let there: Tenancy
+
+beforeAll(async () => {
+  opened = await testTenancy(inject('postgresUrl'))
+  here = opened.tenancy
+  there = await opened.open({ role: 'api' })
+})
+afterAll(() => opened.end())
+
+type Asked = Partial<GuardedRequest> & { readonly id?: string }
+
+const request = ({ id, ...rest }: Asked): GuardedRequest => ({
+  method: 'GET',
+  path: '/orders',
+  host: undefined,
+  header: (name) => (name === 'x-tenant-id' ? id : undefined),
+  raw: undefined,
+  ...rest,
+})
+
+const guardOf = (options: Partial<GuardOptions> = {}, tenants: GuardedTenants = here.tenants) => {
+  const { admit } = createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone', ...options })
+  return async (asked: Asked): Promise<Admission> => admit(request(asked))
+}
+
+const idOf = async (admission: Promise<Admission>) => (await admission).tenant?.id
+
+describe('a tenant', () => {
+  let id: string
+  beforeEach(async () => {
+    ;({ id } = await installed(here, { name: 'Acme', metadata: { plan: 'free' }, domains: [] }))
+  })
+
+  test('is let through with its handle and what is registered of it', async () => {
+    const { tenant } = await guardOf()({ id })
+    expect(tenant).toMatchObject({ id, record: { id, name: 'Acme', status: 'active', metadata: { plan: 'free' } } })
+    const answered = await tenant?.transaction((db) => sql`select 7 as answer`.execute(db))
+    expect(answered?.rows).toEqual([{ answer: 7 }])
+  })
+
+  test('whose registration is at hand is let through at once, without a promise', async () => {
+    const guard = createGuard(here.tenants, {
+      resolve: firstOf(fromHeader(), fromCustomDomain()),
+      authorize: () => true,
+      universal: ['/both'],
+    })
+    const domain = `${id}.example`
+    await here.tenants.update(id, { domains: [domain] })
+    // Once the last change has been heard, which another connection tells of.
+    await eventually(async () => {
+      await guard.admit(request({ id }))
+      await guard.admit(request({ host: domain }))
+      expect(guard.admit(request({ id }))).toMatchObject({ tenant: { id } })
+      expect(guard.admit(request({ host: `${domain.toUpperCase()}.:443` }))).toMatchObject({ tenant: { id } })
+    })
+  })
+
+  test('is answered by its state', async () => {
+    const admit = guardOf()
+    await here.tenants.enterMaintenance(id, { message: 'Back at noon.', retryAfterSeconds: 77 })
+    const maintenance = { code: 'E_TENANT_MAINTENANCE', status: 503, message: 'Back at noon.', retryAfterSeconds: 77 }
+    await expect(admit({ id })).rejects.toMatchObject(maintenance)
+    await here.tenants.suspend(id)
+    await expect(admit({ id })).rejects.toMatchObject(SUSPENDED)
+    await here.tenants.delete(id)
+    await expect(admit({ id })).rejects.toMatchObject(NOT_FOUND)
+    await here.tenants.restore(id)
+    await expect(admit({ id })).rejects.toMatchObject(SUSPENDED)
+    await here.tenants.activate(id)
+    await here.tenants.exitMaintenance(id)
+    expect(await idOf(admit({ id }))).toBe(id)
+  })
+
+  test('that is not ready is to be tried again', async () => {
+    const notReady = { code: 'E_TENANT_NOT_READY', status: 503, retryAfterSeconds: 5 }
+    for (const status of ['provisioning', 'failed']) {
+      await here.transaction(async () => {
+        await here.kernel.database.sql('update multitenancy.tenants set status = $2 where id = $1', [id, status])
+        await here.tenants.registry.changed(id)
+      })
+      await expect(guardOf()({ id })).rejects.toMatchObject(notReady)
+    }
+  })
+
+  test('is refused last for its storage, once all else is in order', async () => {
+    const refusing: GuardedTenants = {
+      registry: here.tenants.registry,
+      handles: here.tenants.handles,
+      assertCircuitClosed: ({ tenant, place }) => {
+        throw CircuitOpen(`${tenant.isolation} on ${place.placement}`)
+      },
+    }
+    await expect(guardOf({}, refusing)({ id })).rejects.toMatchObject({ message: 'schema-pg on main', status: 503 })
+    await here.tenants.suspend(id)
+    await expect(guardOf({}, refusing)({ id })).rejects.toMatchObject(SUSPENDED)
+  })
+
+  test('that is suspended, deleted or restored in one process is so in every other', async () => {
+    const admit = guardOf({}, there.tenants)
+    expect(await idOf(admit({ id }))).toBe(id)
+    await here.tenants.suspend(id)
+    await eventually(() => expect(admit({ id })).rejects.toMatchObject(SUSPENDED))
+    await here.tenants.activate(id)
+    await eventually(() => admit({ id }))
+    await here.tenants.delete(id)
+    await eventually(() => expect(admit({ id })).rejects.toMatchObject(NOT_FOUND))
+    await here.tenants.restore(id)
+    await eventually(() => admit({ id }))
+  })
+
+  test('is found by its domain, wherever that was claimed', async () => {
+    const admit = guardOf({ resolve: fromCustomDomain() }, there.tenants)
+    const host = `shop-${id}.example`
+    await expect(admit({ host })).rejects.toMatchObject(NOT_FOUND)
+    await here.tenants.update(id, { domains: [host] })
+    await eventually(async () => expect(await idOf(admit({ host: `${host}:8080` }))).toBe(id))
+    await here.tenants.delete(id)
+    await eventually(() => expect(admit({ host })).rejects.toMatchObject(NOT_FOUND))
+  })
+})
+
+describe('a tenant that is not there', () => {
+  test.each([
+    'nobody',
+    'ACME',
+    '__proto__',
+    'constructor',
+    '-',
+    '../acme',
+    'acme\u0000',
+    "a' or 'a'='a",
+    'mañana',
+    '日本',
+    'a b',
+    'x'.repeat(49),
+    'x'.repeat(10_240),
+  ])('is answered the same, whatever it is called: %s', async (id) => {
+    await expect(guardOf()({ id })).rejects.toMatchObject(NOT_FOUND)
+  })
+
+  test('does not make the database read what is no id', async () => {
+    const { admit } = createGuard(here.tenants, { resolve: fromHeader(), authorize: 'anyone' })
+    expect(() => admit(request({ id: 'No Id' }))).toThrow(expect.objectContaining(NOT_FOUND))
+  })
+
+  test('is told from one that is deleted by nothing', async () => {
+    const { id } = await installed(here, { name: 'Gone', domains: ['gone.example'] })
+    await here.tenants.delete(id)
+    const admit = guardOf({ resolve: firstOf(fromHeader(), fromCustomDomain()) })
+    const [never, deleted, byDomain, noDomain] = await Promise.all(
+      [{ id: 'never' }, { id }, { host: 'gone.example' }, { host: 'never.example' }].map((asked) =>
+        admit(asked).catch(({ name, code, status, title, message, extras, retryAfterSeconds, cause }) => ({
+          ...{ name, code, status, title, message, extras, retryAfterSeconds, cause },
+        })),
+      ),
+    )
+    expect(deleted).toEqual(never)
+    expect(byDomain).toEqual(never)
+    expect(noDomain).toEqual(never)
+    expect(JSON.stringify(never)).not.toContain('never')
+  })
+})
+
+test('a request that names no tenant, or two, is refused', async () => {
+  for (const id of [undefined, '', 'a,b']) await expect(guardOf()({ id })).rejects.toMatchObject(NOT_IDENTIFIED)
+})
+
+test('a guard without authorize is a mistake at the start', () => {
+  const message = `guard.authorize is required: a function, or 'anyone'`
+  // @ts-expect-error authorize is required
+  expect(() => here.guard({ resolve: fromHeader() })).toThrow(message)
+  for (const authorize of [undefined, null, true, 'everyone']) {
+    expect(() => here.guard({ resolve: fromHeader(), authorize: authorize as 'anyone' })).toThrow(message)
+  }
+})
+
+test('a guard that admits anyone is logged once, when it is made', async () => {
+  const lines: string[] = []
+  const logger = createLogger({ level: 'warn', write: (line) => void lines.push(line) })
+  const { guard } = await opened.open({ role: 'api', logger })
+  guard({ resolve: fromHeader(), authorize: () => true })
+  expect(lines).toEqual([])
+  const { admit } = guard({ resolve: fromHeader(), authorize: 'anyone', universal: ['/orders'] })
+  admit(request({}))
+  admit(request({}))
+  expect(lines).toEqual([expect.stringContaining('authorize: anyone')])
+})
+
+describe('the actor', () => {
+  const ann = { type: 'user', id: 'ann', name: 'Ann' } as const
+
+  test('is asked of the host after authorize, for admitted requests only', async () => {
+    const { id } = await installed(here, { name: 'Named' })
+    const asked: string[] = []
+    const authorize = ({ raw }: GuardedRequest) => {
+      asked.push('authorize')
+      return raw === 'member'
+    }
+    const actor = () => {
+      asked.push('actor')
+      return ann
+    }
+    for (const hook of [actor, async () => actor()]) {
+      expect(await guardOf({ authorize, actor: hook })({ id, raw: 'member' })).toMatchObject({ actor: ann })
+      expect(asked.splice(0)).toEqual(['authorize', 'actor'])
+      await expect(guardOf({ authorize, actor: hook })({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
+      expect(asked.splice(0)).toEqual(['authorize'])
+    }
+    expect(await guardOf({ authorize })({ id, raw: 'member' })).toMatchObject({ actor: undefined })
+  })
+})
+
+test('a guard inside the work for a tenant admits no other tenant', async () => {
+  const [one, other] = [await installed(here, { name: 'One' }), await installed(here, { name: 'Other' })]
+  await here.run(one.id, async () => {
+    expect(await idOf(guardOf()({ id: one.id }))).toBe(one.id)
+    await expect(guardOf()({ id: other.id })).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
+  })
+})
+
+describe('membership', () => {
+  let id: string
+  const asked: string[] = []
+  const authorize = ({ raw }: GuardedRequest, tenant: Tenant) => {
+    asked.push(tenant.id)
+    return raw === 'member'
+  }
+  beforeAll(async () => {
+    ;({ id } = await installed(here, { name: 'Club' }))
+  })
+  beforeEach(() => {
+    asked.splice(0)
+  })
+
+  test('is asked of the host, with its own request and the tenant', async () => {
+    for (const hook of [authorize, async (...of: Parameters<typeof authorize>) => authorize(...of)]) {
+      expect(await idOf(guardOf({ authorize: hook })({ id, raw: 'member' }))).toBe(id)
+      await expect(guardOf({ authorize: hook })({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
+    }
+  })
+
+  test('comes before the state of the tenant, which a stranger does not learn', async () => {
+    const admit = guardOf({ authorize })
+    await here.tenants.suspend(id)
+    await expect(admit({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
+    await expect(admit({ id, raw: 'member' })).rejects.toMatchObject(SUSPENDED)
+    await here.tenants.activate(id)
+    await here.tenants.enterMaintenance(id)
+    await expect(admit({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
+    await here.tenants.exitMaintenance(id)
+  })
+
+  test('is not asked about tenants that are not there', async () => {
+    const { id: gone } = await installed(here, { name: 'Gone' })
+    await here.tenants.delete(gone)
+    for (const none of ['never', 'NO ID', gone]) {
+      await expect(guardOf({ authorize })({ id: none, raw: 'member' })).rejects.toMatchObject(NOT_FOUND)
+    }
+    expect(asked).toEqual([])
+  })
+
+  test('denied may be answered as if there were no such tenant', async () => {
+    const admit = guardOf({ authorize, denial: 'not-found' })
+    await expect(admit({ id, raw: 'stranger' })).rejects.toMatchObject(NOT_FOUND)
+    expect(await idOf(admit({ id, raw: 'member' }))).toBe(id)
+  })
+
+  test('is closed when the hook fails, or answers anything but true', async () => {
+    const failing = () => {
+      throw new Error('the session store is away')
+    }
+    for (const hook of [failing, async () => failing()]) {
+      await expect(guardOf({ authorize: hook })({ id })).rejects.toThrow('the session store is away')
+    }
+    for (const answer of [undefined, null, 'yes', 1, {}, [true]] as any[]) {
+      await expect(guardOf({ authorize: () => answer })({ id })).rejects.toMatchObject(DENIED)
+      await expect(guardOf({ authorize: async () => answer })({ id })).rejects.toMatchObject(DENIED)
+    }
+  })
+})
+
+describe('paths', () => {
+  let id: string
+  beforeAll(async () => {
+    ;({ id } = await installed(here, { name: 'Routed' }))
+  })
+  const options = {
+    ignore: ['/health', '/assets/*'],
+    central: ['/central/*', /^\/signup$/],
+    universal: ['/home', '/home/*'],
+    resolve: firstOf(
+      fromHeader(),
+      fromFunction(async () => undefined),
+      fromPath(),
+    ),
+  }
+  const scopeOf = async (path: string, from: Asked = {}) => (await guardOf(options)({ ...from, path })).scope
+
+  test('that are ignored or central have no tenant, whoever is named', async () => {
+    for (const from of [{}, { id }, { id: 'nobody' }, { id: 'a,b' }]) {
+      expect(await scopeOf('/health', from)).toBe('ignored')
+      expect(await scopeOf('/assets/logo.png', from)).toBe('ignored')
+      expect(await scopeOf('/central/tenants', from)).toBe('central')
+      expect(await scopeOf('/signup', from)).toBe('central')
+    }
+  })
+
+  test('that are universal are checked when a tenant is named, and only then', async () => {
+    expect(await scopeOf('/home')).toBe('none')
+    expect(await scopeOf('/home', { id })).toBe('tenant')
+    await expect(scopeOf('/home/x', { id: 'nobody' })).rejects.toMatchObject(NOT_FOUND)
+    await expect(scopeOf('/home', { id: 'a,b' })).rejects.toMatchObject(NOT_IDENTIFIED)
+    await here.tenants.suspend(id)
+    await expect(scopeOf('/home', { id })).rejects.toMatchObject(SUSPENDED)
+    await here.tenants.activate(id)
+  })
+
+  test.each([
+    '/orders/../health',
+    '/orders/%2e%2e/health',
+    '/assets/../orders',
+    '/assets/%2e%2e%2forders',
+    '/assets/..;/orders',
+    '/assets/..\\orders',
+    '/assets/%5c..%5corders',
+    '/assets/./x',
+    '/assets//orders',
+    '//health',
+    '/health/',
+    '/HEALTH',
+    '/health%00',
+    '/health%2f..%2forders',
+    '/Assets/logo.png',
+    '/assets',
+    '/central/%252e%252e/orders',
+    '/%',
+    '*',
+  ])('%s is guarded', async (path) => {
+    await expect(scopeOf(path)).rejects.toMatchObject(NOT_IDENTIFIED)
+    expect(await scopeOf(path, { id })).toBe('tenant')
+  })
+
+  test('of any method are guarded alike', async () => {
+    for (const method of ['HEAD', 'OPTIONS', 'POST', 'BREW']) {
+      await expect(guardOf(options)({ method })).rejects.toMatchObject(NOT_IDENTIFIED)
+      expect(await idOf(guardOf(options)({ method, id }))).toBe(id)
+    }
+  })
+
+  test('that could never match are a mistake at the start', () => {
+    for (const list of ['ignore', 'central', 'universal'] as const) {
+      expect(() =>
+        createGuard(here.tenants, { resolve: fromHeader(), authorize: 'anyone', [list]: ['health'] }),
+      ).toThrow(/is no path/)
+    }
+  })
+})

@@ -1,0 +1,67 @@
+/** A handle is made once for each place: with qualified names the schema is in what it compiles. Its pool is made with the first use. */
+import { EventEmitter } from 'node:events'
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { createGuard } from '../guard/guard.ts'
+import { toPlace } from '../registry/registry.ts'
+import type { TenantHandle } from './handle.ts'
+import { REFUSED_SETTINGS } from './refused-settings.ts'
+
+const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
+
+let world: TestTenancy<[]>
+
+beforeAll(async () => {
+  world = await testTenancy(inject('postgresUrl'), {
+    migrations: [NOTES],
+    isolation: [schemaPg({ names: 'qualified' })],
+  })
+})
+afterAll(() => world.end())
+
+const ids = async ({ db }: TenantHandle) => (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
+
+test('the handle of a tenant that has moved names the schema where it is now, and its client is built again', async () => {
+  const { tenants, kernel } = world.tenancy
+  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+  const before = await world.tenancy.tenant('acme')
+  const disposed: unknown[] = []
+  const clients = world.tenancy.perTenant(({ db }) => db, { dispose: (db) => disposed.push(db) })
+  expect(await clients.of('acme', (db) => db === before.db)).toBe(true)
+  await before.db.insertInto('notes').values({ id: 1 }).execute()
+  expect(await world.tenancy.tenant('acme').then(({ db }) => db)).toBe(before.db)
+
+  const left = toPlace(await tenants.registry.row('acme'))
+  const driver = tenants.storage.driver(left.isolation)
+  const place = { ...left, epoch: 2, locator: driver.locator('acme', 2) }
+  await driver.provision(place)
+  await kernel.database.sql(`update multitenancy.tenants set epoch = 2, locator = $2 where id = $1`, [
+    'acme',
+    place.locator,
+  ])
+  await driver.fence(left)
+  await tenants.registry.refresh('acme')
+
+  const after = await world.tenancy.tenant('acme')
+  await after.db.insertInto('notes').values({ id: 2 }).execute()
+  expect(await ids(after)).toEqual([2])
+  expect(await clients.of('acme', (db) => db === after.db)).toBe(true)
+  await eventually(() => expect(disposed).toEqual([before.db]))
+  await driver.unfence(left)
+  expect((await driver.execute(left, { text: 'select id from notes' })).rows).toEqual([{ id: 1 }])
+})
+
+test('a handle and a guarded request have one pool, which is made with its first use', async () => {
+  await installed(world.tenancy, { id: 'lazy', name: 'Lazy' })
+  const inits = vi.spyOn(EventEmitter as unknown as { init(): void }, 'init')
+  const pools = () => inits.mock.contexts.filter((made: any) => made.options?.host === REFUSED_SETTINGS.host)
+  const guard = createGuard(world.tenancy.tenants, { resolve: () => ({ id: 'lazy' }), authorize: 'anyone' })
+  const request = { raw: {}, method: 'GET', path: '/', host: undefined, header: () => undefined }
+  const [handle, { tenant }] = [await world.tenancy.tenant('lazy'), await guard.admit(request)]
+  expect(await ids(handle)).toEqual([])
+  expect(pools()).toEqual([])
+  expect(tenant?.pool).toBe(handle.pool)
+  expect(pools()).toEqual([handle.pool])
+  inits.mockRestore()
+})

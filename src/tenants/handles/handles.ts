@@ -1,0 +1,64 @@
+/** The handles of tenants: made once for each, and kept while they are used, as nothing of a place is in them. */
+import { Kysely, WithSchemaPlugin } from 'kysely'
+import { LRUCache } from 'lru-cache'
+import type { IsolationDriver, Place } from '../isolation/driver.ts'
+import type { Located } from '../registry/registry.ts'
+import type { TenantHandle } from './handle.ts'
+import { tenantDialect } from './kysely.ts'
+import { type TenantPg, tenantPg } from './pg-module.ts'
+import { tenantPool } from './pg-pool.ts'
+import { refuseSettings } from './refused-settings.ts'
+import { type ImportSource, type SourceParts, type TenantSource, tenantSource } from './router.ts'
+
+const KEPT_HANDLES = 10_000
+
+export class Handles {
+  readonly #parts: SourceParts
+  readonly #kept = new LRUCache<string, { handle: TenantHandle; locator: string }>({ max: KEPT_HANDLES })
+
+  constructor(parts: SourceParts) {
+    this.#parts = parts
+  }
+
+  /** Where the statements of a tenant go, whether it may be used or not: that is asked with each. */
+  source(id: string): ImportSource {
+    return tenantSource(id, this.#parts)
+  }
+
+  of({ tenant, place }: Located): TenantHandle {
+    const kept = this.#kept.get(tenant.id)
+    if (kept?.locator === place.locator) return kept.handle
+    const driver = this.#parts.storage.driver(place.isolation)
+    const handle = handleOver(tenantSource(tenant.id, this.#parts), driver, place)
+    this.#kept.set(tenant.id, { handle, locator: place.locator })
+    return handle
+  }
+}
+
+export function handleOver(
+  source: TenantSource,
+  { capabilities, schemaOf }: IsolationDriver,
+  place: Place,
+): TenantHandle {
+  const sourceOf = () => source
+  const dialect = tenantDialect(sourceOf, capabilities.engine)
+  const unqualified = new Kysely<any>({ dialect })
+  const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(place))) : unqualified
+  const db = refuseSettings(qualified)
+  let pool: TenantHandle['pool'] | undefined
+  let module: TenantPg | undefined
+  return refuseSettings({
+    id: place.tenantId,
+    db,
+    dialect,
+    get pool() {
+      pool ??= tenantPool(source)
+      return pool
+    },
+    get pg() {
+      module ??= tenantPg(sourceOf)
+      return module
+    },
+    transaction: (work) => db.transaction().execute((inside) => work(refuseSettings(inside))),
+  })
+}

@@ -1,0 +1,166 @@
+/**
+ * Kysely over a tenant's storage, whichever driver keeps it. A statement alone goes to any free connection; a transaction has
+ * one for as long as it lasts, and belongs to the tenant it was begun for.
+ *
+ * A dialect consists of plain methods: another copy of Kysely, as MikroORM has, recognises it by its shape.
+ */
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type QueryResult,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+  type TransactionSettings,
+} from 'kysely'
+import type { Capabilities, StatementResult, TenantConnection, TransactionModes } from '../isolation/driver.ts'
+import { assertAgrees } from './agreement.ts'
+import type { SourceOf } from './pg-client.ts'
+import { refuseSettings } from './refused-settings.ts'
+import { traced } from './stack-trace.ts'
+import { endedBefore } from './transaction-errors.ts'
+
+const ENGINES = {
+  postgres: {
+    createAdapter: () => new PostgresAdapter(),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+    createIntrospector: (db: Kysely<any>) => new PostgresIntrospector(db),
+  },
+  sqlite: {
+    // Else Kysely itself lets one statement wait for another, without an end; the driver has the turns.
+    createAdapter: () => Object.defineProperty(new SqliteAdapter(), 'supportsMultipleConnections', { value: true }),
+    createQueryCompiler: () => new SqliteQueryCompiler(),
+    createIntrospector: (db: Kysely<any>) => new SqliteIntrospector(db),
+  },
+}
+
+export const tenantDialect = (sourceOf: SourceOf, engine: Capabilities['engine']): Dialect =>
+  refuseSettings({ ...ENGINES[engine], createDriver: () => new TenantDriver(sourceOf) })
+
+const COUNTING = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE'])
+
+export const kyselyResult = ({ rows, rowCount, command }: StatementResult): QueryResult<any> =>
+  COUNTING.has(command) ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows: rows ?? [] }
+
+class TenantDriver implements Driver {
+  readonly #sourceOf: SourceOf
+
+  constructor(sourceOf: SourceOf) {
+    this.#sourceOf = sourceOf
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<LazyConnection> {
+    return new LazyConnection(this.#sourceOf)
+  }
+
+  async beginTransaction(
+    connection: LazyConnection,
+    { isolationLevel, accessMode }: TransactionSettings,
+  ): Promise<void> {
+    try {
+      await connection.begin({ isolationLevel, accessMode })
+    } catch (error) {
+      throw traced(error)
+    }
+  }
+
+  async commitTransaction(connection: LazyConnection): Promise<void> {
+    try {
+      await connection.commit()
+    } catch (error) {
+      throw traced(error)
+    }
+  }
+
+  rollbackTransaction(connection: LazyConnection): Promise<void> {
+    return connection.rollback()
+  }
+
+  async savepoint(connection: LazyConnection, name: string): Promise<void> {
+    await connection.statement(`savepoint ${quoted(name)}`)
+  }
+
+  async rollbackToSavepoint(connection: LazyConnection, name: string): Promise<void> {
+    await connection.statement(`rollback to savepoint ${quoted(name)}`)
+  }
+
+  async releaseSavepoint(connection: LazyConnection, name: string): Promise<void> {
+    await connection.statement(`release savepoint ${quoted(name)}`)
+  }
+
+  async releaseConnection(connection: LazyConnection): Promise<void> {
+    connection.release()
+  }
+
+  /** The connections outlive the handle. */
+  async destroy(): Promise<void> {}
+}
+
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
+
+/** What Kysely calls a connection: it holds a real one from the beginning of a transaction on. */
+class LazyConnection implements DatabaseConnection {
+  readonly #sourceOf: SourceOf
+  #held: { readonly tenantId: string; readonly connection: TenantConnection } | undefined
+
+  constructor(sourceOf: SourceOf) {
+    this.#sourceOf = sourceOf
+  }
+
+  async executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
+    const statement = { text: sql, values: parameters }
+    try {
+      return kyselyResult(await (this.#held ? this.#inside(statement) : this.#sourceOf().execute(statement)))
+    } catch (error) {
+      throw traced(error)
+    }
+  }
+
+  // biome-ignore lint/correctness/useYield: streams need a cursor, which a scope of one statement does not keep open
+  async *streamQuery<Row>(): AsyncIterableIterator<QueryResult<Row>> {
+    throw new Error('streaming is not available on a tenant handle; page through the rows by key instead')
+  }
+
+  async begin(modes: TransactionModes): Promise<void> {
+    const source = this.#sourceOf()
+    this.#held = { tenantId: source.id, connection: await source.begin(modes) }
+  }
+
+  async commit(): Promise<void> {
+    await this.#agreed().end('commit')
+  }
+
+  async rollback(): Promise<void> {
+    await this.#held?.connection.end('rollback')
+  }
+
+  async statement(text: string): Promise<void> {
+    await this.#inside({ text })
+  }
+
+  release(): void {
+    this.#held?.connection.release()
+    this.#held = undefined
+  }
+
+  async #inside(statement: { text: string; values?: readonly unknown[] }): Promise<StatementResult> {
+    const connection = this.#agreed()
+    if (!connection.inTransaction) throw endedBefore()
+    return connection.query(statement)
+  }
+
+  /** The connection of the transaction, if the context is that of its tenant. */
+  #agreed(): TenantConnection {
+    if (!this.#held) throw new Error('no transaction has been begun')
+    assertAgrees(this.#held.tenantId)
+    return this.#held.connection
+  }
+}

@@ -1,0 +1,187 @@
+/** Clients of a library, one for each tenant: when they are built, and when they are disposed. */
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { lazy } from '../../../test/support/lazy.ts'
+import { currentContext } from '../../kernel/base/context.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { eventually } from '../../testing/index.ts'
+import type { TenantHandle } from './handle.ts'
+import type { PerTenant } from './per-tenant.ts'
+
+interface Client {
+  readonly tenant: TenantHandle
+  /** The tenant of the context in which it was built. */
+  readonly builtFor: string | null | undefined
+  isOpen: boolean
+}
+
+const IDS = ['acme', 'globex', 'initech']
+const logged: string[] = []
+let world: TestTenancy<[]>
+let built: Client[]
+beforeAll(async () => {
+  const write = (line: string) => void logged.push(line)
+  world = await testTenancy(inject('postgresUrl'), { logger: createLogger({ level: 'warn', write }) })
+  for (const id of IDS) await installed(world.tenancy, { id, name: id })
+})
+afterAll(() => world.end())
+beforeEach(() => {
+  built = []
+})
+
+const openClients = (max: number, tenancy = world.tenancy): PerTenant<Client> =>
+  tenancy.perTenant(
+    async (tenant) => {
+      await tenant.pool.query('select 1')
+      const client = { tenant, builtFor: currentContext().tenantId, isOpen: true }
+      built.push(client)
+      return client
+    },
+    {
+      max,
+      dispose: (client) => {
+        client.isOpen = false
+      },
+    },
+  )
+const isOpen = () => built.map(({ tenant, isOpen }) => [tenant.id, isOpen])
+
+/** A use that ends when `end` is called. */
+async function beginUse(clients: PerTenant<Client>, id: string) {
+  const inside = Promise.withResolvers<Client>()
+  const { promise, resolve: end } = Promise.withResolvers<void>()
+  const done = clients.of(id, async (client) => {
+    inside.resolve(client)
+    await promise
+    return client.isOpen
+  })
+  return { client: await inside.promise, end, done }
+}
+
+test('concurrent uses build one client of each tenant, in the context of that tenant', async () => {
+  const clients = openClients(10)
+  const asked = Array.from({ length: 20 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
+  const found = await Promise.all(asked.map((id) => clients.of(id, (client) => client)))
+  expect(found.map(({ tenant }) => tenant.id)).toEqual(asked)
+  expect(new Set(found).size).toBe(2)
+  expect(built.map(({ tenant, builtFor }) => tenant.id === builtFor)).toEqual([true, true])
+})
+
+test('a use runs for its tenant, and a lazy promise is awaited in it', async () => {
+  const clients = openClients(10)
+  expect(await clients.of('acme', () => lazy(() => currentContext().tenantId))).toBe('acme')
+  await world.tenancy.run('acme', async () => {
+    expect(await clients.current(({ tenant }) => tenant.id)).toBe('acme')
+    await expect(clients.of('globex', () => 'x')).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
+  })
+  await expect(clients.current(() => 'x')).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
+  await expect(clients.of('nobody', () => 'x')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  expect(isOpen()).toEqual([['acme', true]])
+})
+
+test('the least recently used client of more than max is disposed', async () => {
+  const clients = openClients(2)
+  for (const id of ['acme', 'globex', 'acme', 'initech', 'acme']) await clients.of(id, () => undefined)
+  await eventually(() =>
+    expect(isOpen()).toEqual([
+      ['acme', true],
+      ['globex', false],
+      ['initech', true],
+    ]),
+  )
+})
+
+test('a client in use is neither disposed nor replaced to make room', async () => {
+  const clients = openClients(1)
+  const uses = await Promise.all(['acme', 'globex', 'acme', 'globex'].map((id) => beginUse(clients, id)))
+  expect(isOpen().map(([, open]) => open)).toEqual([true, true])
+  for (const use of uses.slice(0, 3)) use.end()
+  for (const use of uses.slice(0, 3)) expect(await use.done).toBe(true)
+  await eventually(() => expect(isOpen()).toContainEqual(['acme', false]))
+  expect(isOpen()).toContainEqual(['globex', true])
+  uses[3]?.end()
+  expect(await uses[3]?.done).toBe(true)
+  expect(await clients.of('globex', (client) => client.isOpen && client === uses[3]?.client)).toBe(true)
+  await clients.of('acme', (client) => expect(client.isOpen).toBe(true))
+  await eventually(() => expect(isOpen().filter(([, open]) => open)).toEqual([['acme', true]]))
+})
+
+test('a client whose build fails is not kept, and all who wait for it get the error', async () => {
+  let builds = 0
+  const disposed: number[] = []
+  const clients = world.tenancy.perTenant(
+    () => {
+      if (++builds === 1) throw new Error('the first build fails')
+      return builds
+    },
+    { dispose: (client) => disposed.push(client) },
+  )
+  const both = await Promise.allSettled(['acme', 'acme'].map((id) => clients.of(id, (client) => client)))
+  expect(both.map((one) => one.status === 'rejected' && one.reason.message)).toEqual(
+    Array(2).fill('the first build fails'),
+  )
+  expect(await clients.of('acme', (client) => client)).toBe(2)
+  expect(disposed).toEqual([])
+})
+
+test('the client of a tenant that another process deletes is disposed when its uses have ended', async () => {
+  await installed(world.tenancy, { id: 'hooli', name: 'hooli' })
+  const clients = openClients(10)
+  await clients.of('acme', () => undefined)
+  const use = await beginUse(clients, 'hooli')
+  const other = await world.open()
+  await other.tenants.update('hooli', { name: 'Hooli' })
+  await other.tenants.delete('hooli')
+  await eventually(async () =>
+    expect(await clients.of('hooli', () => 'x').catch(({ code }) => code)).toBe('E_TENANT_NOT_FOUND'),
+  )
+  use.end()
+  expect(await use.done).toBe(true)
+  await eventually(() => expect(use.client.isOpen).toBe(false))
+  await other.tenants.restore('hooli')
+  await eventually(async () => expect(await clients.of('hooli', (client) => client.isOpen)).toBe(true))
+  expect(isOpen()).toEqual([
+    ['acme', true],
+    ['hooli', false],
+    ['hooli', true],
+  ])
+})
+
+test('an unused client of a deleted tenant is disposed without another use', async () => {
+  await installed(world.tenancy, { id: 'vehement', name: 'vehement' })
+  const clients = openClients(10)
+  await clients.of('vehement', () => undefined)
+  await world.tenancy.tenants.delete('vehement')
+  await eventually(() => expect(isOpen()).toEqual([['vehement', false]]))
+})
+
+test('a stop waits for the uses, disposes every client, and refuses new uses', async () => {
+  const tenancy = await world.open()
+  const clients = openClients(10, tenancy)
+  await clients.of('globex', () => undefined)
+  const use = await beginUse(clients, 'acme')
+  const stopped = tenancy.stop()
+  await eventually(() => expect(isOpen()).toContainEqual(['globex', false]))
+  expect(use.client.isOpen).toBe(true)
+  await expect(clients.of('initech', () => 'x')).rejects.toThrow('has been stopped')
+  await use.client.tenant.pool.query('select 1')
+  use.end()
+  expect(await use.done).toBe(true)
+  await stopped
+  expect(isOpen().map(([, open]) => open)).toEqual([false, false])
+})
+
+test('an error of dispose is logged with the tenant', async () => {
+  const clients = world.tenancy.perTenant(({ id }) => id, {
+    max: 1,
+    dispose: (id) => Promise.reject(new Error(`no disconnect of ${id}`)),
+  })
+  await clients.of('acme', () => undefined)
+  await clients.of('globex', () => undefined)
+  await eventually(() =>
+    expect(logged.join('')).toMatch(
+      /no disconnect of acme.*"tenantId":"acme"|"tenantId":"acme".*no disconnect of acme/,
+    ),
+  )
+  expect(await clients.of('globex', (id) => id)).toBe('globex')
+})

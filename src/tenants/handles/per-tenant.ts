@@ -1,0 +1,192 @@
+/**
+ * One client of a library for each tenant, for libraries that cannot share one (Prisma): built for the first use, and kept for the next.
+ *
+ *   absent ──use──► building ──► kept ──(least recently used and unused, or deleted, moved, stop)──► retired ──unused──► disposed
+ *     ▲                │
+ *     └────(fails)─────┘
+ *
+ * - A use is a function, and ends when its promise settles. A lease for the surrounding work would need an end of that work in every
+ *   host and job, and a client that is taken outside of such work would have no end at all.
+ * - A client in use is not replaced to make room: a tenant has one, and there are more than `max` only while more than `max` are in use.
+ * - Clients are built and disposed outside of the request that happens to cause it: they live longer.
+ */
+import { asSystem, currentContext, enterContext } from '../../kernel/base/context.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import { inTime } from '../../kernel/base/with-timeout.ts'
+import type { Located } from '../registry/tenant-cache.ts'
+import { tenantOfContext } from './agreement.ts'
+import type { TenantHandle } from './handle.ts'
+
+const MAX_CLIENTS = 200
+
+export interface PerTenantOptions<Client> {
+  /** Clients at most; default 200. Those in use are never disposed, and may be more. */
+  readonly max?: number
+  /** Closes a client that is not used any more. An error is logged. */
+  readonly dispose: (client: Client) => unknown
+}
+
+export interface PerTenant<Client> {
+  /**
+   * Runs `work` for a tenant, as `tenancy.run` does, with the tenant's client. The client is not disposed before the promise of `work`
+   * settles; do not use it after that. Rejects with the errors of `tenancy.run`, and of building the client, which the next use tries
+   * again.
+   *
+   *   const notes = await clients.of('acme', (prisma) => prisma.notes.findMany())
+   */
+  of<T>(id: string, work: (client: Client) => T | Promise<T>): Promise<T>
+  /** The same for the tenant of the work in progress; `E_TENANT_MISMATCH` when there is none. */
+  current<T>(work: (client: Client) => T | Promise<T>): Promise<T>
+}
+
+interface Dependencies {
+  readonly run: <T>(id: string, work: (tenant: TenantHandle) => T | Promise<T>) => Promise<T>
+  readonly registry: {
+    find(id: string): Promise<Located | undefined>
+    nextChange(id: string, signal: AbortSignal): Promise<void>
+  }
+  readonly log: Pick<Logger, 'warn'>
+}
+
+interface Entry<Client> {
+  readonly tenant: TenantHandle
+  readonly client: Promise<Client>
+  readonly retired: AbortController
+  readonly disposed: PromiseWithResolvers<void>
+  uses: number
+}
+
+export class TenantClients<Client> implements PerTenant<Client> {
+  readonly #dependencies: Dependencies
+  readonly #build: (tenant: TenantHandle) => Client | Promise<Client>
+  readonly #options: PerTenantOptions<Client>
+  /** By tenant; the least recently used first. */
+  readonly #kept = new Map<string, Entry<Client>>()
+  /** Kept, or retired and not disposed yet. */
+  readonly #alive = new Set<Entry<Client>>()
+  #isStopped = false
+
+  constructor(
+    dependencies: Dependencies,
+    build: (tenant: TenantHandle) => Client | Promise<Client>,
+    options: PerTenantOptions<Client>,
+  ) {
+    this.#dependencies = dependencies
+    this.#build = build
+    this.#options = options
+  }
+
+  async of<T>(id: string, work: (client: Client) => T | Promise<T>): Promise<T> {
+    return this.#dependencies.run(id, (tenant) => this.#use(tenant, work))
+  }
+
+  async current<T>(work: (client: Client) => T | Promise<T>): Promise<T> {
+    return this.of(tenantOfContext(), work)
+  }
+
+  /** Refuses new uses, and disposes every client when its uses have ended. Waits no longer than `maxMs` for them. */
+  async stop(maxMs: number): Promise<void> {
+    this.#isStopped = true
+    for (const entry of [...this.#kept.values()]) this.#retire(entry)
+    const disposed = Promise.all([...this.#alive].map((entry) => entry.disposed.promise))
+    await inTime(disposed, maxMs, () => new Error('clients of tenants are still in use'))
+  }
+
+  async #use<T>(tenant: TenantHandle, work: (client: Client) => T | Promise<T>): Promise<T> {
+    if (this.#isStopped) throw new Error('the tenancy has been stopped: it has no clients of tenants any more')
+    const entry = this.#begin(tenant)
+    try {
+      return await work(await entry.client)
+    } finally {
+      entry.uses--
+      if (entry.retired.signal.aborted) this.#disposeUnused(entry)
+      else this.#makeRoom()
+    }
+  }
+
+  /** The handle of a tenant that has moved is another one where the schema is in what the client sends. */
+  #begin(tenant: TenantHandle): Entry<Client> {
+    const kept = this.#kept.get(tenant.id)
+    if (kept && kept.tenant !== tenant) this.#retire(kept)
+    const entry = kept?.tenant === tenant ? kept : this.#create(tenant)
+    entry.uses++
+    this.#kept.delete(tenant.id)
+    this.#kept.set(tenant.id, entry)
+    this.#makeRoom()
+    return entry
+  }
+
+  #create(tenant: TenantHandle): Entry<Client> {
+    const client = asSystem(() =>
+      enterContext({ ...currentContext(), tenantId: tenant.id }, async () => this.#build(tenant)),
+    )
+    const entry = {
+      tenant,
+      client,
+      retired: new AbortController(),
+      disposed: Promise.withResolvers<void>(),
+      uses: 0,
+    }
+    this.#alive.add(entry)
+    client.then(
+      () => asSystem(() => this.#retireWithTenant(entry)),
+      () => this.#retire(entry),
+    )
+    return entry
+  }
+
+  #makeRoom(): void {
+    const { max = MAX_CLIENTS } = this.#options
+    for (const entry of this.#kept.values()) {
+      if (this.#kept.size <= max) return
+      if (entry.uses === 0) this.#retire(entry)
+    }
+  }
+
+  /** Waits until the tenant is deleted, in whichever process. */
+  async #retireWithTenant(entry: Entry<Client>): Promise<void> {
+    const { registry } = this.#dependencies
+    const { signal } = entry.retired
+    while (!signal.aborted) {
+      const change = registry.nextChange(entry.tenant.id, signal)
+      if (await this.#isDeleted(entry.tenant.id)) this.#retire(entry)
+      await change
+    }
+  }
+
+  /** Not as far as is known, while the backoffice cannot be read. */
+  async #isDeleted(id: string): Promise<boolean> {
+    try {
+      const located = await this.#dependencies.registry.find(id)
+      return !located || located.tenant.status === 'deleted'
+    } catch {
+      return false
+    }
+  }
+
+  #retire(entry: Entry<Client>): void {
+    if (entry.retired.signal.aborted) return
+    this.#kept.delete(entry.tenant.id)
+    entry.retired.abort()
+    this.#disposeUnused(entry)
+  }
+
+  /** Called when an entry is retired, and at the end of each use after that: once without uses, as no use begins in between. */
+  #disposeUnused(entry: Entry<Client>): void {
+    if (entry.uses === 0) asSystem(() => this.#dispose(entry))
+  }
+
+  async #dispose(entry: Entry<Client>): Promise<void> {
+    const built = await entry.client.then(
+      (client) => ({ client }),
+      () => undefined, // its uses have got the error
+    )
+    try {
+      if (built) await this.#options.dispose(built.client)
+    } catch (error) {
+      this.#dependencies.log.warn({ err: error, tenantId: entry.tenant.id }, 'the client of a tenant was not disposed')
+    }
+    this.#alive.delete(entry)
+    entry.disposed.resolve()
+  }
+}

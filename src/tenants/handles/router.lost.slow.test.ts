@@ -1,0 +1,65 @@
+/**
+ * With a database for each tenant a fence ends sessions, and a session that was lost looks like one that met a fence. Whether the
+ * statement had been run nobody knows then: it is not run again.
+ */
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { type FaultProxy, startFaultProxy } from '../../../test/support/fault-proxy.ts'
+import { databasePg } from '../../drivers/isolation/database-pg.ts'
+import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { toPlace } from '../registry/registry.ts'
+import type { TenantHandle } from './handle.ts'
+
+const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int); create sequence runs' }
+
+let proxy: FaultProxy
+let elsewhere: TestDatabase
+let world: TestTenancy<[]>
+let acme: TenantHandle
+
+beforeAll(async () => {
+  elsewhere = await createTestDatabase(inject('postgresUrl'))
+  proxy = await startFaultProxy(elsewhere.url)
+  world = await testTenancy(inject('postgresUrl'), {
+    isolation: [databasePg()],
+    migrations: [NOTES],
+    placements: { elsewhere: { url: proxy.through(elsewhere.url) } },
+  })
+  await installed(world.tenancy, { id: 'acme', name: 'Acme', placement: 'elsewhere' })
+  acme = await world.tenancy.tenant('acme')
+})
+afterAll(async () => {
+  const { registry, storage } = world.tenancy.tenants
+  const place = toPlace(await registry.row('acme'))
+  await storage.driver(place.isolation).drop(place)
+  await elsewhere.drop() // before the roles that have rights in it
+  await world.end()
+  await proxy.close()
+})
+
+afterEach(() => acme.pool.query('delete from notes'))
+
+const WRITE = `insert into notes values (nextval('runs'))`
+/** A sequence counts what was rolled back, too. */
+const runs = async () =>
+  (await acme.pool.query('select case when is_called then last_value else 0 end::int as runs from runs')).rows[0].runs
+const written = async () => (await acme.pool.query('select id from notes')).rows
+
+test('a statement whose answer was lost is not run again', async () => {
+  const before = await runs()
+  const fault = proxy.at('insert into', 'lose the answer')
+  await expect(acme.pool.query(WRITE)).rejects.toSatisfy(DependencyUnavailable.matches)
+  expect(fault.hasHappened).toBe(true)
+  expect(await written()).toEqual([{ id: before + 1 }])
+  expect(await runs()).toBe(before + 1)
+})
+
+test('nor is one of which it is not known whether it arrived', async () => {
+  const before = await runs()
+  const fault = proxy.at('insert into', 'cut the line')
+  await expect(acme.pool.query(WRITE)).rejects.toSatisfy(DependencyUnavailable.matches)
+  expect(fault.hasHappened).toBe(true)
+  expect(await written()).toEqual([])
+  expect(await runs()).toBe(before)
+})

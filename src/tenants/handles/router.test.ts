@@ -1,0 +1,118 @@
+/** A handle asks anew for each statement: what a process knows of a tenant may be old, and nothing is done by it. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { toPlace } from '../registry/registry.ts'
+import type { TenantHandle } from './handle.ts'
+
+const NOTES = {
+  name: '0001_notes',
+  checksum: '',
+  up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
+}
+
+let world: TestTenancy<[]>
+
+beforeAll(async () => {
+  world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [schemaPg(), rowscopePg()] })
+})
+afterAll(() => world.end())
+
+const ids = async ({ db }: Pick<TenantHandle, 'db'>) =>
+  (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
+const write = ({ db }: Pick<TenantHandle, 'db'>, id: number) => db.insertInto('notes').values({ id }).execute()
+/** What has been written at a place, whoever has it now. */
+const at = async (id: string, epoch: number, isolation: string) => {
+  const driver = world.tenancy.tenants.storage.driver(isolation)
+  const place = {
+    ...toPlace(await world.tenancy.tenants.registry.row(id)),
+    isolation,
+    epoch,
+    locator: driver.locator(id, epoch),
+  }
+  return driver.export(
+    place,
+    async (copy) => {
+      let text = ''
+      for await (const { csv } of copy.tables()) for await (const piece of csv) text += piece
+      return (text.match(/^\d+$/gm) ?? []).map(Number)
+    },
+    { signal: new AbortController().signal },
+  )
+}
+
+/** The tenant goes to another place, and no process is told: as if each had lost the notification. */
+async function move(id: string, isolation: string): Promise<void> {
+  const { tenants, kernel } = world.tenancy
+  const row = await tenants.registry.row(id)
+  const driver = tenants.storage.driver(isolation)
+  const epoch = row.epoch + 1
+  const locator = driver.locator(id, epoch)
+  await driver.provision({ ...toPlace(row), isolation, epoch, locator })
+  await kernel.database.sql('update multitenancy.tenants set isolation = $2, locator = $3, epoch = $4 where id = $1', [
+    id,
+    isolation,
+    locator,
+    epoch,
+  ])
+  await tenants.storage.driver(row.isolation).fence(toPlace(row))
+}
+
+describe.each([
+  ['schema-pg', 'rowscope-pg'],
+  ['rowscope-pg', 'schema-pg'],
+  ['schema-pg', 'schema-pg'],
+  ['rowscope-pg', 'rowscope-pg'],
+])('a process that has not heard that its tenant moved from %s to %s', (from, to) => {
+  const moved = async (what: string) => {
+    const id = `${what}-from-${from}-to-${to}`
+    await installed(world.tenancy, { id, name: id, isolation: from })
+    const handle = await world.tenancy.tenant(id)
+    await write(handle, 1)
+    await move(id, to)
+    return { id, handle }
+  }
+
+  test('begins its transaction at the new place, and never to the one it left', async () => {
+    const { id, handle } = await moved('begin')
+    await handle.transaction((db) => write({ db }, 2))
+    await write(handle, 3)
+    expect(await ids(handle)).toEqual([2, 3])
+    expect(await at(id, 1, from)).toEqual([1])
+  })
+
+  test('writes to the new place, when a statement is the first to meet the fence', async () => {
+    const { handle } = await moved('write')
+    await write(handle, 4)
+    expect(await ids(handle)).toEqual([4])
+  })
+})
+
+describe('a handle that is kept', () => {
+  test('follows its tenant through every status', async () => {
+    const { tenants } = world.tenancy
+    await installed(world.tenancy, { id: 'kept', name: 'Kept' })
+    const kept = await world.tenancy.tenant('kept')
+    await write(kept, 1)
+    await tenants.enterMaintenance('kept')
+    await expect(ids(kept)).rejects.toMatchObject({ code: 'E_TENANT_MAINTENANCE' })
+    await tenants.exitMaintenance('kept')
+    await tenants.suspend('kept')
+    await expect(kept.transaction((db) => ids({ db }))).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
+    await tenants.delete('kept')
+    await expect(kept.pool.query('select 1')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    await tenants.restore('kept')
+    await tenants.activate('kept')
+    expect(await ids(kept)).toEqual([1])
+  })
+
+  test('is not used in work for another tenant', async () => {
+    for (const id of ['one', 'other']) await installed(world.tenancy, { id, name: id })
+    const [one, other] = await Promise.all(['one', 'other'].map((id) => world.tenancy.tenant(id)))
+    const crossing = world.tenancy.run('other', () => ids(one as TenantHandle))
+    await expect(crossing).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
+    expect(await world.tenancy.run('other', async () => ids(await world.tenancy.current()))).toEqual([])
+    expect(await ids(other as TenantHandle)).toEqual([])
+  })
+})

@@ -1,0 +1,86 @@
+/** The isolation drivers in use, by name, and the question which of them holds a tenant's rows. */
+import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
+import { CheckFailure } from '../../kernel/resilience/health.ts'
+import type { Capabilities, ConnectionCount, DriverEnvironment, IsolationDriver } from './driver.ts'
+
+export interface StorageConfig {
+  readonly drivers: readonly IsolationDriver[]
+  /** Name of the driver of a tenant that asks for none; the first one if absent. */
+  readonly defaultDriver?: string
+  /** Placements that a tenant may be put on; `main` is where one goes that asks for none. */
+  readonly placements: readonly string[]
+}
+
+export class Storage {
+  readonly #drivers: ReadonlyMap<string, IsolationDriver>
+  readonly #placements: readonly string[]
+  readonly #default: IsolationDriver
+
+  constructor({ drivers, defaultDriver, placements }: StorageConfig) {
+    this.#drivers = new Map(drivers.map((driver) => [driver.name, driver]))
+    const chosen = defaultDriver === undefined ? drivers[0] : this.#drivers.get(defaultDriver)
+    if (!chosen) throw new Error(`the default isolation driver "${defaultDriver ?? ''}" is not among the drivers given`)
+    this.#default = chosen
+    this.#placements = placements
+  }
+
+  async start(environment: DriverEnvironment): Promise<void> {
+    for (const driver of this.#drivers.values()) await driver.start(environment)
+  }
+
+  async stop(): Promise<void> {
+    for (const driver of this.#drivers.values()) await driver.stop()
+  }
+
+  /** What statements of this driver's tenants depend on. */
+  reach(name: string | undefined): Capabilities['reach'] {
+    return this.#drivers.get(name ?? '')?.capabilities.reach ?? 'shared database'
+  }
+
+  /** Connections for tenants' queries by placement; drivers share them. */
+  connections(): ConnectionCount[] {
+    const ofServers = this.drivers.filter(({ capabilities }) => capabilities.reach !== 'no server')
+    const counts = ofServers.flatMap((driver) => driver.connections())
+    return [...new Map(counts.map((count) => [count.placement, count])).values()]
+  }
+
+  /** Names of placements whose server refuses the login of tenants' queries. */
+  async refusedLogins(): Promise<string[]> {
+    const all = await Promise.all(this.drivers.map((driver) => driver.refusedLogins?.() ?? []))
+    return [...new Set(all.flat())]
+  }
+
+  /** The health check: fails while a server refuses the login of tenants' queries. */
+  async checkLogins(): Promise<void> {
+    const { length } = await this.refusedLogins()
+    if (length > 0)
+      throw new CheckFailure(`login of tenants' queries refused by ${length} server${length === 1 ? '' : 's'}`)
+  }
+
+  get drivers(): readonly IsolationDriver[] {
+    return [...this.#drivers.values()]
+  }
+
+  get placements(): readonly string[] {
+    return this.#placements
+  }
+
+  /** The driver by name. A tenant whose driver is no longer configured cannot be served, and says so. */
+  driver(name: string): IsolationDriver {
+    const driver = this.#drivers.get(name)
+    if (!driver) throw DependencyUnavailable(`The isolation driver "${name}" is not configured in this process.`)
+    return driver
+  }
+
+  /** Where a new tenant goes; a 400 for a driver or placement that does not exist. */
+  choose(isolation = this.#default.name, placement = 'main'): { driver: IsolationDriver; placement: string } {
+    const driver = this.#drivers.get(isolation)
+    const faults = []
+    if (!driver) faults.push({ path: 'isolation', message: `not one of ${[...this.#drivers.keys()].join(', ')}` })
+    if (!this.#placements.includes(placement)) {
+      faults.push({ path: 'placement', message: `not one of ${this.#placements.join(', ')}` })
+    }
+    if (!driver || faults.length > 0) throw invalid(faults)
+    return { driver, placement }
+  }
+}

@@ -1,0 +1,48 @@
+/** SQL of a caller that the database rejects: a fault of the caller, told in the words of the database. */
+
+import { TenancyError } from '../../kernel/base/errors.ts'
+import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { SqlRejected } from '../tenant/errors.ts'
+
+/**
+ * Connection, login, database, serialization and deadlock, resources, operator, system, internal: the SQL may be right, unless the server
+ * reports the severity ERROR. Then the session lives and the server has rejected this SQL: it raised the state itself, took longer than
+ * its time limit, or met a deadlock.
+ */
+const NOT_OF_THE_SQL = /^(08|28|3D|40|53|57|58|XX)/
+const SQLSTATE = /^[0-9A-Z]{5}$/
+
+interface DatabaseError {
+  readonly message: string
+  readonly code: string
+  readonly detail?: string
+  readonly hint?: string
+  /** Of a character in the statement, from 1. */
+  readonly position?: string
+  /** ERROR, or FATAL or PANIC when the session has ended. */
+  readonly severity?: string
+}
+
+/**
+ * Every other error is returned as it is.
+ * @param where before the words of the database, such as `line 3`; default: the character of the statement, which is then the
+ * member `position` too
+ */
+export function asRejected(error: unknown, where?: string): unknown {
+  if (!isOfTheSql(error)) return error
+  const { message, code, detail, hint, position } = error
+  const character = where === undefined && Number(position) > 0 ? Number(position) : undefined
+  const place = where ?? (character === undefined ? undefined : `character ${character}`)
+  const words = [place, message, detail].filter((part) => part !== undefined).join(': ')
+  return SqlRejected(hint === undefined ? words : `${words} (${hint})`, {
+    extras: { sqlState: code, ...(character === undefined ? {} : { position: character }) },
+    cause: error,
+  })
+}
+
+function isOfTheSql(error: unknown): error is DatabaseError {
+  if (!(error instanceof Error) || error instanceof TenancyError || isDatabaseUnavailable(error)) return false
+  const { code, syscall, severity } = error as { code?: unknown; syscall?: unknown; severity?: unknown }
+  if (typeof code !== 'string' || !SQLSTATE.test(code) || syscall !== undefined) return false
+  return severity === 'ERROR' || !NOT_OF_THE_SQL.test(code)
+}

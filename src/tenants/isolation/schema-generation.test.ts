@@ -1,0 +1,70 @@
+/**
+ * A statement that has a name keeps the types of its parameters. When a column gets another type, in whichever process that is
+ * done, what is sent afterwards must not be cut to the type that it had.
+ */
+import { afterAll, expect, inject, test } from 'vitest'
+import { databasePg } from '../../drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { toPlace } from '../registry/registry.ts'
+import { TenantMigrated } from '../tenant/events.ts'
+
+const OWNED = `tenant_id text not null default tenantry.current_tenant()`
+const EVENTS = { name: '0001_events', checksum: '', up: `create table events (${OWNED}, at date)` }
+const EXACT = { name: '0002_exact', checksum: '', up: `alter table events alter at type timestamp` }
+const NOON = '2030-01-01 12:00:00'
+
+const opened: TestTenancy<[]>[] = []
+afterAll(() => Promise.all(opened.map((world) => world.end())))
+
+test.each([
+  ['schema-pg', () => schemaPg()],
+  ['schema-pg, qualified', () => schemaPg({ names: 'qualified' })],
+  ['rowscope-pg', () => rowscopePg()],
+  ['database-pg', () => databasePg()],
+])('%s', async (kind, make) => {
+  const world = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS], isolation: [make()] })
+  opened.push(world)
+  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+  const acme = await world.tenancy.tenant('acme')
+  const table = kind.includes('qualified') ? 't1_acme.events' : 'events'
+  const write = () => acme.pool.query(`insert into ${table} (at) values ($1)`, [NOON])
+  for (let n = 0; n < 3; n++) await write()
+
+  const deployed = await world.open({ migrations: [EVENTS, EXACT], isolation: [make()] })
+  const run = await deployed.tenants.migrations.run()
+  expect(run).toMatchObject({ done: 1, failed: 0 })
+  const exact = async () => {
+    await write()
+    const { rows } = await acme.pool.query(`select count(*)::int as exact from ${table} where at = $1`, [NOON])
+    return rows[0].exact
+  }
+  // The other process says so right after it is done, and this one hears of it.
+  await eventually(async () => expect(await exact()).toBeGreaterThan(0))
+  const before = await exact()
+  expect(await exact()).toBe(before + 1)
+  if (kind === 'database-pg') {
+    const place = toPlace(await deployed.tenants.registry.row('acme'))
+    await deployed.tenants.storage.driver(place.isolation).drop(place)
+  }
+})
+
+test('a run whose end could not be told of has changed the tables all the same', async () => {
+  const world = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS] })
+  opened.push(world)
+  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+  const acme = await world.tenancy.tenant('acme')
+  const write = () => acme.pool.query('insert into events (at) values ($1)', [NOON])
+  for (let n = 0; n < 3; n++) await write()
+  const deployed = await world.open({ migrations: [EVENTS, EXACT] })
+  deployed.kernel.events.subscribe(TenantMigrated, 'within', () => {
+    throw new Error('nobody is told')
+  })
+  expect(await deployed.tenants.migrations.run()).toMatchObject({ failed: 1 })
+  await eventually(async () => {
+    await write()
+    const { rows } = await acme.pool.query('select from events where at = $1', [NOON])
+    expect(rows.length).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,108 @@
+/** Fences that do not stand though they should, on servers of which one may be away. */
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { createTestDatabase, type TestDatabase, unreachableUrl } from '../../testing/base/database.ts'
+import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { schedule } from '../jobs.ts'
+import { toPlace } from '../registry/registry.ts'
+import { InstallTenant, RecoverFences } from '../tenant/job-types.ts'
+
+const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int)' }
+const IDS = { active: 'main', suspended: 'main', deleted: 'main', far: 'elsewhere' }
+
+let elsewhere: TestDatabase
+let opened: TestTenancy<[]>
+let here: Tenancy
+const lines: string[] = []
+
+beforeAll(async () => {
+  elsewhere = await createTestDatabase(inject('postgresUrl'))
+  opened = await testTenancy(inject('postgresUrl'), {
+    role: 'api',
+    migrations: [NOTES],
+    placements: { elsewhere: { url: elsewhere.url } },
+    logger: createLogger({ level: 'warn', write: (line) => void lines.push(line) }),
+  })
+  here = opened.tenancy
+  for (const [id, placement] of Object.entries(IDS)) {
+    await here.tenants.create({ id, name: id, placement })
+    await here.tenants.installation.install(id, { isLast: true })
+    await here.kernel.jobs.cancel(InstallTenant, id) // it would look after the fence, too
+  }
+  await here.tenants.suspend('suspended')
+  await here.tenants.suspend('far')
+  await here.tenants.delete('deleted')
+})
+afterAll(async () => {
+  await elsewhere.drop() // before the roles that have rights in it
+  await opened.end()
+})
+afterEach(async () => {
+  await here.tenants.openStorage.close()
+  lines.splice(0)
+})
+
+const placeOf = async (id: string) => toPlace(await here.tenants.registry.row(id))
+/** As a server is that was away when its tenants were closed, or that was restored from a backup. */
+const openAll = async () => {
+  for (const id of Object.keys(IDS)) {
+    const place = await placeOf(id)
+    await here.tenants.storage.driver(place.isolation).unfence(place)
+  }
+}
+const fenced = async () => {
+  const ids: string[] = []
+  for (const id of Object.keys(IDS)) {
+    const place = await placeOf(id)
+    if (await here.tenants.storage.driver(place.isolation).isFenced(place)) ids.push(id)
+  }
+  return ids
+}
+const told = () => [
+  ...new Set(lines.map((line) => JSON.parse(line)).map(({ tenantId, placement }) => tenantId ?? placement)),
+]
+
+test('what is open of tenants that are kept out is closed, by however many at once', async () => {
+  await openAll()
+  expect(await fenced()).toEqual([])
+  await Promise.all([1, 2, 3].map(() => here.tenants.openStorage.close()))
+  expect(await fenced()).toEqual(['suspended', 'deleted', 'far'])
+  lines.splice(0)
+  await here.tenants.openStorage.close()
+  expect(lines).toEqual([])
+})
+
+test('a server that is away is told of, and does not keep the others open', async () => {
+  await openAll()
+  const cutOff = await opened.open({ placements: { elsewhere: { url: unreachableUrl(elsewhere.url) } } })
+  await cutOff.tenants.openStorage.close()
+  expect(told().sort()).toEqual(['deleted', 'elsewhere', 'suspended'])
+  expect(await fenced()).toEqual(['suspended', 'deleted'])
+  await here.tenants.openStorage.close()
+  expect(await fenced()).toEqual(['suspended', 'deleted', 'far'])
+})
+
+test('what cannot be closed for another reason is thrown, when all others are closed', async () => {
+  await openAll()
+  const driver = schemaPg()
+  const broken = {
+    ...driver,
+    async fence(place: Parameters<typeof driver.fence>[0]) {
+      if (place.tenantId === 'deleted') throw new Error('permission denied')
+      return driver.fence(place)
+    },
+  }
+  const { tenants } = await opened.open({ isolation: [broken] })
+  await expect(tenants.openStorage.close()).rejects.toThrow('permission denied')
+  expect(await fenced()).toEqual(['suspended', 'far'])
+})
+
+test('the job does it, every hour', async () => {
+  await openAll()
+  const worker = await opened.open({ role: 'worker' })
+  await worker.kernel.jobs.send(RecoverFences, {})
+  await eventually(async () => expect(await fenced()).toEqual(['suspended', 'deleted', 'far']), 20_000)
+  expect(schedule.find(({ type }) => type === RecoverFences)?.cron).toMatch(/^\d+ \* \* \* \*$/)
+})

@@ -1,0 +1,46 @@
+/** A restore in shared tables was killed after it had changed the labels: the next request has them changed back. */
+import pg from 'pg'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { exported, never, replayed } from '../../drivers/isolation/copy/copy.fixture.ts'
+import { scratchOf } from '../../drivers/isolation/copy/copy-in-shared.ts'
+import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
+import { lockOf } from '../../drivers/isolation/transactions/owner-transaction.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { toPlace } from '../registry/registry.ts'
+
+const NOTES = {
+  name: '0001_notes',
+  checksum: '',
+  up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
+}
+
+let world: TestTenancy<[]>
+beforeAll(async () => {
+  world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [rowscopePg()] })
+})
+afterAll(() => world.end())
+
+test('a request waits ten seconds for the labels at most', async () => {
+  const { storage, registry } = world.tenancy.tenants
+  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+  const { pool } = await world.tenancy.tenant('acme')
+  const first = toPlace(await registry.row('acme'))
+  const driver = storage.driver(first.isolation)
+  const next = { ...first, locator: driver.locator('acme', 2), epoch: 2 }
+  await driver.import(next, replayed(await exported(driver, first)), { signal: never() })
+  await pool.query('insert into notes (id) values (1)')
+  await driver.fence(first)
+  await driver.enter?.(next, { signal: never() })
+
+  const busy = new pg.Client(world.url)
+  await busy.connect()
+  await busy.query(`select pg_advisory_lock(${lockOf(scratchOf('acme'))})`)
+  await expect(pool.query('select id from notes')).rejects.toMatchObject({
+    code: 'E_DEPENDENCY_UNAVAILABLE',
+    message: 'The storage of this tenant is being opened again.',
+    retryAfterSeconds: 5,
+  })
+  await busy.end()
+  const ids = async () => (await pool.query('select id from notes')).rows
+  await eventually(async () => expect(await ids()).toEqual([{ id: 1 }]), 20_000)
+})

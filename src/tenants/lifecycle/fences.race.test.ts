@@ -1,0 +1,47 @@
+/** A fence that is met while its tenant is being suspended: who meets it must not open what is about to be closed for good. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import type { Database } from '../../kernel/database/database.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { toPlace } from '../registry/registry.ts'
+
+let world: TestTenancy<[]>
+
+beforeAll(async () => {
+  const up = 'create table notes (id int primary key)'
+  world = await testTenancy(inject('postgresUrl'), { migrations: [{ name: '0001_notes', checksum: '', up }] })
+  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+})
+afterAll(() => world.end())
+
+test('the fence stays, whoever meets it before the suspension has been committed', async () => {
+  const { tenants } = world.tenancy
+  const acme = await world.tenancy.tenant('acme')
+  const other = await world.open()
+  const fromElsewhere = await other.tenant('acme')
+  const asked: Promise<unknown>[] = []
+  await world.tenancy.transaction(async () => {
+    await tenants.suspend('acme')
+    const place = toPlace(await tenants.registry.row('acme'))
+    expect(await tenants.storage.driver(place.isolation).isFenced(place)).toBe(true)
+    asked.push(fromElsewhere.pool.query('select * from notes').catch((error: unknown) => error))
+    await untilSomebodyWaits(other.kernel.database)
+  })
+  const [answer] = await Promise.all(asked)
+  expect(answer).toMatchObject({ code: /^E_TENANT_(SUSPENDED|STORAGE_FENCED)$/ })
+  const place = toPlace(await tenants.registry.row('acme'))
+  expect(await tenants.storage.driver(place.isolation).isFenced(place)).toBe(true)
+  await tenants.activate('acme')
+  expect((await acme.pool.query('select * from notes')).rows).toEqual([])
+})
+
+/**
+ * For the row of the tenant, which the transaction in progress holds.
+ * @param outside of that transaction: within one, what others do is shown as it was at the first look
+ */
+const untilSomebodyWaits = (outside: Database): Promise<void> =>
+  eventually(async () => {
+    const { rows } = await outside.sql(
+      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and pid <> pg_backend_pid()`,
+    )
+    expect(rows).not.toEqual([])
+  })

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { toPlace } from '../registry/registry.ts'
+
+const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
+
+let world: TestTenancy<[]>
+let elsewhere: TestDatabase
+let way: Way
+
+beforeAll(async () => {
+  elsewhere = await createTestDatabase(inject('postgresUrl'))
+  way = await startProxy(elsewhere.url)
+  world = await testTenancy(inject('postgresUrl'), {
+    migrations: [NOTES],
+    placements: { main: { connections: { max: 4 } }, elsewhere: { url: way.url } },
+  })
+})
+afterAll(async () => {
+  await elsewhere.drop() // before the roles that have rights in it
+  await world.end()
+  await way.close()
+})
+
+const tenants = () => world.tenancy.tenants
+/** What a process does that has not heard of anything: straight to the driver. */
+const unheard = async (id: string) => {
+  const place = toPlace(await tenants().registry.row(id))
+  return tenants().storage.driver(place.isolation).execute(place, { text: 'select * from notes' })
+}
+
+test('a tenant is suspended while its server is away; its storage is closed when the server is back', async () => {
+  await installed(world.tenancy, { id: 'far', name: 'Far', placement: 'elsewhere' })
+  await way.close()
+  expect((await tenants().suspend('far')).tenant.status).toBe('suspended')
+  await expect(tenants().activate('far')).rejects.toSatisfy((error: any) => error.code === 'ECONNREFUSED')
+  expect((await tenants().get('far')).status).toBe('suspended')
+  await way.open()
+  await eventually(
+    async () => expect(unheard('far')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }),
+    20_000,
+  )
+  await tenants().activate('far')
+  expect((await unheard('far')).rows).toEqual([])
+})
+
+test('the storages of several tenants are closed when their server is back, each by its own job', async () => {
+  const ids = ['remote', 'remoter']
+  for (const id of ids) await installed(world.tenancy, { id, name: id, placement: 'elsewhere' })
+  await way.close()
+  await world.tenancy.transaction(async () => {
+    for (const id of ids) await tenants().suspend(id)
+  })
+  await way.open()
+  for (const id of ids) {
+    await eventually(async () => expect(unheard(id)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }), 20_000)
+  }
+})

@@ -1,0 +1,248 @@
+/**
+ * The jobs of a tenant's life: its storage is made, migrated, and in the end removed.
+ *
+ * Each may be killed at any step and run again. `install` makes the storage all or nothing, then moves the tenant to active
+ * with a conditional UPDATE; a tenant deleted meanwhile stays deleted, and its purge removes what was made. `purge` claims the
+ * tenant first, so that a restore can no longer win, then removes the storage, then everything else in one transaction.
+ */
+import { recordChange } from '../../kernel/events/changes.ts'
+import type { Attempt } from '../../kernel/jobs/jobs.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import type { TableChanges } from '../isolation/schema-generation.ts'
+import type { SchemaVersions } from '../migrations/schema-versions.ts'
+import { versionOnArrival } from '../migrations/target-version.ts'
+import { type Registry, toPlace } from '../registry/registry.ts'
+import { TenantNotFound, TenantState } from '../tenant/errors.ts'
+import { TenantMigrated, TenantPurged } from '../tenant/events.ts'
+import { type Failure, failureOf, mayPass } from '../tenant/failure.ts'
+import { InstallTenant, UninstallTenant } from '../tenant/job-types.ts'
+import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import type { Fences } from './fences.ts'
+import type { LostPlacements } from './lost-placements.ts'
+import type { Transitions } from './transitions.ts'
+
+/** How long a provisioning tenant may be without a job before it counts as lost; longer than any send takes. */
+const LOST_AFTER_MS = 60_000
+const READ_AT_ONCE = 1_000
+const NOT_MADE: Failure = { code: 'E_INSTALLATION_FAILED', message: 'The storage could not be made; the log says why.' }
+
+/** What a purge asks of the transfers of a tenant. */
+interface TransfersOfTenant {
+  drop(tenantId: string): Promise<void>
+  forget(tenantId: string): Promise<void>
+}
+
+export interface InstallationParts {
+  readonly kernel: Kernel
+  readonly registry: Registry
+  readonly storage: Storage
+  readonly versions: SchemaVersions
+  readonly changes: TableChanges
+  readonly transitions: Transitions
+  readonly fences: Fences
+  readonly lost: Pick<LostPlacements, 'drop'>
+  readonly transfers: TransfersOfTenant
+  readonly autoPurge: boolean
+}
+
+export class Installation {
+  readonly #kernel: Kernel
+  readonly #registry: Registry
+  readonly #storage: Storage
+  readonly #versions: SchemaVersions
+  readonly #changes: TableChanges
+  readonly #transitions: Transitions
+  readonly #fences: Fences
+  readonly #lost: Pick<LostPlacements, 'drop'>
+  readonly #transfers: TransfersOfTenant
+  readonly #autoPurge: boolean
+
+  constructor({ transfers, autoPurge, ...parts }: InstallationParts) {
+    const { kernel, registry, storage, versions, changes, transitions, fences, lost } = parts
+    this.#kernel = kernel
+    this.#registry = registry
+    this.#storage = storage
+    this.#versions = versions
+    this.#changes = changes
+    this.#transitions = transitions
+    this.#fences = fences
+    this.#lost = lost
+    this.#transfers = transfers
+    this.#autoPurge = autoPurge
+  }
+
+  /** The job InstallTenant: the tenant becomes active, or failed once trying again cannot help. */
+  async install(id: string, attempt: Pick<Attempt, 'isLast'>): Promise<void> {
+    const row = await this.#row(id)
+    if (!row) return
+    if (row.status !== 'provisioning') return this.#leaveToPurge(row) // an attempt that was killed may have made storage
+    try {
+      const refuseGivenUp = () => this.#refusePurged(id)
+      await this.#activate(row, await this.#storage.driver(row.isolation).provision(toPlace(row), { refuseGivenUp }))
+    } catch (error) {
+      if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
+      if (!attempt.isLast && mayPass(error)) throw error
+      this.#kernel.log.error({ err: error, tenantId: id }, 'the installation was given up')
+      await this.#giveUp(id, failureOf(error, NOT_MADE))
+    }
+  }
+
+  /** Fails tenants that are provisioning though no job is left to install them (killed at its last attempt). */
+  async recover(): Promise<void> {
+    const { database, jobs, clock } = this.#kernel
+    const lost = await database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .select('id')
+      .where('status', '=', 'provisioning')
+      .where('clonedFrom', 'is', null) // RecoverTransfers sees to those
+      .where('updatedAt', '<', new Date(clock.now().getTime() - LOST_AFTER_MS))
+      .execute()
+    for (const { id } of lost) {
+      if (await jobs.isPending(InstallTenant, id)) continue
+      await this.#giveUp(id, {
+        code: 'E_INSTALLATION_LOST',
+        message: 'The installation was interrupted at every attempt. Activate the tenant to install it again.',
+      })
+    }
+  }
+
+  /** Ids of deleted tenants past their purgeAt, the oldest first. */
+  async *expired(): AsyncIterable<string> {
+    const { database, clock } = this.#kernel
+    const now = clock.now()
+    let last: { purgeAt: Date | null; id: string } | undefined
+    do {
+      let query = database
+        .query<TenantTables>()
+        .selectFrom('tenants')
+        .select(['id', 'purgeAt'])
+        .where('status', '=', 'deleted')
+        .where('purgedAt', 'is', null)
+        .where('purgeAt', '<=', now)
+        .orderBy('purgeAt')
+        .orderBy('id')
+        .limit(READ_AT_ONCE)
+      const { purgeAt, id } = last ?? {}
+      if (purgeAt && id) {
+        query = query.where(({ eb, refTuple, tuple }) => eb(refTuple('purgeAt', 'id'), '>', tuple(purgeAt, id)))
+      }
+      const rows = await query.execute()
+      for (const row of rows) yield row.id
+      last = rows.at(-1)
+    } while (last)
+  }
+
+  /** The daily job: one UninstallTenant per expired tenant. */
+  async purgeExpired(): Promise<void> {
+    if (!this.#autoPurge) return
+    // Not sent as the tenant's own: the job would be left over from what it removes.
+    for await (const id of this.expired()) await this.#kernel.jobs.send(UninstallTenant, { tenantId: id }, { key: id })
+  }
+
+  /**
+   * Removes everything of a deleted tenant past its purgeAt; its id stays taken. Answers false when there is nothing to do: it
+   * is not deleted, not past it, or purged already.
+   */
+  async purge(id: string): Promise<boolean> {
+    const claimed = await this.#claimForPurge(id)
+    if (!claimed) return false
+    const { database, store, jobs, events, clock } = this.#kernel
+    await this.#lost.drop(toPlace(claimed))
+    await this.#transfers.drop(id)
+    await store.purge(id)
+    await database.transaction(async () => {
+      // Before the tenant: whoever writes down what came of a migration takes the two in this order.
+      await database.query<TenantTables>().deleteFrom('migrationItems').where('tenantId', '=', id).execute()
+      const emptied = await database
+        .query<TenantTables>()
+        .updateTable('tenants')
+        .set({ name: '', metadata: {}, domains: [], maintenance: null, failure: null, purgedAt: clock.now() })
+        .where('id', '=', id)
+        .where('purgedAt', 'is', null)
+        .returning('id')
+        .executeTakeFirst()
+      if (!emptied) return
+      await database.query<TenantTables>().deleteFrom('tenantDomains').where('tenantId', '=', id).execute()
+      await this.#transfers.forget(id)
+      await jobs.forget(id)
+      await this.#registry.changed(id)
+      await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
+      await events.publish(TenantPurged, { tenantId: id })
+    })
+    return true
+  }
+
+  async #activate(row: TenantRow, migrations: readonly string[]): Promise<void> {
+    const { database, events } = this.#kernel
+    const [versions, changes] = [this.#versions, this.#changes]
+    await database.transaction(async () => {
+      const driver = this.#storage.driver(row.isolation)
+      const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, toPlace(row), migrations)
+      await this.#transitions.run(row.id, 'install', (_, now) => ({
+        set: { activatedAt: now, failure: null, schemaVersion },
+        also: async () => {
+          if (migrations.length === 0) return
+          await events.publish(TenantMigrated, { tenantId: row.id, migrations: [...migrations], direction: 'up' })
+        },
+      }))
+    })
+  }
+
+  /** Also of a purged tenant. */
+  #row(id: string): Promise<TenantRow | undefined> {
+    const { database } = this.#kernel
+    return database.query<TenantTables>().selectFrom('tenants').selectAll().where('id', '=', id).executeTakeFirst()
+  }
+
+  /** Installed by another run, or deleted meanwhile. A purge yet to come removes the storage; one that had begun may have looked before it was made. */
+  async #leaveToPurge(row: TenantRow): Promise<void> {
+    if (await this.#isBeingPurged(row.id)) await this.#lost.drop(toPlace(row))
+    else await this.#fences.close(row.id)
+  }
+
+  /** Throws when nobody would know of storage that is made now. */
+  async #refusePurged(id: string): Promise<void> {
+    if (await this.#isBeingPurged(id)) throw TenantNotFound(`The tenant "${id}" is being purged.`)
+  }
+
+  async #isBeingPurged(id: string): Promise<boolean> {
+    const begun = await this.#kernel.database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .select('id')
+      .where('id', '=', id)
+      .where('purgeStartedAt', 'is not', null)
+      .executeTakeFirst()
+    return begun !== undefined
+  }
+
+  async #giveUp(id: string, failure: Failure): Promise<void> {
+    try {
+      await this.#transitions.run(id, 'giveUp', () => ({
+        set: { failure },
+        event: { code: failure.code },
+        outcome: 'failure',
+        also: () => this.#changes.tell(), // tables that others share may have been changed before it failed
+      }))
+    } catch (error) {
+      if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // else it has moved on meanwhile
+    }
+  }
+
+  #claimForPurge(id: string): Promise<TenantRow | undefined> {
+    const { database, clock } = this.#kernel
+    const now = clock.now()
+    return database
+      .query<TenantTables>()
+      .updateTable('tenants')
+      .set(({ fn, ref, val }) => ({ purgeStartedAt: fn.coalesce(ref('purgeStartedAt'), val(now)) }))
+      .where('id', '=', id)
+      .where('status', '=', 'deleted')
+      .where('purgedAt', 'is', null)
+      .where(({ eb, or }) => or([eb('purgeStartedAt', 'is not', null), eb('purgeAt', '<=', now)]))
+      .returningAll()
+      .executeTakeFirst()
+  }
+}

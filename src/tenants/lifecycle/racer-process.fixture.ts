@@ -1,0 +1,8 @@
+/** A racer in a process of its own. */
+import { serveParent } from '../../../test/support/child.ts'
+import { openRacer } from './racer.fixture.ts'
+
+await serveParent(async ({ url }) => {
+  const racer = await openRacer(url)
+  return racer.run
+})

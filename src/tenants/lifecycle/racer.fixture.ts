@@ -1,0 +1,69 @@
+/** Who takes part in the races of races.fixture.ts: carries out one action on a tenant and says what came of it. */
+
+import { recorded } from '../../../test/support/recorded.ts'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { createTenancy, type Tenancy } from '../../tenancy/tenancy.ts'
+import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
+import type { Action } from '../tenant/lifecycle.ts'
+
+export interface Turn {
+  readonly id: string
+  readonly action: Action
+}
+
+export interface Outcome {
+  /** What the caller hears; of an installation it hears nothing. */
+  readonly heard: 'changed' | 'repeat' | 'refused' | 'nothing'
+  /** Changes and events of this racer. */
+  readonly said: readonly string[]
+}
+
+export interface Racer {
+  run(turn: Turn): Promise<Outcome>
+  stop(): Promise<void>
+}
+
+const WRONG = [{ name: '0001_wrong', checksum: '', up: 'select 1 / 0' }]
+
+export async function openRacer(url: string): Promise<Racer> {
+  const open = async (migrations: typeof WRONG) => {
+    const tenancy = await createTenancy({
+      database: { url },
+      appKey: TEST_APP_KEY,
+      isolation: [schemaPg()],
+      migrations,
+      role: 'api',
+      logger: createLogger({ level: 'silent' }),
+    })
+    return { tenancy, said: recorded(tenancy) }
+  }
+  const able = await open([])
+  /** Its installations fail by their migration. */
+  const unable = await open(WRONG)
+  return {
+    async run({ id, action }) {
+      const { tenancy, said } = action === 'giveUp' ? unable : able
+      const heard = await act(tenancy, id, action)
+      return { heard, said: said.of(id) }
+    },
+    async stop() {
+      await able.tenancy.stop()
+      await unable.tenancy.stop()
+    },
+  }
+}
+
+async function act({ tenants }: Tenancy, id: string, action: Action): Promise<Outcome['heard']> {
+  if (action === 'install' || action === 'giveUp') {
+    await tenants.installation.install(id, { isLast: true })
+    return 'nothing'
+  }
+  try {
+    const { changed } = await tenants[action](id)
+    return changed ? 'changed' : 'repeat'
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'E_TENANT_STATE') throw error
+    return 'refused'
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * Two callers, one tenant, the same moment. Whatever the timing, what happened must be what happens when one comes after the
+ * other: the same end, the same answers, and each move said once.
+ */
+import { expect } from 'vitest'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { type Action, MOVES, type Status, verdict } from '../tenant/lifecycle.ts'
+import type { Outcome, Racer } from './racer.fixture.ts'
+
+const LANES = 6
+
+interface Start {
+  readonly status: Status
+  /** Of a deleted one: what a restore leads to. */
+  readonly before: Status | null
+}
+
+const STARTS: readonly Start[] = [
+  { status: 'provisioning', before: null },
+  { status: 'active', before: null },
+  { status: 'suspended', before: null },
+  { status: 'failed', before: null },
+  { status: 'deleted', before: 'provisioning' },
+  { status: 'deleted', before: 'active' },
+  { status: 'deleted', before: 'suspended' },
+  { status: 'deleted', before: 'failed' },
+]
+const ACTIONS = Object.keys(MOVES) as Action[]
+const races = STARTS.flatMap((start) =>
+  ACTIONS.flatMap((first, index) => ACTIONS.slice(index).map((second) => ({ start, first, second }))),
+)
+
+/** What comes of actions one after the other, by the table of the life cycle. */
+function serially(start: Start, actions: readonly Action[]) {
+  let { status, before } = start
+  const said: string[] = []
+  const heard = actions.map((action): Outcome['heard'] => {
+    const decided = verdict(status, action)
+    if (typeof decided === 'object') {
+      const to = decided.move.to === 'before' ? (before ?? 'failed') : decided.move.to
+      before = to === 'deleted' ? status : null
+      status = to
+      said.push(`tenants.${action === 'giveUp' ? 'install' : action}`)
+      if (decided.move.event) said.push(decided.move.event.name)
+    }
+    if (action === 'install' || action === 'giveUp') return 'nothing'
+    return typeof decided === 'object' ? 'changed' : decided
+  })
+  return { status, heard, said: said.sort() }
+}
+
+const put = ({ kernel }: Tenancy, id: string, { status, before }: Start) =>
+  kernel.database.sql(
+    `with forgotten as (delete from multitenancy_jobs.job where group_id = $1)
+     update multitenancy.tenants set status = $2, status_before = $3, failure = null where id = $1`,
+    [id, status, before],
+  )
+
+async function race(
+  tenancy: Tenancy,
+  id: string,
+  [one, other]: readonly [Racer['run'], Racer['run']],
+  { start, first, second }: (typeof races)[number],
+) {
+  await put(tenancy, id, start)
+  const outcomes = await Promise.all([one({ id, action: first }), other({ id, action: second })])
+  const { status } = await tenancy.tenants.get(id)
+  const happened = {
+    status,
+    heard: outcomes.map(({ heard }) => heard),
+    // A repeat is told of as well, also where it turns out to be none.
+    said: outcomes
+      .flatMap(({ said }) => said)
+      .filter((name) => name !== 'TenantSuspensionRepeated')
+      .sort(),
+  }
+  const forwards = serially(start, [first, second])
+  const { heard, ...rest } = serially(start, [second, first])
+  const name = `${start.status} (${start.before}): ${first} and ${second}`
+  expect([forwards, { ...rest, heard: heard.toReversed() }], name).toContainEqual(happened)
+  if (first === second && happened.heard.includes('changed')) {
+    expect(
+      happened.heard.filter((word) => word === 'changed'),
+      name,
+    ).toHaveLength(1)
+  }
+}
+
+/** Every pair of actions from every start, `rounds` times, on several tenants side by side. */
+export async function raceAll(
+  tenancy: Tenancy,
+  racers: readonly [Racer['run'], Racer['run']],
+  rounds: number,
+): Promise<void> {
+  const all = Array.from({ length: rounds }, () => races).flat()
+  const lane = async (id: string) => {
+    await tenancy.tenants.create({ id, name: id })
+    for (let next = all.pop(); next; next = all.pop()) await race(tenancy, id, racers, next)
+  }
+  const before = crypto.randomUUID().slice(0, 8)
+  await Promise.all(Array.from({ length: LANES }, (_, n) => lane(`${before}-${n}`)))
+}

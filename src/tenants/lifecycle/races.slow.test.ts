@@ -1,0 +1,21 @@
+/** Two callers change one tenant at the same moment. */
+import { afterAll, beforeAll, inject, test } from 'vitest'
+import { startChild } from '../../../test/support/child.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { raceAll } from './races.fixture.ts'
+
+const ROUNDS = 4
+
+let opened: TestTenancy<[]>
+beforeAll(async () => {
+  opened = await testTenancy(inject('postgresUrl'), { role: 'api' })
+})
+afterAll(() => opened.end())
+
+test('two processes: every pair of actions from every status ends as if one had come after the other', async () => {
+  const program = new URL('./racer-process.fixture.ts', import.meta.url)
+  const options = { url: opened.url }
+  const children = await Promise.all([startChild(program, options), startChild(program, options)])
+  await raceAll(opened.tenancy, [children[0].ask, children[1].ask], ROUNDS)
+  await Promise.all(children.map((child) => child.kill('SIGTERM')))
+}, 60_000)

@@ -1,0 +1,136 @@
+/**
+ * Carries out a move of the life cycle. The status that was read is the condition of the UPDATE, so of any number of callers
+ * in any number of processes one wins; the others look again, and find a repeat, another move, or a refusal. The change, its
+ * audit entry, its event and its job commit together.
+ */
+
+import { recordChange } from '../../kernel/events/changes.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Registry } from '../registry/registry.ts'
+import { TenantState } from '../tenant/errors.ts'
+import { TenantSuspensionRepeated } from '../tenant/events.ts'
+import { InstallTenant } from '../tenant/job-types.ts'
+import { type Action, type Move, type Status, verdict } from '../tenant/lifecycle.ts'
+import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import type { Fences } from './fences.ts'
+
+export interface Transition {
+  readonly tenant: Tenant
+  readonly changed: boolean
+}
+
+export interface TransitionDetails {
+  /** Columns that change with the status. */
+  readonly set?: Partial<TenantRow>
+  /** The event's own members, beside `tenantId`. */
+  readonly event?: Record<string, unknown>
+  readonly outcome?: 'success' | 'failure'
+  /** Runs in the transaction of the move, after its event. */
+  readonly also?: () => Promise<unknown>
+}
+
+/** The status a caller wishes for; named beside the present one when it cannot be. */
+const WISHED: Readonly<Record<Action, string>> = {
+  activate: 'active',
+  suspend: 'suspended',
+  delete: 'deleted',
+  restore: 'restored',
+  install: 'active',
+  giveUp: 'failed',
+}
+
+export class Transitions {
+  readonly #kernel: Kernel
+  readonly #registry: Registry
+  readonly #fences: Fences
+  readonly #install: (row: TenantRow) => Promise<void>
+
+  /** @param install sends the job that makes the storage of a tenant which has just become provisioning. */
+  constructor(kernel: Kernel, registry: Registry, fences: Fences, install: (row: TenantRow) => Promise<void>) {
+    this.#kernel = kernel
+    this.#registry = registry
+    this.#fences = fences
+    this.#install = install
+  }
+
+  async run(
+    id: string,
+    action: Action,
+    details: (move: Move & { from: Status }, now: Date) => TransitionDetails,
+  ): Promise<Transition> {
+    const transition = await this.#kernel.database.transaction(async () => {
+      for (;;) {
+        const row = await this.#registry.row(id)
+        const decided = verdict(row.status, action)
+        if (decided === 'repeat' && (await this.#repeated(row, action)))
+          return { tenant: toTenant(row), changed: false }
+        if (decided === 'repeat') continue
+        if (decided === 'refused' || (action === 'restore' && row.purgeStartedAt)) throw refusal(row, action)
+        const moved = await this.#move(
+          row,
+          action,
+          decided.move,
+          details({ ...decided.move, from: row.status }, this.#kernel.clock.now()),
+        )
+        if (moved) return { tenant: moved, changed: true }
+      }
+    })
+    await this.#fences.opened(id)
+    return transition
+  }
+
+  /** False when it is not so any more. Who is told of it may wait for somebody who is about to change it. */
+  async #repeated({ id, status }: TenantRow, action: Action): Promise<boolean> {
+    if (action !== 'suspend') return true
+    const { database, events } = this.#kernel
+    await events.publish(TenantSuspensionRepeated, { tenantId: id })
+    const still = await database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .select('id')
+      .where('id', '=', id)
+      .where('status', '=', status)
+      .forUpdate()
+      .executeTakeFirst()
+    return still !== undefined
+  }
+
+  async #move(row: TenantRow, action: Action, move: Move, details: TransitionDetails): Promise<Tenant | undefined> {
+    const { database, events, jobs, clock } = this.#kernel
+    const to: Status = move.to === 'before' ? (row.statusBefore ?? 'failed') : move.to
+    const updated = await database
+      .query<TenantTables>()
+      .updateTable('tenants')
+      .set({ status: to, updatedAt: clock.now(), ...details.set })
+      .where('id', '=', row.id)
+      .where('status', '=', row.status)
+      .where('statusBefore', 'is not distinct from', row.statusBefore)
+      .where('purgeStartedAt', 'is', null)
+      .returningAll()
+      .executeTakeFirst()
+    if (!updated) return undefined
+    if (action !== 'install') await this.#fences.follow(updated)
+    if (action === 'delete' && row.status === 'provisioning') await jobs.cancel(InstallTenant, row.id)
+    if (to === 'provisioning') await this.#install(updated)
+    await this.#registry.changed(row.id)
+    await recordChange(events, {
+      action: `tenants.${action === 'giveUp' ? 'install' : action}`,
+      tenantId: row.id,
+      target: `tenant:${row.id}`,
+      before: { status: row.status },
+      after: { status: to, ...(updated.failure ? { failure: updated.failure } : {}) },
+      outcome: details.outcome,
+    })
+    if (move.event) await events.publish(move.event, { tenantId: row.id, ...details.event })
+    await details.also?.()
+    return toTenant(await this.#registry.row(row.id)) // whoever was told may have changed it by now, in this transaction
+  }
+}
+
+function refusal({ id, status, purgeStartedAt }: TenantRow, action: Action) {
+  const from = purgeStartedAt ? 'being purged' : status
+  return TenantState(`The tenant "${id}" is ${from}; from there it cannot become ${WISHED[action]}.`, {
+    extras: { from, to: WISHED[action] },
+  })
+}

@@ -1,0 +1,42 @@
+/** What may go wrong with one storage of a run, and whether trying again may help. */
+
+import { DependencyUnavailable, defineError, TenancyError } from '../../kernel/base/errors.ts'
+import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
+
+export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
+export const MigrationLocked = defineError('E_MIGRATION_LOCKED', 409, 'A table stayed locked')
+export const MigrationInterrupted = defineError('E_MIGRATION_INTERRUPTED', 500, 'A migration was interrupted')
+/** Another run is unfinished. */
+export const MigrationRunning = defineError('E_MIGRATION_RUNNING', 409, 'Another migration run is unfinished')
+/** What a command throws after it has printed which. */
+export const MigrationsIncomplete = defineError('E_MIGRATIONS_INCOMPLETE', 500, 'Not every tenant was migrated')
+
+export interface MigrationFailure {
+  readonly code: string
+  /** Names no row, value or server. */
+  readonly message: string
+  readonly isPassing: boolean
+}
+
+const LOCK_NOT_AVAILABLE = '55P03'
+const GAVE_WAY = new Set(['40001', '40P01'])
+
+export function migrationFailure(error: unknown, lockTimeoutMs: number): MigrationFailure {
+  if (error instanceof TenancyError) {
+    return { code: error.code, message: error.message, isPassing: error.status === 503 }
+  }
+  const state = sqlState(error)
+  if (state === LOCK_NOT_AVAILABLE) {
+    const message = `A table stayed locked by another transaction for ${lockTimeoutMs} ms (lock_timeout); nothing was changed.`
+    return { code: MigrationLocked.code, message, isPassing: true }
+  }
+  if (state && GAVE_WAY.has(state)) {
+    const message = `The migration gave way to another transaction (SQLSTATE ${state}); nothing was changed.`
+    return { code: MigrationLocked.code, message, isPassing: true }
+  }
+  if (isDatabaseUnavailable(error)) {
+    const message = "The tenant's database server could not be reached."
+    return { code: DependencyUnavailable.code, message, isPassing: true }
+  }
+  return { code: 'E_INTERNAL', message: 'The migrations could not be run; the log says why.', isPassing: false }
+}

@@ -1,0 +1,296 @@
+/**
+ * The items of one run, as one of the processes that work on it sees them. Each method is one statement, so of any number of
+ * processes one gets an item; what is claimed is leased, and the server's clock says for how long.
+ *
+ * Rows are locked in one order, here as by whoever else locks several: an item before its tenant, tenants by their ids.
+ */
+import type { Database } from '../../kernel/database/database.ts'
+import { tellTableChanges } from '../isolation/schema-generation.ts'
+import { MigrationInterrupted } from './errors.ts'
+import { type Counts, ITEM_STATES, type MigrationItem, type MigrationRun } from './model/run.ts'
+
+/** A process that keeps being killed by one item must come to an end, too. */
+const LEASES_LOST_AT_MOST = 5
+
+export interface Claimed {
+  readonly storage: string
+  readonly tenantId: string | null
+  readonly isolation: string
+  readonly placement: string
+  readonly attempts: number
+  /** What a rollback that was interrupted had set out to take back. */
+  readonly migrations: readonly string[] | null
+  /** Of the tenant that has the storage to itself, unless it is gone. */
+  readonly tenant: {
+    readonly id: string
+    readonly locator: string
+    readonly epoch: number
+    readonly version: string
+  } | null
+}
+
+export interface Settlement {
+  readonly storage: string
+  readonly state: 'pending' | 'done' | 'failed' | 'skipped'
+  readonly migrations: readonly string[] | null
+  readonly error: { readonly code: string; readonly message: string } | null
+  readonly durationMs: number
+  /** Until it is tried again. */
+  readonly delayMs: number
+  /** The version that the storage of this tenant has now. */
+  readonly versioned: { readonly tenantId: string; readonly epoch: number; readonly version: string } | null
+}
+
+/** What was being done with an item is for whoever has it now, or has to be begun again. */
+export class StartOver extends Error {
+  override readonly name = 'StartOver'
+}
+
+export class MigrationItems {
+  readonly #database: Database
+  readonly #run: MigrationRun
+  readonly #worker: string
+  readonly #leaseMs: number
+
+  constructor(database: Database, run: MigrationRun, worker: string, leaseMs: number) {
+    this.#database = database
+    this.#run = run
+    this.#worker = worker
+    this.#leaseMs = leaseMs
+  }
+
+  /** None while the run has ended, is cancelled, or has had its fill of failures. */
+  async claim(limit: number): Promise<Claimed[]> {
+    const { rows } = await this.#database.sql(CLAIM[this.#run.direction], [
+      this.#run.id,
+      limit,
+      this.#worker,
+      this.#leaseMs,
+    ])
+    return rows.map(toClaimed)
+  }
+
+  /** Answers the storages whose outcome counts: the others were taken over when their lease had run out. */
+  async settle(settlements: readonly Settlement[]): Promise<Set<string>> {
+    const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#worker, JSON.stringify(settlements)])
+    return new Set(rows.map(({ storage }) => storage))
+  }
+
+  /** Claimed, but not begun. */
+  async giveBack(storages: readonly string[]): Promise<void> {
+    await this.#database.sql(
+      `update multitenancy.migration_items
+       set state = 'pending', attempts = attempts - 1, worker = null, lease_until = null
+       where run_id = $1 and worker = $2 and state = 'running' and storage = any ($3)`,
+      [this.#run.id, this.#worker, storages],
+    )
+  }
+
+  /** Those whose row is locked are being rolled back by us at this moment: nobody takes them. */
+  async renew(): Promise<void> {
+    await this.#database.sql(
+      `with mine as (
+         select storage from multitenancy.migration_items
+         where run_id = $1 and worker = $2 and state = 'running' for no key update skip locked)
+       update multitenancy.migration_items item set lease_until = now() + $3 * interval '1 ms'
+       from mine where item.run_id = $1 and item.storage = mine.storage`,
+      [this.#run.id, this.#worker, this.#leaseMs],
+    )
+    await this.#database.sql(
+      `update multitenancy.migration_runs set worked_until = now() + $2 * interval '1 ms' where id = $1 and state = 'running'`,
+      [this.#run.id, this.#leaseMs],
+    )
+  }
+
+  /** This process works on it no more; one that does says so again with its next renewal. */
+  async leave(): Promise<void> {
+    await this.#database.sql(
+      `update multitenancy.migration_runs set worked_until = now() where id = $1 and state = 'running'`,
+      [this.#run.id],
+    )
+  }
+
+  /** What a rollback sets out to take back, kept before it does: who takes over goes on with the same. */
+  async intend(storage: string, migrations: readonly string[]): Promise<void> {
+    await this.#database.sql(
+      `update multitenancy.migration_items set migrations = $4
+       where run_id = $1 and storage = $2 and worker = $3 and state = 'running'`,
+      [this.#run.id, storage, this.#worker, migrations],
+    )
+  }
+
+  /** Locks an item until the transaction ends. Answers whether it is still ours. */
+  async hold(storage: string): Promise<boolean> {
+    const { rows } = await this.#database.sql(
+      `select from multitenancy.migration_items
+       where run_id = $1 and storage = $2 and worker = $3 and state = 'running' for update`,
+      [this.#run.id, storage, this.#worker],
+    )
+    return rows.length > 0
+  }
+
+  /** The version that the storage of a tenant has, if it is still the one that was claimed. */
+  async write({ id, epoch, version }: NonNullable<Claimed['tenant']>, now: string): Promise<void> {
+    await this.#database.sql(
+      'update multitenancy.tenants set schema_version = $4 where id = $1 and epoch = $2 and schema_version = $3',
+      [id, epoch, version, now],
+    )
+  }
+
+  /** Items whose process does not answer any more can be claimed again. Answers how long until one can be, at the least. */
+  async reclaim(): Promise<number> {
+    const { rows } = await this.#database.sql(RECLAIM, [
+      this.#run.id,
+      this.#run.retries + LEASES_LOST_AT_MOST,
+      MigrationInterrupted.code,
+    ])
+    return rows[0].wait_ms
+  }
+
+  /** Ends the run when nothing is left to do. Answers whether it has ended. */
+  async finish(now: Date): Promise<boolean> {
+    return this.#database.transaction(async () => {
+      // Who claims holds a share of this lock: nothing is claimed between the look at the items and the end.
+      const held = await this.#database.sql(
+        `select from multitenancy.migration_runs where id = $1 and state = 'running' for update`,
+        [this.#run.id],
+      )
+      if (held.rows.length === 0) return true
+      const { rows } = await this.#database.sql(FINISH, [this.#run.id, now])
+      if (rows.length > 0) await tellTableChanges(this.#database)
+      return rows.length > 0
+    })
+  }
+
+  async counts(): Promise<Counts> {
+    const { rows } = await this.#database.sql(
+      'select state, count(*) as count from multitenancy.migration_items where run_id = $1 group by state',
+      [this.#run.id],
+    )
+    const counted = new Map<string, number>(rows.map(({ state, count }) => [state, count]))
+    return Object.fromEntries(ITEM_STATES.map((state) => [state, counted.get(state) ?? 0])) as unknown as Counts
+  }
+
+  async all(): Promise<MigrationItem[]> {
+    const { rows } = await this.#database.sql(
+      `select tenant_id, isolation, placement, state, attempts, migrations, error_code, error_message, duration_ms
+       from multitenancy.migration_items where run_id = $1 order by storage`,
+      [this.#run.id],
+    )
+    return rows.map((row) => ({
+      tenantId: row.tenant_id,
+      isolation: row.isolation,
+      placement: row.placement,
+      state: row.state,
+      migrations: row.migrations ?? [],
+      attempts: row.attempts,
+      durationMs: row.duration_ms,
+      error: row.error_code === null ? null : { code: row.error_code, message: row.error_message },
+    }))
+  }
+}
+
+/** A tenant is looked at as it is when its turn comes: by then it may have moved, or be gone. */
+const claimStatement = (alsoClaimed: string) => `
+  with run as (
+    select id from multitenancy.migration_runs run
+    where id = $1 and state = 'running' and not is_cancelled
+      and (stop_after_failures is null or stop_after_failures > (
+        select count(*) from multitenancy.migration_items where run_id = $1 and state = 'failed'))
+    for share
+  ), next as (
+    select item.storage from multitenancy.migration_items item, run
+    where item.run_id = $1 and item.state = 'pending' and item.due_at <= now()
+    order by item.attempts, item.storage limit $2 for update of item skip locked
+  ), claimed as (
+    update multitenancy.migration_items item
+    set state = 'running', worker = $3, lease_until = now() + $4 * interval '1 ms', attempts = item.attempts + 1
+    from next where item.run_id = $1 and item.storage = next.storage
+    returning item.storage, item.tenant_id, item.isolation, item.placement, item.attempts, item.migrations
+  )${alsoClaimed}
+  select claimed.*, tenant.id, tenant.locator, tenant.epoch, tenant.schema_version
+  from claimed left join multitenancy.tenants tenant
+    on tenant.id = claimed.tenant_id and tenant.status in ('active', 'suspended')
+  order by claimed.attempts, claimed.storage`
+
+const CLAIM = {
+  up: claimStatement(''),
+  // Until it is known how a rollback ended, nobody must take the storage for up to date.
+  down: claimStatement(`, chosen as (
+    select id from multitenancy.tenants where id in (select tenant_id from claimed) order by id for no key update
+  ), unversioned as (
+    update multitenancy.tenants tenant set schema_version = '' from chosen where tenant.id = chosen.id)`),
+}
+
+const SETTLE = `
+  with outcome as (
+    select * from jsonb_to_recordset($3::jsonb) as outcome
+      (storage text, state text, migrations jsonb, error jsonb, "durationMs" integer, "delayMs" integer, versioned jsonb)
+  ), settled as (
+    update multitenancy.migration_items item
+    set state = case
+          when outcome.state in ('pending', 'failed') and item.tenant_id is not null and not exists (
+            select from multitenancy.tenants where id = item.tenant_id and status in ('active', 'suspended'))
+          then 'skipped' else outcome.state end,
+        migrations = case when outcome.migrations is null then item.migrations
+          else array(select jsonb_array_elements_text(outcome.migrations)) end,
+        error_code = outcome.error ->> 'code', error_message = outcome.error ->> 'message',
+        duration_ms = outcome."durationMs", due_at = now() + outcome."delayMs" * interval '1 ms',
+        worker = null, lease_until = null
+    from outcome
+    where item.run_id = $1 and item.storage = outcome.storage and item.worker = $2 and item.state = 'running'
+    returning item.storage, outcome.versioned
+  ), chosen as (
+    select tenant.id, settled.versioned ->> 'version' as version
+    from settled join multitenancy.tenants tenant
+      on tenant.id = settled.versioned ->> 'tenantId' and tenant.epoch = (settled.versioned ->> 'epoch')::integer
+    order by tenant.id for no key update of tenant
+  ), versioned as (
+    update multitenancy.tenants tenant set schema_version = chosen.version from chosen where tenant.id = chosen.id
+  )
+  select storage from settled`
+
+const RECLAIM = `
+  with lost as (
+    select storage from multitenancy.migration_items
+    where run_id = $1 and state = 'running' and lease_until < now() for update skip locked
+  ), reclaimed as (
+    update multitenancy.migration_items item
+    set state = case when attempts >= $2 then 'failed' else 'pending' end, worker = null, lease_until = null,
+        error_code = case when attempts >= $2 then $3 end,
+        error_message = case when attempts >= $2 then 'The process that ran the migrations ended, every time.' end
+    from lost where item.run_id = $1 and item.storage = lost.storage
+    returning 0::double precision as wait_ms
+  ), waiting as (
+    select extract(epoch from case state when 'pending' then due_at else lease_until end - now()) * 1000 as wait_ms
+    from multitenancy.migration_items where run_id = $1 and state in ('pending', 'running')
+  )
+  select greatest(min(wait_ms), 0)::double precision as wait_ms
+  from (select wait_ms from reclaimed union all select wait_ms from waiting) waits`
+
+const FINISH = `
+  with items as (
+    select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'running') as running,
+      count(*) filter (where state = 'failed') as failed
+    from multitenancy.migration_items where run_id = $1
+  ), finished as (
+    update multitenancy.migration_runs run
+    set state = case when failed > 0 then 'failed' when is_cancelled then 'cancelled' else 'completed' end, finished_at = $2
+    from items
+    where run.id = $1 and running = 0 and (pending = 0 or is_cancelled or failed >= stop_after_failures)
+    returning run.id
+  ), left_out as (
+    update multitenancy.migration_items item set state = 'skipped' from finished
+    where item.run_id = finished.id and item.state = 'pending'
+  )
+  select id from finished`
+
+const toClaimed = (row: any): Claimed => ({
+  storage: row.storage,
+  tenantId: row.tenant_id,
+  isolation: row.isolation,
+  placement: row.placement,
+  attempts: row.attempts,
+  migrations: row.migrations,
+  tenant: row.id && { id: row.id, locator: row.locator, epoch: row.epoch, version: row.schema_version },
+})

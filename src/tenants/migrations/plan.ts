@@ -1,0 +1,125 @@
+/** Which storages a run is for, by what the backoffice knows of them. */
+import type { Database } from '../../kernel/database/database.ts'
+import { TenantNotFound, TenantState } from '../tenant/errors.ts'
+import { type AppliedMigration, versionOf } from '../tenant/schema-version.ts'
+import type { Direction, MigrationItem } from './model/run.ts'
+
+/** A tenant with what decides whether it is in a run. */
+export interface Candidate {
+  readonly id: string
+  readonly isolation: string
+  readonly placement: string
+  readonly locator: string
+  readonly epoch: number
+  readonly version: string
+}
+
+export interface Selection {
+  readonly direction: Direction
+  /** Absent: all that are active or suspended. */
+  readonly ids?: readonly string[] | undefined
+  /** Also those that should have nothing to do. */
+  readonly verify: boolean
+}
+
+/** `E_TENANT_NOT_FOUND`, or `E_TENANT_STATE` for one that is not migrated in its present state. */
+export async function assertMigratable(database: Database, ids: readonly string[]): Promise<void> {
+  const { rows } = await database.sql(
+    'select id, status from multitenancy.tenants where id = any ($1) and purged_at is null',
+    [ids],
+  )
+  const statuses = new Map<string, string>(rows.map(({ id, status }) => [id, status]))
+  for (const id of ids) {
+    const status = statuses.get(id)
+    if (!status) throw TenantNotFound(`There is no tenant "${id}".`)
+    if (status === 'active' || status === 'suspended') continue
+    throw TenantState(`The tenant "${id}" is ${status}; only active and suspended ones are migrated.`, {
+      extras: { from: status },
+    })
+  }
+}
+
+/**
+ * As the `where` of a query over `tenants`, with its values. The way up: all but those whose version has everything in the
+ * folder, unchanged. The way down: all but those that are known to have nothing.
+ */
+function condition(
+  { direction, ids, verify }: Selection,
+  folder: readonly AppliedMigration[],
+): { where: string; values: unknown[] } {
+  const values: unknown[] = [
+    ids ?? null,
+    versionOf(direction === 'up' ? folder : []),
+    JSON.stringify(direction === 'up' ? folder : []),
+  ]
+  const chosen = `tenant.status in ('active', 'suspended') and ($1::text[] is null or tenant.id = any ($1))`
+  const isOther = '(tenant.schema_version < $2 or tenant.schema_version > $2)' // <> would use no index
+  const isAhead = `exists (select from multitenancy.schema_versions
+    where version = tenant.schema_version and migrations @> $3::jsonb)`
+  if (verify) return { where: `${chosen} and $2::text is not null and $3::jsonb is not null`, values }
+  if (direction === 'down') return { where: `${chosen} and ${isOther} and $3::jsonb is not null`, values }
+  return { where: `${chosen} and ${isOther} and not ${isAhead}`, values }
+}
+
+export async function hasCandidates(
+  database: Database,
+  selection: Selection,
+  folder: readonly AppliedMigration[],
+): Promise<boolean> {
+  const { where, values } = condition(selection, folder)
+  const { rows } = await database.sql(
+    `select exists (select from multitenancy.tenants tenant where ${where}) as some`,
+    values,
+  )
+  return rows[0].some
+}
+
+export async function candidates(
+  database: Database,
+  selection: Selection,
+  folder: readonly AppliedMigration[],
+): Promise<Candidate[]> {
+  const { where, values } = condition(selection, folder)
+  const { rows } = await database.sql(
+    `select id, isolation, placement, locator, epoch, schema_version as version
+     from multitenancy.tenants tenant where ${where} order by id`,
+    values,
+  )
+  return rows
+}
+
+/** One item for each storage. Answers how many. @param sharing drivers whose tenants share their tables. */
+export async function addItems(
+  database: Database,
+  runId: string,
+  selection: Selection,
+  folder: readonly AppliedMigration[],
+  sharing: readonly string[],
+): Promise<number> {
+  const { where, values } = condition(selection, folder)
+  const { rows } = await database.sql(
+    `with added as (
+       insert into multitenancy.migration_items (run_id, storage, tenant_id, isolation, placement)
+       select distinct $4::uuid,
+         case when isolation = any ($5) then isolation || '/' || placement else id end,
+         case when isolation = any ($5) then null else id end, isolation, placement
+       from multitenancy.tenants tenant where ${where}
+       returning storage)
+     select count(*) as count from added`,
+    [...values, runId, sharing],
+  )
+  return rows[0].count
+}
+
+/** Names of the drivers that tenants have. */
+export async function isolationsInUse(database: Database): Promise<string[]> {
+  const { rows } = await database.sql('select distinct isolation from multitenancy.tenants where purged_at is null')
+  return rows.map(({ isolation }) => isolation)
+}
+
+/** As an item is named to people. */
+export const nameOf = ({
+  tenantId,
+  isolation,
+  placement,
+}: Pick<MigrationItem, 'tenantId' | 'isolation' | 'placement'>) => tenantId ?? `${isolation}/${placement}`

@@ -1,0 +1,268 @@
+/**
+ * Migrations of many tenants, by any number of processes.
+ *
+ *   await tenancy.tenants.migrations.run({ concurrency: 8, onProgress: ({ done, total }) => … })
+ *
+ * A run that was interrupted, or that another process is working on, is joined by asking for the same again. A process may be
+ * killed at any moment: its part is taken over once its lease has run out. The rules are in model/run.ts.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { z } from 'zod'
+import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import type { TableChanges } from '../isolation/schema-generation.ts'
+import { versionOf } from '../tenant/schema-version.ts'
+import type { TenantTables } from '../tenant/tables.ts'
+import { MigrationRunning } from './errors.ts'
+import { MigrationItems } from './items.ts'
+import { encounter, type MigrationRun, NO_COUNTS, scopeOf, type Wish } from './model/run.ts'
+import {
+  Count,
+  LEASE_MS,
+  type MigrateOptions,
+  type MigrationReport,
+  type RollbackOptions,
+  RunOptions,
+} from './options.ts'
+import { addItems, assertMigratable, hasCandidates, isolationsInUse, type Selection } from './plan.ts'
+import type { SchemaVersions } from './schema-versions.ts'
+import { MigrationSettlement } from './settlement.ts'
+import { MigrationStatus } from './status.ts'
+import { StorageMigration } from './storage-migration.ts'
+import { MigrationWorker } from './worker.ts'
+
+const RUNS_KEPT = 20
+/** A rollback holds a connection to the backoffice for each storage. */
+const ROLLBACKS_AT_ONCE = 4
+const LOOK_AGAIN_MS = 50
+
+type Options = z.output<typeof RunOptions>
+
+export class MigrationRuns {
+  readonly status: MigrationStatus
+  readonly #kernel: Kernel
+  readonly #storage: Storage
+  readonly #versions: SchemaVersions
+  readonly #changes: TableChanges
+
+  constructor(kernel: Kernel, storage: Storage, versions: SchemaVersions, changes: TableChanges) {
+    this.#kernel = kernel
+    this.#changes = changes
+    this.#storage = storage
+    this.#versions = versions
+    this.status = new MigrationStatus(kernel.database, storage, versions)
+  }
+
+  /** Runs what is pending. `E_MIGRATION_RUNNING` while another run is unfinished. */
+  run({ verify = false, ...options }: MigrateOptions = {}): Promise<MigrationReport> {
+    return this.#carryOut({ direction: 'up', ids: options.ids, verify }, null, options)
+  }
+
+  /**
+   * Takes back the last migrations of each storage, newest first. Of tenants that share their tables, none by itself: it would
+   * take them from the others too.
+   */
+  async rollback({ steps, ...options }: RollbackOptions): Promise<MigrationReport> {
+    if (options.ids) await this.#refuseSharing(options.ids)
+    return this.#carryOut(
+      { direction: 'down', ids: options.ids, verify: false },
+      parsed(Count, steps, 'steps'),
+      options,
+    )
+  }
+
+  /** Ends the unfinished run once what is being migrated at this moment is done. Undefined when there is none. */
+  async cancel(): Promise<MigrationReport | undefined> {
+    const run = await this.#active()
+    if (!run) return undefined
+    await this.#markCancelled(run)
+    const items = this.#itemsOf(run, LEASE_MS)
+    while (!(await items.finish(this.#kernel.clock.now()))) {
+      await items.reclaim()
+      await sleep(LOOK_AGAIN_MS)
+    }
+    return this.#report(run)
+  }
+
+  async #carryOut(
+    selection: Selection,
+    steps: number | null,
+    { signal, onProgress, ...given }: Omit<MigrateOptions, 'verify'>,
+  ): Promise<MigrationReport> {
+    if (this.#kernel.database.inTransaction) {
+      throw new Error('a migration run has many transactions: call it outside of one')
+    }
+    const options = parsed(RunOptions, given)
+    if (selection.ids) await assertMigratable(this.#kernel.database, selection.ids)
+    const run = await this.#joinOrStart(selection, steps, options)
+    if (!run)
+      return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NO_COUNTS, items: [] }
+    const items = this.#itemsOf(run, options.leaseMs)
+    const parts = { kernel: this.#kernel, storage: this.#storage, versions: this.#versions, run, items }
+    const worker = new MigrationWorker(
+      { ...parts, migration: new StorageMigration(parts), settlement: new MigrationSettlement(parts) },
+      {
+        concurrency: run.direction === 'up' ? options.concurrency : Math.min(options.concurrency, ROLLBACKS_AT_ONCE),
+        leaseMs: options.leaseMs,
+        signal,
+        onProgress,
+      },
+    )
+    await worker.work()
+    return this.#report(run)
+  }
+
+  async #joinOrStart(selection: Selection, steps: number | null, options: Options): Promise<MigrationRun | undefined> {
+    const { database, clock } = this.#kernel
+    const wish: Wish = {
+      direction: selection.direction,
+      steps,
+      scope: scopeOf(selection.ids, selection.verify),
+      target: versionOf(this.#versions.folder),
+    }
+    for (;;) {
+      const active = await this.#active()
+      if (!active) {
+        if (!(await hasCandidates(database, selection, this.#versions.folder))) return undefined
+        const started = await this.#start(wish, selection, options)
+        if (started) return started
+        continue
+      }
+      const met = encounter(active, active.isWorkedOn, wish)
+      if (met === 'join') return active
+      if (met === 'refuse') throw refusal(active)
+      await this.#markCancelled(active)
+      const items = this.#itemsOf(active, options.leaseMs)
+      await items.reclaim()
+      if (!(await items.finish(clock.now()))) throw refusal(active)
+    }
+  }
+
+  /** Undefined when another process was faster, or there is nothing to do any more. */
+  async #start(
+    wish: Wish,
+    selection: Selection,
+    { retries, lockTimeoutMs, stopAfterFailures, leaseMs }: Options,
+  ): Promise<MigrationRun | undefined> {
+    const { database, clock } = this.#kernel
+    const sharing = (await isolationsInUse(database)).filter((name) => this.#isShared(name))
+    const now = clock.now()
+    return database.transaction(async () => {
+      const run = await database
+        .query<TenantTables>()
+        .insertInto('migrationRuns')
+        .values({
+          ...wish,
+          id: uuidv7(now.getTime()),
+          state: 'running',
+          isCancelled: false,
+          retries,
+          lockTimeoutMs,
+          stopAfterFailures: stopAfterFailures ?? null,
+          workedUntil: sql<Date>`now() + ${leaseMs} * interval '1 ms'`,
+          createdAt: now,
+          finishedAt: null,
+        })
+        .onConflict((conflict) => conflict.doNothing())
+        .returningAll()
+        .executeTakeFirst()
+      if (!run) return undefined
+      await this.#changes.tell()
+      await addItems(database, run.id, selection, this.#versions.folder, sharing)
+      await this.#prune()
+      return run
+    })
+  }
+
+  async #refuseSharing(ids: readonly string[]): Promise<void> {
+    const { rows } = await this.#kernel.database.sql(
+      'select id, isolation from multitenancy.tenants where id = any ($1) order by id',
+      [ids],
+    )
+    const sharing = rows.find(({ isolation }) => this.#isShared(isolation))
+    if (!sharing) return
+    const message = `"${sharing.id}" shares its tables with the other tenants of its placement: roll back all`
+    throw invalid([{ path: 'ids', message }])
+  }
+
+  async #markCancelled({ id }: MigrationRun): Promise<void> {
+    await this.#kernel.database
+      .query<TenantTables>()
+      .updateTable('migrationRuns')
+      .set({ isCancelled: true })
+      .where('id', '=', id)
+      .where('state', '=', 'running')
+      .execute()
+  }
+
+  /** A driver that this process does not have is found out about when its turn comes. */
+  #isShared(isolation: string): boolean {
+    try {
+      return !this.#storage.driver(isolation).capabilities.separateStorage
+    } catch (error) {
+      if (DependencyUnavailable.matches(error)) return false
+      throw error
+    }
+  }
+
+  async #prune(): Promise<void> {
+    await this.#kernel.database.sql(
+      `delete from multitenancy.migration_runs where state <> 'running' and id in (
+         select id from multitenancy.migration_runs order by created_at desc, id desc offset $1)`,
+      [RUNS_KEPT],
+    )
+  }
+
+  async #active(): Promise<(MigrationRun & { isWorkedOn: boolean }) | undefined> {
+    const { database } = this.#kernel
+    return database
+      .query<TenantTables>()
+      .selectFrom('migrationRuns')
+      .selectAll()
+      .select(({ eb, fn, exists, or, selectFrom }) =>
+        or([
+          eb('workedUntil', '>', fn<Date>('now')),
+          exists(
+            selectFrom('migrationItems')
+              .select('storage')
+              .whereRef('runId', '=', 'migrationRuns.id')
+              .where('migrationItems.state', '=', 'running')
+              .where('leaseUntil', '>', fn<Date>('now')),
+          ),
+        ])
+          .$castTo<boolean>()
+          .as('isWorkedOn'),
+      )
+      .where('state', '=', 'running')
+      .executeTakeFirst()
+  }
+
+  #itemsOf(run: MigrationRun, leaseMs: number): MigrationItems {
+    return new MigrationItems(this.#kernel.database, run, uuidv7(), leaseMs)
+  }
+
+  async #report(run: MigrationRun): Promise<MigrationReport> {
+    const items = this.#itemsOf(run, LEASE_MS)
+    const { state } = await this.#kernel.database
+      .query<TenantTables>()
+      .selectFrom('migrationRuns')
+      .select('state')
+      .where('id', '=', run.id)
+      .executeTakeFirstOrThrow()
+    const [counts, all] = [await items.counts(), await items.all()]
+    return { runId: run.id, direction: run.direction, state, total: all.length, ...counts, items: all }
+  }
+}
+
+function refusal({ direction, isCancelled }: MigrationRun) {
+  const which = direction === 'up' ? 'A run of migrations' : 'A rollback of migrations'
+  return MigrationRunning(
+    isCancelled
+      ? `${which} is being cancelled; try again when it has ended.`
+      : `${which} is unfinished: ask for the same again to go on with it, or cancel it.`,
+  )
+}

@@ -1,0 +1,133 @@
+/**
+ * Writes down what came of items: their state, the versions of their tenants, audit entries and `TenantMigrated`, in one
+ * transaction. One whose entry is refused by a listener must not keep the others from being written, so then each has its own.
+ */
+
+import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import { toPlace } from '../registry/registry.ts'
+import { TenantMigrated } from '../tenant/events.ts'
+import { UNKNOWN_VERSION, withChecksums } from '../tenant/schema-version.ts'
+import { migrationFailure } from './errors.ts'
+import type { Claimed, MigrationItems, Settlement } from './items.ts'
+import type { MigrationRun } from './model/run.ts'
+import type { SchemaVersions } from './schema-versions.ts'
+import { lockVersions, sharingTenants, writeVersions } from './shared-storage.ts'
+import type { Outcome } from './storage-migration.ts'
+
+export interface MigrationSettlementParts {
+  readonly kernel: Kernel
+  readonly storage: Storage
+  readonly versions: SchemaVersions
+  readonly run: MigrationRun
+  readonly items: MigrationItems
+}
+
+export class MigrationSettlement {
+  readonly #parts: MigrationSettlementParts
+
+  constructor(parts: MigrationSettlementParts) {
+    this.#parts = parts
+  }
+
+  async settle(outcomes: readonly Outcome[]): Promise<void> {
+    try {
+      await this.#together(outcomes)
+    } catch (error) {
+      if (isDatabaseUnavailable(error)) throw error
+      for (const outcome of outcomes) await this.#alone(outcome)
+    }
+  }
+
+  /** What cannot be told of is failed: its version stays as it was, so that the next run looks at it again. */
+  async #alone(outcome: Outcome): Promise<void> {
+    const { kernel, run, items } = this.#parts
+    try {
+      await this.#together([outcome])
+    } catch (error) {
+      if (isDatabaseUnavailable(error)) throw error
+      kernel.log.error(
+        { err: error, storage: outcome.item.storage, runId: run.id },
+        'a migration could not be recorded',
+      )
+      const { version: _, ...unversioned } = outcome
+      const failure = migrationFailure(error, run.lockTimeoutMs)
+      await items.settle([settlementOf({ ...unversioned, state: 'failed', failure })])
+    }
+  }
+
+  #together(outcomes: readonly Outcome[]): Promise<void> {
+    const { kernel, items } = this.#parts
+    return kernel.database.transaction(async () => {
+      const sorted = [...outcomes].sort((one, other) => (one.item.storage < other.item.storage ? -1 : 1))
+      const told = await Promise.all(sorted.map(async (outcome) => ({ outcome, news: await this.#news(outcome) })))
+      const counted = await items.settle(told.map(({ outcome, news }) => settlementOf({ ...outcome, ran: news })))
+      for (const { outcome, news } of told) {
+        const { item, state, ran } = outcome
+        if (state !== 'done' || !counted.has(item.storage)) continue
+        if (item.tenant) await this.#announce(item.tenant.id, news)
+        else await this.#settleSharing(item, ran)
+      }
+    })
+  }
+
+  /** What was run, and what nobody was told of before: another process may have run it and died. */
+  async #news({ ran, told, version }: Outcome): Promise<readonly string[]> {
+    return told === undefined || version === undefined ? ran : this.#since(told, version, ran)
+  }
+
+  async #since(told: string, version: string, ran: readonly string[]): Promise<readonly string[]> {
+    const { versions } = this.#parts
+    const [before, after] = [await versions.of(told), await versions.of(version)]
+    if (!before || !after) return ran
+    const isOld = new Set(before.map(({ name }) => name))
+    return after.map(({ name }) => name).filter((name) => !isOld.has(name) || ran.includes(name))
+  }
+
+  async #settleSharing(item: Claimed, ran: readonly string[]): Promise<void> {
+    const { kernel, storage, versions, run } = this.#parts
+    await lockVersions(kernel.database, item, 'all')
+    const tenants = await sharingTenants(kernel.database, item)
+    const [any] = tenants
+    if (!any) return
+    const driver = storage.driver(item.isolation)
+    const names = await driver.applied(toPlace({ ...item, ...any }))
+    const version = driver.capabilities.durable
+      ? await versions.keep(withChecksums(names, versions.folder))
+      : UNKNOWN_VERSION
+    await writeVersions(kernel.database, item, version)
+    for (const tenant of tenants) {
+      await this.#announce(tenant.id, run.direction === 'up' ? await this.#since(tenant.version, version, ran) : ran)
+    }
+  }
+
+  async #announce(tenantId: string, migrations: readonly string[]): Promise<void> {
+    if (migrations.length === 0) return
+    const { kernel, run } = this.#parts
+    await recordChange(kernel.events, {
+      action: run.direction === 'up' ? 'tenants.migrate' : 'tenants.rollback',
+      tenantId,
+      target: `tenant:${tenantId}`,
+      after: { migrations },
+    })
+    await kernel.events.publish(TenantMigrated, { tenantId, migrations: [...migrations], direction: run.direction })
+  }
+}
+
+function settlementOf({ item, state, ran, version, failure, delayMs, durationMs }: Outcome): Settlement {
+  const { tenant } = item
+  return {
+    storage: item.storage,
+    state,
+    migrations: state === 'done' ? ran : null,
+    error: failure ? { code: failure.code, message: failure.message } : null,
+    durationMs,
+    delayMs,
+    versioned:
+      tenant && version !== undefined && version !== UNKNOWN_VERSION
+        ? { tenantId: tenant.id, epoch: tenant.epoch, version }
+        : null,
+  }
+}

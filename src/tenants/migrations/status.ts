@@ -1,0 +1,191 @@
+/** What has been run where, and what a run would do: by what the backoffice knows, or by asking the storages themselves. */
+
+import { inLanes } from '../../kernel/base/concurrency.ts'
+import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
+import { type Database, isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { outcomesOf } from '../circuits/classify.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import { toPlace } from '../registry/registry.ts'
+import { TenantNotFound } from '../tenant/errors.ts'
+import { type AppliedMigration, type Comparison, compared, lastOf, withChecksums } from '../tenant/schema-version.ts'
+import { MigrationFailed, migrationFailure } from './errors.ts'
+import { type Counts, type Direction, ITEM_STATES, NO_COUNTS, type RunState } from './model/run.ts'
+import { assertMigratable, type Candidate, candidates, type Selection } from './plan.ts'
+import type { SchemaVersions } from './schema-versions.ts'
+
+const ASKED_AT_ONCE = 4
+
+export interface PlannedMigration {
+  readonly tenantId: string
+  /** In the order in which they would run, or be taken back. */
+  readonly migrations: readonly string[]
+  /** Why a run would fail, as far as can be told. */
+  readonly error: { readonly code: string; readonly message: string } | null
+}
+
+export interface VersionSummary extends Comparison {
+  /** The last migration of those tenants; null when they have none, or when it is not known. */
+  readonly last: string | null
+  readonly isKnown: boolean
+  readonly tenants: number
+}
+
+export interface LastRun extends Counts {
+  readonly id: string
+  readonly direction: Direction
+  readonly state: RunState
+  readonly createdAt: Date
+  readonly finishedAt: Date | null
+}
+
+export interface MigrationSummary {
+  /** Of tenants that are active or suspended, the most frequent first. */
+  readonly versions: readonly VersionSummary[]
+  readonly lastRun: LastRun | null
+}
+
+export interface TenantMigrationState {
+  readonly migration: string
+  /** `unknown` has been run and is not in the folder; `edited` has been run and was changed there since. */
+  readonly state: 'applied' | 'pending' | 'unknown' | 'edited'
+}
+
+export interface PlanOptions {
+  readonly ids?: readonly string[] | undefined
+  /** Asks every storage. */
+  readonly verify?: boolean | undefined
+  /** A rollback of so many, in place of what is pending. */
+  readonly steps?: number | undefined
+}
+
+interface Asking {
+  readonly verify: boolean
+  /** Placements whose servers did not answer, with what was met there; filled by who asks. */
+  readonly away: Map<string, unknown>
+}
+
+export class MigrationStatus {
+  readonly #database: Database
+  readonly #storage: Storage
+  readonly #versions: SchemaVersions
+
+  constructor(database: Database, storage: Storage, versions: SchemaVersions) {
+    this.#database = database
+    this.#storage = storage
+    this.#versions = versions
+  }
+
+  /**
+   * What a run would do, tenant by tenant; those with nothing to do are left out. Changes nothing. A server that does not answer
+   * is an error of its tenants', and is not asked again for each of them.
+   */
+  async plan({ ids, verify = false, steps }: PlanOptions = {}): Promise<PlannedMigration[]> {
+    if (ids) await assertMigratable(this.#database, ids)
+    const { folder } = this.#versions
+    const selection: Selection = { direction: steps === undefined ? 'up' : 'down', ids, verify }
+    const chosen = await candidates(this.#database, selection, folder)
+    const planned: PlannedMigration[] = []
+    const away = new Map<string, unknown>()
+    await inLanes(chosen, ASKED_AT_ONCE, async (tenant, index) => {
+      planned[index] = await this.#planOf(tenant, { verify, steps, away })
+    })
+    return planned.filter(({ migrations, error }) => migrations.length > 0 || error)
+  }
+
+  /** Tenants counted by what they have, and the newest run. */
+  async summary(): Promise<MigrationSummary> {
+    const { rows } = await this.#database.sql(
+      `select tenant.schema_version, count(*) as tenants from multitenancy.tenants tenant
+       where tenant.status in ('active', 'suspended') group by tenant.schema_version order by count(*) desc, 1`,
+    )
+    const versions: VersionSummary[] = []
+    for (const { schema_version, tenants } of rows) {
+      const applied = await this.#versions.of(schema_version)
+      versions.push({
+        last: applied?.at(-1)?.name ?? null,
+        isKnown: applied !== undefined,
+        tenants,
+        ...(applied ? compared(applied, this.#versions.folder) : { pending: [], unknown: [], edited: [] }),
+      })
+    }
+    return { versions, lastRun: await this.#lastRun() }
+  }
+
+  /** Each migration of one tenant, in order. */
+  async ofTenant(id: string, { verify = false }: { verify?: boolean } = {}): Promise<TenantMigrationState[]> {
+    const { rows } = await this.#database.sql(
+      `select id, isolation, placement, locator, epoch, schema_version as version from multitenancy.tenants
+       where id = $1 and purged_at is null`,
+      [id],
+    )
+    const [tenant] = rows as Candidate[]
+    if (!tenant) throw TenantNotFound(`There is no tenant "${id}".`)
+    const applied = await this.#applied(tenant, { verify, away: new Map() })
+    const { pending, unknown, edited } = compared(applied, this.#versions.folder)
+    const stateOf = (name: string): TenantMigrationState['state'] => {
+      if (unknown.includes(name)) return 'unknown'
+      if (edited.includes(name)) return 'edited'
+      return pending.includes(name) ? 'pending' : 'applied'
+    }
+    const names = [...this.#versions.folder.map(({ name }) => name), ...unknown]
+    return names.map((migration) => ({ migration, state: stateOf(migration) }))
+  }
+
+  async #planOf(
+    tenant: Candidate,
+    { steps, ...how }: Asking & { readonly steps: number | undefined },
+  ): Promise<PlannedMigration> {
+    try {
+      const applied = await this.#applied(tenant, how)
+      const { pending, edited } = compared(applied, this.#versions.folder)
+      const error = edited.length > 0 ? editedError(edited) : null
+      return { tenantId: tenant.id, migrations: steps === undefined ? pending : lastOf(applied, steps), error }
+    } catch (error) {
+      if (!(error instanceof TenancyError)) throw error
+      const { code, message } = migrationFailure(error, 0)
+      return { tenantId: tenant.id, migrations: [], error: { code, message } }
+    }
+  }
+
+  /** A storage whose version is not known is always asked. */
+  async #applied(tenant: Candidate, { verify, away }: Asking): Promise<readonly AppliedMigration[]> {
+    const known = await this.#versions.of(tenant.version)
+    if (known && !verify) return known
+    const { isolation, placement } = tenant
+    const driver = this.#storage.driver(isolation)
+    if (away.has(placement) && driver.capabilities.reach !== 'no server')
+      throw unreachable(placement, away.get(placement))
+    try {
+      return withChecksums(await driver.applied(toPlace(tenant)), this.#versions.folder, known)
+    } catch (error) {
+      const isServerAway = outcomesOf(error, driver.capabilities.reach).server === 'failure'
+      if (isServerAway) away.set(placement, error)
+      throw isServerAway || isDatabaseUnavailable(error) ? unreachable(placement, error) : error
+    }
+  }
+
+  async #lastRun(): Promise<LastRun | null> {
+    const { rows } = await this.#database.sql(
+      `select id, direction, state, created_at, finished_at from multitenancy.migration_runs
+       order by created_at desc, id desc limit 1`,
+    )
+    const [run] = rows
+    if (!run) return null
+    const items = await this.#database.sql(
+      'select state, count(*) as count from multitenancy.migration_items where run_id = $1 group by state',
+      [run.id],
+    )
+    const counts = { ...NO_COUNTS }
+    for (const state of ITEM_STATES) counts[state] = items.rows.find((row) => row.state === state)?.count ?? 0
+    const { id, direction, state, created_at: createdAt, finished_at: finishedAt } = run
+    return { id, direction, state, ...counts, createdAt, finishedAt }
+  }
+}
+
+const unreachable = (placement: string, cause: unknown) =>
+  DependencyUnavailable(`The database server of the placement "${placement}" could not be reached.`, { cause })
+
+const editedError = (edited: readonly string[]) => ({
+  code: MigrationFailed.code,
+  message: `Changed after having been run: ${edited.join(', ')}; put them back and add new ones.`,
+})

@@ -1,0 +1,216 @@
+/** Events and recorded versions of a storage whose migration fails: its process dies, is slow, or competes with another one. */
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { type Recorded, recorded } from '../../../test/support/recorded.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import type { IsolationDriver } from '../isolation/driver.ts'
+import { MigrationItems } from './items.ts'
+import type { MigrationRun } from './model/run.ts'
+import { SchemaVersions } from './schema-versions.ts'
+import { StorageMigration } from './storage-migration.ts'
+
+const table = (name: string, checksum: string) => ({
+  name,
+  checksum,
+  up: `create table "${name}" (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
+  down: `drop table "${name}"`,
+})
+const ONE = table('0001_one', '1')
+const TWO = table('0002_two', '2')
+const THREE = table('0003_three', '3')
+const IDS = ['a', 'b']
+
+/** @param isShared whether tenants share their tables. */
+export function migratesStorage(isolation: string, make: () => IsolationDriver, isShared: boolean): void {
+  describe(`in ${isolation}`, () => {
+    let opened: TestTenancy<[]>
+    beforeEach(async () => {
+      opened = await testTenancy(inject('postgresUrl'), { role: 'api', isolation: [make()], migrations: [ONE] })
+      for (const id of IDS) await install(opened.tenancy, id)
+    })
+    afterEach(() => opened.end())
+
+    const install = async ({ tenants }: Tenancy, id: string) => {
+      await tenants.create({ id, name: id })
+      await tenants.installation.install(id, { isLast: true })
+    }
+    const sql = async (text: string, values?: unknown[]) =>
+      (await opened.tenancy.kernel.database.sql(text, values)).rows
+    const versions = async () =>
+      (await sql('select schema_version as version from multitenancy.tenants order by id')).map(
+        ({ version }) => version,
+      )
+    const setVersion = (version: string) => sql('update multitenancy.tenants set schema_version = $1', [version])
+    const schemas = isShared ? ['tenantry_rows'] : IDS.map((id) => `t1_${id}`)
+    const lose = async (name: string) => {
+      for (const schema of schemas) await sql(`drop table "${schema}"."${name}"`)
+      await sql('delete from tenantry.migrations where name = $1', [name])
+    }
+    /** As a process that dies once a storage has committed. */
+    const dying = (): IsolationDriver => {
+      const driver = make()
+      return {
+        ...driver,
+        async migrate(place, options) {
+          await driver.migrate(place, options)
+          throw new Error('killed')
+        },
+      }
+    }
+    const release = async (
+      migrations: (typeof ONE)[],
+      work: (tenancy: Tenancy, said: Recorded) => Promise<void>,
+      driver = make(),
+    ) => {
+      const tenancy = await opened.open({ migrations, isolation: [driver] })
+      try {
+        await work(tenancy, recorded(tenancy))
+      } finally {
+        await tenancy.stop()
+      }
+    }
+    const toldOf = (said: Recorded) =>
+      said.events
+        .filter(({ name }) => name === 'TenantMigrated')
+        .map(({ tenantId, migrations }) => [tenantId, migrations])
+        .sort()
+    const everybody = (migrations: string[]) => IDS.map((id) => [id, migrations])
+
+    test('a run that asks every storage tells what it ran, though it should have been there', async () => {
+      await release([ONE, TWO, THREE], async ({ tenants }, said) => {
+        await tenants.migrations.run()
+        said.events.splice(0)
+        await lose(TWO.name)
+        expect(await tenants.migrations.run()).toMatchObject({ total: 0 })
+        const { items, state } = await tenants.migrations.run({ verify: true })
+        expect(state).toBe('completed')
+        for (const { migrations } of items) expect(migrations).toEqual([TWO.name])
+        expect(toldOf(said)).toEqual(everybody([TWO.name]))
+        said.events.splice(0)
+        expect(await tenants.migrations.run({ verify: true })).toMatchObject({ state: 'completed' })
+        expect(toldOf(said)).toEqual([])
+      })
+    })
+
+    test('a run tells what it ran beside what was new', async () => {
+      await release([ONE, TWO], async ({ tenants }) => void (await tenants.migrations.run()))
+      await lose(TWO.name)
+      await release([ONE, TWO, THREE], async ({ tenants }, said) => {
+        const { items } = await tenants.migrations.run()
+        for (const { migrations } of items) expect(migrations).toEqual([TWO.name, THREE.name])
+        expect(toldOf(said)).toEqual(everybody([TWO.name, THREE.name]))
+      })
+    })
+
+    test.each([
+      ['was not known', { verify: false }],
+      ['was not right', { verify: true }],
+    ])('what was run by a process that died is told of by the next, when the version before %s', async (_, options) => {
+      await release(
+        [ONE, TWO],
+        async ({ tenants }, said) => {
+          if (options.verify) {
+            // As far as the backoffice knows, it is there.
+            await release([ONE, TWO], async (other) => void (await other.tenants.migrations.run()))
+            await lose(TWO.name)
+          } else await setVersion('')
+          const report = await tenants.migrations.run({ ...options, retries: 0 })
+          expect(report).toMatchObject({ state: 'failed', done: 0 })
+          expect(toldOf(said)).toEqual([])
+        },
+        dying(),
+      )
+      await release([ONE, TWO], async ({ tenants }, said) => {
+        const { items, state } = await tenants.migrations.run()
+        expect(state).toBe('completed')
+        for (const { migrations } of items) expect(migrations).toEqual([TWO.name])
+        expect(toldOf(said)).toEqual(everybody([TWO.name]))
+        expect(await tenants.migrations.run({ verify: true })).toMatchObject({ state: 'completed' })
+        expect(toldOf(said)).toHaveLength(IDS.length)
+      })
+    })
+
+    describe('a rollback', () => {
+      let run: MigrationRun
+      beforeEach(async () => {
+        await release([ONE, TWO], async ({ tenants }) => void (await tenants.migrations.run()))
+        run = {
+          ...{
+            id: uuidv7(),
+            direction: 'down',
+            steps: 1,
+            scope: 'all',
+            target: 'v',
+            state: 'running',
+            isCancelled: false,
+          },
+          ...{ retries: 0, lockTimeoutMs: 1_000, stopAfterFailures: null, createdAt: new Date(), finishedAt: null },
+        }
+        await sql(
+          `insert into multitenancy.migration_runs
+           (id, direction, steps, scope, target, state, retries, lock_timeout_ms, worked_until, created_at)
+         values ($1, 'down', 1, 'all', 'v', 'running', 0, 1000, now(), now())`,
+          [run.id],
+        )
+        await sql(
+          `insert into multitenancy.migration_items (run_id, storage, tenant_id, isolation, placement)
+         select distinct $1::uuid, case when $2 then isolation || '/' || placement else id end,
+           case when $2 then null else id end, isolation, placement from multitenancy.tenants`,
+          [run.id, isShared],
+        )
+      })
+      const migrationOf = ({ kernel, tenants }: Tenancy, items: MigrationItems) =>
+        new StorageMigration({
+          ...{ kernel, run, items },
+          storage: tenants.storage,
+          versions: new SchemaVersions(kernel.database, [ONE, TWO]),
+        })
+      const itemsOf = ({ kernel }: Tenancy, leaseMs: number) =>
+        new MigrationItems(kernel.database, run, uuidv7(), leaseMs)
+
+      test('that was taken over changes nothing of what is known', async () => {
+        const { tenancy } = opened
+        const slow = itemsOf(tenancy, 60_000)
+        const [item] = await slow.claim(1)
+        if (!item) throw new Error('nothing was claimed')
+        await sql(`update multitenancy.migration_items set worker = $1 where state = 'running'`, [uuidv7()])
+        await setVersion('as another process has settled it')
+        expect(await migrationOf(tenancy, slow).run(item)).toMatchObject({ state: 'pending', ran: [] })
+        expect(new Set(await versions())).toEqual(new Set(['as another process has settled it']))
+      })
+
+      if (isShared)
+        test('begins again when a tenant was installed before it: none is known to be up to date while it runs', async () => {
+          const driver = make()
+          let asked = 0
+          const seen: string[][] = []
+          const watched: IsolationDriver = {
+            ...driver,
+            async applied(place) {
+              if (asked++ === 0) await install(opened.tenancy, 'late')
+              return driver.applied(place)
+            },
+            async rollback(...of) {
+              seen.push(await versions())
+              return driver.rollback(...of)
+            },
+          }
+          await release(
+            [ONE, TWO],
+            async (tenancy) => {
+              const items = itemsOf(tenancy, 60_000)
+              const [item] = await items.claim(1)
+              if (!item) throw new Error('nothing was claimed')
+              const migration = migrationOf(tenancy, items)
+              expect(await migration.run(item)).toMatchObject({ state: 'pending', ran: [] })
+              expect(seen).toEqual([])
+              expect(await migration.run(item)).toMatchObject({ state: 'done', ran: [TWO.name] })
+              expect(seen).toEqual([['', '', '']])
+            },
+            watched,
+          )
+        })
+    })
+  })
+}

@@ -1,0 +1,144 @@
+/**
+ * One storage is migrated, or rolled back, and what came of it is a value.
+ *
+ * The way up may be gone twice: the driver runs what is pending, under a lock of the storage. The way down may not: what is to
+ * be taken back is written down before, and the item stays locked while it is, so that who takes over after a crash takes back
+ * the rest, and nobody who was only slow takes back more. Before that, and committed by itself, the version is taken away: for
+ * one tenant by the claim, for those that share their tables by who holds the item.
+ */
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { IsolationDriver, Place } from '../isolation/driver.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import { toPlace } from '../registry/registry.ts'
+import { type AppliedMigration, lastOf, UNKNOWN_VERSION, upToDate, withChecksums } from '../tenant/schema-version.ts'
+import { type MigrationFailure, MigrationRunning, migrationFailure } from './errors.ts'
+import { startingVersion } from './initial-version.ts'
+import { type Claimed, type MigrationItems, StartOver } from './items.ts'
+import { type MigrationRun, retryDelayMs } from './model/run.ts'
+import type { SchemaVersions } from './schema-versions.ts'
+import { lockVersions, sharingTenants, unversion, versionsOf } from './shared-storage.ts'
+
+export interface Outcome {
+  readonly item: Claimed
+  readonly state: 'pending' | 'done' | 'failed' | 'skipped'
+  /** What the driver has run or taken back. */
+  readonly ran: readonly string[]
+  /** What the storage had before, as far as anybody was told; absent: not known. */
+  readonly told?: string
+  /** What it has now; absent: as before. */
+  readonly version?: string
+  readonly failure?: MigrationFailure
+  readonly delayMs: number
+  readonly durationMs: number
+}
+
+interface Change {
+  readonly ran: readonly string[]
+  readonly told?: string
+  readonly version?: string
+}
+
+export interface StorageMigrationParts {
+  readonly kernel: Kernel
+  readonly storage: Storage
+  readonly versions: SchemaVersions
+  readonly run: MigrationRun
+  readonly items: MigrationItems
+}
+
+export class StorageMigration {
+  readonly #parts: StorageMigrationParts
+
+  constructor(parts: StorageMigrationParts) {
+    this.#parts = parts
+  }
+
+  async run(item: Claimed): Promise<Outcome> {
+    const startedAt = performance.now()
+    const settled = (outcome: Pick<Outcome, 'state' | 'ran'> & Partial<Outcome>): Outcome => ({
+      item,
+      delayMs: 0,
+      durationMs: Math.round(performance.now() - startedAt),
+      ...outcome,
+    })
+    const { kernel, run } = this.#parts
+    const tenant = item.tenantId === null ? (await sharingTenants(kernel.database, item, 1))[0] : item.tenant
+    if (!tenant) return settled({ state: 'skipped', ran: [] })
+    const place = toPlace({ ...item, ...tenant })
+    try {
+      const change =
+        run.direction === 'up' ? await this.#up(item, place, tenant.version) : await this.#down(item, place)
+      return settled({ state: 'done', ...change })
+    } catch (error) {
+      if (error instanceof StartOver) return settled({ state: 'pending', ran: [] })
+      const failure = migrationFailure(error, run.lockTimeoutMs)
+      kernel.log.warn({ err: error, tenantId: tenant.id, runId: run.id }, 'the storage of a tenant was not migrated')
+      if (failure.isPassing && item.attempts <= run.retries) {
+        return settled({ state: 'pending', ran: [], failure, delayMs: retryDelayMs(item.attempts) })
+      }
+      // Refused by the driver, the storage is as it was; of any other end of a rollback nobody knows.
+      const isAsBefore = run.direction === 'down' && !failure.isPassing && item.tenant
+      return settled({ state: 'failed', ran: [], failure, ...(isAsBefore ? { version: item.tenant.version } : {}) })
+    }
+  }
+
+  async #up(item: Claimed, place: Place, version: string): Promise<Change> {
+    const { storage, versions, run } = this.#parts
+    const driver = storage.driver(item.isolation)
+    const options = { lockTimeoutMs: run.lockTimeoutMs }
+    if (!driver.capabilities.durable) return { ran: await driver.migrate(place, options) }
+    const { told, has } = await startingVersion(this.#parts, driver, item, place, version)
+    const ran = await driver.migrate(place, options)
+    return { ran, told, version: await versions.keep(upToDate(versions.folder, has)) }
+  }
+
+  async #down(item: Claimed, place: Place): Promise<Change> {
+    const { kernel, storage, versions, run, items } = this.#parts
+    const driver = storage.driver(item.isolation)
+    if (!item.tenant) await this.#unversion(item)
+    const atFirst = withChecksums(await driver.applied(place), versions.folder)
+    const targets = item.migrations ?? lastOf(atFirst, run.steps ?? 0)
+    if (!item.migrations) await items.intend(item.storage, targets)
+    return kernel.database.transaction(async () => {
+      if (!(await items.hold(item.storage))) throw new StartOver()
+      if (!item.tenant) await this.#assertUnversioned(item)
+      const applied = await driver.applied(place)
+      const left = targets.filter((name) => applied.includes(name))
+      const newest = lastOf(withChecksums(applied, versions.folder), left.length)
+      if (newest.some((name) => !left.includes(name))) {
+        throw MigrationRunning(
+          'The storage was migrated meanwhile; what was to be taken back is not the last any more.',
+        )
+      }
+      if (left.length > 0) await driver.rollback(place, left.length, { lockTimeoutMs: run.lockTimeoutMs })
+      if (!item.tenant) return { ran: targets }
+      const before = await versions.of(item.tenant.version)
+      const names = applied.filter((name) => !left.includes(name))
+      return {
+        ran: targets,
+        version: await this.#versionOf(driver, withChecksums(names, versions.folder, before)),
+      }
+    })
+  }
+
+  /** Until it is known how the rollback ended, nobody must take the storage for up to date. */
+  async #unversion(item: Claimed): Promise<void> {
+    const { kernel, items } = this.#parts
+    await kernel.database.transaction(async () => {
+      if (!(await items.hold(item.storage))) throw new StartOver()
+      await lockVersions(kernel.database, item, 'all')
+      await unversion(kernel.database, item)
+    })
+  }
+
+  /** A tenant that was installed meanwhile has a version; from here on none is, until the transaction ends. */
+  async #assertUnversioned(item: Claimed): Promise<void> {
+    const { database } = this.#parts.kernel
+    await lockVersions(database, item, 'all')
+    if ((await versionsOf(database, item)).some((version) => version !== UNKNOWN_VERSION)) throw new StartOver()
+  }
+
+  async #versionOf({ capabilities }: IsolationDriver, applied: readonly AppliedMigration[]): Promise<string> {
+    return capabilities.durable ? this.#parts.versions.keep(applied) : UNKNOWN_VERSION
+  }
+}

@@ -1,0 +1,209 @@
+/**
+ * The part that one process has in a run: it claims items, migrates several storages at a time, and settles what came of them,
+ * many in one transaction with their audit entries and events.
+ *
+ * Guaranteed: what is run in a storage is recorded there in the same transaction, and `TenantMigrated` is published exactly
+ * once for it, in the transaction that writes the tenant's version. A process that dies between the two leaves the version as
+ * it was; whoever takes the item over finds nothing to run, and says what the other one could not.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type PaceSample, recentOf } from '../../kernel/base/progress-rate.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Claimed, MigrationItems } from './items.ts'
+import { finishedOf, type MigrationRun, type Progress, progressOf } from './model/run.ts'
+import type { MigrationSettlement } from './settlement.ts'
+import type { Outcome, StorageMigration } from './storage-migration.ts'
+
+/** Claimed in one statement, for each storage that is migrated at a time. */
+const CLAIMED_PER_LANE = 16
+/** Recorded in one transaction, for each of them. */
+const SETTLED_PER_LANE = 8
+/** So many times as much, and no lane goes on before it is recorded. */
+const MOST_UNSETTLED = 4
+const UPKEEP_MS = 1_000
+const SHORTEST_WAIT_MS = 20
+const LONGEST_WAIT_MS = 250
+
+export interface WorkerOptions {
+  readonly concurrency: number
+  readonly leaseMs: number
+  readonly signal: AbortSignal | undefined
+  readonly onProgress: ((progress: Progress) => void) | undefined
+}
+
+export interface WorkerParts {
+  readonly kernel: Kernel
+  readonly run: MigrationRun
+  readonly items: MigrationItems
+  readonly migration: StorageMigration
+  readonly settlement: MigrationSettlement
+}
+
+export class MigrationWorker {
+  readonly #parts: WorkerParts
+  readonly #options: WorkerOptions
+  readonly #claimed: Claimed[] = []
+  readonly #outcomes: Outcome[] = []
+  #claiming: Promise<void> | undefined
+  #settling: Promise<void> | undefined
+  #samples: PaceSample[] = []
+  #failures = 0
+  #hasFailed = false
+
+  constructor(parts: WorkerParts, options: WorkerOptions) {
+    this.#parts = parts
+    this.#options = options
+  }
+
+  /** Resolves when the run has ended, whoever has done its last item, or when the signal has aborted and all is given back. */
+  async work(): Promise<void> {
+    const { items, kernel } = this.#parts
+    const done = new AbortController()
+    const upkeep = this.#upkeep(done.signal)
+    try {
+      while (!this.#isStopping) {
+        await this.#migrateAll()
+        if (this.#isStopping) break
+        const waitMs = await items.reclaim()
+        if (await items.finish(kernel.clock.now())) break
+        await this.#pause(Math.min(waitMs, LONGEST_WAIT_MS))
+      }
+    } finally {
+      done.abort()
+      await upkeep
+      if (this.#isStopping) await this.#leave()
+    }
+    await this.#tell()
+  }
+
+  get #isStopping(): boolean {
+    return this.#hasFailed || (this.#options.signal?.aborted ?? false)
+  }
+
+  /** Until there is nothing to claim. */
+  async #migrateAll(): Promise<void> {
+    const lanes = await Promise.allSettled(Array.from({ length: this.#options.concurrency }, () => this.#lane()))
+    const failed = lanes.find((lane) => lane.status === 'rejected')
+    if (failed) throw failed.reason
+    await this.#settleAll()
+  }
+
+  async #lane(): Promise<void> {
+    const together = this.#options.concurrency * SETTLED_PER_LANE
+    try {
+      for (let item = await this.#take(); item; item = await this.#take()) {
+        const outcome = await this.#parts.migration.run(item)
+        this.#outcomes.push(outcome)
+        if (outcome.state === 'failed') await this.#countFailure()
+        if (this.#outcomes.length >= together * MOST_UNSETTLED) await this.#settle()
+        else if (this.#outcomes.length >= together) this.#settleMeanwhile()
+      }
+    } catch (error) {
+      this.#hasFailed = true
+      throw error
+    }
+  }
+
+  /** Its failure is not lost: what is not settled is tried again with the next, and in the end thrown. */
+  #settleMeanwhile(): void {
+    this.#settle().catch((error) => this.#parts.kernel.log.warn({ err: error }, 'migrations are yet to be recorded'))
+  }
+
+  /** Where failures are counted, each is recorded at once, and when they are enough, what is claimed must not add to them. */
+  async #countFailure(): Promise<void> {
+    const { stopAfterFailures } = this.#parts.run
+    this.#failures++
+    if (stopAfterFailures === null) return
+    await this.#settleAll()
+    if (this.#failures >= stopAfterFailures) await this.#giveBack()
+  }
+
+  async #take(): Promise<Claimed | undefined> {
+    if (this.#isStopping) return undefined
+    if (this.#claimed.length === 0) {
+      this.#claiming ??= this.#claim().finally(() => {
+        this.#claiming = undefined
+      })
+      await this.#claiming
+    }
+    return this.#isStopping ? undefined : this.#claimed.shift()
+  }
+
+  async #claim(): Promise<void> {
+    this.#claimed.push(...(await this.#parts.items.claim(this.#options.concurrency * CLAIMED_PER_LANE)))
+  }
+
+  async #settleAll(): Promise<void> {
+    while (this.#outcomes.length > 0) await this.#settle()
+    await this.#settling
+  }
+
+  /** One settlement at a time: what becomes ready meanwhile goes into the next. */
+  #settle(): Promise<void> {
+    this.#settling ??= this.#settleReady().finally(() => {
+      this.#settling = undefined
+    })
+    return this.#settling
+  }
+
+  async #settleReady(): Promise<void> {
+    const ready = this.#outcomes.splice(0)
+    try {
+      await this.#parts.settlement.settle(ready)
+    } catch (error) {
+      this.#outcomes.unshift(...ready)
+      throw error
+    }
+  }
+
+  async #giveBack(): Promise<void> {
+    const storages = this.#claimed.splice(0).map(({ storage }) => storage)
+    if (storages.length > 0) await this.#parts.items.giveBack(storages)
+  }
+
+  async #leave(): Promise<void> {
+    const { items, kernel } = this.#parts
+    try {
+      await this.#giveBack()
+      await items.leave()
+    } catch (error) {
+      kernel.log.warn({ err: error }, 'claimed tenants could not be given back; their lease runs out by itself')
+    }
+  }
+
+  async #upkeep(done: AbortSignal): Promise<void> {
+    const { leaseMs } = this.#options
+    const everyMs = Math.min(UPKEEP_MS, leaseMs / 3)
+    let renewedAt = performance.now()
+    while (!done.aborted) {
+      await sleep(everyMs, undefined, { signal: done, ref: false }).catch(() => undefined) // it ends by being aborted
+      if (done.aborted) return
+      try {
+        if (performance.now() - renewedAt >= leaseMs / 3 - everyMs) {
+          await this.#parts.items.renew()
+          renewedAt = performance.now()
+        }
+        this.#settleMeanwhile()
+        await this.#tell()
+      } catch (error) {
+        this.#parts.kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed')
+      }
+    }
+  }
+
+  async #tell(): Promise<void> {
+    const { onProgress } = this.#options
+    if (!onProgress) return
+    const { items, kernel } = this.#parts
+    const counts = await items.counts()
+    this.#samples = recentOf([...this.#samples, { atMs: kernel.clock.now().getTime(), finished: finishedOf(counts) }])
+    onProgress(progressOf(counts, this.#samples))
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const { signal } = this.#options
+    await sleep(Math.max(ms, SHORTEST_WAIT_MS), undefined, signal ? { signal } : {}).catch((error) => {
+      if (!signal?.aborted) throw error
+    })
+  }
+}

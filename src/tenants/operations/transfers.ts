@@ -1,0 +1,196 @@
+import { z } from 'zod'
+import { JobFailure, operation, Reply } from '../../kernel/api/operation.ts'
+import { Page, pageOf } from '../../kernel/api/page.ts'
+import { BackupIncompatible } from '../isolation/copy.ts'
+import { MigrationFailed } from '../migrations/errors.ts'
+import { TenantExists, TenantNotFound, TenantState } from '../tenant/errors.ts'
+import { Tenant, TenantId } from '../tenant/tenant.ts'
+import type { Tenants } from '../tenants.ts'
+import { ArchiveMissing } from '../transfers/archive/port.ts'
+import { Backup } from '../transfers/backups/resource.ts'
+import { Transfer } from '../transfers/model/transfer.ts'
+import {
+  BackupNotFound,
+  BackupsNotConfigured,
+  TransferCancelled,
+  TransferEnded,
+  TransferFailed,
+  TransferInProgress,
+  TransferNotFound,
+} from '../transfers/requests/errors.ts'
+import { BackupRequest, CloneRequest, MoveRequest, RestoreRequest } from '../transfers/requests/request-schemas.ts'
+
+const byId = z.object({ id: TenantId })
+const byBackup = z.object({ id: TenantId, backupId: z.uuid() })
+const byTransfer = z.object({ id: TenantId, transferId: z.uuid() })
+
+const transferAt = ({ tenantId, id }: Transfer) => ({ location: `/tenants/${tenantId}/transfers/${id}` })
+
+const failureOf = ({ state, failure }: Transfer): JobFailure | undefined =>
+  state === 'failed' || state === 'cancelled'
+    ? new JobFailure(failure ?? { code: TransferFailed.code, message: `It is ${state}.` })
+    : undefined
+
+const begunAt = (location: string): string => location.slice(location.lastIndexOf('/') + 1)
+
+export const transferOperations = [
+  operation({
+    name: 'backups.create',
+    method: 'POST',
+    path: '/tenants/{id}/backup',
+    summary: 'Back up a tenant',
+    description: 'A job writes its rows to an archive, as they are at one moment. It goes on being used meanwhile.',
+    params: byId,
+    body: BackupRequest,
+    bodyOptional: true,
+    reply: Backup,
+    status: 202,
+    errors: [TenantNotFound, TenantState, TransferInProgress, BackupsNotConfigured],
+    handle: async ({ transfers }: Tenants, { params, body }) => {
+      const backup = await transfers.backups.create(params.id, body)
+      return new Reply(202, backup, { location: `/tenants/${params.id}/backups/${backup.id}` })
+    },
+    settled: async ({ transfers }, { tenantId, id }, signal) => {
+      const failure = failureOf(await transfers.settled(tenantId, id, signal))
+      return failure ?? transfers.backups.get(tenantId, id)
+    },
+    jobErrors: [TransferFailed, TransferCancelled],
+  }),
+  operation({
+    name: 'backups.list',
+    method: 'GET',
+    path: '/tenants/{id}/backups',
+    summary: "List a tenant's backups, the newest first",
+    params: byId,
+    query: z.strictObject(Page.shape),
+    reply: pageOf(Backup),
+    errors: [TenantNotFound],
+    handle: ({ transfers }: Tenants, { params, query }) => transfers.backups.list(params.id, query),
+  }),
+  operation({
+    name: 'backups.get',
+    method: 'GET',
+    path: '/tenants/{id}/backups/{backupId}',
+    summary: 'Read one backup',
+    params: byBackup,
+    reply: Backup,
+    errors: [BackupNotFound],
+    handle: ({ transfers }: Tenants, { params }) => transfers.backups.get(params.id, params.backupId),
+  }),
+  operation({
+    name: 'backups.delete',
+    method: 'DELETE',
+    path: '/tenants/{id}/backups/{backupId}',
+    summary: 'Delete a backup and its archive',
+    params: byBackup,
+    reply: z.void(),
+    errors: [TenantNotFound, BackupNotFound, TransferInProgress],
+    handle: ({ transfers }: Tenants, { params }) => transfers.backups.delete(params.id, params.backupId),
+  }),
+  operation({
+    name: 'backups.restore',
+    method: 'POST',
+    path: '/tenants/{id}/restore',
+    summary: 'Restore a tenant from one of its backups, or rehearse it',
+    description:
+      'A job fills new storage beside the old, verifies it, and lets the tenant have it; the old is kept for the retention ' +
+      'period, and `POST /tenants/{id}/move` with `undo` goes back to it. `Location` is the transfer, with its progress; with ' +
+      '`Prefer: wait` the answer is 200 when it has succeeded, the problem of its failure, or 202 while it goes on.',
+    params: byId,
+    body: RestoreRequest,
+    reply: Backup,
+    status: 202,
+    errors: [TenantNotFound, TenantState, BackupNotFound, BackupIncompatible, TransferInProgress, BackupsNotConfigured],
+    handle: async ({ transfers }: Tenants, { params, body }) => {
+      const { backup, transfer } = await transfers.backups.restore(params.id, body)
+      return new Reply(202, backup, transferAt(transfer))
+    },
+    settled: async ({ transfers }, { tenantId, id }, signal, location) => {
+      const failure = failureOf(await transfers.settled(tenantId, begunAt(location), signal))
+      return failure ?? transfers.backups.get(tenantId, id)
+    },
+    jobErrors: [TransferFailed, TransferCancelled, ArchiveMissing],
+  }),
+  operation({
+    name: 'tenants.clone',
+    method: 'POST',
+    path: '/tenants/{id}/clone',
+    summary: 'Make a new tenant from this one',
+    description:
+      'With its rows, unless `data` is false, its metadata and its settings; never its domains, webhooks or SSO. The answer shows ' +
+      'the new tenant `provisioning`. With `Prefer: wait` it shows it `active`, or is the problem of the failure.',
+    params: byId,
+    body: CloneRequest,
+    reply: Tenant,
+    status: 202,
+    errors: [TenantNotFound, TenantState, TenantExists],
+    handle: async ({ transfers }: Tenants, { params, body }) => {
+      const { tenant } = await transfers.clone(params.id, body)
+      return new Reply(202, tenant, { location: `/tenants/${tenant.id}` })
+    },
+    settled: async (tenants, { id }, signal) => {
+      const tenant = await tenants.settled(id, signal)
+      return tenant.failure ? new JobFailure(tenant.failure) : tenant
+    },
+    jobErrors: [TransferFailed, TransferCancelled, MigrationFailed],
+  }),
+  operation({
+    name: 'tenants.move',
+    method: 'POST',
+    path: '/tenants/{id}/move',
+    summary: 'Move a tenant to another driver or server, or back',
+    description:
+      'A job puts the tenant into maintenance, closes its storage, copies and verifies it, and lets the tenant have the copy. What ' +
+      'it leaves is kept for the retention period; with `undo` it goes back to that, and what was written since stays behind. ' +
+      '`Location` is the transfer, with its progress; with `Prefer: wait` the answer is 200 when it has succeeded, the problem of its ' +
+      'failure, or 202 while it goes on.',
+    params: byId,
+    body: MoveRequest,
+    reply: Tenant,
+    status: 202,
+    errors: [TenantNotFound, TenantState, TransferInProgress],
+    handle: async ({ transfers }: Tenants, { params, body }) => {
+      const { tenant, transfer } = await transfers.move(params.id, body)
+      return new Reply(202, tenant, transferAt(transfer))
+    },
+    settled: async (tenants, { id }, signal, location) => {
+      const failure = failureOf(await tenants.transfers.settled(id, begunAt(location), signal))
+      return failure ?? tenants.get(id)
+    },
+    jobErrors: [TransferFailed, TransferCancelled],
+  }),
+  operation({
+    name: 'transfers.list',
+    method: 'GET',
+    path: '/tenants/{id}/transfers',
+    summary: 'List what was copied of a tenant, or into it, the newest first',
+    params: byId,
+    query: z.strictObject(Page.shape),
+    reply: pageOf(Transfer),
+    errors: [TenantNotFound],
+    handle: ({ transfers }: Tenants, { params, query }) => transfers.list(params.id, query),
+  }),
+  operation({
+    name: 'transfers.get',
+    method: 'GET',
+    path: '/tenants/{id}/transfers/{transferId}',
+    summary: 'Read one backup, restore, rehearsal, clone or move, and how far it is',
+    params: byTransfer,
+    reply: Transfer,
+    errors: [TransferNotFound],
+    handle: ({ transfers }: Tenants, { params }) => transfers.get(params.id, params.transferId),
+  }),
+  operation({
+    name: 'transfers.cancel',
+    method: 'POST',
+    path: '/tenants/{id}/transfers/{transferId}/cancel',
+    summary: 'Cancel a backup, restore, rehearsal, clone or move that has not ended',
+    description:
+      'Whoever is at work on it stops, and everything is as before; a move opens what it had closed. The new tenant of a clone is ' +
+      'left `failed`: activate it to begin again, or delete it.',
+    params: byTransfer,
+    reply: Transfer,
+    errors: [TenantNotFound, TransferNotFound, TransferEnded],
+    handle: ({ transfers }: Tenants, { params }) => transfers.cancel(params.id, params.transferId),
+  }),
+]

@@ -1,8 +1,0 @@
-/** A racer in a process of its own. */
-import { serveParent } from '../testing/child.ts'
-import { openRacer } from './racer.fixture.ts'
-
-await serveParent(async ({ url }) => {
-  const racer = await openRacer(url)
-  return racer.run
-})

@@ -1,0 +1,22 @@
+/** Tenants that have storage which can be read, however many there are: in the order of their ids, a page at a time. */
+import type { Database } from '../../kernel/database/database.ts'
+import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+
+const READ_AT_ONCE = 500
+
+export async function* installedTenants(database: Database): AsyncIterable<readonly TenantRow[]> {
+  let last: string | undefined = ''
+  while (last !== undefined) {
+    const rows: TenantRow[] = await database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .selectAll()
+      .where('status', 'in', ['active', 'suspended'])
+      .where('id', '>', last)
+      .orderBy('id')
+      .limit(READ_AT_ONCE)
+      .execute()
+    if (rows.length > 0) yield rows
+    last = rows.at(-1)?.id
+  }
+}

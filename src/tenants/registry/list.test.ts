@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
+import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import type { Tenants } from '../tenants.ts'
+import type { TenantFilter } from './registry.ts'
+
+const DAY_MS = 86_400_000
+
+let opened: TestTenancy<[]>
+let tenants: Tenants
+let clock: FakeClock
+
+beforeAll(async () => {
+  clock = fakeClock()
+  opened = await testTenancy(inject('postgresUrl'), { clock })
+  tenants = opened.tenancy.tenants
+})
+afterAll(() => opened.end())
+beforeEach(async () => {
+  await opened.tenancy.kernel.database.sql('truncate multitenancy.tenants cascade')
+})
+
+const create = (id: string, more: { name?: string; domains?: string[] } = {}) =>
+  tenants.create({ id, name: id, ...more })
+const idsOf = async (filter: Partial<TenantFilter> = {}) =>
+  (await tenants.list({ limit: 50, ...filter })).data.map(({ id }) => id)
+
+/** Every page's ids; `between` runs before each page but the first. */
+async function pagesOf(filter: Partial<TenantFilter>, between: () => unknown = () => undefined): Promise<string[][]> {
+  const pages: string[][] = []
+  let cursor: string | undefined
+  do {
+    if (cursor) await between()
+    const page = await tenants.list({ limit: 3, ...filter, cursor })
+    pages.push(page.data.map(({ id }) => id))
+    cursor = page.nextCursor ?? undefined
+  } while (cursor)
+  return pages
+}
+
+describe('pages', () => {
+  test('show the newest first; the last one has no cursor, even when it is full', async () => {
+    expect(await pagesOf({})).toEqual([[]])
+    for (const id of ['a', 'b', 'c', 'd', 'e', 'f']) {
+      clock.advance(1)
+      await create(id)
+    }
+    expect(await pagesOf({})).toEqual([
+      ['f', 'e', 'd'],
+      ['c', 'b', 'a'],
+    ])
+  })
+
+  test('of tenants made in the same millisecond have each of them once', async () => {
+    const ids = Array.from({ length: 20 }, (_, n) => `same-${String(n).padStart(2, '0')}`)
+    await Promise.all(ids.map((id) => create(id)))
+    expect((await pagesOf({})).flat()).toEqual(ids.toReversed())
+  })
+
+  test('stay as they are while tenants are added, changed and removed', async () => {
+    const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+    for (const id of ids) await create(id)
+    let added = 0
+    const seen = await pagesOf({}, async () => {
+      clock.advance(1)
+      await create(`new-${added++}`)
+      await tenants.update('a', { name: `changed ${added}` })
+      await tenants.delete('h')
+    })
+    expect(seen.flat()).toEqual(ids.toReversed())
+  })
+
+  test('are asked for with a cursor of the same list only', async () => {
+    for (const id of ['a', 'b', 'c', 'd']) await create(id)
+    const { nextCursor } = await tenants.list({ limit: 2 })
+    const cursor = nextCursor ?? ''
+    for (const wrong of [
+      { limit: 2, cursor, q: 'a' },
+      { limit: 2, cursor, status: 'active' as const },
+      { limit: 2, cursor, includeDeleted: true },
+      { limit: 2, cursor: `${cursor}x` },
+      { limit: 2, cursor: 'W10.W10' },
+    ]) {
+      await expect(tenants.list(wrong)).rejects.toMatchObject({ status: 400, extras: { errors: [{ path: 'cursor' }] } })
+    }
+    expect((await tenants.list({ limit: 10, cursor })).data.map(({ id }) => id)).toEqual(['b', 'a'])
+  })
+})
+
+describe('a search', () => {
+  test('finds part of an id, a name or a domain, in any case', async () => {
+    await create('by-id')
+    await create('one', { name: 'The Name' })
+    await create('two', { domains: ['shop.example', 'other.example'] })
+    expect(await idsOf({ q: 'Y-I' })).toEqual(['by-id'])
+    expect(await idsOf({ q: 'e nAm' })).toEqual(['one'])
+    expect(await idsOf({ q: 'HOP.ex' })).toEqual(['two'])
+    expect(await idsOf({ q: 'nothing' })).toEqual([])
+  })
+
+  test.each([
+    ['%', '100% sure'],
+    ['_', 'snake_case'],
+    ['\\', 'back\\slash'],
+    ['\\%', 'both\\%'],
+    ["'", "O'Neil"],
+    ['0%', '100% sure'],
+  ])('takes %s literally', async (q, name) => {
+    for (const [index, other] of ['100% sure', 'snake_case', 'back\\slash', 'both\\%', "O'Neil", 'plain'].entries()) {
+      await create(`n${index}`, { name: other })
+    }
+    const found = (await tenants.list({ limit: 50, q })).data.map((tenant) => tenant.name)
+    expect(found).toContain(name)
+    for (const one of found) expect(one).toContain(q)
+    expect(found).not.toContain('plain')
+  })
+})
+
+describe('a filter', () => {
+  beforeEach(async () => {
+    for (const id of ['active', 'suspended', 'deleted', 'purged']) await installed(opened.tenancy, { id, name: id })
+    await tenants.suspend('suspended')
+    await tenants.delete('purged')
+    clock.advance(31 * DAY_MS)
+    await tenants.installation.purge('purged')
+    await tenants.delete('deleted')
+  })
+
+  test('leaves deleted ones out unless they are asked for, and purged ones always', async () => {
+    expect((await idsOf()).sort()).toEqual(['active', 'suspended'])
+    expect((await idsOf({ includeDeleted: true })).sort()).toEqual(['active', 'deleted', 'suspended'])
+    expect(await idsOf({ q: 'e', includeDeleted: true })).not.toContain('purged')
+    for (const status of ['active', 'suspended', 'deleted'] as const) expect(await idsOf({ status })).toEqual([status])
+    expect(await idsOf({ status: 'failed' })).toEqual([])
+    expect(await tenants.registry.countByStatus()).toEqual({ active: 1, suspended: 1, deleted: 1 })
+  })
+})

@@ -1,0 +1,31 @@
+/** How many tenants there are, counted in the background while somebody scrapes. */
+
+import { refreshed } from '../../kernel/base/cached-query.ts'
+import type { Series } from '../../kernel/metrics/metrics.ts'
+import { STATUSES } from '../tenant/lifecycle.ts'
+import type { Registry } from './registry.ts'
+
+export function tenantSeries(registry: Registry): { series: Series[]; stop: () => void } {
+  const counts = refreshed(() => registry.countByStatus())
+  const series: Series[] = [
+    {
+      name: 'multitenancy_tenants_total',
+      help: 'Tenants that are not deleted',
+      type: 'gauge',
+      collect: async () => {
+        const { deleted: _, ...others } = await counts.get()
+        return [{ value: Object.values(others).reduce((sum, count) => sum + count, 0) }]
+      },
+    },
+    {
+      name: 'multitenancy_tenants_by_status',
+      help: 'Tenants by status',
+      type: 'gauge',
+      collect: async () => {
+        const byStatus = await counts.get()
+        return STATUSES.map((status) => ({ labels: { status }, value: byStatus[status] ?? 0 }))
+      },
+    },
+  ]
+  return { series, stop: counts.stop }
+}

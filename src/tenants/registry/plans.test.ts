@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
+import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { Plans, type PlansConfig } from './plans.ts'
+
+const definitions = { free: { limits: { exports: 1 } }, pro: { limits: { exports: 100 } } }
+
+let opened: TestTenancy<[]>
+beforeAll(async () => {
+  opened = await testTenancy(inject('postgresUrl'), { role: 'api' })
+})
+afterAll(() => opened.end())
+
+const openWith = async (plans: Partial<PlansConfig>) => {
+  const tenancy = await opened.open({ plans: { defaultPlan: 'free', definitions, ...plans } })
+  const { tenants, kernel } = tenancy
+  const { id } = await tenants.create({ name: 'Acme' })
+  const degraded: unknown[] = []
+  tenancy.on(DependencyDegraded, (event) => void degraded.push(event))
+  return {
+    id,
+    tenants,
+    kernel,
+    degraded,
+    planOf: async () => (await tenants.plans.resolve(await tenants.get(id))).plan,
+  }
+}
+
+test('a plan is named in metadata, and nothing else is taken for one', async () => {
+  const { id, tenants, planOf } = await openWith({})
+  expect(await tenants.plans.resolve(await tenants.get(id))).toEqual({
+    plan: 'free',
+    limits: new Map([['exports', 1]]),
+  })
+  expect((await tenants.setPlan(id, 'pro')).metadata).toEqual({ plan: 'pro' })
+  expect(await planOf()).toBe('pro')
+  await expect(tenants.setPlan(id, 'gold')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND', status: 404 })
+  await expect(tenants.setPlan(id, 'toString')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND' })
+  await expect(tenants.setPlan('nobody', 'pro')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  const unknown = tenants.update(id, { metadata: { plan: 'gold' } })
+  await expect(unknown).rejects.toMatchObject({ status: 400, extras: { errors: [{ path: 'metadata.plan' }] } })
+  await tenants.update(id, { metadata: { plan: null } })
+  expect(await planOf()).toBe('free')
+  expect(tenants.plans.describe()).toEqual({ defaultPlan: 'free', resolvedBy: 'metadata', definitions })
+})
+
+test('a plan that is no longer defined counts as the default, and does not stand in the way of other edits', async () => {
+  const { id, tenants } = await openWith({})
+  await tenants.setPlan(id, 'pro')
+  const later = await openWith({ definitions: { free: { limits: {} } } })
+  const acme = await later.tenants.update(id, { name: 'Acme & Sons' })
+  expect(acme).toMatchObject({ metadata: { plan: 'pro' }, name: 'Acme & Sons' })
+  expect(await later.tenants.plans.resolve(acme)).toEqual({ plan: 'free', limits: new Map() })
+})
+
+test('a host that decides plans itself is asked each time, and is the only one to change them', async () => {
+  let answer: unknown = 'pro'
+  const { id, tenants, planOf, degraded } = await openWith({ getPlan: () => answer as string })
+  expect(await planOf()).toBe('pro')
+  answer = 'free'
+  expect(await planOf()).toBe('free')
+  for (answer of ['gold', 'constructor', undefined, 7]) expect(await planOf()).toBe('free')
+  await expect(tenants.setPlan(id, 'pro')).rejects.toMatchObject({ code: 'E_PLAN_RESOLVED_BY_HOST', status: 409 })
+  expect(tenants.plans.describe().resolvedBy).toBe('host')
+  expect(degraded).toEqual([])
+})
+
+test('a host that fails: the default, then the plan last known, and each time it is said', async () => {
+  let getPlan: () => string = () => {
+    throw new Error('the password is secret')
+  }
+  const { id, planOf, degraded } = await openWith({ getPlan: () => getPlan() })
+  expect(await planOf()).toBe('free')
+  const failing = getPlan
+  getPlan = () => 'pro'
+  expect(await planOf()).toBe('pro')
+  getPlan = failing
+  expect(await planOf()).toBe('pro')
+  const said = {
+    dependency: 'plans',
+    operation: 'plans.resolve',
+    tenantId: id,
+    policy: 'fail-open',
+    errorCode: 'E_PLAN_RESOLVER_FAILED',
+  }
+  expect(degraded).toMatchObject([said, said])
+  expect(JSON.stringify(degraded)).not.toContain('secret')
+})
+
+test('a timeout of getPlan selects the last known plan, which a late answer does not change', async () => {
+  const late = Promise.withResolvers<string>()
+  const answers = ['pro', late.promise, new Promise<string>(() => undefined)]
+  const { id, tenants, degraded, kernel } = await openWith({})
+  const getPlan = () => answers.shift() ?? expect.fail()
+  const plans = new Plans({ defaultPlan: 'free', definitions, getPlan }, kernel, 20)
+  const planOf = async () => (await plans.resolve(await tenants.get(id))).plan
+  expect(await planOf()).toBe('pro')
+  expect(await planOf()).toBe('pro')
+  late.resolve('free')
+  expect(await planOf()).toBe('pro')
+  expect(answers).toEqual([])
+  const timeout = { operation: 'plans.resolve', errorCode: 'E_PLAN_RESOLVER_FAILED' }
+  await eventually(() => expect(degraded).toMatchObject([timeout, timeout]))
+})
+
+test('a default that is not defined stops the start', async () => {
+  await expect(openWith({ defaultPlan: 'gold' })).rejects.toThrow('"gold" is not among plans.definitions')
+})
+
+test.each([
+  ['a quota with a blank', { free: { limits: { 'api calls': 1 } } }],
+  ['a limit that is none', { free: { limits: { exports: Number.NaN } } }],
+  ['a negative limit', { free: { limits: { exports: -1 } } }],
+  ['a limit without end', { free: { limits: { exports: Number.POSITIVE_INFINITY } } }],
+  ['a member that nobody knows', { free: { limits: {}, limts: {} } }],
+])('%s is refused at the start, and not at the first request', async (_, definitions) => {
+  const opening = opened.open({ plans: { defaultPlan: 'free', definitions } })
+  await expect(opening).rejects.toMatchObject({
+    code: 'E_INVALID_REQUEST',
+    message: expect.stringContaining('plans.definitions.free'),
+  })
+})

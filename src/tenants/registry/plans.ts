@@ -1,0 +1,142 @@
+/**
+ * Plans: what each allows, and which one a tenant has. By default a tenant's plan is `metadata.plan`; a host with billing of
+ * its own gives `getPlan` instead. A resolver that fails or takes longer than a second does not take the host down: the plan
+ * last known counts, else the default one, and `DependencyDegraded` says so.
+ */
+import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
+import { invalid } from '../../kernel/base/errors.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { inTime } from '../../kernel/base/with-timeout.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { COUNTER_NAME } from '../../kernel/store/counters.ts'
+import type { Tenant } from '../tenant/tenant.ts'
+
+const RESOLVER_TIMEOUT_MS = 1_000
+const REMEMBERED_PLANS = 10_000
+
+export const PlanDefinition = z.strictObject({
+  limits: z.record(
+    z
+      .string()
+      .regex(COUNTER_NAME, 'a quota is letters, digits, ".", "_" and "-"; at most 64; starts with a letter or digit'),
+    z.number().min(0),
+  ),
+  backups: z
+    .object({
+      keep: z.number().int().min(1).optional(),
+      everyHours: z
+        .union([z.number().gt(0), z.literal(false)])
+        .optional()
+        .meta({ description: '`false`: none is made by itself' }),
+    })
+    .optional()
+    .meta({ description: 'In place of the `backups.keep` and `backups.everyHours` of the configuration' }),
+})
+
+export const PlansDescription = z.object({
+  defaultPlan: z.string(),
+  resolvedBy: z.enum(['metadata', 'host']),
+  definitions: z.record(z.string(), PlanDefinition),
+})
+
+export interface PlansConfig {
+  /** The plan of a tenant that names none; default `free`. */
+  readonly defaultPlan: string
+  /** What each plan allows. A quota that `limits` does not name is unlimited. */
+  readonly definitions: Readonly<Record<string, z.input<typeof PlanDefinition>>>
+  /** Decides a tenant's plan in place of `metadata.plan`. Called on every request, so it should be quick. */
+  readonly getPlan?: (tenant: Tenant) => Promise<string> | string
+}
+
+export interface ResolvedPlan {
+  readonly plan: string
+  /** By quota; one that is not here is unlimited. */
+  readonly limits: ReadonlyMap<string, number>
+  readonly backups: z.output<typeof PlanDefinition>['backups']
+}
+
+export const NO_PLANS: PlansConfig = { defaultPlan: 'free', definitions: { free: { limits: {} } } }
+
+export class Plans {
+  readonly #config: PlansConfig
+  readonly #kernel: Kernel
+  readonly #resolved = new Map<string, ResolvedPlan>()
+  readonly #default: ResolvedPlan
+  readonly #lastKnown = new LRUCache<string, string>({ max: REMEMBERED_PLANS })
+  readonly #resolverTimeoutMs: number
+
+  /** Throws `E_INVALID_REQUEST` when the definitions are not valid: that is the host's to mend, and not its tenants'. */
+  constructor(config: PlansConfig, kernel: Kernel, resolverTimeoutMs = RESOLVER_TIMEOUT_MS) {
+    parsed(z.record(z.string(), PlanDefinition), config.definitions, 'plans.definitions')
+    this.#config = config
+    this.#kernel = kernel
+    this.#resolverTimeoutMs = resolverTimeoutMs
+    for (const [plan, { limits, backups }] of Object.entries(config.definitions)) {
+      this.#resolved.set(plan, { plan, limits: new Map(Object.entries(limits)), backups })
+    }
+    const byDefault = this.#resolved.get(config.defaultPlan)
+    if (!byDefault) throw new Error(`plans.defaultPlan "${config.defaultPlan}" is not among plans.definitions`)
+    this.#default = byDefault
+  }
+
+  get isDecidedByHost(): boolean {
+    return this.#config.getPlan !== undefined
+  }
+
+  isDefined(plan: string): boolean {
+    return this.#resolved.has(plan)
+  }
+
+  /** Whether any plan limits it. */
+  limitsAnywhere(quota: string): boolean {
+    return [...this.#resolved.values()].some(({ limits }) => limits.has(quota))
+  }
+
+  /** Refuses metadata that name a plan which does not exist. */
+  check({ plan }: Record<string, unknown>): void {
+    if (plan === undefined || (typeof plan === 'string' && this.isDefined(plan))) return
+    const known = Object.keys(this.#config.definitions).join(', ')
+    throw invalid([{ path: 'metadata.plan', message: `not a plan; one of ${known}` }])
+  }
+
+  describe(): z.output<typeof PlansDescription> {
+    const { defaultPlan, definitions } = this.#config
+    return { defaultPlan, resolvedBy: this.isDecidedByHost ? 'host' : 'metadata', definitions: { ...definitions } }
+  }
+
+  /**
+   * The tenant's plan: always one of the definitions. At once where metadata decide: this is asked on every request.
+   */
+  resolve(tenant: Tenant): ResolvedPlan | Promise<ResolvedPlan> {
+    const { getPlan } = this.#config
+    if (!getPlan) return this.#named(tenant.metadata.plan)
+    return this.#ask(getPlan, tenant).then((plan) => this.#named(plan))
+  }
+
+  #named(plan: unknown): ResolvedPlan {
+    const named = typeof plan === 'string' ? this.#resolved.get(plan) : undefined
+    return named ?? this.#default
+  }
+
+  async #ask(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
+    try {
+      const answer = Promise.resolve(tenant).then(getPlan)
+      const plan = await inTime(answer, this.#resolverTimeoutMs, () => new Error('getPlan took too long'))
+      this.#lastKnown.set(tenant.id, plan)
+      return plan
+    } catch (error) {
+      this.#kernel.resilience.tell(
+        {
+          dependency: 'plans',
+          operation: 'plans.resolve',
+          tenantId: tenant.id,
+          policy: 'fail-open',
+          errorCode: 'E_PLAN_RESOLVER_FAILED',
+        },
+        error,
+      )
+      return this.#lastKnown.get(tenant.id)
+    }
+  }
+}

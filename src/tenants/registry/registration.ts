@@ -1,0 +1,44 @@
+/** How a tenant comes into the registry, new or made from another: provisioning, at the first place of its own. */
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import { TenantExists } from '../tenant/errors.ts'
+import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import type { Registry } from './registry.ts'
+
+const FIRST_EPOCH = 1
+
+export interface RegistrationParts {
+  readonly kernel: Pick<Kernel, 'database' | 'clock'>
+  readonly registry: Registry
+  readonly storage: Storage
+}
+
+export type NewTenantRow = Pick<TenantRow, 'id' | 'name' | 'metadata' | 'domains' | 'isolation' | 'placement'> &
+  Partial<Pick<TenantRow, 'clonedFrom'>>
+
+/** In the transaction that also sends the job which installs it. `E_TENANT_EXISTS`. */
+export async function register(
+  { kernel, registry, storage }: RegistrationParts,
+  row: NewTenantRow,
+): Promise<TenantRow> {
+  const { database, clock } = kernel
+  const now = clock.now()
+  const inserted = await database
+    .query<TenantTables>()
+    .insertInto('tenants')
+    .values({
+      ...row,
+      status: 'provisioning',
+      locator: storage.driver(row.isolation).locator(row.id, FIRST_EPOCH),
+      epoch: FIRST_EPOCH,
+      lastEpoch: row.clonedFrom ? 0 : FIRST_EPOCH, // a clone is given its first place like any other that is filled
+      createdAt: now,
+      updatedAt: now,
+    })
+    .onConflict((conflict) => conflict.doNothing()) // on the id, or on the locator made from it
+    .returningAll()
+    .executeTakeFirst()
+  if (!inserted) throw TenantExists(`The id "${row.id}" is taken; ids are never given again, not even after a purge.`)
+  await registry.changed(row.id) // that there was no such tenant, and nobody with its domains, is remembered too
+  return inserted
+}

@@ -1,0 +1,231 @@
+/**
+ * Reading tenants. `get` and `list` read the database; `find` and `peek` answer from a cache (tenant-cache.ts) for whatever runs
+ * on every request.
+ *
+ * A cached tenant is dropped in every process when its row changes: the change sends a notification with its commit. While
+ * this process cannot hear notifications, entries live five seconds; when it can again, all are asked for anew.
+ */
+
+import type { PageOf } from '../../kernel/api/page.ts'
+import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Place } from '../isolation/driver.ts'
+import { TenantNotFound } from '../tenant/errors.ts'
+import type { Status } from '../tenant/lifecycle.ts'
+import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { type Located, TenantCache } from './tenant-cache.ts'
+
+export type { Located } from './tenant-cache.ts'
+
+export const CHANNEL = 'multitenancy_tenants'
+const STALE_FOR_SECONDS = 300
+const LOOKS_EVERY_MS = 1_000
+
+export interface TenantFilter {
+  readonly status?: Status
+  /** Part of an id, name or domain, in any case. */
+  readonly q?: string
+  readonly includeDeleted?: boolean
+  readonly limit: number
+  readonly cursor?: string
+}
+
+export interface RegistryOptions {
+  /** While the database is away, how long after it was last confirmed a tenant goes on being served; default 300. */
+  readonly staleForSeconds?: number
+}
+
+export class Registry {
+  readonly #kernel: Kernel
+  readonly #cache: TenantCache
+  readonly #watchers = new Map<string, Set<() => void>>()
+
+  constructor(kernel: Kernel, { staleForSeconds = STALE_FOR_SECONDS }: RegistryOptions = {}) {
+    this.#kernel = kernel
+    const reads = {
+      byId: async (id: string) => toLocated(await this.#read(id)),
+      byDomain: async (domain: string) => toLocated(await this.#readOwner(domain)),
+    }
+    this.#cache = new TenantCache(kernel, reads, staleForSeconds * 1_000)
+  }
+
+  /** Begins to hear changes made by other processes. */
+  async start(): Promise<void> {
+    await this.#kernel.database.listen(
+      CHANNEL,
+      (id) => this.#forget(id),
+      () => this.#doubtAll(),
+    )
+  }
+
+  /** Tells every process, this one included, that a tenant changed. Call it in the transaction of the change. */
+  async changed(id: string): Promise<void> {
+    await this.#kernel.database.notify(CHANNEL, id)
+    this.#kernel.database.afterCommit(() => this.#forget(id))
+  }
+
+  /** Reads the row. Throws `E_TENANT_NOT_FOUND`, also for a purged tenant. */
+  async get(id: string): Promise<Tenant> {
+    return toTenant(await this.row(id))
+  }
+
+  async row(id: string): Promise<TenantRow> {
+    const row = await this.#read(id)
+    if (!row) throw TenantNotFound(`There is no tenant "${id}".`)
+    return row
+  }
+
+  /** From the cache, else from the database; undefined when there is none. `E_DEPENDENCY_UNAVAILABLE` when neither can tell. */
+  find(id: string): Promise<Located | undefined> {
+    return this.#cache.find(id)
+  }
+
+  /** The tenant that has a domain, which is given in its canonical form. */
+  findByDomain(domain: string): Promise<Located | undefined> {
+    return this.#cache.findByDomain(domain)
+  }
+
+  /** From the cache alone: undefined says that `find` has to be asked. */
+  peek(id: string): Located | undefined {
+    return this.#cache.peek(id)
+  }
+
+  peekDomain(domain: string): Located | undefined {
+    return this.#cache.peekDomain(domain)
+  }
+
+  /** From the database, whatever the cache says; for whoever has met proof that the cache is behind. */
+  refresh(id: string): Promise<Located | undefined> {
+    return this.#cache.refresh(id)
+  }
+
+  async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<Tenant>> {
+    const { database, cursors } = this.#kernel
+    const list = `tenants ${JSON.stringify([status, q, includeDeleted])}`
+    let query = database.query<TenantTables>().selectFrom('tenants').selectAll().where('purgedAt', 'is', null)
+    if (status) query = query.where('status', '=', status)
+    else if (!includeDeleted) query = query.where('status', '!=', 'deleted')
+    if (q) {
+      const pattern = `%${q.replace(/[\\%_]/g, '\\$&')}%`
+      query = query.where(({ eb, or, fn, val }) =>
+        or([
+          eb('id', 'ilike', pattern),
+          eb('name', 'ilike', pattern),
+          eb(fn('array_to_string', ['domains', val(' ')]), 'ilike', pattern),
+        ]),
+      )
+    }
+    return cursors.newestFirst(query, 'tenants', list, { limit, cursor }, toTenant)
+  }
+
+  /** Tenants by status, purged ones left out. */
+  async countByStatus(): Promise<Record<string, number>> {
+    const { rows } = await this.#kernel.database.sql({
+      text: 'select status, count(*) as count from multitenancy.tenants where purged_at is null group by status',
+      timeoutMs: LOADED_WITHIN_MS,
+    })
+    return Object.fromEntries(rows.map(({ status, count }) => [status, count]))
+  }
+
+  /** Resolves when a tenant changes, in whichever process, or when `signal` aborts. */
+  async nextChange(id: string, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return
+    const watchers = this.#watchers.get(id) ?? new Set()
+    this.#watchers.set(id, watchers)
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        watchers.delete(done)
+        if (watchers.size === 0) this.#watchers.delete(id)
+        signal.removeEventListener('abort', done)
+        resolve()
+      }
+      watchers.add(done)
+      signal.addEventListener('abort', done)
+    })
+  }
+
+  /**
+   * What `look` finds of a tenant once it `isDone`, or when `signal` aborts. It looks again at each change of the tenant, and each
+   * second.
+   */
+  async until<T>(id: string, look: () => Promise<T>, isDone: (found: T) => boolean, signal: AbortSignal): Promise<T> {
+    for (;;) {
+      const done = new AbortController()
+      const change = this.nextChange(id, AbortSignal.any([signal, done.signal, AbortSignal.timeout(LOOKS_EVERY_MS)]))
+      const found = await look()
+      if (isDone(found) || signal.aborted) {
+        done.abort()
+        return found
+      }
+      await change
+    }
+  }
+
+  async #read(id: string): Promise<TenantRow | undefined> {
+    const { rows } = await this.#kernel.database.sql(SELECT_ONE, [id])
+    return rows[0] && fromSql(rows[0])
+  }
+
+  async #readOwner(domain: string): Promise<TenantRow | undefined> {
+    const { rows } = await this.#kernel.database.sql(SELECT_OWNER, [domain])
+    return rows[0] && fromSql(rows[0])
+  }
+
+  #forget(id: string): void {
+    this.#cache.forget(id)
+    for (const watcher of [...(this.#watchers.get(id) ?? [])]) watcher()
+  }
+
+  #doubtAll(): void {
+    this.#cache.doubtAll()
+    for (const watchers of [...this.#watchers.values()]) for (const watcher of [...watchers]) watcher()
+  }
+}
+
+export const toPlace = ({
+  id,
+  isolation,
+  placement,
+  locator,
+  epoch,
+}: Pick<TenantRow, 'id' | 'isolation' | 'placement' | 'locator' | 'epoch'>): Place => ({
+  tenantId: id,
+  isolation,
+  placement,
+  locator,
+  epoch,
+})
+
+const toLocated = (row: TenantRow | undefined): Located | undefined =>
+  row && { tenant: toTenant(row), place: toPlace(row) }
+
+const COLUMNS = `id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,
+    status_before, held_by, cloned_from, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at`
+
+/** The read of every request: written by hand and prepared, as building it anew would cost more than running it. */
+const SELECT_ONE = {
+  name: 'tenant',
+  text: `select ${COLUMNS} from multitenancy.tenants where id = $1 and purged_at is null`,
+}
+
+const SELECT_OWNER = {
+  name: 'tenant of a domain',
+  text: `select ${COLUMNS} from multitenancy.tenants where purged_at is null
+    and id = (select tenant_id from multitenancy.tenant_domains where domain = $1)`,
+}
+
+const fromSql = (row: any): TenantRow => ({
+  ...row,
+  statusBefore: row.status_before,
+  heldBy: row.held_by,
+  clonedFrom: row.cloned_from,
+  createdAt: row.created_at,
+  updatedAt: row.updated_at,
+  activatedAt: row.activated_at,
+  suspendedAt: row.suspended_at,
+  deletedAt: row.deleted_at,
+  purgeAt: row.purge_at,
+  purgeStartedAt: row.purge_started_at,
+  purgedAt: row.purged_at,
+})

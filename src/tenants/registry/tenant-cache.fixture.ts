@@ -1,0 +1,58 @@
+/** Two tenancies on one database: one changes tenants, the other answers from its cache. */
+import type { EventOf } from '../../kernel/events/events.ts'
+import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { notificationsReceived, testTenancy } from '../../testing/base/tenancy.ts'
+import type { Registry } from './registry.ts'
+
+export const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 5 }
+
+export interface CacheStage {
+  readonly here: Tenancy
+  /** As in another process. */
+  readonly there: Tenancy
+  /** Of the other process, like everything below that reads. */
+  readonly registry: Registry
+  readonly degraded: EventOf<typeof DependencyDegraded>[]
+  sql(text: string, values?: readonly unknown[]): Promise<{ rows: any[] }>
+  /** Changes without a notification: a process that answers from its cache does not see them. */
+  renameInSecret(id: string, name: string): Promise<unknown>
+  createInSecret(id: string, of: string): Promise<unknown>
+  /** Resolves when the other process has received every notification of earlier commits. */
+  notificationsReceived(): Promise<void>
+  nameOf(id: string): Promise<string | undefined>
+  ownerOf(domain: string): Promise<string | undefined>
+  end(): Promise<void>
+}
+
+/** @param wayTo gives the URL by which the other process reaches the database. */
+export async function cacheStage(
+  serverUrl: string,
+  wayTo: (url: string) => string | Promise<string> = (url) => url,
+): Promise<CacheStage> {
+  const opened = await testTenancy(serverUrl)
+  const here: Tenancy = opened.tenancy
+  const there: Tenancy = await opened.open({ database: { url: await wayTo(opened.url) }, role: 'api' })
+  const { registry } = there.tenants
+  const degraded: EventOf<typeof DependencyDegraded>[] = []
+  there.on(DependencyDegraded, (event) => void degraded.push(event))
+  const sql = (text: string, values: readonly unknown[] = []) => here.kernel.database.sql(text, values)
+  return {
+    here,
+    there,
+    registry,
+    degraded,
+    sql,
+    renameInSecret: (id, name) => sql('update multitenancy.tenants set name = $2 where id = $1', [id, name]),
+    createInSecret: (id, of) =>
+      sql(
+        `insert into multitenancy.tenants select (jsonb_populate_record(t, jsonb_build_object('id', $1::text, 'locator', $1::text))).*
+         from multitenancy.tenants t where id = $2`,
+        [id, of],
+      ),
+    notificationsReceived: () => notificationsReceived(there),
+    nameOf: async (id) => (await registry.find(id))?.tenant.name,
+    ownerOf: async (domain) => (await registry.findByDomain(domain))?.tenant.id,
+    end: () => opened.end(),
+  }
+}

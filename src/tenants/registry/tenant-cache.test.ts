@@ -1,0 +1,266 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { WAITING_LOCKS } from '../../testing/base/database.ts'
+import { eventually, installed } from '../../testing/base/tenancy.ts'
+import { type CacheStage, cacheStage, UNAVAILABLE } from './tenant-cache.fixture.ts'
+import { TenantCache } from './tenant-cache.ts'
+
+let stage: CacheStage
+/** Time stands still: what is known does not grow old by itself. */
+const stopTime = () => vi.useFakeTimers({ toFake: ['performance'] })
+beforeAll(async () => {
+  stage = await cacheStage(inject('postgresUrl'))
+  stopTime()
+})
+afterAll(async () => {
+  vi.useRealTimers()
+  await stage.end()
+})
+
+describe('what is known', () => {
+  let id: string
+  beforeEach(async () => {
+    ;({ id } = await installed(stage.here, { name: 'Acme' }))
+    await stage.notificationsReceived()
+  })
+
+  test('is told at once, without a promise', async () => {
+    expect(stage.registry.peek(id)).toBeUndefined()
+    const located = await stage.registry.find(id)
+    expect(stage.registry.peek(id)).toBe(located)
+    await stage.here.tenants.update(id, { name: 'Globex' })
+    await stage.notificationsReceived()
+    expect(stage.registry.peek(id)).toBeUndefined()
+    expect(await stage.nameOf(id)).toBe('Globex')
+  })
+
+  test('is read anew for whoever has reason to doubt it', async () => {
+    await stage.registry.find(id)
+    await stage.renameInSecret(id, 'Globex')
+    expect(await stage.nameOf(id)).toBe('Acme')
+    expect((await stage.registry.refresh(id))?.tenant.name).toBe('Globex')
+    expect(await stage.nameOf(id)).toBe('Globex')
+  })
+
+  test('cannot be changed by one of those who share it', async () => {
+    const located = await stage.registry.find(id)
+    for (const part of [located, located?.tenant, located?.place, located?.tenant.metadata, located?.tenant.domains]) {
+      expect(() => Object.assign(part as object, { plan: 'enterprise' })).toThrow(TypeError)
+    }
+  })
+})
+
+describe('a tenant that is deleted', () => {
+  test('is known as one that is deleted to who may know it', async () => {
+    const { id } = await installed(stage.here, { name: 'Gone' })
+    await stage.notificationsReceived()
+    await stage.registry.find(id)
+    await stage.here.tenants.delete(id)
+    await stage.notificationsReceived()
+    for (let time = 0; time < 2; time++) expect((await stage.registry.find(id))?.tenant.status).toBe('deleted')
+    await stage.here.tenants.restore(id)
+    await stage.notificationsReceived()
+    expect((await stage.registry.find(id))?.tenant.status).toBe('active')
+    expect(stage.registry.peek(id)?.tenant.status).toBe('active')
+  })
+})
+
+describe('a domain', () => {
+  const name = () => `${randomUUID()}.example`
+
+  test('is its tenant’s, and known from memory', async () => {
+    const domain = name()
+    expect(stage.registry.peekDomain(domain)).toBeUndefined()
+    expect(await stage.ownerOf(domain)).toBeUndefined()
+    const { id } = await installed(stage.here, { name: 'Acme', domains: [name(), domain] })
+    await stage.notificationsReceived()
+    expect(await stage.ownerOf(domain)).toBe(id)
+    await stage.renameInSecret(id, 'Globex')
+    expect(stage.registry.peekDomain(domain)?.tenant.name).toBe('Acme')
+    expect(await stage.nameOf(id)).toBe('Acme')
+  })
+
+  test('that becomes known, moves, or is given up, is seen at once in every process', async () => {
+    const domain = name()
+    const { id: a } = await stage.here.tenants.create({ name: 'a' })
+    const { id: b } = await stage.here.tenants.create({ name: 'b' })
+    const owners = async () => {
+      await stage.notificationsReceived()
+      await Promise.all([stage.nameOf(a), stage.nameOf(b)]) // who it was is known again before it is asked whose it is
+      return [await stage.ownerOf(domain), (await stage.here.tenants.registry.findByDomain(domain))?.tenant.id]
+    }
+    expect(await owners()).toEqual([undefined, undefined])
+    await stage.here.tenants.update(a, { domains: [domain] })
+    expect(await owners()).toEqual([a, a])
+    await stage.here.tenants.update(a, { domains: [] })
+    expect(await owners()).toEqual([undefined, undefined])
+    await stage.here.tenants.update(b, { domains: [domain] })
+    expect(await owners()).toEqual([b, b])
+    await stage.here.tenants.delete(b)
+    expect(await owners()).toEqual([b, b])
+    await stage.sql(`update multitenancy.tenants set purge_at = now() - interval '1 day' where id = $1`, [b])
+    await stage.here.tenants.installation.purge(b)
+    expect(await owners()).toEqual([undefined, undefined])
+  })
+
+  test('of a tenant that is being created is known inside the transaction, and to nobody else', async () => {
+    const domain = name()
+    await stage.here.transaction(async () => {
+      const { id } = await stage.here.tenants.create({ name: 'Acme', domains: [domain] })
+      expect((await stage.here.tenants.registry.findByDomain(domain))?.tenant.id).toBe(id)
+      expect(stage.here.tenants.registry.peekDomain(domain)).toBeUndefined()
+      expect(await stage.ownerOf(domain)).toBeUndefined()
+    })
+    expect((await stage.here.tenants.registry.findByDomain(domain))?.tenant.name).toBe('Acme')
+  })
+
+  test('that nobody has is remembered for a second, or until something changes', async () => {
+    const domain = name()
+    const { id } = await installed(stage.here, { name: 'Acme', domains: [domain] })
+    await stage.notificationsReceived()
+    expect(await stage.ownerOf(domain)).toBe(id)
+    await stage.here.tenants.update(id, { domains: [] })
+    await stage.notificationsReceived()
+    const claimInSecret = () => stage.sql('insert into multitenancy.tenant_domains values ($1, $2)', [domain, id])
+    expect(await stage.ownerOf(domain)).toBeUndefined()
+    await claimInSecret()
+    await stage.sql('update multitenancy.tenants set domains = array[$2] where id = $1', [id, domain])
+    expect(await stage.ownerOf(domain)).toBeUndefined()
+    vi.advanceTimersByTime(1_001)
+    expect(await stage.ownerOf(domain)).toBe(id)
+  })
+})
+
+describe('a tenant that is not there', () => {
+  test('is remembered for a second', async () => {
+    const { id } = await installed(stage.here, { name: 'Acme' })
+    const ghost = `ghost-${randomUUID().slice(0, 8)}`
+    await stage.notificationsReceived()
+    expect(await stage.nameOf(ghost)).toBeUndefined()
+    await stage.createInSecret(ghost, id)
+    expect(await stage.nameOf(ghost)).toBeUndefined()
+    vi.advanceTimersByTime(1_001)
+    expect(await stage.nameOf(ghost)).toBe('Acme')
+  })
+
+  test('is known at once in every process when it is created', async () => {
+    const id = `new-${randomUUID()}`
+    for (const one of [stage.here, stage.there]) expect(await one.tenants.registry.find(id)).toBeUndefined()
+    await stage.here.tenants.create({ id, name: 'New' })
+    expect((await stage.here.tenants.registry.find(id))?.tenant.name).toBe('New')
+    await stage.notificationsReceived()
+    expect(await stage.nameOf(id)).toBe('New')
+  })
+
+  test('drives none out that is: however many are made up', async () => {
+    const { id } = await installed(stage.here, { name: 'Warm' })
+    await stage.notificationsReceived()
+    const byId = async (name: string) => (name === id ? stage.registry.refresh(id) : undefined)
+    const cache = new TenantCache(stage.there.kernel, { byId, byDomain: byId }, 300_000)
+    await cache.find(id)
+    await stage.renameInSecret(id, 'Read again')
+    const found = await Promise.all(Array.from({ length: 10_500 }, (_, n) => cache.find(`made-up-${n}`)))
+    expect(found.filter(Boolean)).toEqual([])
+    expect(cache.peek(id)?.tenant.name).toBe('Warm')
+  })
+})
+
+describe('a read that takes its time', () => {
+  let id: string
+  let cache: TenantCache
+  let reads: number
+  let answered: number
+  let gate: PromiseWithResolvers<void>
+  beforeEach(async () => {
+    ;({ id } = await installed(stage.here, { name: 'Acme' }))
+    await stage.notificationsReceived()
+    const read = async (id: string) => {
+      reads++
+      const { promise } = gate
+      const located = await stage.registry.refresh(id)
+      answered++
+      await promise
+      return located
+    }
+    cache = new TenantCache(stage.there.kernel, { byId: read, byDomain: () => read(id) }, 300_000)
+    reads = answered = 0
+    gate = Promise.withResolvers()
+  })
+
+  test.each(['forget', 'doubtAll'] as const)('is not kept, nor shared, once it may be old: %s', async (word) => {
+    const asked = () => [cache.find(id), cache.findByDomain('some.example')]
+    const early = [...asked(), ...asked()]
+    expect(reads).toBe(2)
+    cache[word](id)
+    const late = asked()
+    expect(reads).toBe(4)
+    cache[word](id)
+    gate.resolve()
+    for (const located of await Promise.all([...early, ...late])) expect(located?.tenant.id).toBe(id)
+    expect([cache.peek(id), cache.peekDomain('some.example')]).toEqual([undefined, undefined])
+    await cache.find(id)
+    expect(cache.peek(id)?.tenant.id).toBe(id)
+  })
+
+  test('is not what is answered to who asks anew, nor kept when it ends later', async () => {
+    gate.resolve()
+    await cache.find(id)
+    gate = Promise.withResolvers()
+    const early = gate
+    cache.doubtAll()
+    const found = cache.find(id) // with the name of before
+    await eventually(() => expect(answered).toBe(2))
+    await stage.renameInSecret(id, 'Globex')
+    gate = Promise.withResolvers()
+    gate.resolve()
+    expect((await cache.refresh(id))?.tenant.name).toBe('Globex')
+    expect(cache.peek(id)?.tenant.name).toBe('Globex')
+    early.resolve()
+    expect((await found)?.tenant.name).toBe('Acme')
+    expect(cache.peek(id)?.tenant.name).toBe('Globex')
+  })
+
+  test('that it has begun drops nothing: what is known is served until it has an answer', async () => {
+    gate.resolve()
+    await cache.find(id)
+    gate = Promise.withResolvers()
+    await stage.renameInSecret(id, 'Globex')
+    const refreshed = cache.refresh(id)
+    expect(cache.peek(id)?.tenant.name).toBe('Acme')
+    gate.resolve()
+    await refreshed
+    expect(cache.peek(id)?.tenant.name).toBe('Globex')
+  })
+
+  test('and finds that the tenant is gone, ends what was known of it', async () => {
+    gate.resolve()
+    await cache.find(id)
+    await stage.sql('update multitenancy.tenants set purged_at = now() where id = $1', [id])
+    expect(await cache.refresh(id)).toBeUndefined()
+    expect(cache.peek(id)).toBeUndefined()
+    expect(await cache.find(id)).toBeUndefined()
+    expect(reads).toBe(2)
+  })
+})
+
+test('a database that has gone silent counts as away', async () => {
+  const { id } = await installed(stage.here, { name: 'Acme' })
+  await stage.notificationsReceived()
+  await stage.there.kernel.database.ping()
+  await stage.here.transaction(async () => {
+    await stage.sql('lock table multitenancy.tenants in access exclusive mode')
+    vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
+    const asked = Promise.allSettled([stage.registry.find(id), stage.registry.find(id)])
+    for (let waiting = 0; waiting === 0; ) {
+      const { rows } = await stage.sql(`select count(*) as count from ${WAITING_LOCKS}`)
+      waiting = rows[0].count
+    }
+    vi.advanceTimersByTime(5_001)
+    vi.useRealTimers()
+    const [first, second] = await asked
+    expect(first).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
+    expect(second).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
+  })
+  await eventually(async () => expect(await stage.nameOf(id)).toBe('Acme'))
+  stopTime()
+})

@@ -1,0 +1,83 @@
+/**
+ * Changes of what a tenant is, not of where it is in its life: name, metadata, domains, maintenance. The row is locked, so
+ * two edits follow one another; what really changed is recorded, and when nothing did, nothing is written.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { sqlState, violatedConstraint } from '../../kernel/database/database.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { DomainTaken } from '../tenant/errors.ts'
+import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { lockTenant } from './existing.ts'
+import type { Registry } from './registry.ts'
+
+type Editable = Pick<TenantRow, 'name' | 'metadata' | 'domains' | 'maintenance'>
+type Key = keyof Editable
+
+const DEADLOCK = '40P01'
+
+export interface Edit {
+  /** The operation's name; it may depend on what was there before. */
+  readonly action: string
+  readonly next: (row: TenantRow, now: Date) => Partial<Editable>
+  /** Runs in the same transaction when something changed. */
+  readonly changed: (keys: readonly Key[], before: TenantRow, after: TenantRow) => Promise<unknown>
+}
+
+export class Edits {
+  readonly #kernel: Kernel
+  readonly #registry: Registry
+
+  constructor(kernel: Kernel, registry: Registry) {
+    this.#kernel = kernel
+    this.#registry = registry
+  }
+
+  run(id: string, { action, next, changed }: Edit): Promise<Tenant> {
+    const { database, events, clock } = this.#kernel
+    return database.transaction(async () => {
+      const row = await lockTenant(database, id)
+      const wished = next(row, clock.now())
+      const keys = (Object.keys(wished) as Key[]).filter((key) => !isDeepStrictEqual(wished[key], row[key]))
+      if (keys.length === 0) return toTenant(row)
+      const updated = await database
+        .query<TenantTables>()
+        .updateTable('tenants')
+        .set({ ...pick(wished, keys), updatedAt: clock.now() })
+        .where('id', '=', id)
+        .returningAll()
+        .executeTakeFirstOrThrow()
+      await this.#registry.changed(id)
+      await recordChange(events, {
+        action,
+        tenantId: id,
+        target: `tenant:${id}`,
+        before: pick(row, keys),
+        after: pick(updated, keys),
+      })
+      await changed(keys, row, updated)
+      return toTenant(updated)
+    })
+  }
+
+  /** Makes `domains` the tenant's in place of those it had, or throws `E_DOMAIN_TAKEN`. */
+  async claimDomains(tenantId: string, domains: readonly string[], hadSome = true): Promise<void> {
+    const table = this.#kernel.database.query<TenantTables>()
+    if (hadSome) await table.deleteFrom('tenantDomains').where('tenantId', '=', tenantId).execute()
+    if (domains.length === 0) return
+    try {
+      await table
+        .insertInto('tenantDomains')
+        .values([...domains].sort().map((domain) => ({ domain, tenantId }))) // one order for all: no deadlock
+        .execute()
+    } catch (error) {
+      // Two tenants that want each other's domain at once deadlock nevertheless, and neither can have it.
+      if (violatedConstraint(error) !== 'tenant_domains_pkey' && sqlState(error) !== DEADLOCK) throw error
+      throw DomainTaken('One of the domains belongs to another tenant.', { cause: error })
+    }
+  }
+}
+
+const pick = (value: Partial<Editable>, keys: readonly Key[]): Partial<Editable> =>
+  Object.fromEntries(keys.map((key) => [key, value[key]]))

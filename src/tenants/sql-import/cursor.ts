@@ -1,0 +1,102 @@
+/**
+ * The tokens of one whole statement, one after the other, as its server reads them. Blanks and comments are skipped.
+ *
+ * A token that the server may read in another way than it stands here is a `sign` or `open`, which no rule accepts: dollar quotes,
+ * numbers with letters in them, whatever is not closed.
+ */
+import type { Capabilities } from '../isolation/driver.ts'
+import { SYNTAXES, type Syntax } from './lexer.ts'
+
+export type TokenKind = 'word' | 'name' | 'string' | 'number' | 'sign' | 'open' | 'end'
+
+const QUOTES = new Set(["'", '"', '`'])
+const NAME_MARKS = new Set(['"', '`', '['])
+const BLANK = /^[ \t\n\r\f\v]/
+const WORD = /^[A-Za-z_\u0080-\uffff]/
+const NUMBER = /(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.$\u0080-\uffff])/y
+
+/** Of a word, as a server folds it: letters outside of ASCII stay. */
+export const lowerCase = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
+
+export class TokenCursor {
+  readonly #text: string
+  readonly #length: number
+  readonly #syntax: Syntax
+  /** Of the token that the cursor is at. */
+  kind: TokenKind = 'end'
+  start: number
+  end: number
+
+  /** Is at the first token from `from` on. */
+  constructor(text: string, engine: Capabilities['engine'], from = 0) {
+    this.#syntax = SYNTAXES[engine]
+    this.#length = text.length
+    this.#text = QUOTES.has(text.at(-1) ?? '') ? `${text}\n` : text // a quote is closed by what follows it
+    this.start = from
+    this.end = from
+    this.next()
+  }
+
+  get text(): string {
+    return this.#text.slice(this.start, this.end)
+  }
+
+  /** In lower case; empty for every token that is no word without quotes. */
+  get word(): string {
+    return this.kind === 'word' ? lowerCase(this.text) : ''
+  }
+
+  is(kind: TokenKind): boolean {
+    return this.kind === kind
+  }
+
+  isSign(sign: string): boolean {
+    return this.kind === 'sign' && this.end === this.start + 1 && this.#text[this.start] === sign
+  }
+
+  /** The name that a word or a quoted name stands for; undefined for every other token. */
+  get name(): string | undefined {
+    if (this.kind === 'word') return lowerCase(this.text)
+    if (this.kind !== 'name') return undefined
+    const inner = this.text.slice(1, -1)
+    const mark = this.#text[this.end - 1] ?? ''
+    return mark === ']' ? inner : inner.replaceAll(mark + mark, mark)
+  }
+
+  next(): void {
+    do this.start = this.end
+    while (this.#isSkipped())
+  }
+
+  /** Reads one token; true for blanks and comments. */
+  #isSkipped(): boolean {
+    if (this.start >= this.#length) {
+      this.kind = 'end'
+      return false
+    }
+    const { token, opens } = this.#syntax
+    token.lastIndex = this.start
+    token.test(this.#text)
+    this.end = token.lastIndex
+    const mark = this.#text.slice(this.start, this.end)
+    const open = opens(mark)
+    if (open) {
+      const { at, isClosed } = open(this.#text, this.end)
+      this.end = at
+      if (mark === '--') return true // the end of the statement is one of the line, too
+      if (mark === '/*' && isClosed) return true
+      this.kind = !isClosed ? 'open' : mark.endsWith("'") ? 'string' : NAME_MARKS.has(mark) ? 'name' : 'sign'
+      return false
+    }
+    if (BLANK.test(mark)) return true
+    this.kind = WORD.test(mark) ? 'word' : this.#isNumber() ? 'number' : 'sign'
+    return false
+  }
+
+  #isNumber(): boolean {
+    NUMBER.lastIndex = this.start
+    if (!NUMBER.test(this.#text)) return false
+    this.end = NUMBER.lastIndex
+    return true
+  }
+}

@@ -1,0 +1,34 @@
+/** Errors of an import: each says in which line of the file it was met, and that nothing was kept. */
+import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
+import { asRejected } from '../isolation/rejected-sql.ts'
+
+/** The offset of the character that the server points at; it counts characters from 1. */
+export function offsetOf(error: unknown, text: string): number | undefined {
+  const position = Number((error as { position?: unknown }).position)
+  if (!(position > 0)) return undefined
+  let offset = 0
+  for (let left = position - 1; left > 0 && offset < text.length; left--) {
+    offset += (text.codePointAt(offset) ?? 0) > 0xffff ? 2 : 1
+  }
+  return offset
+}
+
+export function toImportError(where: string, error: unknown): unknown {
+  if (DependencyUnavailable.matches(error)) return withMessage(error, `${where}: the database of this tenant was lost`)
+  if (error instanceof TenancyError) return withMessage(error, `${where}: ${error.message}`)
+  const rejected = asRejected(error, where)
+  if (rejected !== error) return rejected
+  return new Error(`${where}: ${error instanceof Error ? error.message : error}`, { cause: error })
+}
+
+export function toRolledBack(error: unknown): unknown {
+  const text = `${error instanceof Error ? error.message : error}\nEverything was rolled back; nothing was imported.`
+  return error instanceof TenancyError ? withMessage(error, text) : new Error(text, { cause: error })
+}
+
+const withMessage = (error: TenancyError, text: string): TenancyError =>
+  new TenancyError(error, text, {
+    extras: error.extras,
+    ...(error.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: error.retryAfterSeconds }),
+    cause: error,
+  })

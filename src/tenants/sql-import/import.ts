@@ -1,0 +1,210 @@
+/**
+ * An SQL file with data, put into the storage of one tenant in one transaction. Only the statement at hand is in memory, so a file
+ * may have any size. An error has the line of its statement or row, and nothing is kept then.
+ *
+ *   what a statement may be   rules.ts; everything else is refused before it reaches a server
+ *   what it may name          the tenant's own tables and sequences (target.ts), which are sent with their schema
+ *   what it may change        rows: after each statement the driver compares role, search path and tenant with those of the scope,
+ *                             as a trigger or a default of the host's may have changed them
+ *
+ * Deferred constraints are checked as the last statement, so that their errors are reported in the same way, in a dry run too. Sequences are moved before the commit: numbers may be lost, and none is given twice.
+ */
+import { InvalidRequest } from '../../kernel/base/errors.ts'
+import type { ImportSource } from '../handles/router.ts'
+import type { CopiedSequence } from '../isolation/copy.ts'
+import type { Capabilities, TenantConnection } from '../isolation/driver.ts'
+import { CopiedRows } from './copied-rows.ts'
+import type { CopiedRow } from './copy-data.ts'
+import { offsetOf, toImportError, toRolledBack } from './errors.ts'
+import type { SqlName } from './parser.ts'
+import { type ImportStatement, parseStatement } from './rules.ts'
+import { lineAt, type SqlStatement, StatementReader } from './splitter.ts'
+import { ImportTarget } from './target.ts'
+import { Utf8Text } from './utf8-decoder.ts'
+
+const LONGEST_STATEMENT = 64 * 1024 * 1024
+
+export interface ImportTotals {
+  /** That were run. */
+  readonly statements: number
+  /** Inserted, as the server counts them. */
+  readonly rows: number
+  /** Of the file. */
+  readonly bytes: number
+  /** Settings of a dump that were not run. */
+  readonly passedOver: number
+}
+
+export interface ImportOptions {
+  readonly engine: Capabilities['engine']
+  /** Ends it before the next statement; then it throws the signal's reason, and nothing is kept. */
+  readonly signal: AbortSignal
+  /** Everything is run and checked, and rolled back. */
+  readonly isDryRun?: boolean | undefined
+  readonly onProgress?: ((totals: ImportTotals) => void) | undefined
+}
+
+/**
+ * Throws `E_INVALID_REQUEST` for what is not accepted and `E_SQL_REJECTED` for what the server rejects; both messages begin with the
+ * line. What only a commit finds is thrown as it is.
+ *
+ * @example await importSql(tenants.handles.source('acme'), createReadStream('rows.sql'), { engine: 'postgres', signal })
+ */
+export async function importSql(
+  source: Pick<ImportSource, 'begin' | 'advanceSequences'>,
+  file: AsyncIterable<Uint8Array>,
+  options: ImportOptions,
+): Promise<ImportTotals> {
+  const { signal, isDryRun } = options
+  signal.throwIfAborted()
+  const connection = await source.begin({})
+  try {
+    const run = new ImportRun(source, connection, await ImportTarget.open(connection, options.engine), options)
+    try {
+      await run.file(file)
+    } catch (error) {
+      await connection.end('rollback').catch(() => undefined) // one that is not idle afterwards is not used again
+      signal.throwIfAborted()
+      throw toRolledBack(error)
+    }
+    await connection.end(isDryRun ? 'rollback' : 'commit')
+    return run.totals
+  } finally {
+    connection.release()
+  }
+}
+
+/** What a commit would check. */
+const CHECKS = { postgres: 'set constraints all immediate', sqlite: 'pragma foreign_key_check' } as const
+
+class ImportRun {
+  readonly totals = { statements: 0, rows: 0, bytes: 0, passedOver: 0 }
+  readonly #source: Pick<ImportSource, 'advanceSequences'>
+  readonly #connection: TenantConnection
+  readonly #target: ImportTarget
+  readonly #options: ImportOptions
+  readonly #reader: StatementReader
+  /** By name; the last word on each counts. */
+  readonly #sequences = new Map<string, { readonly wanted: CopiedSequence; readonly line: number }>()
+  #copied: CopiedRows | undefined
+
+  constructor(
+    source: Pick<ImportSource, 'advanceSequences'>,
+    connection: TenantConnection,
+    target: ImportTarget,
+    options: ImportOptions,
+  ) {
+    this.#source = source
+    this.#connection = connection
+    this.#target = target
+    this.#options = options
+    this.#reader = new StatementReader({ engine: options.engine, longest: LONGEST_STATEMENT })
+  }
+
+  async file(file: AsyncIterable<Uint8Array>): Promise<void> {
+    const { signal, onProgress, isDryRun } = this.#options
+    const text = new Utf8Text()
+    for await (const chunk of file) {
+      await this.#takeAll(this.#reader.read(text.read(chunk)))
+      this.totals.bytes += chunk.length
+      onProgress?.(this.totals)
+    }
+    text.end()
+    await this.#takeAll(this.#reader.end())
+    await this.#endCopy()
+    await this.#checkDeferred()
+    signal.throwIfAborted()
+    if (!isDryRun) for (const { wanted, line } of this.#sequences.values()) await this.#advance(wanted, line)
+  }
+
+  async #takeAll(items: Iterable<SqlStatement | CopiedRow>): Promise<void> {
+    for (const item of items) {
+      this.#options.signal.throwIfAborted()
+      if ('row' in item) await this.#copied?.add(item)
+      else {
+        await this.#endCopy()
+        await this.#take(item)
+      }
+    }
+  }
+
+  async #take(statement: SqlStatement): Promise<void> {
+    const { engine } = this.#options
+    const parsed = parseStatement(statement, engine)
+    if (parsed.kind === 'setting' || (parsed.kind === 'setval' && engine === 'sqlite')) {
+      this.totals.passedOver++ // a column of SQLite continues after its last value by itself
+      return
+    }
+    if (parsed.kind === 'setval') await this.#setval(statement, parsed)
+    else {
+      const table = (await this.#target.table(parsed.table)) ?? this.#notOurs(statement, parsed.table, 'table')
+      if (parsed.kind === 'copy') {
+        this.#reader.expectRows()
+        this.#copied = new CopiedRows(this.#connection, table, parsed.columns)
+      } else await this.#insert(statement, parsed.table, table)
+    }
+    this.totals.statements++
+  }
+
+  async #insert(statement: SqlStatement, name: SqlName, table: string): Promise<void> {
+    const { text, start } = statement
+    const written = text.slice(name.start, name.end)
+    const lines = '\n'.repeat(written.split('\n').length - 1) // the server counts characters, and we lines
+    const sent = `${text.slice(start, name.start)}${table}${lines}${text.slice(name.end)}`
+    try {
+      const { rowCount } = await this.#connection.query({ text: apart(sent), keepsScope: true })
+      this.totals.rows += rowCount ?? 0
+    } catch (error) {
+      const before = lineAt(statement, start)
+      throw toImportError(`line ${before + lineBreaks(sent, offsetOf(error, sent) ?? 0)}`, error)
+    }
+  }
+
+  async #setval(statement: SqlStatement, { sequence, lastValue, isCalled }: SetvalStatement): Promise<void> {
+    const name = (await this.#target.sequence(sequence)) ?? this.#notOurs(statement, sequence, 'sequence')
+    const line = lineAt(statement, statement.start)
+    this.#sequences.set(name, { wanted: { name, lastValue, isCalled }, line })
+  }
+
+  #notOurs(statement: SqlStatement, { start, end }: SqlName, what: 'table' | 'sequence'): never {
+    const written = statement.text.slice(start, end)
+    throw InvalidRequest(
+      `line ${lineAt(statement, start)}: ${written} is not a ${what} of this tenant; name its own, with "public." or nothing before the name`,
+    )
+  }
+
+  async #endCopy(): Promise<void> {
+    this.totals.rows += (await this.#copied?.end()) ?? 0
+    this.#copied = undefined
+  }
+
+  async #checkDeferred(): Promise<void> {
+    try {
+      const { rows } = await this.#connection.query({ text: CHECKS[this.#options.engine], keepsScope: true })
+      if (rows.length > 0) throw new Error('FOREIGN KEY constraint failed')
+    } catch (error) {
+      throw toImportError('at the end of the file', error)
+    }
+  }
+
+  /** Under a lock that no transaction may have which has taken a value, not even this one. */
+  async #advance(wanted: CopiedSequence, line: number): Promise<void> {
+    try {
+      if (await this.#target.isLocked(wanted.name)) {
+        throw InvalidRequest(
+          `rows of this file take their numbers from the sequence "${wanted.name}": give them in each row, or take this line out`,
+        )
+      }
+      await this.#source.advanceSequences([wanted], this.#options.signal)
+    } catch (error) {
+      throw toImportError(`line ${line}`, error)
+    }
+  }
+}
+
+type SetvalStatement = Extract<ImportStatement, { kind: 'setval' }>
+
+/** A copy: a part of a text keeps the whole text in memory, here the piece of the file. */
+const apart = (text: string): string => Buffer.from(text).toString()
+
+const lineBreaks = (text: string, end: number): number => text.slice(0, end).split('\n').length - 1

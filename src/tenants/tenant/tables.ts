@@ -1,0 +1,247 @@
+/**
+ * `tenants` is the registry and, at the same time, the directory of storage: `isolation`, `placement` and `locator` say where
+ * a tenant's rows live, `epoch` rises whenever that changes. A purged tenant keeps its row, emptied, so that its id is never
+ * given again.
+ *
+ * What a storage has migrated is kept there, beside the rows; `tenants.schema_version` is what the backoffice knows of it, so
+ * that what is pending among all tenants is one query. It never claims more than is true: it is written after the storage has
+ * been migrated, and emptied before one is taken back.
+ */
+import type { ColumnType } from 'kysely'
+import type { Migration } from '../../kernel/database/migrations.ts'
+import type { ItemState, MigrationRun } from '../migrations/model/run.ts'
+import type { BackupRow, PlaceRow, TransferRow } from '../transfers/model/tables.ts'
+import type { Status } from './lifecycle.ts'
+import type { AppliedMigration } from './schema-version.ts'
+
+export interface TenantRow {
+  id: string
+  name: string
+  status: Status
+  metadata: Record<string, unknown>
+  domains: string[]
+  isolation: string
+  placement: string
+  locator: string
+  epoch: number
+  maintenance: { message: string | null; retryAfterSeconds: number; since: string } | null
+  failure: { code: string; message: string } | null
+  statusBefore: Status | null
+  createdAt: Date
+  updatedAt: Date
+  activatedAt: Date | null
+  suspendedAt: Date | null
+  deletedAt: Date | null
+  purgeAt: Date | null
+  purgeStartedAt: Date | null
+  purgedAt: Date | null
+  /** The transfer that keeps its storage closed. */
+  heldBy: string | null
+  /** The tenant that it is to be a clone of; empty once it is. */
+  clonedFrom: string | null
+  /** The highest that was given to a place of this tenant, whatever became of it. Only in the answers of queries that ask for it. */
+  lastEpoch?: number
+  /** Names a row of `schema_versions`; empty: not known. Only in the answers of queries that ask for it. */
+  schemaVersion?: string
+}
+
+export interface MigrationItemRow {
+  runId: string
+  /** Of one tenant its id; of those that share their tables `isolation/placement`. */
+  storage: string
+  tenantId: string | null
+  isolation: string
+  placement: string
+  state: ItemState
+  attempts: number
+  dueAt: Date
+  worker: string | null
+  leaseUntil: Date | null
+  migrations: string[] | null
+  errorCode: string | null
+  errorMessage: string | null
+  durationMs: number | null
+}
+
+export interface TenantTables {
+  tenants: TenantRow
+  schemaVersions: { version: string; migrations: ColumnType<AppliedMigration[], string, never> }
+  migrationRuns: MigrationRun & { workedUntil: Date }
+  migrationItems: MigrationItemRow
+  tenantDomains: { domain: string; tenantId: string }
+  backups: BackupRow
+  transfers: TransferRow
+  places: PlaceRow
+  placementLogins: { placement: string; login: string; scopeRole: string; password: string | null }
+  tenantLogins: { placement: string; locator: string; password: string }
+}
+
+export const tables: readonly Migration[] = [
+  {
+    name: '0001_tenants',
+    up: `
+      create table tenants (
+        id text primary key check (id ~ '^[a-z0-9][a-z0-9_-]{0,47}$'),
+        name text not null,
+        status text not null check (status in ('provisioning', 'active', 'suspended', 'failed', 'deleted')),
+        metadata jsonb not null,
+        domains text[] not null,
+        isolation text not null,
+        placement text not null,
+        locator text not null check (octet_length(locator) <= 63),
+        epoch integer not null default 1,
+        maintenance jsonb,
+        failure jsonb,
+        status_before text,
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null,
+        activated_at timestamptz(3),
+        suspended_at timestamptz(3),
+        deleted_at timestamptz(3),
+        purge_at timestamptz(3),
+        purge_started_at timestamptz(3),
+        purged_at timestamptz(3)
+      );
+      create unique index tenants_locator on tenants (placement, isolation, locator);
+      create index tenants_page on tenants (created_at desc, id desc) where purged_at is null;
+      create index tenants_status_page on tenants (status, created_at desc, id desc) where purged_at is null;
+      create index tenants_purge_at on tenants (purge_at) where status = 'deleted' and purged_at is null;
+      create table tenant_domains (domain text primary key, tenant_id text not null references tenants);
+      create index tenant_domains_tenant on tenant_domains (tenant_id);
+      create table placement_logins (
+        placement text primary key, login text not null, scope_role text not null, password text);
+    `,
+  },
+  {
+    name: '0002_migration_runs',
+    up: `
+      alter table tenants add schema_version text not null default '';
+      create index tenants_schema_version on tenants (schema_version, id) where status in ('active', 'suspended');
+      create table schema_versions (version text primary key, migrations jsonb not null);
+      create table migration_runs (
+        id uuid primary key,
+        direction text not null check (direction in ('up', 'down')),
+        steps integer check ((direction = 'down') = (steps is not null)),
+        scope text not null,
+        target text not null,
+        state text not null check (state in ('running', 'completed', 'failed', 'cancelled')),
+        is_cancelled boolean not null default false,
+        retries integer not null,
+        lock_timeout_ms integer not null,
+        stop_after_failures integer,
+        worked_until timestamptz(3) not null,
+        created_at timestamptz(3) not null,
+        finished_at timestamptz(3)
+      );
+      create unique index migration_runs_active on migration_runs ((true)) where state = 'running';
+      create index migration_runs_newest on migration_runs (created_at desc, id desc);
+      create table migration_items (
+        run_id uuid not null references migration_runs on delete cascade,
+        storage text not null,
+        tenant_id text,
+        isolation text not null,
+        placement text not null,
+        state text not null default 'pending' check (state in ('pending', 'running', 'done', 'failed', 'skipped')),
+        attempts integer not null default 0,
+        due_at timestamptz(3) not null default now(),
+        worker uuid,
+        lease_until timestamptz(3),
+        migrations text[],
+        error_code text,
+        error_message text,
+        duration_ms integer,
+        primary key (run_id, storage)
+      );
+      create index migration_items_pending on migration_items (run_id, attempts, storage) where state = 'pending';
+      create index migration_items_state on migration_items (run_id, state);
+      create index migration_items_tenant on migration_items (tenant_id);
+    `,
+  },
+  {
+    name: '0003_transfers',
+    up: `
+      alter table tenants add held_by uuid, add cloned_from text, add last_epoch integer not null default 1;
+      update tenants set last_epoch = epoch;
+      create table backups (
+        id uuid primary key,
+        tenant_id text not null references tenants,
+        note text,
+        is_scheduled boolean not null,
+        isolation text not null,
+        archive text,
+        is_sealed boolean not null,
+        size_bytes bigint,
+        sha256 text,
+        rows bigint,
+        tables integer,
+        migrations text[],
+        created_at timestamptz(3) not null,
+        completed_at timestamptz(3),
+        deleted_at timestamptz(3)
+      );
+      create index backups_page on backups (tenant_id, created_at desc, id desc);
+      create index backups_deleted on backups (deleted_at) where deleted_at is not null;
+      create table transfers (
+        id uuid primary key,
+        kind text not null check (kind in ('backup', 'restore', 'rehearsal', 'clone', 'move', 'undo')),
+        tenant_id text not null references tenants,
+        source_id text references tenants check ((kind = 'clone') = (source_id is not null)),
+        backup_id uuid check ((kind in ('backup', 'restore', 'rehearsal')) = (backup_id is not null)),
+        with_data boolean not null default true,
+        isolation text not null,
+        placement text not null,
+        state text not null default 'pending' check (state in ('pending', 'running', 'completed', 'failed', 'cancelled')),
+        phase text not null default 'waiting',
+        progress jsonb,
+        entered_maintenance boolean not null default false,
+        attempts integer not null default 0,
+        worker uuid,
+        lease_until timestamptz(3) not null default now(),
+        compared text check (compared in ('contents', 'counts')),
+        failure jsonb,
+        created_at timestamptz(3) not null,
+        started_at timestamptz(3),
+        finished_at timestamptz(3)
+      );
+      create unique index transfers_alone on transfers (tenant_id)
+        where state in ('pending', 'running') and kind in ('restore', 'clone', 'move', 'undo');
+      create unique index transfers_one_backup on transfers (tenant_id) where state in ('pending', 'running') and kind = 'backup';
+      create index transfers_page on transfers (tenant_id, created_at desc, id desc);
+      create index transfers_backup on transfers (backup_id) where backup_id is not null;
+      create index transfers_finished on transfers (finished_at) where finished_at is not null;
+      create index transfers_unfinished on transfers (lease_until) where state in ('pending', 'running');
+      create table places (
+        isolation text not null,
+        placement text not null,
+        locator text not null,
+        epoch integer not null,
+        tenant_id text not null references tenants,
+        transfer_id uuid,
+        state text not null check (state in ('making', 'former', 'abandoned')),
+        schema_version text not null default '',
+        since timestamptz(3) not null,
+        purge_at timestamptz(3) check ((state = 'former') = (purge_at is not null)),
+        primary key (placement, isolation, locator)
+      );
+      create index places_tenant on places (tenant_id, state, since desc);
+      create index places_purge_at on places (purge_at) where purge_at is not null;
+      create table lost_placements (placement text primary key, lost_at timestamptz(3) not null);
+    `,
+  },
+  {
+    name: '0004_installation',
+    up: `
+      create table installation (
+        is_alone boolean primary key default true check (is_alone),
+        id text not null check (id ~ '^[0-9a-z]{6}$')
+      );
+    `,
+  },
+  {
+    name: '0005_tenant_logins',
+    up: `
+      create table tenant_logins (
+        placement text not null, locator text not null, password text not null, primary key (placement, locator));
+    `,
+  },
+]

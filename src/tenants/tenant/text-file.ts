@@ -1,0 +1,12 @@
+/** The text of a file that a caller names; one that is missing is a fault of the caller. */
+import { readFile } from 'node:fs/promises'
+import { invalid } from '../../kernel/base/errors.ts'
+
+export async function textOfFile(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    throw invalid([{ path: 'file', message: `${file}: there is no such file` }])
+  }
+}

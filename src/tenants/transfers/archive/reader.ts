@@ -1,0 +1,160 @@
+/**
+ * An archive (format.ts) as a tenant's copy, read as it comes and in constant memory. Whatever is wrong with it is
+ * `E_BACKUP_INCOMPATIBLE`; what fails in the storage that it comes from passes as it is.
+ *
+ * Rows are passed on before one can know that the archive is whole: only `totals` tells that. Whoever takes them in keeps them
+ * apart until then.
+ */
+import { createHash } from 'node:crypto'
+import { ByteSource, joined } from '../../../kernel/base/byte-source.ts'
+import { once } from '../../../kernel/base/once.ts'
+import { isSealed, MAGIC_BYTES, NotOpened } from '../../../kernel/crypto/encrypted-stream.ts'
+import {
+  BackupIncompatible,
+  type CopyDescription,
+  type TableCopy,
+  type TableTotals,
+  type TenantCopy,
+} from '../../isolation/copy.ts'
+import { altered, foreign, truncated } from './errors.ts'
+import {
+  type ArchiveHeading,
+  type ArchiveSubject,
+  HEADING_FILE,
+  MANIFEST_FILE,
+  MAX_JSON_BYTES,
+  readHeading,
+  type Sum,
+  sumOf,
+  verifiedTotals,
+} from './format.ts'
+import { GZIP_MAGIC_BYTES, gunzipped, isGzip } from './gzip.ts'
+import { body, nextEntry, type TarEntry } from './tar-reading.ts'
+
+export interface ArchiveCopy extends TenantCopy {
+  readonly archive: ArchiveHeading
+  /** To be called when the archive is not wanted to its end: lets go of where it comes from. */
+  close(): Promise<void>
+}
+
+/** Resolves once the archive has said what it is of. */
+export async function readArchive(
+  chunks: AsyncIterable<Uint8Array>,
+  expected: Omit<ArchiveSubject, 'createdAt'>,
+): Promise<ArchiveCopy> {
+  const tar = new ByteSource(gunzipped(compressed(chunks)))
+  try {
+    const entry = await nextEntry(tar, () => foreign('it is not a tar file'))
+    if (!entry?.isFile || entry.name !== HEADING_FILE) throw foreign(`it does not begin with ${HEADING_FILE}`)
+    const bytes = await json(tar, entry)
+    return new OpenArchive(tar, readHeading(bytes, expected), sumOf(bytes))
+  } catch (error) {
+    await tar.close()
+    throw error
+  }
+}
+
+class OpenArchive implements ArchiveCopy {
+  readonly archive: ArchiveHeading
+  readonly description: CopyDescription
+  readonly estimatedRows = undefined
+  readonly #tar: ByteSource
+  readonly #archiveSum: Sum
+  /** Of the tables that have been read to their end. */
+  readonly #sums: Sum[] = []
+  #hasBegun = false
+
+  constructor(tar: ByteSource, heading: ArchiveHeading, archiveSum: Sum) {
+    const { engine, isolation, migrations, tables, sequences } = heading
+    const described = tables.map(({ name, columns }) => ({ name, columns }))
+    this.archive = heading
+    this.description = { engine, isolation, migrations, tables: described, sequences }
+    this.#tar = tar
+    this.#archiveSum = archiveSum
+  }
+
+  async *tables(): AsyncGenerator<TableCopy, void, undefined> {
+    if (this.#hasBegun) throw new Error('the tables of an archive are read once')
+    this.#hasBegun = true
+    try {
+      for (const [index, { name, columns, file }] of this.archive.tables.entries()) {
+        yield { table: { name, columns }, csv: this.#csv(await this.#entry(file)) }
+        if (this.#sums.length <= index) throw new Error(`the table "${name}" was not read to its end`)
+      }
+    } finally {
+      if (!this.#hasAllTables()) await this.close()
+    }
+  }
+
+  async totals(): Promise<readonly TableTotals[]> {
+    if (!this.#hasAllTables()) throw new Error('the tables of the archive have not been read')
+    return this.#readToEnd()
+  }
+
+  async close(): Promise<void> {
+    await this.#tar.close()
+  }
+
+  readonly #readToEnd = once(async () => {
+    try {
+      const manifest = await json(this.#tar, await this.#entry(MANIFEST_FILE))
+      const totals = verifiedTotals(manifest, {
+        heading: this.archive,
+        archive: this.#archiveSum,
+        sums: this.#sums,
+      })
+      if (await nextEntry(this.#tar)) throw altered(`something follows its ${MANIFEST_FILE}`)
+      if (await this.#tar.hasMore()) throw altered('something follows its end')
+      return totals
+    } finally {
+      await this.close()
+    }
+  })
+
+  #hasAllTables(): boolean {
+    return this.#sums.length === this.archive.tables.length
+  }
+
+  async #entry(file: string): Promise<TarEntry> {
+    const entry = await nextEntry(this.#tar)
+    if (!entry) throw altered(`${file} is missing`)
+    if (entry.isFile && entry.name === file) return entry
+    const announced = [HEADING_FILE, ...this.archive.tables.map((table) => table.file), MANIFEST_FILE]
+    if (!entry.isFile || !announced.includes(entry.name)) throw altered('it holds what was not announced')
+    throw altered(`${file} is not in its place`)
+  }
+
+  async *#csv(entry: TarEntry): AsyncGenerator<Buffer, void, undefined> {
+    const hash = createHash('sha256')
+    for await (const piece of body(this.#tar, entry)) {
+      hash.update(piece)
+      yield piece
+    }
+    this.#sums.push({ bytes: entry.size, sha256: hash.digest('hex') })
+  }
+}
+
+/** What comes, if it may be gzip. */
+async function* compressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, undefined> {
+  const source = new ByteSource(chunks)
+  try {
+    const first = await source.peek(Math.max(MAGIC_BYTES, GZIP_MAGIC_BYTES))
+    if (isSealed(first)) throw BackupIncompatible('The backup is sealed, and was not opened with an application key.')
+    if (first.length < GZIP_MAGIC_BYTES) throw truncated()
+    if (!isGzip(first)) throw foreign('it is not compressed with gzip')
+    yield* source.rest()
+  } catch (error) {
+    throw error instanceof NotOpened
+      ? BackupIncompatible(`The backup cannot be opened: ${error.message}.`, { cause: error })
+      : error
+  } finally {
+    await source.close()
+  }
+}
+
+async function json(tar: ByteSource, entry: TarEntry): Promise<Buffer> {
+  if (entry.size > MAX_JSON_BYTES) throw altered(`its ${entry.name} is larger than one can be`)
+  const pieces: Buffer[] = []
+  for await (const piece of body(tar, entry)) pieces.push(piece)
+  return joined(pieces)
+}

@@ -1,0 +1,75 @@
+/** Backups whose archives are changed behind the back of the tenancy, and restores of them. */
+import { createHash } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect } from 'vitest'
+import type { World } from '../../../../test/support/two-servers.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { forged, unpacked } from './archive.fixture.ts'
+
+export interface Backed {
+  readonly id: string
+  readonly file: string
+  readonly key: string
+}
+
+export async function backedUp(of: World, id: string): Promise<Backed> {
+  const backup = await of.transfers.backups.create(id)
+  await of.done(backup)
+  const { rows } = await of.tenancy.kernel.database.sql('select archive from multitenancy.backups where id = $1', [
+    backup.id,
+  ])
+  return { id: backup.id, key: rows[0].archive, file: join(of.archives, rows[0].archive) }
+}
+
+/** As if it had been what was written, so that only what is in it can tell. */
+export async function believed(of: World, { id, file }: Backed): Promise<void> {
+  const bytes = await readFile(file)
+  await of.tenancy.kernel.database.sql('update multitenancy.backups set size_bytes = $2, sha256 = $3 where id = $1', [
+    id,
+    bytes.length,
+    createHash('sha256').update(bytes).digest('hex'),
+  ])
+}
+
+type Files = Map<string, string>
+
+/** Unpacks the archive, lets `edit` change what is in it, and packs it again in the same order. */
+export async function repacked({ file }: Backed, edit: (files: Files) => unknown): Promise<void> {
+  const files: Files = new Map(unpacked(await readFile(file)).map(({ name, content }) => [name, String(content)]))
+  edit(files)
+  await writeFile(file, await forged([...files].map(([name, content]) => ({ name, content }))))
+}
+
+export const everyJson = (edit: (json: any) => unknown) => (files: Files) => {
+  for (const name of ['archive.json', 'manifest.json']) {
+    const json = JSON.parse(files.get(name) ?? '')
+    edit(json)
+    files.set(name, JSON.stringify(json))
+  }
+  // As somebody would who knows the format.
+  const heading = files.get('archive.json') ?? ''
+  const manifest = JSON.parse(files.get('manifest.json') ?? '')
+  manifest.archive = { bytes: Buffer.byteLength(heading), sha256: createHash('sha256').update(heading).digest('hex') }
+  files.set('manifest.json', JSON.stringify(manifest))
+}
+
+export async function refused(of: World, id: string, backup: Backed): Promise<string> {
+  const { database } = of.tenancy.kernel
+  const state = async () => ({
+    row: (await database.sql('select epoch, locator, status, held_by from multitenancy.tenants where id = $1', [id]))
+      .rows,
+    places: (await database.sql('select * from multitenancy.places where tenant_id = $1', [id])).rows,
+    notes: await of.notes(id),
+  })
+  const before = await state()
+  const begun = await of.transfers.backups.restore(id, { backupId: backup.id })
+  const { state: how, failure } = await of.ended(begun)
+  expect(how).toBe('failed')
+  await eventually(async () => expect(await state()).toEqual(before)) // it is tidied up once the transfer has ended
+  for (const driver of of.tenancy.tenants.storage.drivers) {
+    expect(await of.tenancy.tenants.inventory.mismatches(driver, 'main')).toEqual([])
+  }
+  expect(failure?.message).not.toContain(of.archives)
+  return `${failure?.code}: ${failure?.message}`
+}

@@ -1,0 +1,101 @@
+/**
+ * A tenant's copy as the bytes of an archive (format.ts), in constant memory.
+ *
+ *   table ─► sum ─► gzip ─► spool        how long a table is one knows at its end
+ *                             │
+ *   header, a member by itself ─► the spooled member ─► padding, a member
+ *
+ * So each table is compressed once, and lies compressed in memory or in a temporary file for as long as it is not passed on. One
+ * table at a time: the space that is needed is that of the largest.
+ */
+import { createHash } from 'node:crypto'
+import type { TableTotals, TenantCopy } from '../../isolation/copy.ts'
+import {
+  type ArchiveSubject,
+  HEADING_FILE,
+  headingBytes,
+  headingOf,
+  MANIFEST_FILE,
+  manifestBytes,
+  type Sum,
+  sumOf,
+} from './format.ts'
+import { member, members } from './gzip.ts'
+import { Spool } from './spool.ts'
+import { entryHead, padding, TAR_END } from './tar-writing.ts'
+
+/**
+ * Returns the totals of the tables, once what was read agrees with what the copy says was there. What the copy throws passes as it
+ * is. Whoever ends it early waits for the table that is being read: to break that off is the matter of the copy.
+ */
+export async function* archived(
+  copy: TenantCopy,
+  subject: ArchiveSubject,
+): AsyncGenerator<Buffer, readonly TableTotals[], undefined> {
+  const heading = headingOf(copy.description, subject)
+  const mtime = subject.createdAt
+  const archive = headingBytes(heading)
+  yield await wholeEntry(HEADING_FILE, archive, mtime)
+
+  const sums: (Sum & { readonly name: string })[] = []
+  for await (const { table, csv } of copy.tables()) {
+    const { name, file } = heading.tables[sums.length] ?? {}
+    if (table.name !== name || !file) throw new Error(`the table "${table.name}" is not the one that was announced`)
+    const spool = new Spool()
+    try {
+      const sum = await spooled(csv, spool)
+      yield await member(await entryHead({ name: file, size: sum.bytes, mtime }))
+      yield* spool.read()
+      if (padding(sum.bytes).length > 0) yield await member(padding(sum.bytes))
+      sums.push({ name, ...sum })
+    } finally {
+      await spool.close()
+    }
+  }
+
+  const totals = agreed(await copy.totals(), sums, heading.tables.length)
+  const manifest = manifestBytes(heading, {
+    archive: sumOf(archive),
+    sums: sums.map(({ bytes, sha256 }) => ({ bytes, sha256 })),
+    totals,
+  })
+  yield await wholeEntry(MANIFEST_FILE, manifest, mtime)
+  yield await member(TAR_END)
+  return totals
+}
+
+async function wholeEntry(name: string, content: Buffer, mtime: Date): Promise<Buffer> {
+  const head = await entryHead({ name, size: content.length, mtime })
+  return member(Buffer.concat([head, content, padding(content.length)]))
+}
+
+async function spooled(csv: AsyncIterable<Buffer>, spool: Spool): Promise<Sum> {
+  const hash = createHash('sha256')
+  let bytes = 0
+  async function* measured() {
+    for await (const piece of csv) {
+      hash.update(piece)
+      bytes += piece.length
+      yield piece
+    }
+  }
+  for await (const compressed of members(measured())) await spool.add(compressed)
+  return { bytes, sha256: hash.digest('hex') }
+}
+
+function agreed(
+  totals: readonly TableTotals[],
+  sums: readonly (Sum & { readonly name: string })[],
+  announced: number,
+): readonly TableTotals[] {
+  if (sums.length !== announced || totals.length !== announced) {
+    throw new Error(`${announced} tables were announced, ${sums.length} read, and there are totals of ${totals.length}`)
+  }
+  return totals.map(({ name, rows, bytes }, index) => {
+    const sum = sums[index]
+    if (name !== sum?.name || bytes !== sum.bytes) {
+      throw new Error(`what was read of the table "${sum?.name}" is not what the copy says there was`)
+    }
+    return { name, rows, bytes }
+  })
+}

@@ -1,0 +1,213 @@
+/** Backups of tenants: archives, and what is known of them. */
+import type { z } from 'zod'
+import type { PageOf } from '../../../kernel/api/page.ts'
+import { isUuid, uuidv7 } from '../../../kernel/base/ids.ts'
+import { parsed } from '../../../kernel/base/validate.ts'
+import { recordChange } from '../../../kernel/events/changes.ts'
+import { BackupIncompatible } from '../../isolation/copy.ts'
+import { lockTenant } from '../../registry/existing.ts'
+import type { TenantTables } from '../../tenant/tables.ts'
+import { archivesOf, removeArchives } from '../kinds/backup.ts'
+import { lockedRow } from '../kinds/cutover.ts'
+import type { TransferParts } from '../kinds/dependencies.ts'
+import { ACTIONS } from '../kinds/index.ts'
+import { archiveBytes } from '../kinds/source.ts'
+import { toTransfer } from '../model/tables.ts'
+import type { Transfer } from '../model/transfer.ts'
+import { BackupNotFound, TransferInProgress } from '../requests/errors.ts'
+import { BackupRequest, RestoreRequest } from '../requests/request-schemas.ts'
+import { assertInstalled, request } from '../requests/requests.ts'
+import { adopt } from './adopt.ts'
+import { type Backup, type BackupWithTransfer, toBackup } from './resource.ts'
+
+export interface BackupSettings {
+  /** Of backups that are made by themselves: how many of a tenant are kept; default 7. */
+  readonly keep: number
+  /** Between two of them; undefined: none is made by itself. */
+  readonly everyHours: number | undefined
+}
+
+export interface RestoreBegun {
+  readonly backup: Backup
+  readonly transfer: Transfer
+}
+
+export class Backups {
+  readonly #parts: TransferParts
+
+  constructor(parts: TransferParts) {
+    this.#parts = parts
+  }
+
+  /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` while another one is made, `E_BACKUPS_NOT_CONFIGURED`. */
+  async create(tenantId: string, wish: z.input<typeof BackupRequest> = {}, isScheduled = false): Promise<Backup> {
+    const { note = null } = parsed(BackupRequest, wish)
+    archivesOf(this.#parts)
+    const { database, events, clock } = this.#parts.kernel
+    return database.transaction(async () => {
+      const row = await lockTenant(database, tenantId)
+      assertInstalled(row)
+      const { isolation, placement } = row
+      const id = uuidv7()
+      await database
+        .query<TenantTables>()
+        .insertInto('backups')
+        .values({
+          id,
+          tenantId,
+          note,
+          isScheduled,
+          isolation,
+          isSealed: this.#parts.isSealing,
+          createdAt: clock.now(),
+        } as never)
+        .execute()
+      await request(this.#parts.kernel, { id, kind: 'backup', tenantId, backupId: id, isolation, placement })
+      await recordChange(events, {
+        action: ACTIONS.backup,
+        tenantId,
+        target: `backup:${id}`,
+        after: { note, isScheduled },
+      })
+      return this.get(tenantId, id)
+    })
+  }
+
+  /**
+   * Fills new storage from a backup of this tenant and lets it have that; or rehearses it. `E_BACKUP_NOT_FOUND`,
+   * `E_BACKUP_INCOMPATIBLE` when it is not complete, `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400.
+   */
+  async restore(tenantId: string, wish: z.input<typeof RestoreRequest>): Promise<RestoreBegun> {
+    const { backupId, rehearse, ...where } = parsed(RestoreRequest, wish)
+    const { kernel, storage } = this.#parts
+    archivesOf(this.#parts)
+    return kernel.database.transaction(async () => {
+      const row = await lockTenant(kernel.database, tenantId)
+      assertInstalled(row)
+      const backup = await this.get(tenantId, backupId)
+      if (backup.state === 'failed')
+        throw BackupIncompatible(`The backup "${backupId}" failed; there is nothing in it.`)
+      if (backup.state !== 'completed') throw TransferInProgress(`The backup "${backupId}" is not complete yet.`)
+      const { driver, placement } = storage.choose(where.isolation ?? row.isolation, where.placement ?? row.placement)
+      const kind = rehearse ? 'rehearsal' : 'restore'
+      const transfer = await request(kernel, { kind, tenantId, backupId, isolation: driver.name, placement })
+      await recordChange(kernel.events, {
+        action: ACTIONS[kind],
+        tenantId,
+        target: `backup:${backupId}`,
+        after: { isolation: driver.name, placement, rehearse },
+      })
+      return { backup, transfer: toTransfer(transfer) }
+    })
+  }
+
+  /** The newest first. */
+  async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Backup>> {
+    await this.#parts.registry.get(tenantId)
+    const { cursors } = this.#parts.kernel
+    return cursors.newestFirst(this.#of(tenantId), 'backups', `backups ${tenantId}`, page, toBackup)
+  }
+
+  /** `E_BACKUP_NOT_FOUND`, also for that of another tenant. */
+  async get(tenantId: string, id: string): Promise<Backup> {
+    const row = isUuid(id) ? await this.#of(tenantId).where('backups.id', '=', id).executeTakeFirst() : undefined
+    if (!row) throw notThere(tenantId, id)
+    return toBackup(row)
+  }
+
+  /** Makes a file that is there a backup again, as after the backoffice was brought back from a dump; see adopt.ts. */
+  async adopt(tenantId: string, key: string): Promise<Backup> {
+    return this.get(tenantId, await adopt(this.#parts, tenantId, key))
+  }
+
+  /** Its archive, unsealed; `E_BACKUP_INCOMPATIBLE` at the end of one that is not what was written. */
+  download(tenantId: string, id: string): Promise<AsyncIterable<Uint8Array>> {
+    return archiveBytes(this.#parts, tenantId, id)
+  }
+
+  /** Removes the archive, too. `E_BACKUP_NOT_FOUND`, or `E_TRANSFER_IN_PROGRESS` while it is made or restored. */
+  async delete(tenantId: string, id: string): Promise<void> {
+    const { database, events, clock, log } = this.#parts.kernel
+    await this.#parts.registry.get(tenantId)
+    if (!isUuid(id)) throw notThere(tenantId, id)
+    await database.transaction(async () => {
+      await lockedRow(this.#parts, tenantId) // so that nobody asks for a restore of it meanwhile
+      const row = await database
+        .query<TenantTables>()
+        .selectFrom('backups')
+        .select('id')
+        .where('id', '=', id)
+        .where('tenantId', '=', tenantId)
+        .where('deletedAt', 'is', null)
+        .executeTakeFirst()
+      if (!row) throw notThere(tenantId, id)
+      const busy = await database
+        .query<TenantTables>()
+        .selectFrom('transfers')
+        .select('kind')
+        .where('backupId', '=', id)
+        .where('state', 'in', ['pending', 'running'])
+        .executeTakeFirst()
+      if (busy) throw TransferInProgress(`The backup "${id}" is in use by a ${busy.kind}; wait until that has ended.`)
+      await database
+        .query<TenantTables>()
+        .updateTable('backups')
+        .set({ deletedAt: clock.now() })
+        .where('id', '=', id)
+        .execute()
+      await recordChange(events, { action: 'backups.delete', tenantId, target: `backup:${id}` })
+    })
+    await this.removeDeleted(id).catch((error) =>
+      log.warn(
+        { err: error, tenantId, backupId: id },
+        'an archive could not be removed; it is tried again in a minute',
+      ),
+    )
+  }
+
+  /** Those that were deleted: their archives, then their rows. One that cannot be removed keeps none of the others. @param id only this one */
+  async removeDeleted(id?: string): Promise<void> {
+    const { database } = this.#parts.kernel
+    let query = this.#withAttempts().where('backups.deletedAt', 'is not', null)
+    if (id) query = query.where('backups.id', '=', id)
+    const failures: unknown[] = []
+    for (const backup of await query.execute()) {
+      try {
+        await removeArchives(archivesOf(this.#parts), backup)
+        await database.query<TenantTables>().deleteFrom('backups').where('id', '=', backup.id).execute()
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  /** The archives of a tenant that is purged; their rows go with it. */
+  async dropAll(tenantId: string): Promise<void> {
+    const backups = await this.#withAttempts().where('backups.tenantId', '=', tenantId).execute()
+    for (const backup of backups) await removeArchives(archivesOf(this.#parts), backup)
+  }
+
+  #withAttempts() {
+    return this.#parts.kernel.database
+      .query<TenantTables>()
+      .selectFrom('backups')
+      .innerJoin('transfers', 'transfers.id', 'backups.id')
+      .select(['backups.id', 'backups.tenantId', 'transfers.attempts'])
+      .orderBy('backups.id')
+  }
+
+  #of(tenantId: string) {
+    return this.#parts.kernel.database
+      .query<TenantTables>()
+      .selectFrom('backups')
+      .innerJoin('transfers', 'transfers.id', 'backups.id')
+      .selectAll('backups')
+      .select(['transfers.state', 'transfers.progress', 'transfers.failure'])
+      .where('backups.tenantId', '=', tenantId)
+      .where('backups.deletedAt', 'is', null)
+      .$castTo<BackupWithTransfer>()
+  }
+}
+
+const notThere = (tenantId: string, id: string) => BackupNotFound(`The tenant "${tenantId}" has no backup "${id}".`)

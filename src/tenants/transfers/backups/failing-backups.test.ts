@@ -1,0 +1,88 @@
+/** Backups that fail, before one is missed and after. */
+import { rename, rm, writeFile } from 'node:fs/promises'
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { openWorld, type World } from '../../../../test/support/two-servers.ts'
+import { type FakeClock, fakeClock } from '../../../testing/base/clock.ts'
+import { HOURLY_BACKUPS, only } from '../recovery.fixture.ts'
+
+const HOUR_MS = 3_600_000
+
+let world: World
+let clock: FakeClock
+beforeEach(async () => {
+  clock = fakeClock()
+  world = await openWorld(inject('postgresUrl'), {
+    role: 'api',
+    clock,
+    plans: HOURLY_BACKUPS,
+  })
+})
+afterEach(() => world.end())
+
+const install = async (id: string, metadata = {}) => {
+  await world.tenancy.tenants.create({ id, name: id, metadata })
+  await world.tenancy.tenants.installation.install(id, only)
+}
+const told = async () =>
+  (await world.tenancy.doctor.examine()).checks
+    .filter(({ code }) => ['backups.stale', 'backups.failing'].includes(code))
+    .map(({ severity, code, message }) => `${severity} ${code}: ${message}`)
+
+async function backUp(id: string) {
+  const { id: backupId } = await world.transfers.backups.create(id)
+  await world.transfers.work(backupId, only).catch(() => undefined) // what is told of it is looked at
+  return world.transfers.backups.get(id, backupId)
+}
+
+/** The place of the archives is no folder meanwhile. */
+async function whileBroken(work: () => Promise<void>): Promise<void> {
+  const aside = `${world.archives}.aside`
+  await rename(world.archives, aside)
+  await writeFile(world.archives, 'a file')
+  await work()
+  await rm(world.archives)
+  await rename(aside, world.archives)
+}
+
+test('are told at once for tenants that are to be backed up, until one succeeds', async () => {
+  await install('acme', { plan: 'pro' })
+  await install('free')
+  const first = await backUp('acme')
+  expect(first.state).toBe('completed')
+  await whileBroken(async () => {
+    clock.advance(HOUR_MS)
+    expect(await backUp('acme')).toMatchObject({ state: 'failed' })
+    expect(await backUp('free')).toMatchObject({ state: 'failed' }) // whoever asked for it was told
+  })
+  expect(await told()).toEqual([
+    expect.stringMatching(
+      /^warn backups\.failing: the backups of "acme" fail: the last attempt has failed \(E_\w+\); it was last on 2026-01-01T00:00:00\.000Z$/,
+    ),
+  ])
+  await whileBroken(async () => {
+    clock.advance(1.5 * HOUR_MS)
+    await backUp('acme')
+  })
+  expect(await told()).toEqual([
+    expect.stringMatching(
+      /^warn backups\.stale: "acme" is to be backed up every 1 h, and was last on 2026-01-01T00:00:00\.000Z: the last 2 attempts have failed \(E_\w+\)$/,
+    ),
+  ])
+  expect((await backUp('acme')).state).toBe('completed')
+  expect(await told()).toEqual([])
+})
+
+test('of thousands of tenants are told one by one up to a bound', async () => {
+  const ids = Array.from({ length: 60 }, (_, n) => `many-${String(n).padStart(2, '0')}`)
+  for (const id of ids) {
+    await world.tenancy.tenants.create({ id, name: id, metadata: { plan: 'pro' } })
+  }
+  const { database } = world.tenancy.kernel
+  await database.sql(
+    `update multitenancy.tenants set status = 'active', activated_at = created_at where id like 'many-%'`,
+  )
+  clock.advance(2 * HOUR_MS + 1)
+  const lines = await told()
+  expect(lines).toHaveLength(51)
+  expect(lines.at(-1)).toMatch(/^warn backups\.stale: and 10 more of this kind$/)
+})

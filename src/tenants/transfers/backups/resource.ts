@@ -1,0 +1,45 @@
+/** A backup as the API shows it. */
+import { z } from 'zod'
+import type { BackupRow, TransferRow } from '../model/tables.ts'
+import { Failure, NO_PROGRESS, Progress } from '../model/transfer.ts'
+
+const moment = z.iso.datetime()
+
+export const Backup = z
+  .object({
+    id: z.uuid(),
+    tenantId: z.string(),
+    state: z.enum(['pending', 'running', 'completed', 'failed']),
+    progress: Progress,
+    sizeBytes: z.number().int().nullable().meta({ description: 'Of the archive' }),
+    sha256: z.string().nullable().meta({ description: 'Of the archive, in hex' }),
+    isolation: z.string().meta({ description: 'The driver it was made from; it can be restored into any' }),
+    migrations: z.array(z.string()).nullable().meta({ description: 'What had been run in the storage' }),
+    note: z.string().nullable(),
+    isScheduled: z.boolean().meta({ description: 'Whether it was made by itself, and is removed by itself' }),
+    isSealed: z.boolean().meta({ description: 'Whether it is encrypted under the application key' }),
+    createdAt: moment,
+    completedAt: moment.nullable(),
+    failure: Failure,
+  })
+  .meta({ id: 'Backup' })
+export type Backup = z.output<typeof Backup>
+
+export type BackupWithTransfer = BackupRow & Pick<TransferRow, 'state' | 'progress' | 'failure'>
+
+export const toBackup = (row: BackupWithTransfer): Backup => ({
+  id: row.id,
+  tenantId: row.tenantId,
+  state: row.state === 'cancelled' ? 'failed' : row.state,
+  progress: row.progress ?? NO_PROGRESS,
+  sizeBytes: row.sizeBytes,
+  sha256: row.sha256,
+  isolation: row.isolation,
+  migrations: row.migrations,
+  note: row.note,
+  isScheduled: row.isScheduled,
+  isSealed: row.isSealed,
+  createdAt: row.createdAt.toISOString(),
+  completedAt: row.completedAt?.toISOString() ?? null,
+  failure: row.failure,
+})

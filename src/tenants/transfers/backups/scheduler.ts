@@ -1,0 +1,100 @@
+/**
+ * Makes the backups that are due and removes those that are kept no longer, of all tenants. Any number of processes may do it at
+ * once: of one tenant one backup is made at a time, and one that is removed twice is removed.
+ */
+
+import { lockTenant } from '../../registry/existing.ts'
+import { installedTenants } from '../../registry/installed.ts'
+import type { Plans, ResolvedPlan } from '../../registry/plans.ts'
+import { TenantNotFound, TenantState } from '../../tenant/errors.ts'
+import type { TenantTables } from '../../tenant/tables.ts'
+import { toTenant } from '../../tenant/tenant.ts'
+import type { TransferParts } from '../kinds/dependencies.ts'
+import { BackupNotFound, TransferInProgress } from '../requests/errors.ts'
+import type { BackupSettings, Backups } from './backups.ts'
+import { expired, isDue, type Retention, type ScheduledBackup } from './retention.ts'
+
+export interface DueStep {
+  readonly tenantId: string
+  readonly what: 'make' | 'remove'
+  /** Of the one that is removed. */
+  readonly backupId: string | null
+  /** Why. */
+  readonly retention: Retention
+}
+
+export interface BackupRunParts {
+  readonly parts: TransferParts
+  readonly plans: Plans
+  readonly backups: Backups
+  readonly settings: BackupSettings
+}
+
+/** What is due now, tenant by tenant. */
+export async function* due({ parts, plans, settings }: BackupRunParts): AsyncIterable<DueStep> {
+  const { clock, database } = parts.kernel
+  for await (const rows of installedTenants(database)) {
+    const scheduled = await scheduledOf(
+      parts,
+      rows.map(({ id }) => id),
+    )
+    for (const row of rows) {
+      const of = scheduled.get(row.id) ?? []
+      const retention = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
+      if (isDue(retention, of, clock.now())) yield { tenantId: row.id, what: 'make', backupId: null, retention }
+      for (const backupId of expired(retention, of)) {
+        yield { tenantId: row.id, what: 'remove', backupId, retention }
+      }
+    }
+  }
+}
+
+/** Undefined when somebody else has done it, or the tenant is not what it was. */
+export async function carryOut(run: BackupRunParts, step: DueStep): Promise<string | undefined> {
+  const { tenantId, what, backupId } = step
+  try {
+    if (what === 'make') return await make(run, step)
+    await run.backups.delete(tenantId, backupId ?? '')
+    return backupId ?? undefined
+  } catch (error) {
+    const isDone = [TransferInProgress, BackupNotFound, TenantState, TenantNotFound].some((one) => one.matches(error))
+    if (!isDone) throw error
+    return undefined
+  }
+}
+
+/** Others have seen that it is due, too: with the tenant's row locked it still is, or one of them was faster. */
+async function make({ parts, backups }: BackupRunParts, { tenantId, retention }: DueStep): Promise<string | undefined> {
+  const { database, clock } = parts.kernel
+  return database.transaction(async () => {
+    await lockTenant(database, tenantId)
+    const of = await scheduledOf(parts, [tenantId])
+    if (!isDue(retention, of.get(tenantId) ?? [], clock.now())) return undefined
+    return (await backups.create(tenantId, {}, true)).id
+  })
+}
+
+/** The plan's, where it says something. */
+export const retentionOf = (settings: BackupSettings, ofPlan: ResolvedPlan['backups'] = {}): Retention => ({
+  keep: ofPlan.keep ?? settings.keep,
+  everyHours: ofPlan.everyHours === false ? undefined : (ofPlan.everyHours ?? settings.everyHours),
+})
+
+async function scheduledOf(
+  { kernel }: TransferParts,
+  tenantIds: readonly string[],
+): Promise<Map<string, ScheduledBackup[]>> {
+  if (tenantIds.length === 0) return new Map()
+  const rows = await kernel.database
+    .query<TenantTables>()
+    .selectFrom('backups')
+    .innerJoin('transfers', 'transfers.id', 'backups.id')
+    .select(['backups.id', 'backups.tenantId', 'backups.createdAt', 'transfers.state'])
+    .where('backups.tenantId', 'in', tenantIds)
+    .where('backups.isScheduled', '=', true)
+    .where('backups.deletedAt', 'is', null)
+    .orderBy('backups.createdAt', 'desc')
+    .orderBy('backups.id', 'desc')
+    .execute()
+  return Map.groupBy(rows, ({ tenantId }) => tenantId)
+}

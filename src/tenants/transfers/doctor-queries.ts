@@ -1,0 +1,185 @@
+/** What is wrong with transfers and backups, for the doctor. */
+import { installedTenants } from '../registry/installed.ts'
+import { toTenant } from '../tenant/tenant.ts'
+import { type BackupRunParts, retentionOf } from './backups/scheduler.ts'
+import { archivesOf } from './kinds/backup.ts'
+import type { TransferParts } from './kinds/dependencies.ts'
+
+const HOUR_MS = 3_600_000
+/** Nobody has been at work on it for longer. */
+const STUCK_MS = 10 * 60_000
+/** Of the interval between two backups, before one is missed. */
+const LATE = 2
+const LOOKED_UP_AT_ONCE = 500
+
+export interface StuckTransfer {
+  readonly id: string
+  readonly tenantId: string
+  readonly kind: string
+  readonly since: Date
+}
+
+/** A tenant whose backups are not made as they should be. */
+export interface TroubledBackups {
+  readonly tenantId: string
+  readonly everyHours: number
+  /** Of the last backup that is complete. */
+  readonly last: Date | null
+  /** Whether that is older than it should be. */
+  readonly isStale: boolean
+  /** Those that have failed since, and the code of the newest failure. */
+  readonly failed: number
+  readonly failureCode: string | null
+}
+
+/** A file that is no backup's archive. */
+export interface StrayFile {
+  readonly key: string
+  /** Whether an attempt at a backup that is known here wrote it, so that nobody else can need it. */
+  readonly isOurs: boolean
+}
+
+/** A backup that says that it is complete, and cannot be restored. */
+export interface MissingArchive {
+  readonly key: string
+  readonly tenantId: string
+  readonly backupId: string
+}
+
+export class TransferState {
+  readonly #parts: TransferParts
+  readonly #run: BackupRunParts
+
+  constructor(parts: TransferParts, run: BackupRunParts) {
+    this.#parts = parts
+    this.#run = run
+  }
+
+  async stuck(): Promise<StuckTransfer[]> {
+    const { rows } = await this.#parts.kernel.database.sql(
+      `select id, tenant_id as "tenantId", kind, coalesce(started_at, created_at) as since from multitenancy.transfers
+       where state = 'running' and lease_until < now() - $1 * interval '1 millisecond' order by id`,
+      [STUCK_MS],
+    )
+    return rows
+  }
+
+  /** Tenants whose last complete backup is older than it should be, or whose last attempts at one have failed. */
+  async *troubled(): AsyncIterable<TroubledBackups> {
+    const { kernel } = this.#parts
+    const { plans, settings } = this.#run
+    const byTenant = async <Row>(text: string, ids: readonly string[]) =>
+      new Map((await kernel.database.sql(text, [ids])).rows.map(({ id, ...row }) => [id as string, row as Row]))
+    for await (const rows of installedTenants(kernel.database)) {
+      const ids = rows.map(({ id }) => id)
+      const last = await byTenant<{ at: Date }>(LAST_COMPLETE, ids)
+      const failures = await byTenant<{ count: number; code: string | null }>(FAILED_SINCE, ids)
+      for (const row of rows) {
+        const { everyHours } = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
+        if (everyHours === undefined) continue
+        const before = kernel.clock.now().getTime() - everyHours * LATE * HOUR_MS
+        const of = last.get(row.id)?.at ?? null
+        const isStale = (of ?? row.activatedAt ?? row.createdAt).getTime() < before
+        const { count: failed = 0, code: failureCode = null } = failures.get(row.id) ?? {}
+        if (isStale || failed > 0) yield { tenantId: row.id, everyHours, last: of, isStale, failed, failureCode }
+      }
+    }
+  }
+
+  /** Backups whose archives cannot be reached, as no place for them is configured in this process. */
+  async unreachable(): Promise<number> {
+    if (this.#parts.archives) return 0
+    const { rows } = await this.#parts.kernel.database.sql(
+      'select count(*) as count from multitenancy.backups where archive is not null',
+    )
+    return rows[0].count
+  }
+
+  /** Undefined when the archives can be read and written. */
+  async archivesFailure(): Promise<unknown> {
+    try {
+      await this.#parts.archives?.check()
+      return undefined
+    } catch (error) {
+      return error
+    }
+  }
+
+  /**
+   * Where the files of the archives and the backups disagree: a file that is of no backup here, and of none that is being made; a
+   * backup whose file is not there. The keys of all files are kept meanwhile.
+   */
+  async *disagreements(): AsyncIterable<StrayFile | MissingArchive> {
+    const { archives, kernel } = this.#parts
+    if (!archives) return
+    const { rows: begun } = await kernel.database.sql('select now() as at')
+    const seen = new Set<string>()
+    let keys: string[] = []
+    for await (const { key } of archives.list()) {
+      seen.add(key)
+      if (keys.push(key) < LOOKED_UP_AT_ONCE) continue
+      yield* await this.#strayAmong(keys)
+      keys = []
+    }
+    yield* await this.#strayAmong(keys)
+    let last = NO_ID
+    for (;;) {
+      const { rows } = await kernel.database.sql(COMPLETE, [last, begun[0].at, LOOKED_UP_AT_ONCE])
+      for (const { key, tenantId, backupId } of rows) if (!seen.has(key)) yield { key, tenantId, backupId }
+      if (rows.length < LOOKED_UP_AT_ONCE) return
+      last = rows.at(-1)?.backupId
+    }
+  }
+
+  /** Removes one of them, unless it has become an archive meanwhile. */
+  async removeStray(key: string): Promise<boolean> {
+    const [stray] = await this.#strayAmong([key])
+    if (!stray?.isOurs) return false
+    await archivesOf(this.#parts).delete(key)
+    return true
+  }
+
+  async #strayAmong(keys: readonly string[]): Promise<StrayFile[]> {
+    const parsed = keys.map((key) => {
+      const [tenantId = '', file = ''] = key.split('/')
+      const [backupId = '', attempt = ''] = file.split('.')
+      return { key, tenantId, backupId, attempt }
+    })
+    return (await this.#parts.kernel.database.sql(STRAY, [JSON.stringify(parsed)])).rows
+  }
+}
+
+const LAST_COMPLETE = `
+  select tenant_id as id, max(created_at) as at from multitenancy.backups
+  where tenant_id = any ($1) and completed_at is not null and deleted_at is null group by tenant_id`
+
+/** Of one tenant one is made at a time, so that they end in the order in which they were asked for. */
+const FAILED_SINCE = `
+  select backup.tenant_id as id, count(*) as count,
+    (array_agg(transfer.failure->>'code' order by backup.created_at desc, backup.id desc))[1] as code
+  from multitenancy.backups backup join multitenancy.transfers transfer on transfer.id = backup.id
+  left join (${LAST_COMPLETE}) complete on complete.id = backup.tenant_id
+  where backup.tenant_id = any ($1) and transfer.state = 'failed' and backup.deleted_at is null
+    and backup.created_at > coalesce(complete.at, '-infinity')
+  group by backup.tenant_id`
+
+const NO_ID = '00000000-0000-0000-0000-000000000000'
+/** Those of before the files were listed. */
+const COMPLETE = `
+  select archive as key, tenant_id as "tenantId", id as "backupId" from multitenancy.backups
+  where id > $1 and archive is not null and deleted_at is null
+    and exists (select from multitenancy.transfers where transfers.id = backups.id and finished_at < $2)
+  order by id limit $3`
+
+/**
+ * Not the archive of a backup, nor of one that is being made. Ours is what an attempt at a backup wrote that is known here; else it may
+ * be another installation's, or newer than this database, if that was brought back from a dump.
+ */
+const STRAY = `
+  select file.key, backup.id is not null as "isOurs"
+  from json_to_recordset($1::json) as file (key text, "tenantId" text, "backupId" text, attempt text)
+  left join multitenancy.backups backup on backup.tenant_id = file."tenantId" and backup.id::text = file."backupId"
+  left join multitenancy.transfers transfer on transfer.id = backup.id
+  where backup.archive is distinct from file.key
+    and (transfer.state in ('pending', 'running') and transfer.attempts::text = file.attempt) is not true
+  order by file.key`

@@ -1,0 +1,120 @@
+/**
+ * A backup: the tenant's storage, read in one snapshot, becomes an archive. Under its key it is whole or not there, and it is listed
+ * as completed only by the transaction that also knows its size and its hash. Each attempt has a key of its own, so that nothing
+ * that an attempt still writes which was given up can take the place of an archive that was verified.
+ */
+import { createHash } from 'node:crypto'
+import { toPlace } from '../../registry/registry.ts'
+import { TenantState } from '../../tenant/errors.ts'
+import { TenantBackedUp } from '../../tenant/events.ts'
+import type { TenantTables } from '../../tenant/tables.ts'
+import type { Archives } from '../archive/port.ts'
+import { archived } from '../archive/writer.ts'
+import type { Attempt } from '../execution/lease.ts'
+import type { TransferRow } from '../model/tables.ts'
+import { BackupsNotConfigured } from '../requests/errors.ts'
+import { lockedRow } from './cutover.ts'
+import type { Course, TransferParts } from './dependencies.ts'
+
+/** A row as CSV, compressed; only to choose how large the parts of an upload are. */
+const BYTES_PER_ROW = 100
+
+export const backup: Course = {
+  async carryOut(parts, attempt) {
+    const { kernel, registry, storage } = parts
+    const { id, tenantId } = attempt.transfer
+    const archives = archivesOf(parts)
+    await removeArchives(archives, attempt.transfer, 1, attempt.transfer.attempts - 1) // of what was killed
+    const row = await registry.row(tenantId)
+    if (row.status !== 'active' && row.status !== 'suspended') {
+      throw TenantState(`The tenant "${tenantId}" is ${row.status}; there is nothing to back up.`, {
+        extras: { from: row.status },
+      })
+    }
+    const key = archiveKey(attempt, parts.isSealing)
+    const written = { bytes: 0, hash: createHash('sha256') }
+    const wholly = await storage.driver(row.isolation).export(
+      toPlace(row),
+      async (copy) => {
+        await attempt.phase('writing')
+        const watched = attempt.meter.watch(copy)
+        const plain = archived(watched, { backupId: id, tenantId, createdAt: attempt.transfer.createdAt })
+        const chunks = parts.isSealing ? kernel.secrets.sealStream(plain, id) : plain
+        await archives.write(key, measured(chunks, written), {
+          signal: attempt.signal,
+          estimatedBytes: (copy.estimatedRows ?? 0) * BYTES_PER_ROW,
+        })
+        return { description: copy.description, totals: await copy.totals() }
+      },
+      attempt.options,
+    )
+    await attempt.phase('switching')
+    const { database, events, clock } = kernel
+    await database.transaction(async () => {
+      const tenant = await lockedRow(parts, tenantId)
+      await attempt.hold()
+      await database
+        .query<TenantTables>()
+        .updateTable('backups')
+        .set({
+          archive: key,
+          isSealed: parts.isSealing,
+          isolation: wholly.description.isolation,
+          sizeBytes: written.bytes,
+          sha256: written.hash.digest('hex'),
+          rows: wholly.totals.reduce((sum, { rows }) => sum + rows, 0),
+          tables: wholly.totals.length,
+          migrations: wholly.description.migrations.map(({ name }) => name),
+          completedAt: clock.now(),
+        })
+        .where('id', '=', id)
+        .execute()
+      await attempt.end('completed')
+      await registry.changed(tenant.id)
+      await events.publish(TenantBackedUp, { tenantId, backupId: id, sizeBytes: written.bytes })
+    })
+  },
+
+  async release({ archives, kernel }, transfer) {
+    if (archives) kernel.database.afterCommit(() => removeArchives(archives, transfer))
+  },
+
+  /** Of this attempt alone: another one may be writing. */
+  async lost({ archives }, transfer) {
+    if (archives) await removeArchives(archives, transfer, transfer.attempts)
+  },
+}
+
+export function archivesOf({ archives }: Pick<TransferParts, 'archives'>): Archives {
+  if (archives) return archives
+  throw BackupsNotConfigured('No place for backups is configured: set `backups.directory` or `backups.s3`.')
+}
+
+const SUFFIXES = ['.tar.gz', '.tar.gz.sealed'] as const
+
+type Attempted = Pick<TransferRow, 'id' | 'tenantId' | 'attempts'>
+
+/** `acme/<backup>.<attempt>.tar.gz` */
+const keyOf = ({ tenantId, id }: Attempted, attempt: number, suffix: (typeof SUFFIXES)[number]): string =>
+  `${tenantId}/${id}.${attempt}${suffix}`
+
+const archiveKey = ({ transfer }: Attempt, isSealed: boolean): string =>
+  keyOf(transfer, transfer.attempts, SUFFIXES[isSealed ? 1 : 0])
+
+/** Whatever attempts at a backup may have written. @param from the first attempt */
+export async function removeArchives(archives: Archives, backup: Attempted, from = 1, to = backup.attempts) {
+  for (let attempt = from; attempt <= to; attempt++) {
+    for (const suffix of SUFFIXES) await archives.delete(keyOf(backup, attempt, suffix))
+  }
+}
+
+async function* measured(
+  chunks: AsyncIterable<Uint8Array>,
+  written: { bytes: number; readonly hash: ReturnType<typeof createHash> },
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    written.bytes += chunk.length
+    written.hash.update(chunk)
+    yield chunk
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * A clone: a tenant of its own, made from another's storage in one snapshot while that goes on. It is provisioning until it has
+ * everything, and failed when it could not be had; activated then, it is tried again.
+ */
+import type { Database } from '../../../kernel/database/database.ts'
+import type { Place } from '../../isolation/driver.ts'
+import { versionOnArrival } from '../../migrations/target-version.ts'
+import { toPlace } from '../../registry/registry.ts'
+import { TenantNotFound, TenantState } from '../../tenant/errors.ts'
+import { TenantCloned, TenantMigrated } from '../../tenant/events.ts'
+import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
+import type { Attempt } from '../execution/lease.ts'
+import type { Course, TransferParts } from './dependencies.ts'
+import { fill } from './fill.ts'
+
+export const clone: Course = {
+  async carryOut(parts, attempt) {
+    const { storage, places, kernel } = parts
+    const { sourceId, withData } = attempt.transfer
+    const source = await sourceOf(kernel.database, sourceId)
+    if (!withData) {
+      const place = await places.begin(attempt)
+      await attempt.phase('making')
+      const refuseGivenUp = () => places.assertMaking(place)
+      return activate(parts, attempt, place, await storage.driver(place.isolation).provision(place, { refuseGivenUp }))
+    }
+    const filled = await storage
+      .driver(source.isolation)
+      .export(toPlace(source), (copy) => fill(parts, attempt, copy), attempt.options)
+    await activate(parts, attempt, filled.place, filled.migrations)
+  },
+
+  async giveUp({ transitions }, transfer, failure) {
+    try {
+      await transitions.run(transfer.tenantId, 'giveUp', () => ({
+        set: { failure },
+        event: { code: failure.code },
+        outcome: 'failure',
+      }))
+    } catch (error) {
+      if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // deleted meanwhile
+    }
+  },
+}
+
+/** The tenant that is cloned. `E_TENANT_STATE` when it is there no more. */
+export async function sourceOf(database: Database, id: string | null): Promise<TenantRow> {
+  const source = await database
+    .query<TenantTables>()
+    .selectFrom('tenants')
+    .selectAll()
+    .where('id', '=', id)
+    .where('status', '!=', 'deleted')
+    .executeTakeFirst()
+  if (source) return source
+  throw TenantState(
+    `The tenant "${id}" that is cloned is deleted: restore it if that is still possible, or delete its clone.`,
+  )
+}
+
+async function activate(
+  { kernel, transitions, storage, versions, changes, places }: TransferParts,
+  attempt: Attempt,
+  place: Place,
+  migrations: readonly string[],
+): Promise<void> {
+  await attempt.phase('switching')
+  const { database, events } = kernel
+  const { tenantId, sourceId } = attempt.transfer
+  const { isolation, placement, locator, epoch } = place
+  await database.transaction(async () => {
+    const driver = storage.driver(isolation)
+    const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, place, migrations)
+    await driver.enter?.(place, { signal: attempt.signal })
+    await transitions.run(tenantId, 'install', (_, now) => ({
+      set: {
+        activatedAt: now,
+        failure: null,
+        schemaVersion,
+        clonedFrom: null,
+        isolation,
+        placement,
+        locator,
+        epoch,
+      },
+      also: async () => {
+        await attempt.hold()
+        await places.take(place, 'making')
+        await attempt.end('completed')
+        if (migrations.length > 0) {
+          await events.publish(TenantMigrated, { tenantId, migrations: [...migrations], direction: 'up' })
+        }
+        await events.publish(TenantCloned, { tenantId, sourceId: sourceId ?? '' })
+      },
+    }))
+  })
+}

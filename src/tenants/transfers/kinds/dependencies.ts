@@ -1,0 +1,29 @@
+/** What carrying out a transfer needs; the same for all kinds. */
+
+import type { Transitions } from '../../lifecycle/transitions.ts'
+import type { Failure } from '../../tenant/failure.ts'
+import type { Archives } from '../archive/port.ts'
+import type { Attempt } from '../execution/lease.ts'
+import type { TransferRow } from '../model/tables.ts'
+import type { SwitchParts } from './cutover.ts'
+
+export interface TransferParts extends SwitchParts {
+  readonly transitions: Transitions
+  readonly archives: Archives | undefined
+  /** Whether archives are sealed under the application key. */
+  readonly isSealing: boolean
+}
+
+/** How one kind of transfer is carried out. Each may run twice. */
+export interface Course {
+  readonly carryOut: (parts: TransferParts, attempt: Attempt) => Promise<void>
+  /**
+   * When an attempt ends that has not succeeded, in a transaction that holds the tenant's row and the transfer: puts back what it had
+   * changed. Another attempt may follow.
+   */
+  readonly release?: (parts: TransferParts, transfer: TransferRow) => Promise<void>
+  /** When it is another's by now, or cancelled. */
+  readonly lost?: (parts: TransferParts, transfer: TransferRow) => Promise<void>
+  /** After `release`, when no attempt will follow. */
+  readonly giveUp?: (parts: TransferParts, transfer: TransferRow, failure: Failure) => Promise<void>
+}

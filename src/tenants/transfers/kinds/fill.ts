@@ -1,0 +1,55 @@
+/** Storage that is filled from a copy: made, loaded, brought up to date, and counted against what the copy says it held. */
+import { BackupIncompatible, type TableTotals, type TenantCopy } from '../../isolation/copy.ts'
+import { type Imported, type Place, StorageExists } from '../../isolation/driver.ts'
+import type { Attempt } from '../execution/lease.ts'
+import type { TransferParts } from './dependencies.ts'
+
+export interface Filled {
+  readonly place: Place
+  /** What it has run. */
+  readonly migrations: readonly string[]
+  readonly totals: readonly TableTotals[]
+}
+
+/** A backoffice that was brought back from a dump does not know of places that were filled since. */
+const TAKEN_AT_MOST = 100
+
+export async function fill(parts: FillingParts, attempt: Attempt, copy: TenantCopy): Promise<Filled> {
+  const watched = attempt.meter.watch(copy)
+  const { place, imported } = await imports(parts, attempt, watched)
+  await attempt.phase('verifying')
+  const totals = await watched.totals()
+  compareRows(totals, imported)
+  return { place, migrations: imported.migrations, totals }
+}
+
+type FillingParts = Pick<TransferParts, 'storage' | 'places' | 'changes'>
+
+/** Into the first place where nothing is. */
+async function imports({ storage, places, changes }: FillingParts, attempt: Attempt, copy: TenantCopy) {
+  for (let taken = 0; ; taken++) {
+    const place = await places.begin(attempt)
+    await attempt.phase('making')
+    const driver = storage.driver(place.isolation)
+    const options = { ...attempt.options, refuseGivenUp: () => places.assertMaking(place) }
+    try {
+      return { place, imported: await driver.import(place, copy, options) }
+    } catch (error) {
+      if (!StorageExists.matches(error) || taken === TAKEN_AT_MOST) throw error
+      await places.leaveAlone(place, attempt)
+    } finally {
+      if (!driver.capabilities.separateStorage) await changes.tell() // tables that others share may have been brought up to date
+    }
+  }
+}
+
+function compareRows(totals: readonly TableTotals[], { rows }: Imported): void {
+  for (const { name, rows: expected } of totals) {
+    const found = rows.get(name)
+    if (found !== expected) {
+      throw BackupIncompatible(
+        `The table "${name}" has ${found ?? 'no'} rows after it was filled, where the copy has ${expected}.`,
+      )
+    }
+  }
+}

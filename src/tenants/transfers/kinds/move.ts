@@ -1,0 +1,137 @@
+/**
+ * A move, and its undoing. The tenant is in maintenance meanwhile, and its storage is closed at its server before anything is read:
+ * so what was acknowledged is in the copy, and what comes later is refused, whatever a process believes.
+ *
+ *   closing ─► copy, verify ─► the switch: the new storage is the tenant's, open
+ *      │            └──failed──► released: the old storage is open as before, nothing has changed
+ *      └──undo────────────────► the switch to what was left, as it was left and brought up to date
+ *
+ * An attempt that ends in any other way opens it again. Killed, the tenant stays closed until the next attempt, or until the transfer
+ * is given up.
+ */
+
+import { toPlace } from '../../registry/registry.ts'
+import { TenantEnteredMaintenance, TenantExitedMaintenance, TenantMoved } from '../../tenant/events.ts'
+import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
+import type { Attempt } from '../execution/lease.ts'
+import type { TransferRow } from '../model/tables.ts'
+import { NothingToUndo } from '../requests/requests.ts'
+import { lockedRow, switchTo } from './cutover.ts'
+import type { Course, TransferParts } from './dependencies.ts'
+import { fill } from './fill.ts'
+
+const MESSAGE = 'The tenant is being moved.'
+const RETRY_AFTER_SECONDS = 5
+
+export const move: Course = {
+  async carryOut(parts, attempt) {
+    const from = await close(parts, attempt)
+    const filled = await parts.storage
+      .driver(from.isolation)
+      .export(toPlace(from), (copy) => fill(parts, attempt, copy), attempt.options)
+    await attempt.phase('switching')
+    await switchTo(parts, attempt, { ...filled, was: 'making' }, arrival(parts, from, attempt, 'tenants.move'))
+  },
+  release,
+}
+
+/** What was written since is left behind, in storage that can be returned to in the same way. */
+export const undo: Course = {
+  async carryOut(parts, attempt) {
+    const { storage, places } = parts
+    const from = await close(parts, attempt)
+    const former = await places.former(from.id)
+    if (!former) throw NothingToUndo(from.id)
+    const driver = storage.driver(former.isolation)
+    await attempt.phase('migrating')
+    if (driver.capabilities.separateStorage) await driver.migrate(former) // else it has gone on with those of others
+    const migrations = await driver.applied(former)
+    await attempt.phase('switching')
+    await switchTo(
+      parts,
+      attempt,
+      { place: former, was: 'former', migrations },
+      arrival(parts, from, attempt, 'tenants.move'),
+    )
+  },
+  release,
+}
+
+function arrival({ kernel, registry }: TransferParts, from: TenantRow, attempt: Attempt, action: string) {
+  const also = async () => {
+    const { isolation, placement } = await registry.row(from.id)
+    await kernel.events.publish(TenantMoved, {
+      tenantId: from.id,
+      from: { isolation: from.isolation, placement: from.placement },
+      to: { isolation, placement },
+      isUndone: attempt.transfer.kind === 'undo',
+    })
+  }
+  return { from, action, also }
+}
+
+/** Nobody else writes to the tenant's storage any more. */
+async function close(parts: TransferParts, attempt: Attempt): Promise<TenantRow> {
+  const { kernel, registry, storage } = parts
+  const { database, events, clock } = kernel
+  const { tenantId, id } = attempt.transfer
+  await attempt.phase('closing')
+  const closed = await database.transaction(async () => {
+    const row = await lockedRow(parts, tenantId)
+    await attempt.hold()
+    const enters = row.maintenance === null && row.status === 'active'
+    await database
+      .query<TenantTables>()
+      .updateTable('tenants')
+      .set({
+        heldBy: id,
+        ...(enters
+          ? {
+              maintenance: {
+                message: MESSAGE,
+                retryAfterSeconds: RETRY_AFTER_SECONDS,
+                since: clock.now().toISOString(),
+              },
+            }
+          : {}),
+      })
+      .where('id', '=', tenantId)
+      .execute()
+    if (enters) {
+      await database
+        .query<TenantTables>()
+        .updateTable('transfers')
+        .set({ enteredMaintenance: true })
+        .where('id', '=', id)
+        .execute()
+      await events.publish(TenantEnteredMaintenance, {
+        tenantId,
+        message: MESSAGE,
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      })
+    }
+    await registry.changed(tenantId)
+    await storage.driver(row.isolation).fence(toPlace(row))
+    return row
+  })
+  await storage.driver(closed.isolation).drain(toPlace(closed), { signal: attempt.signal })
+  return closed
+}
+
+async function release(parts: TransferParts, transfer: TransferRow): Promise<void> {
+  const { kernel, registry, fences } = parts
+  const { database, events } = kernel
+  const row = await registry.row(transfer.tenantId)
+  if (row.heldBy !== transfer.id) return
+  const leaves = transfer.enteredMaintenance && row.maintenance !== null
+  const table = database.query<TenantTables>()
+  await table
+    .updateTable('tenants')
+    .set({ heldBy: null, ...(leaves ? { maintenance: null } : {}) })
+    .where('id', '=', transfer.tenantId)
+    .execute()
+  await table.updateTable('transfers').set({ enteredMaintenance: false }).where('id', '=', transfer.id).execute()
+  await registry.changed(transfer.tenantId)
+  if (leaves) await events.publish(TenantExitedMaintenance, { tenantId: transfer.tenantId })
+  database.afterCommit(() => fences.mend(transfer.tenantId))
+}

@@ -1,0 +1,155 @@
+/** What others do to a tenant while its storage is replaced, and who may replace it. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { holding, holdingImport } from '../../../../test/support/latch.ts'
+import { openWorld, type World } from '../../../../test/support/two-servers.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import { toPlace } from '../../registry/registry.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await openWorld(inject('postgresUrl'), { role: 'api' })
+})
+afterAll(() => world.end())
+
+const database = () => world.tenancy.kernel.database
+const tenants = () => world.tenancy.tenants
+const only = { isLast: true, signal: new AbortController().signal }
+const install = async (id: string) => {
+  await tenants().create({ id, name: id })
+  await tenants().installation.install(id, only)
+  const { db } = await world.tenancy.tenant(id)
+  await db.insertInto('notes').values({ text: 'first' }).execute()
+}
+const place = async (id: string) => toPlace(await tenants().registry.row(id))
+const isFenced = async (of: Awaited<ReturnType<typeof place>>) => tenants().storage.driver(of.isolation).isFenced(of)
+
+const until = (id: string, phase: string) =>
+  eventually(async () => {
+    const { rows } = await database().sql('select phase from multitenancy.transfers where id = $1', [id])
+    expect(rows[0].phase).toBe(phase)
+  })
+
+test('a statement of a process that has not heard of a move is refused while the copy is made', async () => {
+  await install('stale')
+  const before = await place('stale')
+  const release = await holdingImport(world.otherUrl, 't2_stale')
+  const { transfer } = await world.transfers.move('stale', { placement: 'other' })
+  const moving = world.transfers.work(transfer.id, only)
+  await until(transfer.id, 'making')
+  const writing = tenants()
+    .storage.driver('schema-pg')
+    .execute(before, { text: `insert into notes (text) values ('lost')` })
+  const answer = await writing.then(
+    () => 'acknowledged',
+    ({ code }) => code,
+  )
+  await release()
+  await moving
+  expect(answer).toBe('E_TENANT_STORAGE_FENCED')
+  expect(await world.notes('stale')).toEqual(['first'])
+})
+
+test('a tenant that is suspended and activated while it is moved stays closed until it has moved', async () => {
+  await install('busy')
+  const release = await holdingImport(world.otherUrl, 't2_busy')
+  const { transfer } = await world.transfers.move('busy', { isolation: 'schema-pg', placement: 'other' })
+  const moving = world.transfers.work(transfer.id, only)
+  await eventually(async () => expect((await tenants().get('busy')).maintenance).not.toBeNull())
+  const before = await place('busy')
+  await eventually(async () => expect(await isFenced(before)).toBe(true))
+  await tenants().suspend('busy')
+  await tenants().activate('busy')
+  await tenants().fences.mend('busy')
+  expect(await isFenced(before)).toBe(true)
+  await release()
+  await moving
+  expect(await world.transfers.get('busy', transfer.id)).toMatchObject({ state: 'completed' })
+  expect(await world.notes('busy')).toEqual(['first'])
+})
+
+test('a move waits for a transaction that began before it, and takes its rows along', async () => {
+  await install('open')
+  const [hasWritten, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const writing = (await world.tenancy.tenant('open')).transaction(async (db) => {
+    await db.insertInto('notes').values({ text: 'second' }).execute()
+    hasWritten.resolve()
+    await gate.promise
+  })
+  await hasWritten.promise
+  const { transfer } = await world.transfers.move('open', { placement: 'other' })
+  const moving = world.transfers.work(transfer.id, only)
+  const closed = eventually(async () => expect(await isFenced(await place('open'))).toBe(true))
+  await Promise.race([closed, moving])
+  gate.resolve()
+  await writing
+  await moving
+  expect(await world.notes('open')).toEqual(['first', 'second'])
+})
+
+test('a tenant that is suspended while it is moved arrives suspended, and closed', async () => {
+  await install('late')
+  const release = await holdingImport(world.otherUrl, 't2_late')
+  const { transfer } = await world.transfers.move('late', { placement: 'other' })
+  const moving = world.transfers.work(transfer.id, only)
+  await eventually(async () => expect((await tenants().get('late')).maintenance).not.toBeNull())
+  await tenants().suspend('late')
+  await release()
+  await moving
+  expect(await tenants().get('late')).toMatchObject({ status: 'suspended', placement: 'other', maintenance: null })
+  expect(await isFenced(await place('late'))).toBe(true)
+})
+
+test('a tenant that is in maintenance already stays in it', async () => {
+  await install('kept')
+  await tenants().enterMaintenance('kept', { message: 'Back at noon' })
+  const { transfer } = await world.transfers.move('kept', { placement: 'other' })
+  await world.transfers.work(transfer.id, only)
+  expect(await tenants().get('kept')).toMatchObject({ placement: 'other', maintenance: { message: 'Back at noon' } })
+})
+
+test('what a restore leaves is closed at its server, whatever a process believes', async () => {
+  await install('left')
+  const backup = await world.transfers.backups.create('left')
+  await world.transfers.work(backup.id, only)
+  const before = await place('left')
+  const { transfer } = await world.transfers.backups.restore('left', { backupId: backup.id })
+  await world.transfers.work(transfer.id, only)
+  expect(await isFenced(before)).toBe(true)
+  const driver = tenants().storage.driver('schema-pg')
+  await expect(driver.execute(before, { text: `insert into notes (text) values ('stale')` })).rejects.toMatchObject({
+    code: 'E_TENANT_STORAGE_FENCED',
+  })
+  expect(await world.notes('left')).toEqual(['first'])
+})
+
+test('an attempt that has lost its transfer switches nothing, however far it has come', async () => {
+  await install('taken')
+  const backup = await world.transfers.backups.create('taken')
+  await world.transfers.work(backup.id, only)
+  const before = await place('taken')
+  const releaseImport = await holdingImport(world.url, 't2_taken')
+  const { transfer } = await world.transfers.backups.restore('taken', { backupId: backup.id })
+  const late = world.transfers.work(transfer.id, only)
+  await until(transfer.id, 'making')
+  const releaseRow = await holding(world.url, `select from multitenancy.tenants where id = 'taken' for update`)
+  await releaseImport()
+  await until(transfer.id, 'switching')
+  await database().sql('update multitenancy.transfers set worker = gen_random_uuid() where id = $1', [transfer.id])
+  await releaseRow()
+  await late
+  expect(await place('taken')).toEqual(before)
+  expect(await world.transfers.get('taken', transfer.id)).toMatchObject({ state: 'running' })
+  expect(await world.notes('taken')).toEqual(['first'])
+})
+
+test('a restore goes elsewhere when the server that the tenant is on is lost, and no longer configured', async () => {
+  await install('stranded')
+  const backup = await world.transfers.backups.create('stranded')
+  await world.transfers.work(backup.id, only)
+  await database().sql(`update multitenancy.tenants set placement = 'lost' where id = 'stranded'`)
+  const { transfer } = await world.transfers.backups.restore('stranded', { backupId: backup.id, placement: 'other' })
+  await world.transfers.work(transfer.id, only)
+  expect(await world.transfers.get('stranded', transfer.id)).toMatchObject({ state: 'completed', failure: null })
+  expect(await tenants().get('stranded')).toMatchObject({ placement: 'other', status: 'active' })
+  expect(await world.notes('stranded')).toEqual(['first'])
+})

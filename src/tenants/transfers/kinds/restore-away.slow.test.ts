@@ -1,0 +1,87 @@
+/** A restore of a tenant whose server is away goes on elsewhere; of one whose server is only busy it does not. */
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { startProxy, type Proxy as Way } from '../../../../test/support/proxy.ts'
+import { openWorld, type World } from '../../../../test/support/two-servers.ts'
+import { createLogger } from '../../../kernel/base/logger.ts'
+import { Database } from '../../../kernel/database/database.ts'
+import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
+import { toPlace } from '../../registry/registry.ts'
+
+let world: World
+let far: TestDatabase
+let way: Way
+beforeAll(async () => {
+  far = await createTestDatabase(inject('postgresUrl'))
+  way = await startProxy(far.url)
+  world = await openWorld(inject('postgresUrl'), {
+    role: 'api',
+    placements: { main: { connections: { max: 4 } }, far: { url: way.url, connections: { max: 4 } } },
+  })
+})
+afterAll(async () => {
+  await far.drop()
+  await world.end()
+  await way.close()
+})
+
+const only = { isLast: true, signal: new AbortController().signal }
+const backedUp = async (id: string) => {
+  await world.tenancy.tenants.create({ id, name: id, placement: 'far' })
+  await world.tenancy.tenants.installation.install(id, only)
+  const { db } = await world.tenancy.tenant(id)
+  await db.insertInto('notes').values({ text: 'first' }).execute()
+  const backup = await world.transfers.backups.create(id)
+  await world.transfers.work(backup.id, only)
+  return backup.id
+}
+const restore = async (id: string, backupId: string) => {
+  const { transfer } = await world.transfers.backups.restore(id, { backupId, placement: 'main' })
+  await world.transfers.work(transfer.id, only)
+  return world.transfers.get(id, transfer.id)
+}
+
+test('of one that works on something of nobody knows whom, the tenant stays', async () => {
+  const backupId = await backedUp('busy')
+  const { tenantId, placement, locator } = toPlace(await world.tenancy.tenants.registry.row('busy'))
+  const { database } = world.tenancy.kernel
+  const logins = await database.sql(
+    `select scope_role as "scopeRole" from multitenancy.placement_logins where placement = $1`,
+    [placement],
+  )
+  const { scopeRole } = logins.rows[0]
+  const login = `login_${randomBytes(6).toString('hex')}` // of an earlier configuration, say
+  await database.sql(`create role ${login} login password 'busy' in role "${scopeRole}"`)
+  const url = new URL(far.url)
+  url.username = login
+  url.password = 'busy'
+  const direct = new Database({ url: url.href, max: 1 }, createLogger({ level: 'silent' }))
+  try {
+    await direct.session(async (client) => {
+      await client.query(
+        `begin; set local app.tenant_id = 'busy'; set local role "${scopeRole}"; insert into ${locator}.notes (text) values ('late')`,
+      )
+      expect(await restore('busy', backupId)).toMatchObject({
+        state: 'failed',
+        failure: { code: 'E_DEPENDENCY_UNAVAILABLE' },
+      })
+      await client.query('commit')
+    })
+  } finally {
+    await direct.close()
+    await database.sql(`drop role ${login}`)
+  }
+  expect(await world.tenancy.tenants.get(tenantId)).toMatchObject({ placement: 'far', status: 'active' })
+  expect(await world.notes('busy')).toEqual(['first', 'late'])
+}, 60_000)
+
+test('of one that is away, the tenant is restored elsewhere, and what it left is closed when the server is back', async () => {
+  const backupId = await backedUp('away')
+  const left = toPlace(await world.tenancy.tenants.registry.row('away'))
+  await way.close()
+  expect(await restore('away', backupId)).toMatchObject({ state: 'completed', failure: null })
+  expect(await world.notes('away')).toEqual(['first'])
+  await way.open()
+  await world.tenancy.tenants.openStorage.close()
+  expect(await world.tenancy.tenants.storage.driver(left.isolation).isFenced(left)).toBe(true)
+})

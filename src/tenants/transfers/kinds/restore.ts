@@ -1,0 +1,28 @@
+/**
+ * A restore: new storage beside the old is filled from an archive, and the directory switches to it. Until then the tenant goes on
+ * with what it has; whatever fails, it keeps it.
+ */
+import { TenantRestored } from '../../tenant/events.ts'
+import { switchTo } from './cutover.ts'
+import type { Course } from './dependencies.ts'
+import { fill } from './fill.ts'
+import { withCopy } from './source.ts'
+
+export const restore: Course = {
+  async carryOut(parts, attempt) {
+    const { tenantId } = attempt.transfer
+    const from = await parts.registry.row(tenantId)
+    const filled = await withCopy(parts, attempt, (copy) => fill(parts, attempt, copy))
+    await attempt.phase('switching')
+    await switchTo(
+      parts,
+      attempt,
+      { ...filled, was: 'making' },
+      {
+        from,
+        action: 'backups.restore',
+        also: () => parts.kernel.events.publish(TenantRestored, { tenantId, from: 'backup' }),
+      },
+    )
+  },
+}

@@ -1,0 +1,45 @@
+/** Writers in two processes that go on through a move. */
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import type { Written } from '../transfer-process.fixture.ts'
+import { ask, idle, NOTES, openProcessesWorld, type ProcessesWorld } from '../transfer-processes.fixture.ts'
+
+let world: ProcessesWorld
+beforeAll(async () => {
+  world = await openProcessesWorld(inject('postgresUrl'))
+})
+afterAll(() => world?.end())
+
+test.each([
+  ['schema-pg', 'database-pg'],
+  ['database-pg', 'rowscope-pg'],
+  ['rowscope-pg', 'schema-pg'],
+])(
+  'a move from %s to %s keeps every write that was acknowledged, once, and none that was refused',
+  async (from, to) => {
+    const id = `writers-${from.slice(0, 3)}`
+    await world.install(id, from)
+    const writers = [await world.start(), await world.start()]
+    for (const [index, writer] of writers.entries()) await ask(writer, { write: id, as: `w${index}` })
+    await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(NOTES.length + 20))
+
+    const { transfer } = await world.transfers.move(id, { isolation: to, placement: 'other' })
+    await world.transfers.work(transfer.id, idle)
+    expect(await world.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed' })
+    const atTheSwitch = (await world.notes(id)).length
+    await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(atTheSwitch + 20))
+    const all: Written[] = await Promise.all(writers.map((writer) => ask(writer, { stop: true })))
+    for (const writer of writers) await writer.kill('SIGTERM')
+
+    const found = (await world.notes(id)).filter((text) => !NOTES.includes(text))
+    expect(new Set(found).size).toBe(found.length)
+    const there = new Set(found)
+    const acknowledged = all.flatMap((written) => written.acknowledged)
+    expect(acknowledged.filter((text) => !there.has(text))).toEqual([])
+    expect(all.flatMap((written) => written.refused).filter((text) => there.has(text))).toEqual([])
+    const unknown = new Set(all.flatMap((written) => written.unknown))
+    expect(found.filter((text) => !unknown.has(text)).sort()).toEqual(
+      acknowledged.filter((text) => !unknown.has(text)).sort(),
+    )
+  },
+)

@@ -1,0 +1,130 @@
+/**
+ * Carries out transfers, one attempt after the other, in whichever process has the job.
+ *
+ *   claimed ─► what earlier attempts made is given up ─► the course of its kind ─► completed, with what it changes, at once
+ *                 │ passing trouble, or told to stop: released and given back, the job comes again
+ *                 └ it cannot succeed, or this was the last time: failed, and everything is as before
+ */
+import { recordChange } from '../../kernel/events/changes.ts'
+import type { Attempt as JobAttempt } from '../../kernel/jobs/jobs.ts'
+import { type Failure, failureOf, mayPass } from '../tenant/failure.ts'
+import { Attempt, AttemptLost } from './execution/lease.ts'
+import { lockedRow } from './kinds/cutover.ts'
+import type { TransferParts } from './kinds/dependencies.ts'
+import { ACTIONS, COURSES } from './kinds/index.ts'
+
+const FAILED: Failure = { code: 'E_TRANSFER_FAILED', message: 'The transfer failed; the log says why.' }
+
+export interface WorkOptions extends Pick<JobAttempt, 'isLast' | 'signal'> {
+  /** How long what holds the transfer may be silent; default 15,000. */
+  readonly leaseMs?: number | undefined
+}
+
+/** Nothing when it has ended, or somebody else is at work on it; throws what may pass. */
+export async function work(
+  parts: TransferParts,
+  transferId: string,
+  { isLast, signal, leaseMs }: WorkOptions,
+): Promise<void> {
+  const attempt = await Attempt.claim(parts.kernel, transferId, { leaseMs, signal })
+  if (!attempt) return
+  try {
+    await discard(parts, attempt)
+    await COURSES[attempt.transfer.kind].carryOut(parts, attempt)
+  } catch (error) {
+    try {
+      if (await ended(parts, attempt, error, { isLast, signal })) return
+      throw error
+    } finally {
+      await discard(parts, attempt, attempt.epochs) // after the tenant was let go of: drops may take their time
+    }
+  } finally {
+    attempt.close()
+  }
+}
+
+/** Whether nobody has to try it again. */
+async function ended(
+  parts: TransferParts,
+  attempt: Attempt,
+  error: unknown,
+  { isLast, signal }: WorkOptions,
+): Promise<boolean> {
+  const { id, kind, tenantId } = attempt.transfer
+  if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) {
+    await COURSES[kind].lost?.(parts, attempt.transfer)
+    return true
+  }
+  if (signal.aborted || (!isLast && mayPass(error))) {
+    await giveBack(parts, attempt)
+    return false
+  }
+  parts.kernel.log.error({ err: error, tenantId, transferId: id, kind }, 'a transfer was given up')
+  await giveUp(parts, attempt, failureOf(error, FAILED))
+  return true
+}
+
+/** Whoever was told to stop, or met what may pass, leaves the rest to the next attempt. */
+async function giveBack(parts: TransferParts, attempt: Attempt): Promise<void> {
+  await heldOrLost(parts, attempt, async () => {
+    await COURSES[attempt.transfer.kind].release?.(parts, attempt.transfer)
+    await attempt.giveBack()
+  })
+}
+
+/** Ends one that no attempt has brought to an end, however often. */
+export async function giveUpLost(parts: TransferParts, transferId: string): Promise<void> {
+  const attempt = await Attempt.claim(parts.kernel, transferId, { signal: new AbortController().signal })
+  if (!attempt) return
+  try {
+    await discard(parts, attempt)
+    await giveUp(parts, attempt, { code: 'E_TRANSFER_LOST', message: 'The transfer was interrupted at every attempt.' })
+  } finally {
+    attempt.close()
+  }
+}
+
+/** What this transfer has made so far, and has no use for; what cannot be dropped now is dropped by RecoverTransfers. */
+async function discard(
+  { places, kernel }: TransferParts,
+  { transfer }: Attempt,
+  epochs?: readonly number[],
+): Promise<void> {
+  try {
+    await places.abandon(transfer.id, epochs)
+    await places.drop({ transferId: transfer.id })
+  } catch (error) {
+    kernel.log.warn({ err: error, transferId: transfer.id }, 'what an attempt has made is still there')
+  }
+}
+
+async function giveUp(parts: TransferParts, attempt: Attempt, failure: Failure): Promise<void> {
+  const { kernel, registry } = parts
+  const { id, kind, tenantId } = attempt.transfer
+  await heldOrLost(parts, attempt, async () => {
+    await COURSES[kind].release?.(parts, attempt.transfer)
+    await attempt.end('failed', failure)
+    await COURSES[kind].giveUp?.(parts, attempt.transfer, failure)
+    await registry.changed(tenantId)
+    await recordChange(kernel.events, {
+      action: ACTIONS[kind],
+      tenantId,
+      target: `transfer:${id}`,
+      after: { failure },
+      outcome: 'failure',
+    })
+  })
+}
+
+/** In a transaction with the tenant's row and the transfer; nothing, when that is another attempt's by now. */
+async function heldOrLost(parts: TransferParts, attempt: Attempt, change: () => Promise<void>): Promise<void> {
+  try {
+    await parts.kernel.database.transaction(async () => {
+      await lockedRow(parts, attempt.transfer.tenantId)
+      await attempt.hold()
+      await change()
+    })
+  } catch (error) {
+    if (!(error instanceof AttemptLost)) throw error
+  }
+}

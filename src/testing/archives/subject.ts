@@ -1,0 +1,78 @@
+/** What the proof of a driver for archives stands on, and archives to give it: as large as one likes, and told apart by their hash. */
+import { createHash, randomBytes } from 'node:crypto'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import type { Archives, StoredArchive, WriteOptions } from '../../tenants/transfers/archive/port.ts'
+
+export interface ArchivesSubject {
+  /** A started driver on the storage of this subject, empty at first; a second one is what another process would have. */
+  open(): Promise<Archives>
+  /**
+   * Leaves behind what a process does that is killed while it writes `key`, with 20 MB of it given. Needed where the driver knows
+   * what is partial.
+   */
+  crash?(key: string): Promise<void>
+  /** Stops the drivers and removes the storage. */
+  close(): Promise<void>
+}
+
+export const MB = 1_000_000
+/** Bytes that a driver sends at a time, unless its file says otherwise. */
+export const PART_BYTES = 8 * 1024 * 1024
+const CHUNK_BYTES = 65_536
+const noise = randomBytes(CHUNK_BYTES)
+
+export interface Content {
+  readonly bytes: number
+  readonly sha256: string
+}
+
+/** Chunks as a file gives them; no two at other places, or of another `seed`, are the same. */
+export async function* content(bytes: number, seed = 0): AsyncGenerator<Buffer, void, undefined> {
+  for (let at = 0; at < bytes; at += CHUNK_BYTES) {
+    const chunk = Buffer.from(noise)
+    chunk.writeUInt32BE(seed, 0)
+    chunk.writeUInt32BE(at / CHUNK_BYTES, 4)
+    yield chunk.subarray(0, bytes - at)
+  }
+}
+
+export async function contentOf(chunks: AsyncIterable<Uint8Array>): Promise<Content> {
+  const hash = createHash('sha256')
+  let bytes = 0
+  for await (const chunk of chunks) {
+    hash.update(chunk)
+    bytes += chunk.length
+  }
+  return { bytes, sha256: hash.digest('hex') }
+}
+
+/** `bytes` of content, and then its end is waited for. */
+export async function* gated(bytes: number, gate: Promise<void>, seed = 0): AsyncGenerator<Buffer, void, undefined> {
+  yield* content(bytes, seed)
+  await gate
+}
+
+export async function* failing(bytes: number, failure: Error, seed = 0): AsyncGenerator<Buffer, void, undefined> {
+  yield* content(bytes, seed)
+  throw failure
+}
+
+export const writing = (
+  archives: Archives,
+  key: string,
+  chunks: AsyncIterable<Uint8Array>,
+  options: Partial<WriteOptions> = {},
+): Promise<void> => archives.write(key, chunks, { signal: new AbortController().signal, ...options })
+
+export async function listed(archives: Archives): Promise<StoredArchive[]> {
+  const found = await Array.fromAsync(archives.list())
+  return found.toSorted((a, b) => (a.key < b.key ? -1 : 1))
+}
+
+/** What is held in buffers at this moment, and needed. */
+export function bufferedBytes(): number {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  return process.memoryUsage().arrayBuffers
+}

@@ -1,0 +1,20 @@
+/** A clock that stands still until it is moved. */
+import type { Clock } from '../../kernel/base/clock.ts'
+
+export interface FakeClock extends Clock {
+  advance(ms: number): void
+  set(date: Date): void
+}
+
+export function fakeClock(start: Date = new Date('2026-01-01T00:00:00Z')): FakeClock {
+  let nowMs = start.getTime()
+  return {
+    now: () => new Date(nowMs),
+    advance: (ms) => {
+      nowMs += ms
+    },
+    set: (date) => {
+      nowMs = date.getTime()
+    },
+  }
+}

@@ -1,0 +1,171 @@
+/**
+ * The leak fuzzer: tenants with the same keys, workers that outnumber the connections, and everything that a host's code may do
+ * or get wrong, in an order that a seed decides.
+ *
+ *   foreign marker    every row says whose it is; no answer may have another tenant's
+ *   foreign change    between rounds the server's own view of each tenant equals what the workers know they have written
+ *   canary            a statement of the tenants' login without a scope is refused, never answered
+ *   liveness          what is legal succeeds
+ *   clean connection  settings, locks, cursors, statements, temporary tables, role and path are as for the first tenant
+ *
+ * Each worker takes its operations from a sequence that its seed fixes; how the workers interleave is the machine's.
+ */
+import type { IsolationDriver, Place } from '../../tenants/isolation/driver.ts'
+import { directHandle, directSource } from '../base/direct-handle.ts'
+import { seededRandom } from '../base/seeded-random.ts'
+import { markOf, type StorageView } from '../base/subject.ts'
+import { COMMON_OPERATIONS, type LeakOperation, raw } from './operations.ts'
+import { importOperation } from './operations-import.ts'
+import { ALL_ITEMS, POSTGRES_OPERATIONS } from './operations-postgres.ts'
+import { inspectedInside, itemsOf, Outside, serverOperations } from './operations-server.ts'
+import { type FuzzedTenant, Turn, told, type Violation } from './step.ts'
+
+const OPERATIONS_PER_ROUND = 1_000
+/** More would only say the same. */
+const MAX_VIOLATIONS = 50
+
+export interface LeakFuzzOptions {
+  /** Started with `proofMigrations`. */
+  readonly driver: IsolationDriver
+  /** Provisioned, empty, and at least two. */
+  readonly places: readonly Place[]
+  readonly operations: number
+  /** More than the driver has connections. */
+  readonly workers: number
+  /** One that was reported, to run it again; a new one if absent. */
+  readonly seed?: number | undefined
+  readonly maxConnections: number
+  /** Absent for a driver without a server: rows are compared through the handles then. */
+  readonly viewOf?: ((place: Place) => StorageView) | undefined
+  /** Names of operations that are left out, where what they tell of connections cannot hold. */
+  readonly without?: readonly string[] | undefined
+  /** Called after each round. */
+  readonly onRound?: ((done: number) => void) | undefined
+}
+
+export interface LeakReport {
+  readonly seed: number
+  /** How many times each was run. */
+  readonly operations: Readonly<Record<string, number>>
+  readonly violations: readonly Violation[]
+  readonly elapsedMs: number
+}
+
+export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
+  const { driver, places, operations, workers, viewOf, onRound } = options
+  const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31)
+  const startedAt = performance.now()
+  const outside = new Outside()
+  const counts: Record<string, number> = {}
+  const violations: Violation[] = []
+  const note = (violation: Violation) => {
+    if (violations.length < MAX_VIOLATIONS) violations.push(violation)
+  }
+  const tenants: FuzzedTenant[] = places.map((place) => ({
+    handle: directHandle(driver, place),
+    source: directSource(driver, place),
+    place,
+    view: viewOf?.(place),
+    rows: Array.from({ length: workers }, () => new Map<number, number>()),
+  }))
+  const all: LeakOperation[] = [
+    ...COMMON_OPERATIONS,
+    importOperation(driver.capabilities.engine),
+    ...(driver.capabilities.engine === 'postgres' ? POSTGRES_OPERATIONS : []),
+    ...(viewOf ? serverOperations(outside) : []),
+  ].filter(({ name }) => !options.without?.includes(name))
+  const randoms = Array.from({ length: workers }, (_, worker) => seededRandom(seed * 1_009 + worker))
+  let left = 0
+
+  const turnOf = (operation: string, worker: number, tenant: FuzzedTenant): Turn => {
+    const random = randoms[worker]
+    if (!random) throw new Error(`there is no worker ${worker}`)
+    const others = tenants.filter((one) => one !== tenant)
+    return new Turn({ operation, worker, random, tenant, others, note })
+  }
+  const work = async (worker: number): Promise<void> => {
+    const random = randoms[worker]
+    while (random && left > 0 && violations.length < MAX_VIOLATIONS) {
+      left--
+      const operation = random.weighted(all)
+      counts[operation.name] = (counts[operation.name] ?? 0) + 1
+      const turn = turnOf(operation.name, worker, random.pick(tenants))
+      await operation.run(turn).catch((error) => turn.violate(`what is legal failed: ${told(error)}`))
+    }
+  }
+
+  try {
+    for (let done = 0; done < operations && violations.length < MAX_VIOLATIONS; done += OPERATIONS_PER_ROUND) {
+      left = Math.min(OPERATIONS_PER_ROUND, operations - done)
+      await Promise.all(randoms.map((_, worker) => work(worker)))
+      await Promise.all(tenants.map((tenant) => compare(turnOf('comparison', 0, tenant), outside)))
+      await inspectAll(options, tenants, turnOf)
+      onRound?.(Math.min(done + OPERATIONS_PER_ROUND, operations))
+    }
+  } finally {
+    await outside.close()
+  }
+  return { seed, operations: counts, violations, elapsedMs: performance.now() - startedAt }
+}
+
+/** While nobody works: the rows that are there, and those that should be. */
+async function compare(turn: Turn, outside: Outside): Promise<void> {
+  const { view, rows, handle, place } = turn.tenant
+  const known = rows.flatMap((own) => [...own].map(([id, value]) => line({ owner: markOf(place.tenantId), id, value })))
+  const held = view ? await heldRows(view, outside) : await raw(handle.db, ALL_ITEMS)
+  const found = held.map(line)
+  const [extra, missing] = [found.filter((one) => !known.includes(one)), known.filter((one) => !found.includes(one))]
+  if (extra.length > 0) turn.violate(`the storage holds, and should not: ${extra.slice(0, 5).join(', ')}`)
+  if (missing.length > 0) turn.violate(`the storage should hold, and does not: ${missing.slice(0, 5).join(', ')}`)
+  if (!view?.tenantColumn) return
+  const [{ count }] = (await outside.all(
+    view,
+    `select count(*)::int as count from ${itemsOf(view)} where owner <> 'of ' || split_part(tenant_id, '~', 1)`,
+  )) as [{ count: number }]
+  if (count > 0) turn.violate(`${count} rows belong to another tenant than they say`)
+}
+
+const line = ({ owner, id, value }: any): string => `${owner} ${id}=${value}`
+
+function heldRows(view: StorageView, outside: Outside): Promise<any[]> {
+  const text = `select owner, id, value from ${itemsOf(view)}`
+  return view.tenantColumn === undefined
+    ? outside.all(view, text)
+    : outside.all(view, `${text} where tenant_id = $1`, [view.tenantColumn])
+}
+
+/** Holds as many connections as there may be, and looks at each; then none may be left in use. */
+async function inspectAll(
+  { driver, maxConnections, viewOf, places }: LeakFuzzOptions,
+  tenants: readonly FuzzedTenant[],
+  turnOf: (operation: string, worker: number, tenant: FuzzedTenant) => Turn,
+): Promise<void> {
+  const [first] = places
+  if (viewOf && first) {
+    let arrived = 0
+    let open = () => {}
+    const everybody = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const looks = Array.from({ length: maxConnections }, async (_, n) => {
+      const tenant = tenants[n % tenants.length]
+      if (!tenant) return
+      const turn = turnOf('connection inspected', 0, tenant)
+      const inside = async () => {
+        if (++arrived === maxConnections) open()
+        await everybody
+      }
+      await inspectedInside(turn, inside).catch((error) => {
+        open()
+        turn.violate(`what is legal failed: ${told(error)}`)
+      })
+    })
+    await Promise.all(looks)
+  }
+  for (const { busy, waiting } of driver.connections()) {
+    if (busy === 0 && waiting === 0) continue
+    const [tenant] = tenants
+    if (tenant)
+      turnOf('connections', 0, tenant).violate(`${busy} connections are in use, ${waiting} wait; nobody works`)
+  }
+}

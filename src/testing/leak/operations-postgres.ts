@@ -1,0 +1,287 @@
+/**
+ * What the leak fuzzer does on PostgreSQL besides: everything by which a tenant could leave something in a session, or end its
+ * own scope, or find what another one has left.
+ */
+import type { StatementResult } from '../../tenants/isolation/driver.ts'
+import { ENDED, type LeakOperation, raw, writing } from './operations.ts'
+import type { Turn } from './step.ts'
+
+export const ALL_ITEMS = 'select owner, id, value from items'
+const SYNTAX_ERROR = '42601'
+
+interface Client {
+  query(text: string): Promise<StatementResult>
+}
+
+/** Kept, where a plan is prepared, over tenants. */
+async function readsByParameter(turn: Turn): Promise<void> {
+  const id = turn.id()
+  const { rows } = await turn.handle.pool.query(`${ALL_ITEMS} where id = $1`, [id])
+  const [row] = turn.see(rows)
+  if (row?.value !== turn.rows.get(id)) turn.violate(`row ${id} is ${row?.value}, should be ${turn.rows.get(id)}`)
+}
+
+async function copies(turn: Turn): Promise<void> {
+  const [from, to] = [turn.id(), turn.id()]
+  const { rows } = await turn.handle.pool.query(
+    `with source as (select value from items where id = $1)
+     insert into items (id, owner, value, slot) select $2::int, $3, value, $2::int from source
+     on conflict (tenant_id, id) do update set value = excluded.value returning owner, id, value`,
+    [from, to, turn.mark],
+  )
+  turn.see(rows)
+  const value = turn.rows.get(from)
+  if (value !== undefined) turn.rows.set(to, value)
+}
+
+async function divides(turn: Turn): Promise<void> {
+  await turn.refused(raw(turn.handle.db, 'select 1 / (select 0)'), '22012')
+}
+
+/** Two rows with one slot: refused by the COMMIT, or at the end of the batch. */
+async function failsToCommit(turn: Turn): Promise<void> {
+  const { db, transaction } = turn.handle
+  const twice = `insert into items (id, owner, slot) values (1000001, '${turn.mark}', 1000000), (1000002, '${turn.mark}', 1000000)`
+  const isAlone = turn.random.below(2) === 0
+  await turn.refused(isAlone ? raw(db, twice) : transaction((db) => raw(db, twice)), '23505')
+}
+
+/** A failure that the host's own code swallows must not look like a commit. */
+async function commitsWhatFailed(turn: Turn): Promise<void> {
+  const work = turn.handle.transaction(async (db) => {
+    turn.see(await raw(db, writing(turn, turn.id(), 9_999)))
+    await turn.refused(raw(db, 'select * from missing'), '42P01')
+  })
+  await turn.refused(work, ENDED)
+}
+
+async function severalStatements(turn: Turn): Promise<void> {
+  const text = turn.random.pick([
+    `commit; ${ALL_ITEMS}`,
+    `rollback; set app.fuzz = 'left'; begin`,
+    `${ALL_ITEMS}; select 1`,
+    `reset role; ${ALL_ITEMS}`,
+  ])
+  const { db, transaction, pool } = turn.handle
+  await turn.refused(raw(db, text), SYNTAX_ERROR, ENDED)
+  await turn.refused(
+    transaction((db) => raw(db, text)),
+    SYNTAX_ERROR,
+    ENDED,
+  )
+  await turn.refused(pool.query(text), SYNTAX_ERROR, ENDED)
+}
+
+/** The host ends the handle's transaction itself: what follows has no scope, and so must not run. */
+async function endsItself(turn: Turn): Promise<void> {
+  const [id, value] = [turn.id(), turn.value()]
+  const word = turn.random.pick([
+    ...['commit', 'rollback', 'end', 'abort'],
+    ...['commit and chain', 'end work and chain', 'rollback and chain', 'abort transaction and chain'],
+  ])
+  const work = turn.handle.transaction(async (db) => {
+    turn.see(await raw(db, writing(turn, id, value)))
+    await raw(db, word)
+    turn.see(await raw(db, ALL_ITEMS))
+  })
+  await turn.refused(work)
+  if (/^(commit|end)/.test(word)) turn.rows.set(id, value)
+  await turn.refused(raw(turn.handle.db, word), ENDED)
+}
+
+/** As the login, or as whoever the session was: neither may read a row. */
+async function leavesItsRole(turn: Turn): Promise<void> {
+  const leave = turn.random.pick([
+    'reset role',
+    'set role none',
+    'set session authorization default',
+    `set local role none`,
+    `select set_config('role', 'none', false)`,
+  ])
+  await turn.refused(
+    turn.handle.transaction(async (db) => {
+      await raw(db, leave)
+      return raw(db, ALL_ITEMS)
+    }),
+    '42501',
+    '42P01', // a schema that it may not use is skipped in the path
+  )
+}
+
+async function sets(turn: Turn): Promise<void> {
+  const { random, number, other } = turn
+  const settings = [
+    `set app.fuzz = 'left ${number}'`,
+    `select set_config('app.fuzz', 'left ${number}', false)`,
+    `select set_config('app.tenant_id', '${other.place.locator}', false)`,
+    `set search_path = "${other.view?.schema}"`,
+    `select set_config('search_path', '"${other.view?.schema}"', false)`,
+    `set statement_timeout = '71s'`,
+    `set default_transaction_read_only = on`,
+    `set default_transaction_isolation = serializable`,
+    'set row_security = off',
+    'set session characteristics as transaction read only',
+  ]
+  const text = random.pick(settings)
+  await alone(turn, text, random.below(3))
+}
+
+/** The same statement alone, in a transaction, or on a client. */
+async function alone({ handle }: Turn, text: string, how: number): Promise<void> {
+  if (how === 0) await raw(handle.db, text)
+  else if (how === 1) await handle.transaction((db) => raw(db, text))
+  else {
+    const client = await handle.pool.connect()
+    try {
+      await client.query(text)
+    } finally {
+      client.release()
+    }
+  }
+}
+
+async function locks(turn: Turn): Promise<void> {
+  const call = turn.random.pick(['pg_advisory_lock', 'pg_try_advisory_lock', 'pg_advisory_lock_shared'])
+  await alone(turn, `select ${call}(${turn.number})`, turn.random.below(3))
+}
+
+async function prepares(turn: Turn): Promise<void> {
+  await alone(turn, `prepare fuzz_${turn.number} as ${ALL_ITEMS}`, turn.random.below(3))
+  await turn.refused(raw(turn.handle.db, `execute fuzz_${turn.number - turn.random.below(3)}`), '26000')
+}
+
+async function listens(turn: Turn): Promise<void> {
+  await alone(turn, `listen fuzz_${turn.number % 5}`, turn.random.below(2)) // a client refuses it
+}
+
+async function holdsCursors(turn: Turn): Promise<void> {
+  const name = `fuzz_${turn.number}`
+  const [seen] = await turn.handle.transaction(async (db) => {
+    await raw(db, `declare ${name} cursor with hold for ${ALL_ITEMS}`)
+    return [await raw(db, `fetch all from ${name}`)]
+  })
+  turn.see(seen ?? [])
+  await turn.refused(raw(turn.handle.db, `fetch all from ${name}`), '34000')
+}
+
+/** A table of the session, and one that has the name of everybody's. */
+async function makesTemporary(turn: Turn): Promise<void> {
+  await turn.handle.transaction(async (db) => {
+    await raw(db, `create temporary table scratch as select '${turn.mark}' as owner`)
+    await raw(db, `create temporary table items as select 'of a temporary table' as owner, 0 as id, 0 as value`)
+    turn.see(await raw(db, 'select * from scratch'))
+    turn.see(await raw(db, ALL_ITEMS))
+  })
+}
+
+async function looksForTemporary(turn: Turn): Promise<void> {
+  await turn.refused(raw(turn.handle.db, 'select * from scratch'), '42P01')
+}
+
+async function usesSequence(turn: Turn): Promise<void> {
+  await raw(turn.handle.db, `select nextval('numbers')`)
+  await turn.refused(raw(turn.handle.db, 'select lastval()'), '55000')
+}
+
+async function hasModes(turn: Turn): Promise<void> {
+  const strict = turn.handle.db.transaction().setIsolationLevel('serializable').setAccessMode('read only')
+  const id = turn.id()
+  await turn.refused(
+    strict.execute((db) => raw(db, writing(turn, id, 1))),
+    '25006',
+  )
+}
+
+/** Several statements on one client that do not wait for each other: some may be refused, none may see another tenant. */
+async function crowdsOneClient(turn: Turn): Promise<void> {
+  const client = await turn.handle.pool.connect()
+  const texts = [
+    ALL_ITEMS,
+    `set app.fuzz = 'left ${turn.number}'`,
+    'begin',
+    ALL_ITEMS,
+    `select pg_advisory_lock(${turn.number})`,
+    'select 1 / (select 0)',
+    ALL_ITEMS,
+    'rollback',
+    `select set_config('app.fuzz', 'left', false)`,
+    ALL_ITEMS,
+  ]
+  const asked: Promise<void>[] = []
+  for (let n = 0; n < 6; n++) {
+    const text = turn.random.pick(texts)
+    asked.push(see(turn, client, text))
+    for (let wait = turn.random.below(4); wait > 0; wait--) await client.query('select 1').catch(() => undefined)
+  }
+  if (turn.random.below(2) === 0) await Promise.all(asked)
+  client.release()
+  await Promise.all(asked)
+}
+
+const see = (turn: Turn, client: Client, text: string): Promise<void> =>
+  client.query(text).then(
+    ({ rows }) => {
+      if (text === ALL_ITEMS) turn.see(rows)
+    },
+    () => undefined, // which of them succeed depends on their order
+  )
+
+/** Given back inside a transaction, while a statement of it is still on its way: nothing of it is kept once its backend is gone. */
+async function releasesWhileBusy(turn: Turn): Promise<void> {
+  const client = await turn.handle.pool.connect()
+  await client.query('begin')
+  const pid = (await client.query('select pg_backend_pid() as pid')).rows[0].pid
+  const id = turn.id()
+  const asked = see(turn, client, turn.random.below(2) === 0 ? writing(turn, id, turn.value()) : ALL_ITEMS)
+  for (let wait = turn.random.below(5); wait > 0; wait--) await undefined // it is sent now, or it is not
+  client.release()
+  await asked
+  const { db } = turn.handle
+  while ((await raw(db, `select from pg_stat_activity where pid = ${pid}`)).length > 0)
+    await raw(db, 'select pg_sleep(0.001)')
+  const now = turn.see(await raw(db, `${ALL_ITEMS} where id = ${id}`))[0]?.value
+  if (now !== turn.rows.get(id)) turn.violate(`row ${id} is ${now} after a lost write`)
+}
+
+/** What PostgreSQL lets every role do beside its rows, and a placement takes from PUBLIC. */
+const BEYOND = [
+  (mark: string) => `select lo_from_bytea(0, '${mark}')`,
+  () => 'select lo_create(0)',
+  () => 'select lo_get(oid) from pg_largeobject_metadata union all select lo_get(1)',
+  () => `select set_config('role', 'none', true), pg_cancel_backend(0)`,
+  () => `select set_config('role', 'none', true), pg_terminate_backend(0)`,
+  () => `select pg_logical_emit_message(true, 'fuzz', 'left')`,
+]
+
+const reachesBeyond = (turn: Turn): Promise<void> =>
+  turn.refused(raw(turn.handle.db, turn.random.pick(BEYOND)(turn.mark)), '42501')
+
+/** Gives nobody a right, and must not stop the connections of all. */
+async function changesDefaults({ handle }: Turn): Promise<void> {
+  const changed = raw(handle.db, 'alter default privileges grant select on tables to public')
+  await changed.catch(() => undefined) // two at the same moment: the server refuses one
+}
+
+export const POSTGRES_OPERATIONS: readonly LeakOperation[] = [
+  { name: 'read by parameter', weight: 10, run: readsByParameter },
+  { name: 'copy a row', weight: 4, run: copies },
+  { name: 'division', weight: 3, run: divides },
+  { name: 'commit that fails', weight: 4, run: failsToCommit },
+  { name: 'commit of what failed', weight: 4, run: commitsWhatFailed },
+  { name: 'several statements', weight: 3, run: severalStatements },
+  { name: 'own commit or rollback', weight: 4, run: endsItself },
+  { name: 'role left', weight: 3, run: leavesItsRole },
+  { name: 'settings of the session', weight: 5, run: sets },
+  { name: 'advisory lock', weight: 3, run: locks },
+  { name: 'PREPARE', weight: 2, run: prepares },
+  { name: 'LISTEN', weight: 2, run: listens },
+  { name: 'cursor with hold', weight: 3, run: holdsCursors },
+  { name: 'temporary table', weight: 2, run: makesTemporary },
+  { name: 'temporary table of another', weight: 3, run: looksForTemporary },
+  { name: 'sequence', weight: 2, run: usesSequence },
+  { name: 'beyond the scope', weight: 2, run: reachesBeyond },
+  { name: 'default privileges', weight: 1, run: changesDefaults },
+  { name: 'read only transaction', weight: 2, run: hasModes },
+  { name: 'one client, many at once', weight: 3, run: crowdsOneClient },
+  { name: 'client released while busy', weight: 3, run: releasesWhileBusy },
+]

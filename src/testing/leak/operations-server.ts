@@ -1,0 +1,192 @@
+/**
+ * What the leak fuzzer does with a look past the driver: backends that are ended or cancelled under a tenant, statements of the
+ * tenants' login that have no scope, and what is left on a connection.
+ */
+import { MARKS } from '../../drivers/isolation/scope/scoped-query.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
+import { Database, sqlState } from '../../kernel/database/database.ts'
+import type { StorageView } from '../base/subject.ts'
+import { type LeakOperation, raw, writing } from './operations.ts'
+import { ALL_ITEMS } from './operations-postgres.ts'
+import type { FuzzedTenant, Turn } from './step.ts'
+
+const CANCELLED = '57014'
+/** The server's answer to two changes of one role at the same time. */
+const CONCURRENTLY_UPDATED = 'XX000'
+const log = createLogger({ level: 'silent' })
+
+/** Connections that are nobody's tenant: of the superuser, and of the tenants' login without a scope. */
+export class Outside {
+  readonly #databases = new Map<string, Database>()
+
+  /** As the superuser, in the database of a tenant. */
+  async all({ url }: StorageView, text: string, values: readonly unknown[] = []): Promise<any[]> {
+    return (await this.#database(url).sql(text, values)).rows
+  }
+
+  /** As the tenants' login, as it is before any scope. */
+  async unscoped({ tenantUrl }: StorageView, text: string): Promise<any[]> {
+    return (await this.#database(tenantUrl).sql(text)).rows
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#databases.values()].map((database) => database.close()))
+  }
+
+  #database(url: string): Database {
+    const database = this.#databases.get(url) ?? new Database({ url, max: 2 }, log)
+    this.#databases.set(url, database)
+    return database
+  }
+}
+
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+export const itemsOf = ({ schema }: StorageView): string => `${quoted(schema)}.items`
+
+export function serverOperations(outside: Outside): readonly LeakOperation[] {
+  return [
+    { name: 'unscoped canary', weight: 2, run: (turn) => canary(turn, outside) },
+    { name: 'database of another', weight: 1, run: (turn) => reachesAnother(turn, outside) },
+    { name: 'defaults of the login', weight: 2, run: altersItsLogin },
+    { name: 'backend terminated', weight: 1, run: (turn) => terminated(turn, outside) },
+    { name: 'backend cancelled', weight: 1, run: (turn) => cancelled(turn, outside) },
+    { name: 'connection inspected', weight: 6, run: inspected },
+  ]
+}
+
+async function canary(turn: Turn, outside: Outside): Promise<void> {
+  const { view, place } = turn.tenant
+  if (!view) return
+  const items = itemsOf(view)
+  const text = turn.random.pick([
+    `select owner from ${items}`,
+    `select count(*) from ${items}`,
+    `insert into ${items} (tenant_id, id, owner) values ('${place.locator}', 5000000, '${turn.mark}')`,
+    `update ${items} set owner = 'nobody'`,
+    `delete from ${items}`,
+    `truncate ${items}`,
+    `with tenant as (select set_config('app.tenant_id', '${place.locator}', false)) select owner from tenant, ${items}`,
+  ])
+  await turn.refused(outside.unscoped(view, text), '42501')
+}
+
+/** Where tenants have logins of their own: with all that a tenant knows of its login, it connects to no database but its own. */
+async function reachesAnother(turn: Turn, outside: Outside): Promise<void> {
+  const [view, theirs] = [turn.tenant.view, turn.other.view]
+  if (!view || !theirs) return
+  const [own, other] = [new URL(view.tenantUrl), new URL(theirs.tenantUrl)]
+  if (own.username === other.username) return
+  own.pathname = other.pathname
+  await turn.refused(outside.unscoped({ ...theirs, tenantUrl: own.href }, 'select 1'), '42501')
+}
+
+/** Every role may change its own defaults, and all tenants of a shared login have one: no session may begin with them. */
+async function altersItsLogin(turn: Turn): Promise<void> {
+  const setting = turn.random.pick([
+    'standard_conforming_strings = off',
+    `datestyle = 'German'`,
+    `statement_timeout = '71s'`,
+    `default_transaction_isolation = serializable`,
+  ])
+  const altered = turn.handle.transaction(async (db) => {
+    await raw(db, 'set local role none')
+    await raw(db, `alter role current_user set ${setting}`)
+  })
+  await altered.catch((error) => {
+    if (sqlState(error) !== CONCURRENTLY_UPDATED) throw error
+  })
+}
+
+/** The connection is lost in a transaction: what was written in it is too. */
+async function terminated(turn: Turn, outside: Outside): Promise<void> {
+  const { view } = turn.tenant
+  if (!view) return
+  const lost = turn.handle.transaction(async (db) => {
+    const [{ pid }] = (await raw(db, 'select pg_backend_pid() as pid')) as [{ pid: number }]
+    turn.see(await raw(db, writing(turn, turn.id(), 6_666)))
+    await outside.all(view, 'select pg_terminate_backend($1, 5000)', [pid])
+    turn.see(await raw(db, ALL_ITEMS))
+  })
+  await turn.refused(lost, '57P01', 'ECONNRESET', 'EPIPE', /Connection terminated|not queryable|connection error/)
+}
+
+async function cancelled(turn: Turn, outside: Outside): Promise<void> {
+  const { view } = turn.tenant
+  if (!view) return
+  const client = await turn.handle.pool.connect()
+  try {
+    await client.query('begin')
+    const { rows } = await client.query('select pg_backend_pid() as pid')
+    let isOver = false
+    const slow = client.query(`${writing(turn, turn.id(), 5_555)}, pg_sleep(60)`).finally(() => {
+      isOver = true
+    })
+    const cancel = async () => {
+      while (!isOver) await outside.all(view, 'select pg_cancel_backend($1)', [rows[0].pid])
+    }
+    await Promise.all([turn.refused(slow, CANCELLED), cancel()])
+    // A cancel that was sent as the statement ended may still be on its way: to this client, not to the next one.
+    for (let calm = 0; calm < 3; calm++) await client.query('select 1').catch(() => undefined)
+    await client.query('rollback')
+  } finally {
+    client.release()
+  }
+  turn.compare(await raw(turn.handle.db, ALL_ITEMS))
+}
+
+/** What the next tenant would find on whichever connection it gets: asked without anything that has it cleaned first. */
+const INSPECTION = `select current_user as role, session_user as login, current_setting('search_path') as path,
+  current_setting('app.tenant_id') as tenant,
+  (select count(*)::int from pg_class where relnamespace = pg_my_temp_schema()) as "temporary tables",
+  coalesce(current_setting('app.fuzz', true), '') as setting, current_setting('statement_timeout') as timeout,
+  length('\\') as "characters of a backslash", '2026-12-31'::date::text as "form of a day",
+  current_setting('row_security') as "row security", current_setting('transaction_isolation') as isolation,
+  current_setting('transaction_read_only') as "read only",
+  (select count(*)::int from pg_locks where locktype = 'advisory' and classid <> ${MARKS} and pid = pg_backend_pid()) as locks,
+  (select count(*)::int from pg_cursors where name like 'fuzz%') as cursors,
+  (select count(*)::int from pg_prepared_statements where name like 'fuzz%') as statements,
+  (select count(*)::int from pg_listening_channels()) as channels`
+
+const CLEAN = {
+  'temporary tables': 0,
+  setting: '',
+  timeout: '0',
+  'characters of a backslash': 1,
+  'form of a day': '2026-12-31',
+  'row security': 'on',
+  isolation: 'read committed',
+  'read only': 'off',
+  locks: 0,
+  cursors: 0,
+  statements: 0,
+  channels: 0,
+}
+
+/** Who and where every statement of a tenant is. */
+const identities = new WeakMap<FuzzedTenant, string>()
+
+export async function inspected(turn: Turn): Promise<void> {
+  judge(turn, (await raw(turn.handle.db, INSPECTION))[0])
+}
+
+export async function inspectedInside(turn: Turn, inside: () => Promise<void>): Promise<void> {
+  await turn.handle.transaction(async (db) => {
+    judge(turn, (await raw(db, INSPECTION))[0])
+    await inside()
+  })
+}
+
+function judge(turn: Turn, found: Record<string, unknown> | undefined): void {
+  if (!found) {
+    turn.violate('an inspection answered nothing')
+    return
+  }
+  const { role, login, path, tenant, ...session } = found
+  for (const [what, clean] of Object.entries(CLEAN)) {
+    if (session[what] !== clean) turn.violate(`left on a connection: ${what} is ${JSON.stringify(session[what])}`)
+  }
+  const identity = JSON.stringify({ role, login, path, tenant })
+  const known = identities.get(turn.tenant) ?? identity
+  identities.set(turn.tenant, known)
+  if (identity !== known) turn.violate(`the scope is ${identity}, was ${known}`)
+}

@@ -1,0 +1,84 @@
+/** How every store tells what is published; a part of `storeSuite`. */
+import { randomUUID } from 'node:crypto'
+import { InvalidRequest } from '../../kernel/base/errors.ts'
+import { MAX_MESSAGE_BYTES } from '../../kernel/store/store.ts'
+import type { OpenedStore } from './opened-store.ts'
+
+export function messagesSuite(
+  { describe, expect, test, vi }: typeof import('vitest'),
+  opened: () => OpenedStore,
+): void {
+  describe('tells what is published', () => {
+    const refusal = expect.objectContaining({ code: InvalidRequest.code })
+    const aChannel = () => `test.${randomUUID().slice(0, 8)}`
+    const hearing = async (channel: string) => {
+      const heard: string[] = []
+      const { close } = await opened().store.subscribe(
+        channel,
+        (message) => void heard.push(message),
+        () => undefined,
+      )
+      return { heard, close }
+    }
+
+    test('to everybody who listens to the channel, in order, as it is', async () => {
+      const channel = aChannel()
+      const first = await hearing(channel)
+      const second = await hearing(channel)
+      const other = await hearing(`${channel}.other`)
+      const messages = [
+        '',
+        'plain',
+        '{"a":[1]}',
+        'schlüssel 日本語 🔑',
+        `'; notify x; --`,
+        'm'.repeat(MAX_MESSAGE_BYTES),
+      ]
+      for (const message of messages) await opened().store.publish(channel, message)
+      await opened().store.publish(`${channel}.other`, 'for the other')
+      await vi.waitFor(() => expect([first.heard, second.heard]).toEqual([messages, messages]), 10_000)
+      await vi.waitFor(() => expect(other.heard).toEqual(['for the other']), 10_000)
+    })
+
+    test('no more to somebody who has closed', async () => {
+      const channel = aChannel()
+      const leaving = await hearing(channel)
+      const staying = await hearing(channel)
+      await leaving.close()
+      await opened().store.publish(channel, 'for who is left')
+      await vi.waitFor(() => expect(staying.heard).toEqual(['for who is left']), 10_000)
+      expect(leaving.heard).toEqual([])
+    })
+
+    test('to others, when one of them throws', async () => {
+      const channel = aChannel()
+      await opened().store.subscribe(
+        channel,
+        () => {
+          throw new Error('cannot be handled')
+        },
+        () => undefined,
+      )
+      const { heard } = await hearing(channel)
+      await opened().store.publish(channel, 'one')
+      await opened().store.publish(channel, 'two')
+      await vi.waitFor(() => expect(heard).toEqual(['one', 'two']), 10_000)
+    })
+
+    test('not what is too long, or not text, or on no channel', async () => {
+      const { store } = opened()
+      await expect(store.publish('test', 'ä'.repeat(MAX_MESSAGE_BYTES / 2 + 1))).rejects.toEqual(refusal)
+      await expect(store.publish('test', 'a\0b')).rejects.toEqual(refusal)
+      for (const channel of ['', 'a b', 'c'.repeat(41)]) {
+        await expect(store.publish(channel, 'x')).rejects.toEqual(refusal)
+        await expect(
+          store.subscribe(
+            channel,
+            () => undefined,
+            () => undefined,
+          ),
+        ).rejects.toEqual(refusal)
+      }
+    })
+  })
+}

@@ -1,0 +1,39 @@
+/** Outages of a store that a tenancy reaches by a proxy. */
+import { postgresStore } from '../../src/drivers/store/postgres.ts'
+import { redisStore } from '../../src/drivers/store/redis.ts'
+import { uuidv7 } from '../../src/kernel/base/ids.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
+import { Database } from '../../src/kernel/database/database.ts'
+import type { StoreDriver } from '../../src/kernel/store/store.ts'
+import type { Proxy as Way } from './proxy.ts'
+
+/** The time-out of a store. */
+export const TIMEOUT_MS = 500
+
+export const FAULTS = {
+  'is cut off': (way: Way) => way.close(),
+  'is silent': (way: Way) => way.silence(),
+  'is slower than the time-out': (way: Way) => way.slow(4 * TIMEOUT_MS),
+}
+
+/** What was closed is opened again; what was slow or silent is closed first. */
+export async function repair(way: Way): Promise<void> {
+  way.slow(0)
+  await way.close()
+  await way.open()
+}
+
+/** The postgres store is in the database of its tenancy, by way of the host of this URL. */
+export const storeBehind = {
+  redis: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver =>
+    redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs }),
+  postgres: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver => {
+    const driver = postgresStore({ timeoutMs })
+    const byProxy = (database: Database) => {
+      const way = new URL(database.url)
+      way.host = new URL(url).host
+      return new Database({ url: way.href, max: 2 }, createLogger({ level: 'silent' }))
+    }
+    return { ...driver, open: ({ database, ...base }) => driver.open({ database: byProxy(database), ...base }) }
+  },
+}
