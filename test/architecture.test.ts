@@ -10,58 +10,57 @@ import { tierOf } from './setup/tiers.ts'
 const ROOT = join(import.meta.dirname, '..')
 const SOURCE = join(ROOT, 'src')
 const MAX_LINES = 300
+const MAX_FILES = 20
 
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   kernel: [],
   tenants: ['kernel'],
-  'satellite.ts': ['kernel', 'tenants'],
-  'version.ts': [],
-  satellites: ['kernel', 'tenants', 'satellite.ts'],
+  'tenancy/part.ts': ['kernel', 'tenants'],
+  'tenancy/version.ts': [],
+  satellites: ['kernel', 'tenants', 'tenancy/part.ts'],
   drivers: ['kernel', 'tenants'],
-  'composition.ts': ['kernel', 'tenants', 'satellite.ts'],
-  'tenancy.ts': ['kernel', 'tenants', 'satellite.ts', 'composition.ts', 'drivers'],
-  http: ['kernel', 'tenants', 'satellite.ts', 'tenancy.ts', 'version.ts'],
-  'index.ts': ['kernel', 'tenants', 'satellite.ts', 'drivers', 'tenancy.ts', 'http', 'service'],
-  testing: ['kernel', 'tenants', 'satellite.ts', 'composition.ts', 'drivers', 'tenancy.ts', 'http'],
+  'tenancy/composition.ts': ['kernel', 'tenants', 'tenancy/part.ts'],
+  'tenancy/tenancy.ts': ['kernel', 'tenants', 'tenancy/part.ts', 'tenancy/composition.ts', 'drivers'],
+  http: ['kernel', 'tenants', 'tenancy/part.ts', 'tenancy/tenancy.ts', 'tenancy/version.ts'],
+  'index.ts': ['kernel', 'tenants', 'tenancy/part.ts', 'drivers', 'tenancy/tenancy.ts', 'http', 'service'],
+  testing: ['kernel', 'tenants', 'tenancy/part.ts', 'tenancy/composition.ts', 'drivers', 'tenancy/tenancy.ts', 'http'],
   service: [
     'kernel',
     'tenants',
-    'satellite.ts',
+    'tenancy/part.ts',
     'satellites',
-    'composition.ts',
+    'tenancy/composition.ts',
     'drivers',
-    'tenancy.ts',
+    'tenancy/tenancy.ts',
     'http',
-    'version.ts',
+    'tenancy/version.ts',
   ],
-  cli: ['kernel', 'tenants', 'satellite.ts', 'tenancy.ts', 'http', 'service', 'version.ts'],
+  cli: ['kernel', 'tenants', 'tenancy/part.ts', 'tenancy/tenancy.ts', 'http', 'service', 'tenancy/version.ts'],
 }
 
 /** A package that talks to the outside has one place; everything else speaks to our port. */
 const ONLY_IN: Readonly<Record<string, RegExp>> = {
-  pg: /^(kernel\/(database|notifications|migrations)|tenants\/(isolation|tenant-(client|pg|pool))|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
+  pg: /^(kernel\/database\/.*|tenants\/(isolation\/(driver|placement)|handles\/(handle|pg-.*))|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
   'pg-copy-streams': /^drivers\/isolation\/.*\.ts$/,
-  'node:sqlite': /^(drivers\/isolation\/sqlite-.*|service\/data-directory)\.ts$/,
+  'node:sqlite': /^(drivers\/isolation\/sqlite\/.*|service\/data-directory)\.ts$/,
   '@aws-sdk/client-s3': /^drivers\/archives\/s3(-upload)?\.ts$/,
   'pg-boss': /^drivers\/jobs\/pg-boss\.ts$/,
-  ioredis: /^(drivers\/store\/redis-(connection|subscriber)|testing\/redis-cluster)\.ts$/,
-  stripe: /^(satellites\/billing\/stripe(-\w+)?|testing\/provider\/.*)\.ts$/,
-  undici: /^kernel\/egress(-\w+)?\.ts$/,
+  ioredis: /^drivers\/store\/redis-(connection|subscriber)\.ts$/,
+  stripe: /^satellites\/billing\/stripe\/.*\.ts$/,
+  undici: /^kernel\/egress\/.*\.ts$/,
   'openid-client': /^satellites\/sso\/.*\.ts$/,
-  'ipaddr.js': /^kernel\/addresses\.ts$/,
+  'ipaddr.js': /^kernel\/egress\/addresses\.ts$/,
   standardwebhooks: /\.test\.ts$/,
   express: /^http\/hosts\/express\.ts$/,
   fastify: /^http\/hosts\/fastify\.ts$/,
   hono: /^http\/.*\.ts$/,
   '@hono/node-server': /^http\/hosts\/.*\.ts$/,
   'zod-openapi': /^http\/openapi\.ts$/,
-  pino: /^kernel\/logger\.ts$/,
-  '@bomb.sh/tab': /^cli\/completion\.ts$/,
+  pino: /^kernel\/base\/logger\.ts$/,
+  '@bomb.sh/tab': /^cli\/completion\/completion\.ts$/,
   commander: /^cli\/.*\.ts$/,
   '@clack/prompts': /^cli\/.*\.ts$/,
   picocolors: /^cli\/.*\.ts$/,
-  'playwright-core': /^testing\/browser\.ts$/,
-  '@sparticuz/chromium': /^testing\/browser\.ts$/,
   vitest: /^testing\/.*\.ts$/,
 }
 
@@ -74,12 +73,12 @@ const NOT_IN_FAST_TESTS: readonly RegExp[] = [
   /^node:(child_process|cluster|worker_threads)$/,
   /^node:timers(\/promises)?$/,
   /^(playwright-core|@sparticuz\/chromium|s3rver)$/,
-  /^src\/testing\/(browser|child|fault-proxy|proxy|redis-server|redis-cluster|valkey-wasm)\.ts$/,
-  /^src\/kernel\/egress-proxies\.fixture\.ts$/,
+  /^test\/support\/(browser|child|fault-proxy|proxy|redis-server|redis-cluster|valkey-wasm)\.ts$/,
+  /^src\/kernel\/egress\/proxies\.fixture\.ts$/,
   /^src\/service\/(embedded-postgres|data-directory)\.ts$/,
 ]
 /** `eventually` polls. */
-const MAY_WAIT = ['src/testing/tenancy.ts']
+const MAY_WAIT = ['src/testing/base/tenancy.ts']
 
 interface Import {
   readonly from: string
@@ -89,11 +88,11 @@ interface Import {
   readonly isTypeOnly: boolean
 }
 
-const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
-  .map((file) => file.replaceAll('\\', '/'))
-  .filter((file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$/.test(file))
+const files = sourcesIn(SOURCE)
+const supportFiles = sourcesIn(join(ROOT, 'test', 'support'))
 
 const imports = files.flatMap((file) => importsOf(file, SOURCE))
+const ours = imports.filter(({ isPackage }) => !isPackage)
 
 describe('architecture', () => {
   test('every part is in the table', () => {
@@ -101,9 +100,9 @@ describe('architecture', () => {
   })
 
   test('imports go in the direction of the table', () => {
-    const wrong = imports
-      .filter(({ isPackage }) => !isPackage)
-      .filter(({ from, to }) => partOf(from) !== partOf(to) && !MAY_IMPORT[partOf(from)]?.includes(partOf(to)))
+    const wrong = ours.filter(
+      ({ from, to }) => partOf(from) !== partOf(to) && !MAY_IMPORT[partOf(from)]?.includes(partOf(to)),
+    )
     expect(wrong.map(({ from, to }) => `${from} -> ${to}`)).toEqual([])
   })
 
@@ -120,8 +119,18 @@ describe('architecture', () => {
     expect([...new Set(knowing.map(({ from }) => from))].filter((file) => file !== 'service/main.ts')).toEqual([])
   })
 
-  test('nothing imports in a circle', () => {
-    expect(cycles(imports.filter(({ isTypeOnly, isPackage }) => !isTypeOnly && !isPackage))).toEqual([])
+  test('no imports of files make a cycle, those of types included', () => {
+    expect(cycles(ours)).toEqual([])
+  })
+
+  test('no imports of folders make a cycle', () => {
+    const between = ours.map(({ from, to }) => ({ from: dirname(from), to: dirname(to) }))
+    expect(cycles(between.filter(({ from, to }) => from !== to))).toEqual([])
+  })
+
+  test(`no folder has more than ${MAX_FILES} files of its own`, () => {
+    const folders = Map.groupBy([...files, ...supportFiles.map((file) => `test/support/${file}`)], dirname)
+    expect([...folders].filter(([, own]) => own.length > MAX_FILES).map(([folder]) => folder)).toEqual([])
   })
 
   test('a package that talks to the outside has one place', () => {
@@ -169,8 +178,13 @@ function costsOf(test: string): string[] {
 
 const isTestSupport = (file: string): boolean => /^(test|src\/testing)\/.*\.ts$|\.fixture\.ts$/.test(file)
 
-function partOf(file: string): string {
-  return file.split('/')[0] ?? file
+const partOf = (file: string): string => (file in MAY_IMPORT ? file : (file.split('/')[0] ?? file))
+
+/** Without tests and their fixtures. */
+function sourcesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((file) => file.replaceAll('\\', '/'))
+    .filter((file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$/.test(file))
 }
 
 /** @param root that `file` and what it imports are named from. */
@@ -199,16 +213,17 @@ function packageName(target: string): string {
   return target.startsWith('@') ? parts.slice(0, 2).join('/') : (parts[0] ?? target)
 }
 
-function cycles(edges: readonly Import[]): string[] {
+/** Each cycle once, as the way from one of its members back to itself. */
+function cycles(edges: readonly Pick<Import, 'from' | 'to'>[]): string[] {
   const next = Map.groupBy(edges, ({ from }) => from)
   const done = new Set<string>()
   const found: string[] = []
-  const visit = (file: string, path: readonly string[]) => {
-    if (path.includes(file)) found.push([...path.slice(path.indexOf(file)), file].join(' -> '))
-    if (path.includes(file) || done.has(file)) return
-    for (const { to } of next.get(file) ?? []) visit(to, [...path, file])
-    done.add(file)
+  const visit = (one: string, path: readonly string[]) => {
+    if (path.includes(one)) found.push([...path.slice(path.indexOf(one)), one].join(' -> '))
+    if (path.includes(one) || done.has(one)) return
+    for (const to of new Set(next.get(one)?.map((edge) => edge.to))) visit(to, [...path, one])
+    done.add(one)
   }
-  for (const file of files) visit(file, [])
+  for (const one of next.keys()) visit(one, [])
   return found
 }
