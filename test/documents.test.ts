@@ -1,0 +1,70 @@
+/** ARCHITECTURE.md and docs/decisions name files and folders that exist; both lists of contents are complete. */
+import { globSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '..')
+const DECISIONS = 'docs/decisions'
+/** A source file or a folder, in backticks or in a code block; `*` stands for one name. */
+const PATH = /(?<=^|[\s(`])((?:[\w.*-]+\/)*[\w.*-]+(?:\.ts|\/))(?=$|[\s),;:`])/gm
+
+const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
+
+const files = globSync(['{src,test,docs}', '{src,test,docs}/**/*'], { cwd: ROOT, exclude: ['**/node_modules'] }).map(
+  (file) => `/${file.replaceAll('\\', '/')}`,
+)
+const decisions = readdirSync(join(ROOT, DECISIONS)).filter((file) => file.endsWith('.md') && file !== 'README.md')
+
+/** @param path the end of a path below src, test or docs */
+function exists(path: string): boolean {
+  const pattern = path.replace(/\/$/, '').replaceAll('.', '\\.').replaceAll('*', '[^/]*')
+  const end = new RegExp(`/${pattern}$`)
+  return files.some((file) => end.test(file))
+}
+
+/** What a page has in backticks, and the lines of its code blocks. */
+const codeOf = (page: string): string => [...page.matchAll(/^```\n[\s\S]*?^```|`[^`\n]+`/gm)].map(String).join('\n')
+
+test.each(['ARCHITECTURE.md', ...readdirSync(join(ROOT, DECISIONS)).map((file) => `${DECISIONS}/${file}`)])(
+  '%s names only files and folders that exist',
+  (page) => {
+    const missing = [...codeOf(textOf(page)).matchAll(PATH)]
+      .map(([, path = '']) => path)
+      .filter((path) => !exists(path))
+    expect(missing).toEqual([])
+  },
+)
+
+test('the README of docs/decisions links every page once, and no other', () => {
+  const linked = [...textOf(`${DECISIONS}/README.md`).matchAll(/\]\(([\w-]+\.md)\)/g)].map(([, page]) => page)
+  expect(linked.toSorted()).toEqual(decisions.toSorted())
+})
+
+test.each(decisions)('%s has the parts of a decision', (page) => {
+  const parts = [...textOf(`${DECISIONS}/${page}`).matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part)
+  expect(parts).toEqual(['Context', 'Decision', 'Consequences'])
+})
+
+describe('the source tree in ARCHITECTURE.md', () => {
+  const [, tree = ''] = /## Source tree\n+```\n([\s\S]*?)```/.exec(textOf('ARCHITECTURE.md')) ?? []
+  /** An indented line continues the entry before it. */
+  const entries = [...tree.matchAll(/^(\S+)(.*(?:\n .*)*)/gm)].map(([, path = '', text = '']) => ({ path, text }))
+
+  test('each entry exists', () => {
+    const paths = globSync('**/*', { cwd: join(ROOT, 'src') }).map((path) => path.replaceAll('\\', '/'))
+    expect(entries.length).toBeGreaterThan(40)
+    expect(entries.map(({ path }) => path.replace(/\/$/, '')).filter((path) => !paths.includes(path))).toEqual([])
+  })
+
+  test('each folder of src is named', () => {
+    const sources = globSync('**/*.ts', { cwd: join(ROOT, 'src'), exclude: ['**/*.test.ts', '**/*.fixture.ts'] })
+    const folders = new Set(sources.map((file) => `${dirname(file.replaceAll('\\', '/'))}/`))
+    folders.delete('./')
+    const isNamed = (folder: string) =>
+      entries.some(({ path, text }) => {
+        if (path.startsWith(folder)) return true
+        return folder.startsWith(path) && text.includes(` ${folder.slice(path.length)}`)
+      })
+    expect([...folders].filter((folder) => !isNamed(folder))).toEqual([])
+  })
+})
