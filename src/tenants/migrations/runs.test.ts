@@ -1,6 +1,6 @@
 /**
  * Outcomes of runs of migrations over several tenants, in one process. Runs that stop, wait or meet are in
- * migration-runs.conflicts.test.ts, runs of several processes in processes.slow.test.ts.
+ * runs.conflicts.test.ts, runs of several processes in processes.slow.test.ts.
  */
 import { describe, expect, test } from 'vitest'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
