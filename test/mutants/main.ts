@@ -114,8 +114,8 @@ function proofs(): Proof[] {
 /** A proof that fails by itself would kill everything. */
 async function refuseBrokenProof(proof: Proof, tree: string): Promise<void> {
   const started = performance.now()
-  const { verdict, by } = await runProof(proof, { tree, postgresUrl: server.url })
-  if (verdict !== 'survived') throw new Error(`the proof fails without a mutant: ${verdict} ${by}`)
+  const { verdict, by, message } = await runProof(proof, { tree, postgresUrl: server.url })
+  if (verdict !== 'survived') throw new Error(`the proof fails without a mutant: ${verdict} ${by}`, { cause: message })
   const seconds = Math.round((performance.now() - started) / 1_000)
   console.log(`unchanged ${proof.name ?? proof.files.join(' ')}: passes in ${seconds} s`)
 }

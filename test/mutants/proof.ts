@@ -79,6 +79,8 @@ export async function tryMutant(
 interface Noticed {
   readonly verdict: Verdict
   readonly by: string
+  /** How the test failed. */
+  readonly message?: string | undefined
 }
 
 interface Report {
@@ -145,8 +147,9 @@ async function runFile(
   const all = testResults.flatMap(({ assertionResults }) => assertionResults)
   const failed = all.find(({ status }) => status === 'failed')
   if (failed) {
-    const isLate = failed.failureMessages?.some((message) => /timed out/.test(message)) ?? false
-    return { verdict: 'killed', by: `${failed.fullName.trim()}${isLate ? ' (does not end)' : ''}` }
+    const message = failed.failureMessages?.join('\n')
+    const isLate = message?.includes('timed out') ?? false
+    return { verdict: 'killed', by: `${failed.fullName.trim()}${isLate ? ' (does not end)' : ''}`, message }
   }
   const [broken] = testResults.filter(({ message }) => message !== '')
   const why = broken?.message.split('\n')[0] ?? `Vitest ended with ${code}`
