@@ -217,8 +217,7 @@ export function coverPart(part: Part): void {
       let api: Api
       beforeAll(async () => {
         role = await createRefusableRole(stage.url)
-        api = await stage.open({ database: { url: role.url } })
-        api.tenancy.health.register('backoffice', () => api.tenancy.kernel.database.ping())
+        api = await stage.open({ database: { url: role.url }, health: { critical: ['backoffice'] } })
         await role.refuse()
         return async () => {
           await role.admit()
