@@ -8,7 +8,7 @@
  * Sequences know no snapshot; read after it, they are beyond every value in it.
  *
  * In shared tables, row level security itself says whose the rows are: the owner reads as somebody whom the policies bind
- * (copy-out-rows.ts). Nothing is held but what is on its way (tables-out.ts).
+ * (row-security/row-reader.ts). Nothing is held but what is on its way (tables-out.ts).
  *
  * Not in a copy: large objects, foreign tables, what is outside of the schema, and the tables of extensions. Materialised views are
  * made anew from the tables.
