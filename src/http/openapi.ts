@@ -14,6 +14,7 @@ import type { AnyOperation } from '../tenancy/part.ts'
 import { VERSION } from '../tenancy/version.ts'
 import { TooManyAttempts } from './failed-sign-ins.ts'
 import { HAS_BODY } from './input.ts'
+import { withSharedComponents } from './openapi-components.ts'
 import {
   ChangedMeanwhile,
   Forbidden,
@@ -82,7 +83,7 @@ export function openApiDocument(
       schemas: { Problem },
     },
   }
-  return createDocument(document)
+  return withSharedComponents(createDocument(document))
 }
 
 function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'] & object {

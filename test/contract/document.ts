@@ -29,7 +29,8 @@ export interface Described {
   readonly shownOnce: readonly string[]
 }
 
-const document = openApiOf(catalogueOf(satellites)) as any
+/** The document of all satellites, with headers, parameters and responses in place of references to them. */
+export const document = withoutSharedComponents(openApiOf(catalogueOf(satellites)))
 const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true })).addSchema(document, 'document')
 const validators = new Map<string, ValidateFunction>()
 
@@ -49,6 +50,17 @@ export const described: readonly Described[] = Object.entries<any>(document.path
     ),
   })),
 )
+
+function withoutSharedComponents(document: any): any {
+  const inline = (value: any): any => {
+    if (typeof value !== 'object' || value === null) return value
+    const [, kind, name] = /^#\/components\/(headers|parameters|responses)\/(.+)$/.exec(value.$ref ?? '') ?? []
+    if (kind && name) return inline(document.components[kind][name])
+    if (Array.isArray(value)) return value.map(inline)
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, inline(inner)]))
+  }
+  return inline(document)
+}
 
 /** The schema that a `$ref` of the document stands for. */
 export const resolved = (schema: JsonSchema): JsonSchema =>

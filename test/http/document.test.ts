@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest'
 import { catalogueOf, openApiOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
+import { document } from '../contract/document.ts'
 
-const document: any = openApiOf(catalogueOf(satellites))
 const headersOf = (method: string, path: string, status: number) =>
   Object.keys(document.paths[`/admin/multitenancy${path}`][method].responses[status].headers)
 
@@ -46,4 +46,18 @@ test('the failure of a job says where the resource is, and that it was waited fo
   expect(headersOf('post', '/tenants', 409)).toEqual([...ofJob, 'Idempotency-Replayed'])
   expect(headersOf('post', '/tenants', 500)).toEqual(ofJob)
   expect(headersOf('post', '/tenants', 503)).toEqual(['x-request-id', 'Retry-After', ...ofJob.slice(1)])
+})
+
+test('headers, parameters and error responses that operations share are components', () => {
+  const { paths }: any = openApiOf(catalogueOf(satellites))
+  const operations = Object.values<any>(paths).flatMap((path) => Object.values<any>(path))
+  const responses = operations.flatMap((operation) => Object.values<any>(operation.responses))
+  const inline = [
+    ...operations.flatMap(({ parameters = [] }) => parameters),
+    ...responses.flatMap(({ headers = {} }) => Object.entries(headers)),
+    ...responses.filter((response) => 'x-error-codes' in response),
+  ].map((part) => JSON.stringify(part))
+  const repeated = inline.filter((part, index) => !part.includes('$ref') && inline.indexOf(part) !== index)
+  expect(repeated).toEqual([])
+  expect(inline.length).toBeGreaterThan(200)
 })

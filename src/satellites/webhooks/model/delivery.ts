@@ -48,38 +48,42 @@ const HTTP_DATE =
 
 const at = z.iso.datetime()
 
-export const Delivery = z.object({
-  id: z.uuid().describe('Sent as `x-delivery-id` and `webhook-id`, the same at each attempt'),
-  webhookId: z.uuid(),
-  tenantId: z.string().nullable().describe('Whose event it is'),
-  event: EventName,
-  state: DeliveryState,
-  attemptCount: z.int().describe('Attempts made, those before a replay included'),
-  lastStatus: z.int().nullable().describe('The last HTTP status; null when there was no answer'),
-  nextRetryAt: at.nullable().describe('When it is tried again, while it is `retry_scheduled`'),
-  createdAt: at,
-  deliveredAt: at.nullable(),
-})
+export const Delivery = z
+  .object({
+    id: z.uuid().describe('Sent as `x-delivery-id` and `webhook-id`, the same at each attempt'),
+    webhookId: z.uuid(),
+    tenantId: z.string().nullable().describe('Whose event it is'),
+    event: EventName,
+    state: DeliveryState,
+    attemptCount: z.int().describe('Attempts made, those before a replay included'),
+    lastStatus: z.int().nullable().describe('The last HTTP status; null when there was no answer'),
+    nextRetryAt: at.nullable().describe('When it is tried again, while it is `retry_scheduled`'),
+    createdAt: at,
+    deliveredAt: at.nullable(),
+  })
+  .meta({ id: 'WebhookDelivery' })
 export type Delivery = z.output<typeof Delivery>
 
-export const Attempt = z.object({
-  number: z.int(),
-  startedAt: at,
-  durationMs: z.int(),
-  status: z.int().nullable(),
-  error: z.string().nullable().describe('What went wrong, where there was no answer'),
-  address: z.string().nullable().describe('The address that was dialled'),
-  requestHeaders: z.record(z.string(), z.string()),
-  responseHeaders: z.record(z.string(), z.string()).nullable(),
-  responseBody: z.string().nullable().describe('At most 16 KiB of it'),
-})
+export const Attempt = z
+  .object({
+    number: z.int(),
+    startedAt: at,
+    durationMs: z.int(),
+    status: z.int().nullable(),
+    error: z.string().nullable().describe('What went wrong, where there was no answer'),
+    address: z.string().nullable().describe('The address that was dialled'),
+    requestHeaders: z.record(z.string(), z.string()),
+    responseHeaders: z.record(z.string(), z.string()).nullable(),
+    responseBody: z.string().nullable().describe('At most 16 KiB of it'),
+  })
+  .meta({ id: 'WebhookAttempt' })
 export type Attempt = z.output<typeof Attempt>
 
 export const DeliveryDetail = Delivery.extend({
   payload: z.unknown().describe('The body that is sent'),
   explanation: z.string().describe('Why it is where it is, and what comes next'),
   attempts: z.array(Attempt),
-})
+}).meta({ id: 'WebhookDeliveryDetail' })
 export type DeliveryDetail = z.output<typeof DeliveryDetail>
 
 /** What one exchange came to, as far as it decides. */

@@ -7,21 +7,23 @@ import type { SubscriptionRow } from './tables.ts'
 
 const at = z.iso.datetime()
 
-export const Subscription = z.object({
-  webhookId: z.uuid(),
-  tenantId: z.string().nullable().describe("Null for the host's own, which hear of all tenants"),
-  url: z.string(),
-  events: z.array(z.string()),
-  description: z.string().nullable(),
-  enabled: z.boolean(),
-  disabledReason: z
-    .enum(['gone', 'failing'])
-    .nullable()
-    .describe('Why it was switched off by itself: its receiver answered 410, or nothing but failures for 5 days'),
-  secretSet: z.literal(true),
-  createdAt: at,
-  updatedAt: at,
-})
+export const Subscription = z
+  .object({
+    webhookId: z.uuid(),
+    tenantId: z.string().nullable().describe("Null for the host's own, which hear of all tenants"),
+    url: z.string(),
+    events: z.array(z.string()),
+    description: z.string().nullable(),
+    enabled: z.boolean(),
+    disabledReason: z
+      .enum(['gone', 'failing'])
+      .nullable()
+      .describe('Why it was switched off by itself: its receiver answered 410, or nothing but failures for 5 days'),
+    secretSet: z.literal(true),
+    createdAt: at,
+    updatedAt: at,
+  })
+  .meta({ id: 'Webhook' })
 export type Subscription = z.output<typeof Subscription>
 
 export const SubscriptionWithSecret = Subscription.extend({ secret: z.string().describe('Shown this once') })
