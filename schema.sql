@@ -1,6 +1,6 @@
 -- made by `npm run generate`: every migration of the backoffice, in order; all of it in the schema multitenancy
 
--- kernel/0001_idempotency_keys
+-- kernel/0001_kernel
 create table idempotency_keys (
   scope text primary key,
   request_hash text not null,
@@ -11,7 +11,6 @@ create table idempotency_keys (
 );
 create index idempotency_keys_expiry on idempotency_keys (expires_at);
 
--- kernel/0002_job_names
 create table job_names (
   kind text not null check (kind in ('queue', 'schedule')),
   name text not null,
@@ -29,15 +28,16 @@ create table store (
 );
 create index store_expires_at on store (expires_at) where expires_at is not null;
 
--- store/0002_store_counters
 create table store_counters (
   day date not null,
   tenant_id text collate "C" not null,
   name text collate "C" not null,
   count bigint not null,
   ceiling bigint not null,
+  cleared bigint not null default 0,
   primary key (day, tenant_id, name)
 ) with (fillfactor = 50);
+comment on column store_counters.cleared is 'what was taken away of the count that day';
 comment on column store_counters.ceiling is
   'what a row that is proposed may count at most: "on conflict" sees nothing of it but its columns';
 
@@ -133,7 +133,6 @@ begin
 end
 $function$;
 
--- store/0003_store_sums
 create table store_sums (
   day date not null,
   tenant_id text collate "C" not null,
@@ -150,10 +149,6 @@ create table store_sum_sources (
   seen_at timestamptz not null
 );
 comment on table store_sum_sources is 'the last batch of each process that was added, so that none is added twice';
-
--- store/0004_store_cleared
-alter table store_counters add column cleared bigint not null default 0;
-comment on column store_counters.cleared is 'what was taken away of the count that day';
 
 -- tenants/0001_tenants
 create table tenants (
@@ -176,20 +171,26 @@ create table tenants (
   deleted_at timestamptz(3),
   purge_at timestamptz(3),
   purge_started_at timestamptz(3),
-  purged_at timestamptz(3)
+  purged_at timestamptz(3),
+  schema_version text not null default '',
+  held_by uuid,
+  cloned_from text,
+  last_epoch integer not null default 1
 );
 create unique index tenants_locator on tenants (placement, isolation, locator);
 create index tenants_page on tenants (created_at desc, id desc) where purged_at is null;
 create index tenants_status_page on tenants (status, created_at desc, id desc) where purged_at is null;
 create index tenants_purge_at on tenants (purge_at) where status = 'deleted' and purged_at is null;
+create index tenants_schema_version on tenants (schema_version, id) where status in ('active', 'suspended');
+
 create table tenant_domains (domain text primary key, tenant_id text not null references tenants);
 create index tenant_domains_tenant on tenant_domains (tenant_id);
+
 create table placement_logins (
   placement text primary key, login text not null, scope_role text not null, password text);
+create table tenant_logins (
+  placement text not null, locator text not null, password text not null, primary key (placement, locator));
 
--- tenants/0002_migration_runs
-alter table tenants add schema_version text not null default '';
-create index tenants_schema_version on tenants (schema_version, id) where status in ('active', 'suspended');
 create table schema_versions (version text primary key, migrations jsonb not null);
 create table migration_runs (
   id uuid primary key,
@@ -229,9 +230,6 @@ create index migration_items_pending on migration_items (run_id, attempts, stora
 create index migration_items_state on migration_items (run_id, state);
 create index migration_items_tenant on migration_items (tenant_id);
 
--- tenants/0003_transfers
-alter table tenants add held_by uuid, add cloned_from text, add last_epoch integer not null default 1;
-update tenants set last_epoch = epoch;
 create table backups (
   id uuid primary key,
   tenant_id text not null references tenants,
@@ -297,46 +295,18 @@ create index places_tenant on places (tenant_id, state, since desc);
 create index places_purge_at on places (purge_at) where purge_at is not null;
 create table lost_placements (placement text primary key, lost_at timestamptz(3) not null);
 
--- tenants/0004_installation
 create table installation (
   is_alone boolean primary key default true check (is_alone),
   id text not null check (id ~ '^[0-9a-z]{6}$')
 );
 
--- tenants/0005_tenant_logins
-create table tenant_logins (
-  placement text not null, locator text not null, password text not null, primary key (placement, locator));
-
--- auditLogs/0001_audit_entries
-create table audit_entries (
-  id uuid primary key,
-  tenant_id text,
-  action text not null,
-  actor_type text not null,
-  actor_id text not null,
-  actor_name text not null,
-  target text not null,
-  before jsonb,
-  after jsonb,
-  request_id text,
-  ip text,
-  outcome text not null check (outcome in ('success', 'failure')),
-  created_at timestamptz(3) not null
-);
-create index audit_entries_page on audit_entries (created_at desc, id desc);
-create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
-
+-- auditLogs/0001_audit_logs
 create function refuse_audit_change() returns trigger language plpgsql as $$
   begin
     raise exception 'audit entries are append-only: % is refused', tg_op
       using errcode = 'insufficient_privilege', hint = 'Entries are added, and never changed or removed.';
   end
 $$;
-create trigger audit_entries_append_only before update or delete or truncate on audit_entries
-  for each statement execute function refuse_audit_change();
-alter table audit_entries enable always trigger audit_entries_append_only;
-
--- auditLogs/0002_seals_and_months
 create function make_audit_partition(name text, bounds text) returns void language plpgsql as $$
   begin
     execute format('create table multitenancy.%I partition of multitenancy.audit_entries %s', name, bounds);
@@ -346,13 +316,6 @@ create function make_audit_partition(name text, bounds text) returns void langua
   end
 $$;
 
--- What there is becomes the first partition as it is, and goes with the present month.
-alter table audit_entries rename to audit_entries_before;
-alter table audit_entries_before drop constraint audit_entries_pkey, add primary key (created_at, id),
-  add column xact xid8 not null default '0', add column mac text;
-alter table audit_entries_before alter column xact set default pg_current_xact_id();
-drop index audit_entries_page;
-alter index audit_entries_tenant_page rename to audit_entries_before_tenant_page;
 create table audit_entries (
   id uuid not null,
   tenant_id text,
@@ -365,7 +328,7 @@ create table audit_entries (
   after jsonb,
   request_id text,
   ip text,
-  outcome text not null constraint audit_entries_outcome_check check (outcome in ('success', 'failure')),
+  outcome text not null check (outcome in ('success', 'failure')),
   created_at timestamptz(3) not null,
   xact xid8 not null default pg_current_xact_id(),
   mac text,
@@ -380,16 +343,13 @@ select make_audit_partition('audit_entries_others', 'default');
 do $$
 declare
   present timestamp := date_trunc('month', now() at time zone 'UTC');
-  name text := 'audit_entries_' || to_char(present, 'YYYYMM');
+  month timestamp;
 begin
-  execute format('alter table audit_entries_before rename to %I', name);
-  execute format('alter table audit_entries attach partition %I for values from (minvalue) to (%L)',
-    name, (present + interval '1 month') at time zone 'UTC');
-  for n in 1..2 loop
-    perform make_audit_partition(
-      'audit_entries_' || to_char(present + n * interval '1 month', 'YYYYMM'),
-      format('for values from (%L) to (%L)', (present + n * interval '1 month') at time zone 'UTC',
-        (present + (n + 1) * interval '1 month') at time zone 'UTC'));
+  for n in 0..2 loop
+    month := present + n * interval '1 month';
+    perform make_audit_partition('audit_entries_' || to_char(month, 'YYYYMM'), format('for values from (%s) to (%L)',
+      case when n = 0 then 'minvalue' else quote_literal(month at time zone 'UTC') end,
+      (month + interval '1 month') at time zone 'UTC'));
   end loop;
 end $$;
 
@@ -622,107 +582,107 @@ create table sso (
 );
 
 -- webhooks/0001_webhooks
-create table webhook_subscriptions (
-  id uuid primary key,
-  tenant_id text collate "C" references tenants,
-  url text not null,
-  events text[] not null,
-  description text,
-  enabled boolean not null,
-  disabled_reason text,
-  secret text not null,
-  previous_secret text,
-  previous_until timestamptz(3),
-  failing_since timestamptz(3),
-  listening_until timestamptz(3),
-  created_at timestamptz(3) not null,
-  updated_at timestamptz(3) not null,
-  deleted_at timestamptz(3)
-);
-create index webhook_subscriptions_of_tenant on webhook_subscriptions (tenant_id, id);
+      create table webhook_subscriptions (
+        id uuid primary key,
+        tenant_id text collate "C" references tenants,
+        url text not null,
+        events text[] not null,
+        description text,
+        enabled boolean not null,
+        disabled_reason text,
+        secret text not null,
+        previous_secret text,
+        previous_until timestamptz(3),
+        failing_since timestamptz(3),
+        beginning int not null default 0,
+        listening_until timestamptz(3),
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null,
+        deleted_at timestamptz(3)
+      );
+      create index webhook_subscriptions_of_tenant on webhook_subscriptions (tenant_id, id);
 
-create table webhook_messages (
-  id uuid primary key,
-  tenant_id text collate "C",
-  event text not null,
-  body text not null,
-  created_at timestamptz(3) not null
-) partition by range (id);
+      create table webhook_messages (
+        id uuid primary key,
+        tenant_id text collate "C",
+        event text not null,
+        body text not null,
+        created_at timestamptz(3) not null
+      ) partition by range (id);
 
-create table webhook_deliveries (
-  id uuid primary key,
-  message_id uuid not null,
-  webhook_id uuid not null,
-  tenant_id text collate "C",
-  lane text collate "C" not null,
-  event text not null,
-  state text not null check (state in ('pending', 'delivering', 'retry_scheduled', 'delivered', 'failed')),
-  is_ready boolean not null,
-  due_at timestamptz(3),
-  claim uuid,
-  attempt_count int not null default 0,
-  budget_start int not null default 0,
-  last_status int,
-  last_error text,
-  created_at timestamptz(3) not null,
-  delivered_at timestamptz(3)
-) partition by range (id);
-create index webhook_deliveries_newest on webhook_deliveries (webhook_id, id);
-create index webhook_deliveries_failed on webhook_deliveries (webhook_id, id) where state = 'failed';
-create index webhook_deliveries_ready
-  on webhook_deliveries (lane, webhook_id, coalesce(tenant_id, '-'), due_at) where is_ready;
-create index webhook_deliveries_later on webhook_deliveries (state, due_at) where due_at is not null and not is_ready;
-create index webhook_deliveries_retries on webhook_deliveries (coalesce(tenant_id, '-'), due_at)
-  where state = 'retry_scheduled' and not is_ready;
+      create table webhook_deliveries (
+        id uuid primary key,
+        message_id uuid not null,
+        webhook_id uuid not null,
+        tenant_id text collate "C",
+        lane text collate "C" not null,
+        event text not null,
+        state text not null check (state in ('pending', 'delivering', 'retry_scheduled', 'delivered', 'failed')),
+        is_ready boolean not null,
+        due_at timestamptz(3),
+        claim uuid,
+        attempt_count int not null default 0,
+        budget_start int not null default 0,
+        last_status int,
+        last_error text,
+        created_at timestamptz(3) not null,
+        delivered_at timestamptz(3)
+      ) partition by range (id);
+      create index webhook_deliveries_newest on webhook_deliveries (webhook_id, id);
+      create index webhook_deliveries_failed on webhook_deliveries (webhook_id, id) where state = 'failed';
+      create index webhook_deliveries_ready
+        on webhook_deliveries (lane, webhook_id, coalesce(tenant_id, '-'), due_at) where is_ready;
+      create index webhook_deliveries_later on webhook_deliveries (state, due_at) where due_at is not null and not is_ready;
+      create index webhook_deliveries_retries on webhook_deliveries (coalesce(tenant_id, '-'), due_at)
+        where state = 'retry_scheduled' and not is_ready;
 
-create table webhook_attempts (
-  delivery_id uuid not null,
-  number int not null,
-  tenant_id text collate "C",
-  started_at timestamptz(3) not null,
-  duration_ms int not null,
-  status int,
-  error text,
-  address text,
-  request_headers json not null,
-  response_headers json,
-  response_body text,
-  primary key (delivery_id, number)
-) partition by range (delivery_id);
-create index webhook_attempts_newest on webhook_attempts (tenant_id, started_at);
+      create table webhook_attempts (
+        delivery_id uuid not null,
+        number int not null,
+        tenant_id text collate "C",
+        started_at timestamptz(3) not null,
+        duration_ms int not null,
+        status int,
+        error text,
+        address text,
+        request_headers json not null,
+        response_headers json,
+        response_body text,
+        primary key (delivery_id, number)
+      ) partition by range (delivery_id);
+      create index webhook_attempts_newest on webhook_attempts (tenant_id, started_at);
 
-create table webhook_tallies (
-  tenant_id text collate "C",
-  since timestamptz(0) not null,
-  delivered bigint not null,
-  failed bigint not null
-);
-create unique index webhook_tallies_key on webhook_tallies (coalesce(tenant_id, '-'), since);
+      create table webhook_tallies (
+        tenant_id text collate "C",
+        since timestamptz(0) not null,
+        delivered bigint not null,
+        failed bigint not null
+      );
+      create unique index webhook_tallies_key on webhook_tallies (coalesce(tenant_id, '-'), since);
 
-create table webhook_messages_others partition of webhook_messages default;
-create table webhook_deliveries_others partition of webhook_deliveries default;
-create table webhook_attempts_others partition of webhook_attempts default;
+      create table webhook_messages_others partition of webhook_messages default;
+      create table webhook_deliveries_others partition of webhook_deliveries default;
+      create table webhook_attempts_others partition of webhook_attempts default;
 
-create function webhook_id_floor(at timestamptz) returns uuid language sql immutable strict as $$
-  select (left(digits, 8) || '-' || right(digits, 4) || '-0000-0000-000000000000')::uuid
-  from lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') digits
-$$;
-do $$
-declare
-  first_at timestamptz := date_trunc('day', now() at time zone 'UTC') at time zone 'UTC';
-  kind text;
-begin
-  foreach kind in array array['messages', 'deliveries', 'attempts'] loop
-    for n in 0..2 loop
-      execute format('create table webhook_%s_%s partition of webhook_%s for values from (%L) to (%L)',
-        kind, to_char((first_at + n * interval '10 days') at time zone 'UTC', 'YYYYMMDD'), kind,
-        webhook_id_floor(first_at + n * interval '10 days'),
-        webhook_id_floor(first_at + (n + 1) * interval '10 days'));
-    end loop;
-  end loop;
-end $$;
+      create function webhook_id_floor(at timestamptz) returns uuid language sql immutable strict as $$
+        select (left(digits, 8) || '-' || right(digits, 4) || '-0000-0000-000000000000')::uuid
+        from lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') digits
+      $$;
+      do $$
+      declare
+        first_at timestamptz := date_trunc('day', now() at time zone 'UTC') at time zone 'UTC';
+        kind text;
+      begin
+        foreach kind in array array['messages', 'deliveries', 'attempts'] loop
+          for n in 0..2 loop
+            execute format('create table webhook_%s_%s partition of webhook_%s for values from (%L) to (%L)',
+              kind, to_char((first_at + n * interval '10 days') at time zone 'UTC', 'YYYYMMDD'), kind,
+              webhook_id_floor(first_at + n * interval '10 days'),
+              webhook_id_floor(first_at + (n + 1) * interval '10 days'));
+          end loop;
+        end loop;
+      end $$;
 
--- webhooks/0002_functions
 create function webhooks_on_their_way(now_at timestamptz) returns jsonb language sql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp as $$
@@ -738,387 +698,6 @@ create function webhooks_on_their_way(now_at timestamptz) returns jsonb language
 $$;
 
 
-create function dispatch_webhooks(
-  shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
-  created double precision[], kinds text[], only_for uuid[],
-  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int)
-returns table (
-  place bigint, refused text, id uuid, is_taken boolean, webhook_id uuid, lane text,
-  url text, secret text, previous_secret text, previous_until timestamptz)
-language plpgsql set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set search_path = multitenancy, pg_temp as $$
-#variable_conflict use_column
-declare
-  now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
-  busy jsonb;
-begin
-  -- Whoever else is claiming takes what is left ready.
-  if wanted > 0 and pg_try_advisory_xact_lock(7367228006) then
-    busy := webhooks_on_their_way(now_at);
-  end if;
-  return query
-  with asked as (
-    select a.*, t.status, t.purged_at
-    from unnest(message_ids, tenants, events, patterns, bodies, created, kinds, only_for) with ordinality
-      as a(message_id, tenant_id, event, patterns, body, created, kind, only_for, place)
-    left join tenants t on t.id = a.tenant_id
-  ), matched as (
-    select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
-      coalesce(s.tenant_id, '-') as lane,
-      overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.listening_until, s.failing_since
-    from asked a cross join lateral (
-      select * from webhook_subscriptions
-      where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'farewell') and a.purged_at is null
-        and enabled and deleted_at is null and (listening_until is null or listening_until > now_at)
-      union all
-      select * from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
-        and (a.tenant_id is not null or a.kind = 'own' or a.only_for is not null)
-        and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
-    ) s
-    where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
-  ), lanes as (
-    select lane, webhook_id,
-      per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0) as free_of_lane,
-      per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as free_of_webhook
-    from (select distinct lane, webhook_id from matched
-      where busy is not null and listening_until is null and failing_since is null) all_lanes
-    -- Those who wait already come first.
-    where not exists (select from webhook_deliveries d
-      where d.is_ready and d.lane = all_lanes.lane and d.webhook_id = all_lanes.webhook_id)
-  ), judged as (
-    select m.*, coalesce(
-      row_number() over (order by place, webhook_id) <= wanted
-      and row_number() over (partition by lane order by place, webhook_id) <= free_of_lane
-      and row_number() over (partition by webhook_id order by place) <= free_of_webhook, false) as is_taken
-    from matched m left join lanes using (lane, webhook_id)
-  ), message as (
-    insert into webhook_messages (id, tenant_id, event, body, created_at)
-    select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
-  ), delivery as (
-    insert into webhook_deliveries
-      (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, claim, created_at)
-    select id, message_id, webhook_id, tenant_id, lane, event, case when is_taken then 'delivering' else 'pending' end,
-      not is_taken, case when is_taken then now_at + lease_ms * interval '1 millisecond' else now_at end,
-      case when is_taken then claim_id end, created_at
-    from judged
-  ), told as (
-    select pg_notify('multitenancy_webhooks', '') from judged where not is_taken limit 1
-  )
-  select place, case when status is null or purged_at is not null then 'none' else status end,
-    null::uuid, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz
-  from asked where status is null or status = 'deleted' or purged_at is not null
-  union all
-  select place, null, id, is_taken, webhook_id, lane, url, secret, previous_secret, previous_until
-  from judged left join told on true;
-end $$;
-
-
-create function end_webhook_deliveries(of_lane text, of_webhook uuid, why text, now_at timestamptz, at_most int)
-returns int language plpgsql set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set search_path = multitenancy, pg_temp as $$
-declare
-  ended int;
-begin
-  with found as (
-    select id from webhook_deliveries where is_ready and lane = of_lane and webhook_id = of_webhook
-    limit at_most for update skip locked
-  ), settled as (
-    update webhook_deliveries d set state = 'failed', is_ready = false, due_at = null, claim = null, last_error = why
-    from found where d.id = found.id returning d.tenant_id
-  ), tally as (
-    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
-    select tenant_id, date_bin('5 minutes', now_at, 'epoch'), 0, count(*) from settled group by 1 order by 1
-    on conflict (coalesce(tenant_id, '-'), since) do update set failed = t.failed + excluded.failed
-  )
-  select count(*) into ended from settled;
-  return ended;
-end $$;
-
-create function claim_webhook_deliveries(
-  shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
-  wanted_failing int, turns jsonb, only_webhook uuid)
-returns table (
-  id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz,
-  message_id uuid, bytes int, is_failing boolean, url text, secret text, previous_secret text, previous_until timestamptz,
-  next_due_ms double precision, next_turns jsonb, is_more boolean, full_ones text[])
-language plpgsql set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set search_path = multitenancy, pg_temp set lock_timeout = '5s' as $$
-#variable_conflict use_column
-declare
-  now_at timestamptz;
-  failing_left int := wanted_failing;
-  fallen_due int;
-  busy jsonb;
-  first_lane text := coalesce(turns ->> '', '');
-  at_lane text := first_lane;
-  found_lane text;
-  has_wrapped boolean := false;
-  free_of_lane int;
-  waiting uuid[];
-  drawn uuid;
-  webhooks_left int;
-  of_webhook uuid;
-  subscription webhook_subscriptions;
-  on_its_way int;
-  free int;
-  share int;
-  after_tenant text;
-  tenants text[];
-  tenants_left int;
-  of_tenant text;
-  quota int;
-  got uuid[];
-  taken_of_webhook int;
-  is_held_back boolean;
-  ids uuid[] := '{}';
-  more boolean := false;
-  full_ones text[] := '{}';
-begin
-  -- Lost in a crash of the server, a claim was never made: what it took is ready still.
-  perform set_config('synchronous_commit', 'off', true);
-  perform pg_advisory_xact_lock(7367228006);
-  now_at := clock_timestamp() + shift_ms * interval '1 millisecond';
-
-  update webhook_deliveries d set is_ready = true
-  from (select id from webhook_deliveries where state = 'delivering' and not is_ready and due_at <= now_at
-    order by due_at limit 1000 for update skip locked) due
-  where d.id = due.id;
-  update webhook_deliveries d set is_ready = true
-  from (select id from webhook_deliveries where state = 'retry_scheduled' and not is_ready and due_at <= now_at
-    order by due_at limit 1000 for update skip locked) due
-  where d.id = due.id;
-  get diagnostics fallen_due = row_count;
-  if fallen_due = 1000 then
-    more := true;
-    with recursive keys as (
-      (select coalesce(tenant_id, '-') as key, due_at from webhook_deliveries
-       where state = 'retry_scheduled' and not is_ready order by 1, 2 limit 1)
-      union all
-      select next.key, next.due_at from keys cross join lateral (
-        select coalesce(tenant_id, '-') as key, due_at from webhook_deliveries
-        where state = 'retry_scheduled' and not is_ready and coalesce(tenant_id, '-') > keys.key order by 1, 2 limit 1) next
-    )
-    update webhook_deliveries d set is_ready = true
-    from keys cross join lateral (
-      select id from webhook_deliveries
-      where state = 'retry_scheduled' and not is_ready and coalesce(tenant_id, '-') = keys.key and due_at <= now_at
-      order by due_at limit per_tenant for update skip locked) due
-    where keys.due_at <= now_at and d.id = due.id;
-  end if;
-
-  busy := webhooks_on_their_way(now_at);
-
-  loop
-    exit when cardinality(ids) >= wanted;
-    select lane into found_lane from webhook_deliveries where is_ready and lane > at_lane order by lane limit 1;
-    if not found then
-      exit when has_wrapped or first_lane = '';
-      has_wrapped := true;
-      at_lane := '';
-      continue;
-    end if;
-    exit when has_wrapped and found_lane > first_lane;
-    at_lane := found_lane;
-    free_of_lane := per_tenant - coalesce((busy ->> ('lane ' || at_lane))::int, 0);
-    if free_of_lane <= 0 then
-      full_ones := full_ones || at_lane;
-      continue;
-    end if;
-
-    waiting := array(with recursive keys as (
-      (select webhook_id as key from webhook_deliveries where is_ready and lane = at_lane and webhook_id > '00000000-0000-0000-0000-000000000000' order by 1 limit 1)
-      union all
-      select next.key from keys cross join lateral (
-        select webhook_id as key from webhook_deliveries
-        where is_ready and lane = at_lane and webhook_id > keys.key order by 1 limit 1) next
-    ) select key from keys
-      limit 200);
-    if cardinality(waiting) = 200 then
-      drawn := gen_random_uuid();
-      waiting := array(with recursive keys as (
-      (select webhook_id as key from webhook_deliveries where is_ready and lane = at_lane and webhook_id > drawn order by 1 limit 1)
-      union all
-      select next.key from keys cross join lateral (
-        select webhook_id as key from webhook_deliveries
-        where is_ready and lane = at_lane and webhook_id > keys.key order by 1 limit 1) next
-    ) select key from keys limit 200) || waiting;
-      waiting := array(select webhook from unnest(waiting) with ordinality as w(webhook, place)
-        group by webhook order by min(place) limit 200);
-    end if;
-    waiting := array(select webhook from unnest(waiting) webhook
-      order by coalesce((busy ->> ('webhook ' || webhook))::int, 0), random());
-    webhooks_left := cardinality(waiting);
-    is_held_back := false;
-
-    foreach of_webhook in array waiting loop
-      share := (least(free_of_lane, wanted - cardinality(ids)) + webhooks_left - 1) / webhooks_left;
-      exit when share <= 0;
-      webhooks_left := webhooks_left - 1;
-      select * into subscription from webhook_subscriptions s where s.id = of_webhook;
-      if subscription.deleted_at is not null or not coalesce(subscription.enabled, false)
-        or subscription.listening_until <= now_at then
-        if end_webhook_deliveries(at_lane, of_webhook,
-          case when subscription.enabled then 'the subscription is deleted' else 'the subscription is disabled' end,
-          now_at, 1000) = 1000 then more := true; end if;
-        continue;
-      end if;
-      continue when case when only_webhook is null then subscription.listening_until is not null
-        else of_webhook <> only_webhook end;
-      on_its_way := coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
-      free := case when subscription.failing_since is null then per_webhook else least(per_webhook, 2) end - on_its_way;
-      if subscription.failing_since is not null and failing_left < least(free, share) then
-        full_ones := full_ones || 'failing'::text;
-        free := least(free, failing_left);
-      end if;
-      if free <= share then full_ones := full_ones || of_webhook::text; end if;
-      continue when free <= 0;
-      share := least(share, free);
-
-      -- What the host hears is taken from one tenant after the other.
-      if at_lane <> '-' then
-        tenants := array[at_lane];
-      else
-        after_tenant := coalesce(turns ->> of_webhook::text, '');
-        tenants := array(
-          with recursive keys as (
-      (select coalesce(tenant_id, '-') as key from webhook_deliveries where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > after_tenant order by 1 limit 1)
-      union all
-      select next.key from keys cross join lateral (
-        select coalesce(tenant_id, '-') as key from webhook_deliveries
-        where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > keys.key order by 1 limit 1) next
-    ) select key from keys limit share);
-        if cardinality(tenants) < share then
-          tenants := tenants || array(select key from (
-            with recursive keys as (
-      (select coalesce(tenant_id, '-') as key from webhook_deliveries where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > '' order by 1 limit 1)
-      union all
-      select next.key from keys cross join lateral (
-        select coalesce(tenant_id, '-') as key from webhook_deliveries
-        where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > keys.key order by 1 limit 1) next
-    ) select key from keys) those
-            where key <= after_tenant limit share - cardinality(tenants));
-        end if;
-      end if;
-      tenants_left := cardinality(tenants);
-      taken_of_webhook := 0;
-      foreach of_tenant in array tenants loop
-        quota := (share - taken_of_webhook + tenants_left - 1) / tenants_left;
-        tenants_left := tenants_left - 1;
-        with found as (
-          select id from webhook_deliveries
-          where is_ready and lane = at_lane and webhook_id = of_webhook and coalesce(tenant_id, '-') = of_tenant
-          order by due_at limit quota for update skip locked
-        ), taken as (
-          update webhook_deliveries d set state = 'delivering', is_ready = false, claim = claim_id,
-            due_at = now_at + lease_ms * interval '1 millisecond'
-          from found where d.id = found.id returning d.id
-        )
-        select array_agg(id) into got from taken;
-        continue when got is null;
-        ids := ids || got;
-        taken_of_webhook := taken_of_webhook + cardinality(got);
-        is_held_back := is_held_back or cardinality(got) = quota;
-        if at_lane = '-' then turns := turns || jsonb_build_object(of_webhook, of_tenant); end if;
-      end loop;
-      continue when taken_of_webhook = 0;
-      turns := turns || jsonb_build_object('', at_lane);
-      free_of_lane := free_of_lane - taken_of_webhook;
-      if subscription.failing_since is not null then failing_left := failing_left - taken_of_webhook; end if;
-      busy := busy || jsonb_build_object('webhook ' || of_webhook, on_its_way + taken_of_webhook);
-    end loop;
-    if free_of_lane <= 0 then full_ones := full_ones || at_lane; end if;
-    more := more or (is_held_back and free_of_lane > 0);
-  end loop;
-
-  return query
-  select d.id, d.webhook_id, d.tenant_id, d.lane, d.event, d.attempt_count, d.budget_start, d.created_at,
-    d.message_id, octet_length(m.body), s.failing_since is not null, s.url, s.secret, s.previous_secret, s.previous_until, null::double precision, null::jsonb, null::boolean, null::text[]
-  from unnest(ids) taken join webhook_deliveries d on d.id = taken
-  left join webhook_messages m on m.id = d.message_id join webhook_subscriptions s on s.id = d.webhook_id;
-
-  return query
-  select null::uuid, null::uuid, null::text, null::text, null::text, null::int, null::int, null::timestamptz,
-    null::uuid, null::int, null::boolean, null::text, null::text, null::text, null::timestamptz,
-    (select extract(epoch from min(next.due_at) - now_at)::double precision * 1000
-     from (values ('delivering'), ('retry_scheduled')) those(state) cross join lateral (
-       select due_at from webhook_deliveries d
-       where d.state = those.state and not is_ready and due_at is not null order by due_at limit 1) next),
-    turns, more or cardinality(ids) >= wanted, full_ones;
-end $$;
-
-
-create function settle_webhook_deliveries(
-  shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
-  errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
-  request_headers text[], response_headers text[], response_bodies text[])
-returns table (not_ours uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set search_path = multitenancy, pg_temp set lock_timeout = '5s' as $$
-#variable_conflict use_column
-declare
-  now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
-  count_settled int;
-  others uuid[];
-  healthy uuid[];
-  failing uuid[];
-  changed uuid[];
-begin
-  with outcome as (
-    select * from unnest(ids, claims, states, delays_ms, statuses, errors, blamed, started, durations_ms, addresses,
-      request_headers, response_headers, response_bodies)
-      as o(id, claim, state, delay_ms, status, error, is_blamed, started, duration_ms, address,
-        request_headers, response_headers, response_body)
-  ), settled as (
-    update webhook_deliveries d set state = o.state, is_ready = false, attempt_count = d.attempt_count + 1,
-      due_at = now_at + o.delay_ms * interval '1 millisecond', last_status = o.status, last_error = o.error,
-      delivered_at = case when o.state = 'delivered' then now_at end
-    from outcome o where d.id = o.id and d.claim = o.claim and d.state = 'delivering'
-    returning d.id, d.attempt_count as number, d.tenant_id, d.webhook_id, d.state, o.is_blamed, o.started, o.duration_ms,
-      o.status, o.error, o.address, o.request_headers, o.response_headers, o.response_body
-  ), attempt as (
-    insert into webhook_attempts (delivery_id, number, tenant_id, started_at, duration_ms, status, error, address,
-      request_headers, response_headers, response_body)
-    select id, number, tenant_id, to_timestamp(started / 1000), duration_ms, status, error, address,
-      request_headers::json, response_headers::json, response_body
-    from settled
-  ), tally as (
-    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
-    select tenant_id, date_bin('5 minutes', now_at, 'epoch'),
-      count(*) filter (where state = 'delivered'), count(*) filter (where state = 'failed')
-    from settled where state in ('delivered', 'failed') group by 1 order by 1
-    on conflict (coalesce(tenant_id, '-'), since)
-      do update set delivered = t.delivered + excluded.delivered, failed = t.failed + excluded.failed
-  )
-  select count(*), coalesce(array_agg(distinct webhook_id) filter (where state = 'delivered'), '{}'),
-    coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
-  into count_settled, healthy, failing from settled;
-
-  -- Somebody who has one of them locked must not keep the others from being settled; the next settlement says it again.
-  changed := array(select s.id from webhook_subscriptions s
-    where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
-    for no key update skip locked);
-  update webhook_subscriptions s set failing_since = case when s.id = any(healthy) then null else now_at end
-  where s.id = any(changed);
-
-  -- But for what was settled before by this very claim, whose answer was lost.
-  if count_settled < cardinality(ids) then
-    others := array(select o.id from unnest(ids, claims) as o(id, claim) where not exists (
-      select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));
-  end if;
-
-  return query
-  select others, array_agg(s.id), array_agg(s.failing_since)
-  from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
-end $$;
-
--- webhooks/0003_beginnings
-alter table webhook_subscriptions add column beginning int not null default 0;
-
-drop function dispatch_webhooks;
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],
@@ -1193,7 +772,28 @@ begin
   from judged left join told on true;
 end $$;
 
-drop function claim_webhook_deliveries;
+
+create function end_webhook_deliveries(of_lane text, of_webhook uuid, why text, now_at timestamptz, at_most int)
+returns int language plpgsql set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set search_path = multitenancy, pg_temp as $$
+declare
+  ended int;
+begin
+  with found as (
+    select id from webhook_deliveries where is_ready and lane = of_lane and webhook_id = of_webhook
+    limit at_most for update skip locked
+  ), settled as (
+    update webhook_deliveries d set state = 'failed', is_ready = false, due_at = null, claim = null, last_error = why
+    from found where d.id = found.id returning d.tenant_id
+  ), tally as (
+    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
+    select tenant_id, date_bin('5 minutes', now_at, 'epoch'), 0, count(*) from settled group by 1 order by 1
+    on conflict (coalesce(tenant_id, '-'), since) do update set failed = t.failed + excluded.failed
+  )
+  select count(*) into ended from settled;
+  return ended;
+end $$;
 
 create function claim_webhook_deliveries(
   shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
@@ -1409,7 +1009,7 @@ begin
 end $$;
 
 
-create or replace function settle_webhook_deliveries(
+create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])

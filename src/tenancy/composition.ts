@@ -1,13 +1,12 @@
 /** What a list of satellites comes to: the tables they have, the jobs they handle, the names they take. */
 
-import { idempotencyTables } from '../kernel/api/idempotency.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
 import type { Events, EventType } from '../kernel/events/events.ts'
 import type { Attempt, RegisteredJobs } from '../kernel/jobs/jobs.ts'
-import { jobTables } from '../kernel/jobs/queue-registry.ts'
 import type { Check } from '../kernel/resilience/health.ts'
 import { DependencyDegraded } from '../kernel/resilience/resilience.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
+import { tables as kernelTables } from '../kernel/tables.ts'
 import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
 import { type Traffic, trafficTo } from '../tenants/guard/traffic-listener.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
@@ -26,7 +25,7 @@ export const partsOf = (
   store: StoreDriver,
   satellites: readonly Satellite[],
 ): { part: string; migrations: readonly Migration[] }[] => [
-  { part: 'kernel', migrations: [...idempotencyTables, ...jobTables] },
+  { part: 'kernel', migrations: kernelTables },
   { part: 'store', migrations: store.tables ?? [] },
   { part: 'tenants', migrations: tables },
   ...satellites.map(({ name, tables = [] }) => ({ part: name, migrations: tables })),

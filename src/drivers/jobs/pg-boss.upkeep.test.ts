@@ -4,7 +4,8 @@ import { afterEach, describe, expect, inject, type MockInstance, test, vi } from
 import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 import { migrate } from '../../kernel/database/migrations.ts'
-import { jobTables, NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
+import { NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
+import { tables } from '../../kernel/tables.ts'
 import { createTestDatabase, WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { PgBossJobs } from './pg-boss.ts'
@@ -286,7 +287,7 @@ test('many processes may start at once on an empty database', async () => {
   const { url, drop } = await createTestDatabase(inject('postgresUrl'))
   const log = createLogger({ level: 'silent' })
   const databases = Array.from({ length: 5 }, () => new Database({ url, max: 3 }, log))
-  for (const database of databases.slice(0, 1)) await migrate(database, [{ part: 'kernel', migrations: jobTables }])
+  for (const database of databases.slice(0, 1)) await migrate(database, [{ part: 'kernel', migrations: tables }])
   const all = databases.map((database) => new PgBossJobs(database, log))
   const types = ['A', 'B', 'C'].map((name) => type(name))
   await Promise.all(

@@ -37,8 +37,10 @@ const COUNTERS = `
         name text collate "C" not null,
         count bigint not null,
         ceiling bigint not null,
+        cleared bigint not null default 0,
         primary key (day, tenant_id, name)
       ) with (fillfactor = 50);
+      comment on column store_counters.cleared is 'what was taken away of the count that day';
       comment on column store_counters.ceiling is
         'what a row that is proposed may count at most: "on conflict" sees nothing of it but its columns';
 
@@ -155,16 +157,5 @@ const SUMS = `
       comment on table store_sum_sources is 'the last batch of each process that was added, so that none is added twice';
     `
 
-/** In the row of the counter, so that clearing it is one write of one row, and both go together. */
-const CLEARED = `
-      alter table store_counters add column cleared bigint not null default 0;
-      comment on column store_counters.cleared is 'what was taken away of the count that day';
-    `
-
 /** An owner is a tenant's id, or empty for the service. */
-export const storeTables: readonly Migration[] = [
-  { name: '0001_store', up: STORE },
-  { name: '0002_store_counters', up: COUNTERS },
-  { name: '0003_store_sums', up: SUMS },
-  { name: '0004_store_cleared', up: CLEARED },
-]
+export const storeTables: readonly Migration[] = [{ name: '0001_store', up: STORE + COUNTERS + SUMS }]

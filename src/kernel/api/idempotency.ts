@@ -9,7 +9,6 @@ import { createHash, randomUUID } from 'node:crypto'
 import { defineError } from '../base/errors.ts'
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from '../database/database.ts'
-import type { Migration } from '../database/migrations.ts'
 
 const LEASE_SECONDS = 60
 const RENEW_MS = 20_000
@@ -19,10 +18,7 @@ const DROPPED_AT_ONCE = 100
 export const IdempotencyMismatch = defineError('E_IDEMPOTENCY_MISMATCH', 409, 'The key was used for another request')
 export const IdempotencyInProgress = defineError('E_IDEMPOTENCY_IN_PROGRESS', 409, 'The first request is still running')
 
-export const idempotencyTables: readonly Migration[] = [
-  {
-    name: '0001_idempotency_keys',
-    up: `
+export const IDEMPOTENCY_KEYS = `
       create table idempotency_keys (
         scope text primary key,
         request_hash text not null,
@@ -32,9 +28,7 @@ export const idempotencyTables: readonly Migration[] = [
         expires_at timestamptz not null
       );
       create index idempotency_keys_expiry on idempotency_keys (expires_at);
-    `,
-  },
-]
+    `
 
 export interface KeptAnswer {
   readonly status: number

@@ -98,6 +98,13 @@ describe('a migration that was changed after it had been run', () => {
   })
 })
 
+test('rejects a database of 0.1.0, and leaves it as it is', async () => {
+  await migrate(database, [part('kernel', ['0001_idempotency_keys', 'create table idempotency_keys (scope text)'])])
+  const rejected = migrate(database, [part('kernel', ['0001_kernel', 'create table job_names (name text)'])])
+  await expect(rejected).rejects.toThrow('The database belongs to Tenantry 0.1.0, which this version cannot upgrade.')
+  expect(await tables()).toEqual(['idempotency_keys', 'migrations'])
+})
+
 describe('a migration that fails', () => {
   const broken = part(
     'broken',

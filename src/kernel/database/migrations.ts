@@ -22,6 +22,9 @@ export interface MigratedPart {
 /** Any constant will do; it is ours in every database. */
 const LOCK_KEY = 7_367_228_001
 
+/** 0.1.0 was never published: each part has one migration since, and its databases are rejected. */
+const OF_VERSION_0_1 = 'kernel/0001_idempotency_keys'
+
 /** Brings the database up to date. Answers the migrations that were run, as `part/name`. */
 export async function migrate(database: Database, parts: readonly MigratedPart[]): Promise<string[]> {
   if ((await pendingOf(parts, await appliedIn(database))).length === 0) return []
@@ -49,6 +52,11 @@ export async function migrate(database: Database, parts: readonly MigratedPart[]
 }
 
 async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<string, string>) {
+  if (known.has(OF_VERSION_0_1)) {
+    throw new Error(
+      'The database belongs to Tenantry 0.1.0, which this version cannot upgrade. Use an empty database, or run Tenantry 0.1.0',
+    )
+  }
   const all = parts.flatMap(({ part, migrations }) => migrations.map((migration) => ({ part, ...migration })))
   for (const { part, name, up } of all) {
     const kept = known.get(`${part}/${name}`)

@@ -9,7 +9,6 @@
  *   one that stands still meanwhile, for all others that start wait behind it.
  */
 import type { Database } from '../database/database.ts'
-import type { Migration } from '../database/migrations.ts'
 
 export const NOTED_AGAIN_MS = 3_600_000
 /** Without a note for longer than this, nobody runs. */
@@ -17,19 +16,14 @@ const REST_HOURS = 2
 const FORGOTTEN_DAYS = 7
 const STANDS_STILL = '10s'
 
-export const jobTables: readonly Migration[] = [
-  {
-    name: '0002_job_names',
-    up: `
+export const JOB_NAMES = `
       create table job_names (
         kind text not null check (kind in ('queue', 'schedule')),
         name text not null,
         seen_at timestamptz not null,
         primary key (kind, name)
       );
-    `,
-  },
-]
+    `
 
 export interface JobNames {
   readonly queues: readonly string[]

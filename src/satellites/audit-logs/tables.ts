@@ -58,42 +58,16 @@ export const isInOurTime = (at: Date): boolean => at.getUTCFullYear?.() >= 1 && 
 
 export const tables: readonly Migration[] = [
   {
-    name: '0001_audit_entries',
+    // An entry's `mac` says that it was recorded by us; what was recorded before there were seals has none. By `xact`, its transaction,
+    // the sealer finds what has no seal yet (bound.ts).
+    name: '0001_audit_logs',
     up: `
-      create table audit_entries (
-        id uuid primary key,
-        tenant_id text,
-        action text not null,
-        actor_type text not null,
-        actor_id text not null,
-        actor_name text not null,
-        target text not null,
-        before jsonb,
-        after jsonb,
-        request_id text,
-        ip text,
-        outcome text not null check (outcome in ('success', 'failure')),
-        created_at timestamptz(3) not null
-      );
-      create index audit_entries_page on audit_entries (created_at desc, id desc);
-      create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
-
       create function refuse_audit_change() returns trigger language plpgsql as $$
         begin
           raise exception 'audit entries are append-only: % is refused', tg_op
             using errcode = 'insufficient_privilege', hint = 'Entries are added, and never changed or removed.';
         end
       $$;
-      create trigger audit_entries_append_only before update or delete or truncate on audit_entries
-        for each statement execute function refuse_audit_change();
-      alter table audit_entries enable always trigger audit_entries_append_only;
-    `,
-  },
-  {
-    // An entry's `mac` says that it was recorded by us; what was recorded before there were seals has none. By `xact`, its transaction,
-    // the sealer finds what has no seal yet (bound.ts).
-    name: '0002_seals_and_months',
-    up: `
       create function make_audit_partition(name text, bounds text) returns void language plpgsql as $$
         begin
           execute format('create table multitenancy.%I partition of multitenancy.audit_entries %s', name, bounds);
@@ -103,13 +77,6 @@ export const tables: readonly Migration[] = [
         end
       $$;
 
-      -- What there is becomes the first partition as it is, and goes with the present month.
-      alter table audit_entries rename to audit_entries_before;
-      alter table audit_entries_before drop constraint audit_entries_pkey, add primary key (created_at, id),
-        add column xact xid8 not null default '0', add column mac text;
-      alter table audit_entries_before alter column xact set default pg_current_xact_id();
-      drop index audit_entries_page;
-      alter index audit_entries_tenant_page rename to audit_entries_before_tenant_page;
       create table audit_entries (
         id uuid not null,
         tenant_id text,
@@ -122,7 +89,7 @@ export const tables: readonly Migration[] = [
         after jsonb,
         request_id text,
         ip text,
-        outcome text not null constraint audit_entries_outcome_check check (outcome in ('success', 'failure')),
+        outcome text not null check (outcome in ('success', 'failure')),
         created_at timestamptz(3) not null,
         xact xid8 not null default pg_current_xact_id(),
         mac text,
@@ -137,16 +104,13 @@ export const tables: readonly Migration[] = [
       do $$
       declare
         present timestamp := date_trunc('month', now() at time zone 'UTC');
-        name text := 'audit_entries_' || to_char(present, 'YYYYMM');
+        month timestamp;
       begin
-        execute format('alter table audit_entries_before rename to %I', name);
-        execute format('alter table audit_entries attach partition %I for values from (minvalue) to (%L)',
-          name, (present + interval '1 month') at time zone 'UTC');
-        for n in 1..2 loop
-          perform make_audit_partition(
-            'audit_entries_' || to_char(present + n * interval '1 month', 'YYYYMM'),
-            format('for values from (%L) to (%L)', (present + n * interval '1 month') at time zone 'UTC',
-              (present + (n + 1) * interval '1 month') at time zone 'UTC'));
+        for n in 0..2 loop
+          month := present + n * interval '1 month';
+          perform make_audit_partition('audit_entries_' || to_char(month, 'YYYYMM'), format('for values from (%s) to (%L)',
+            case when n = 0 then 'minvalue' else quote_literal(month at time zone 'UTC') end,
+            (month + interval '1 month') at time zone 'UTC'));
         end loop;
       end $$;
 

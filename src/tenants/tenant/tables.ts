@@ -100,23 +100,26 @@ export const tables: readonly Migration[] = [
         deleted_at timestamptz(3),
         purge_at timestamptz(3),
         purge_started_at timestamptz(3),
-        purged_at timestamptz(3)
+        purged_at timestamptz(3),
+        schema_version text not null default '',
+        held_by uuid,
+        cloned_from text,
+        last_epoch integer not null default 1
       );
       create unique index tenants_locator on tenants (placement, isolation, locator);
       create index tenants_page on tenants (created_at desc, id desc) where purged_at is null;
       create index tenants_status_page on tenants (status, created_at desc, id desc) where purged_at is null;
       create index tenants_purge_at on tenants (purge_at) where status = 'deleted' and purged_at is null;
+      create index tenants_schema_version on tenants (schema_version, id) where status in ('active', 'suspended');
+
       create table tenant_domains (domain text primary key, tenant_id text not null references tenants);
       create index tenant_domains_tenant on tenant_domains (tenant_id);
+
       create table placement_logins (
         placement text primary key, login text not null, scope_role text not null, password text);
-    `,
-  },
-  {
-    name: '0002_migration_runs',
-    up: `
-      alter table tenants add schema_version text not null default '';
-      create index tenants_schema_version on tenants (schema_version, id) where status in ('active', 'suspended');
+      create table tenant_logins (
+        placement text not null, locator text not null, password text not null, primary key (placement, locator));
+
       create table schema_versions (version text primary key, migrations jsonb not null);
       create table migration_runs (
         id uuid primary key,
@@ -155,13 +158,7 @@ export const tables: readonly Migration[] = [
       create index migration_items_pending on migration_items (run_id, attempts, storage) where state = 'pending';
       create index migration_items_state on migration_items (run_id, state);
       create index migration_items_tenant on migration_items (tenant_id);
-    `,
-  },
-  {
-    name: '0003_transfers',
-    up: `
-      alter table tenants add held_by uuid, add cloned_from text, add last_epoch integer not null default 1;
-      update tenants set last_epoch = epoch;
+
       create table backups (
         id uuid primary key,
         tenant_id text not null references tenants,
@@ -226,22 +223,11 @@ export const tables: readonly Migration[] = [
       create index places_tenant on places (tenant_id, state, since desc);
       create index places_purge_at on places (purge_at) where purge_at is not null;
       create table lost_placements (placement text primary key, lost_at timestamptz(3) not null);
-    `,
-  },
-  {
-    name: '0004_installation',
-    up: `
+
       create table installation (
         is_alone boolean primary key default true check (is_alone),
         id text not null check (id ~ '^[0-9a-z]{6}$')
       );
-    `,
-  },
-  {
-    name: '0005_tenant_logins',
-    up: `
-      create table tenant_logins (
-        placement text not null, locator text not null, password text not null, primary key (placement, locator));
     `,
   },
 ]

@@ -174,21 +174,28 @@ async function killedAt(phase: string, transferId: string): Promise<void> {
     await client.query('delete from pause_at')
   })
   await held.promise
-  ask(child, { work: transferId }).catch(() => undefined) // it is killed
-  const { rows } = await eventually(async () => {
-    const waiting = await database.sql(
-      `select pid from ${WAITING_LOCKS} where locktype = 'advisory' and objid = ${LOCK}`,
-    )
-    expect(waiting.rows).toHaveLength(1)
-    return waiting
-  }, 30_000)
-  await child.kill('SIGKILL')
-  const [{ pid }] = rows
-  // A renewal that waits for that session would take place after it: the server does not know yet that nobody is there.
-  await database.sql('select pg_terminate_backend(pid) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
-    pid,
-  ])
-  await database.sql('select pg_terminate_backend($1)', [pid])
-  holder.abort()
-  await holding
+  try {
+    const ended = ask(child, { work: transferId }).then((result) => {
+      throw new Error(`the transfer ended before it was ${phase}: ${JSON.stringify(result)}`)
+    })
+    ended.catch(() => undefined) // the process is killed
+    const waits = eventually(async () => {
+      const waiting = await database.sql(
+        `select pid from ${WAITING_LOCKS} where locktype = 'advisory' and objid = ${LOCK}`,
+      )
+      expect(waiting.rows).toHaveLength(1)
+      return waiting
+    }, 30_000)
+    const { rows } = await Promise.race([waits, ended])
+    await child.kill('SIGKILL')
+    const [{ pid }] = rows
+    // A renewal that waits for that session would take place after it: the server does not know yet that the process is gone.
+    await database.sql('select pg_terminate_backend(pid) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
+      pid,
+    ])
+    await database.sql('select pg_terminate_backend($1)', [pid])
+  } finally {
+    holder.abort()
+    await holding
+  }
 }

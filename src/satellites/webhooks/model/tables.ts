@@ -12,7 +12,7 @@
  * found there, too. Retries stand by tenant as well, so that many of one that are due at once hide nobody else's.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
-import { functions, replacedFunctions } from '../sql/functions.ts'
+import { functions } from '../sql/functions.ts'
 import type { DeliveryState } from './delivery.ts'
 
 export interface SubscriptionRow {
@@ -115,6 +115,7 @@ export const tables: readonly Migration[] = [
         previous_secret text,
         previous_until timestamptz(3),
         failing_since timestamptz(3),
+        beginning int not null default 0,
         listening_until timestamptz(3),
         created_at timestamptz(3) not null,
         updated_at timestamptz(3) not null,
@@ -202,11 +203,6 @@ export const tables: readonly Migration[] = [
           end loop;
         end loop;
       end $$;
-    `,
-  },
-  { name: '0002_functions', up: functions },
-  {
-    name: '0003_beginnings',
-    up: `alter table webhook_subscriptions add column beginning int not null default 0;\n${replacedFunctions}`,
+${functions}`,
   },
 ]

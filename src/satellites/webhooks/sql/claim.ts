@@ -54,16 +54,12 @@ begin
 end $$;
 `
 
-/** @param knowsSluggish 0.1.0 did not: that text is part of a migration, and stays as it is */
-const claimingOf = (knowsSluggish: boolean): string => {
-  const since = (sql: string) => (knowsSluggish ? sql : '')
-  const standsApart = knowsSluggish
-    ? '(subscription.failing_since is not null or of_webhook = any(sluggish))'
-    : 'subscription.failing_since is not null'
-  return `
+const STANDS_APART = '(subscription.failing_since is not null or of_webhook = any(sluggish))'
+
+export const claiming = `${ending}
 create function claim_webhook_deliveries(
   shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
-  wanted_failing int, turns jsonb, only_webhook uuid${since(", sluggish uuid[] default '{}'")})
+  wanted_failing int, turns jsonb, only_webhook uuid, sluggish uuid[] default '{}')
 returns table (
   id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz,
   message_id uuid, bytes int, is_failing boolean, url text, secret text, previous_secret text, previous_until timestamptz,
@@ -180,7 +176,7 @@ begin
         else of_webhook <> only_webhook end;
       on_its_way := coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
       free := ${boundOf('subscription.failing_since')} - on_its_way;
-      if ${standsApart} and failing_left < least(free, share) then
+      if ${STANDS_APART} and failing_left < least(free, share) then
         full_ones := full_ones || '${FAILING}'::text;
         free := least(free, failing_left);
       end if;
@@ -225,7 +221,7 @@ begin
       continue when taken_of_webhook = 0;
       turns := turns || jsonb_build_object('', at_lane);
       free_of_lane := free_of_lane - taken_of_webhook;
-      if ${standsApart} then failing_left := failing_left - taken_of_webhook; end if;
+      if ${STANDS_APART} then failing_left := failing_left - taken_of_webhook; end if;
       busy := busy || jsonb_build_object('webhook ' || of_webhook, on_its_way + taken_of_webhook);
     end loop;
     if free_of_lane <= 0 then full_ones := full_ones || at_lane; end if;
@@ -248,9 +244,3 @@ begin
     turns, more or cardinality(ids) >= wanted, full_ones;
 end $$;
 `
-}
-
-export const claimingReleased = `${ending}${claimingOf(false)}`
-
-export const claiming = `drop function claim_webhook_deliveries;
-${claimingOf(true)}`

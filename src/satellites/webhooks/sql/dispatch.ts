@@ -11,7 +11,6 @@
 import { CHANNEL, CLAIM_LOCK, PLANS } from './settings.ts'
 
 export const dispatching = `
-drop function dispatch_webhooks;
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],

@@ -2,7 +2,7 @@
 import { LOCK_TIMEOUT, PLANS } from './settings.ts'
 
 export const settling = `
-create or replace function settle_webhook_deliveries(
+create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])
