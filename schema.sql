@@ -6,7 +6,7 @@ create table idempotency_keys (
   request_hash text not null,
   lease uuid not null,
   leased_until timestamptz not null,
-  answer text,
+  response text,
   expires_at timestamptz not null
 );
 create index idempotency_keys_expiry on idempotency_keys (expires_at);
@@ -37,11 +37,11 @@ create table store_counters (
   cleared bigint not null default 0,
   primary key (day, tenant_id, name)
 ) with (fillfactor = 50);
-comment on column store_counters.cleared is 'what was taken away of the count that day';
+comment on column store_counters.cleared is 'sum of what was removed from the count on that day';
 comment on column store_counters.ceiling is
-  'what a row that is proposed may count at most: "on conflict" sees nothing of it but its columns';
+  'maximum of the count for a proposed row: "on conflict" can read its columns only';
 
-create table store_standing (
+create table store_gauges (
   tenant_id text collate "C" not null,
   name text collate "C" not null,
   value float8 not null,
@@ -50,14 +50,14 @@ create table store_standing (
 
 create function take_counters(
   offset_ms float8,
-  -- One each for a counter: what is asked of it in all, and how far that may take it (-1: decide one by one).
+  -- One element for each counter: the total of all callers, and the maximum of the count (-1: decide caller by caller).
   owners text[], names text[], totals bigint[], ceilings bigint[],
-  -- One each for what a caller wants of a counter; those of a caller stand together. A limit of -1 is none.
+  -- One element for each caller and counter, grouped by caller. A limit of -1 is no limit.
   callers int[], wanted int[], amounts bigint[], limits bigint[],
   out now_ms float8, out counts_before text, out verdicts text
 )
 language plpgsql
--- A plan is kept for long, and the table may have been small when it was made.
+-- Plans are kept for long, and the table may be small when a plan is made.
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $function$
@@ -69,7 +69,7 @@ declare
   before bigint[];
   counts bigint[];
   verdict int;
-  said int[];
+  decisions int[];
   first int := 1;
   last int;
 begin
@@ -78,14 +78,14 @@ begin
   with proposed as (
     insert into multitenancy.store_counters as kept (day, tenant_id, name, count, ceiling)
     select today, tenant_id, name, case when total <= ceiling then total else 0 end, ceiling
-    from unnest(owners, names, totals, ceilings) with ordinality as asked (tenant_id, name, total, ceiling, place)
+    from unnest(owners, names, totals, ceilings) with ordinality as requested (tenant_id, name, total, ceiling, place)
     where total > 0 order by place
     on conflict (day, tenant_id, name) do update set count = kept.count + excluded.count
       where excluded.count > 0 and kept.count + excluded.count <= excluded.ceiling
     returning tenant_id, name, count
   )
   select array_agg(proposed.count order by place) into added
-  from unnest(owners, names) with ordinality as asked (tenant_id, name, place)
+  from unnest(owners, names) with ordinality as requested (tenant_id, name, place)
   left join proposed using (tenant_id, name);
 
   if array_position(added, null) is null and array_position(added, 0) is null then
@@ -96,9 +96,9 @@ begin
 
   select array_agg(case when after > 0 then after - total else coalesce((
     select kept.count from multitenancy.store_counters as kept
-    where kept.day = today and kept.tenant_id = asked.tenant_id and kept.name = asked.name), 0) end order by place)
+    where kept.day = today and kept.tenant_id = requested.tenant_id and kept.name = requested.name), 0) end order by place)
   into before
-  from unnest(owners, names, totals, added) with ordinality as asked (tenant_id, name, total, after, place);
+  from unnest(owners, names, totals, added) with ordinality as requested (tenant_id, name, total, after, place);
   counts_before := array_to_string(before, ',');
 
   counts := before;
@@ -119,10 +119,10 @@ begin
         counts[wanted[place]] := counts[wanted[place]] + amounts[place];
       end loop;
     end if;
-    said[callers[first]] := verdict;
+    decisions[callers[first]] := verdict;
     first := last + 1;
   end loop;
-  verdicts := array_to_string(said, ',');
+  verdicts := array_to_string(decisions, ',');
 
   for place in 1..array_length(owners, 1) loop
     if coalesce(added[place], 0) = 0 and counts[place] > before[place] then
@@ -148,7 +148,7 @@ create table store_sum_sources (
   number bigint not null,
   seen_at timestamptz not null
 );
-comment on table store_sum_sources is 'the last batch of each process that was added, so that none is added twice';
+comment on table store_sum_sources is 'number of the last batch of each process, so that no batch is added twice';
 
 -- tenants/0001_tenants
 create table tenants (
@@ -271,14 +271,14 @@ create table transfers (
   started_at timestamptz(3),
   finished_at timestamptz(3)
 );
-create unique index transfers_alone on transfers (tenant_id)
+create unique index transfers_exclusive on transfers (tenant_id)
   where state in ('pending', 'running') and kind in ('restore', 'clone', 'move', 'undo');
 create unique index transfers_one_backup on transfers (tenant_id) where state in ('pending', 'running') and kind = 'backup';
 create index transfers_page on transfers (tenant_id, created_at desc, id desc);
 create index transfers_backup on transfers (backup_id) where backup_id is not null;
 create index transfers_finished on transfers (finished_at) where finished_at is not null;
 create index transfers_unfinished on transfers (lease_until) where state in ('pending', 'running');
-create table places (
+create table storage_locations (
   isolation text not null,
   placement text not null,
   locator text not null,
@@ -291,27 +291,27 @@ create table places (
   purge_at timestamptz(3) check ((state = 'former') = (purge_at is not null)),
   primary key (placement, isolation, locator)
 );
-create index places_tenant on places (tenant_id, state, since desc);
-create index places_purge_at on places (purge_at) where purge_at is not null;
+create index storage_locations_tenant on storage_locations (tenant_id, state, since desc);
+create index storage_locations_purge_at on storage_locations (purge_at) where purge_at is not null;
 create table lost_placements (placement text primary key, lost_at timestamptz(3) not null);
 
 create table installation (
-  is_alone boolean primary key default true check (is_alone),
+  is_only boolean primary key default true check (is_only),
   id text not null check (id ~ '^[0-9a-z]{6}$')
 );
 
 -- auditLogs/0001_audit_logs
-create function refuse_audit_change() returns trigger language plpgsql as $$
+create function reject_audit_change() returns trigger language plpgsql as $$
   begin
-    raise exception 'audit entries are append-only: % is refused', tg_op
-      using errcode = 'insufficient_privilege', hint = 'Entries are added, and never changed or removed.';
+    raise exception 'audit entries are append-only: % is rejected', tg_op
+      using errcode = 'insufficient_privilege', hint = 'Audit entries cannot be changed or removed.';
   end
 $$;
-create function make_audit_partition(name text, bounds text) returns void language plpgsql as $$
+create function create_audit_partition(name text, bounds text) returns void language plpgsql as $$
   begin
     execute format('create table multitenancy.%I partition of multitenancy.audit_entries %s', name, bounds);
     execute format('create trigger audit_entries_append_only before update or delete or truncate on multitenancy.%I
-      for each statement execute function multitenancy.refuse_audit_change()', name);
+      for each statement execute function multitenancy.reject_audit_change()', name);
     execute format('alter table multitenancy.%I enable always trigger audit_entries_append_only', name);
   end
 $$;
@@ -337,9 +337,9 @@ create table audit_entries (
 create index audit_entries_xact on audit_entries (xact);
 create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
 create trigger audit_entries_append_only before update or delete or truncate on audit_entries
-  for each statement execute function refuse_audit_change();
+  for each statement execute function reject_audit_change();
 alter table audit_entries enable always trigger audit_entries_append_only;
-select make_audit_partition('audit_entries_others', 'default');
+select create_audit_partition('audit_entries_others', 'default');
 do $$
 declare
   present timestamp := date_trunc('month', now() at time zone 'UTC');
@@ -347,7 +347,7 @@ declare
 begin
   for n in 0..2 loop
     month := present + n * interval '1 month';
-    perform make_audit_partition('audit_entries_' || to_char(month, 'YYYYMM'), format('for values from (%s) to (%L)',
+    perform create_audit_partition('audit_entries_' || to_char(month, 'YYYYMM'), format('for values from (%s) to (%L)',
       case when n = 0 then 'minvalue' else quote_literal(month at time zone 'UTC') end,
       (month + interval '1 month') at time zone 'UTC'));
   end loop;
@@ -431,14 +431,14 @@ create table billing_inbox (
   attempts int not null default 0,
   error_code text,
   processed_at timestamptz(3),
-  said_at timestamptz(3),
-  refused_for text
+  published_at timestamptz(3),
+  rejected_for text
 );
 create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
 create index billing_inbox_sent on billing_inbox (received_at) where not is_fetched;
 create index billing_inbox_customer on billing_inbox (customer_id);
 create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
-create index billing_inbox_refused on billing_inbox (refused_for) where refused_for is not null;
+create index billing_inbox_rejected on billing_inbox (rejected_for) where rejected_for is not null;
 
 create table billing_dunning (
   subscription_id text collate "C" not null,
@@ -474,7 +474,7 @@ create table billing_usage (
 create index billing_usage_open on billing_usage (next_attempt_at) where sent_at is null;
 create index billing_usage_sent on billing_usage (sent_at) where sent_at is not null;
 create index billing_usage_tenant on billing_usage (tenant_id, sent_at);
-create table billing_marks (
+create table billing_usage_watermarks (
   tenant_id text not null references tenants,
   quota text collate "C" not null,
   day date not null,
@@ -482,7 +482,7 @@ create table billing_marks (
   counted bigint not null,
   primary key (tenant_id, quota, day, store)
 );
-create table billing_metered (
+create table billing_metered_quotas (
   quota text collate "C" primary key,
   since timestamptz(3) not null
 );
@@ -540,9 +540,9 @@ create table impersonations (
 create index impersonations_page on impersonations (tenant_id, created_at desc, id desc);
 
 -- metrics/0001_metrics
--- What a sum of the store had come to when it was last flushed. A sum that the store has lost begins anew under another
--- incarnation, in a row of its own: the value of a day is the sum over its rows. No foreign key: it would lock the tenant at
--- each new row; whoever writes looks that there is a tenant.
+-- The value of each sum of the store at its last flush. A sum that the store has lost starts again as another incarnation, in
+-- its own row: the value of a day is the sum of its rows. No foreign key: it would lock the tenant at each new row. Code that
+-- writes checks that the tenant exists.
 create table metric_sums (
   day date not null,
   tenant_id text collate "C" not null,
@@ -554,7 +554,7 @@ create table metric_sums (
 create index metric_sums_of_tenant on metric_sums (tenant_id, day, key);
 
 -- quotas/0001_quotas
--- What has been said of a quota on a day, so that it is said once. The counters are in the store.
+-- Published events of each quota and day, so that each is published once. The counters are in the store.
 create table quota_alerts (
   day date not null,
   tenant_id text collate "C" not null references tenants,
@@ -594,7 +594,7 @@ create table sso (
         previous_secret text,
         previous_until timestamptz(3),
         failing_since timestamptz(3),
-        beginning int not null default 0,
+        generation int not null default 0,
         listening_until timestamptz(3),
         created_at timestamptz(3) not null,
         updated_at timestamptz(3) not null,
@@ -615,7 +615,7 @@ create table sso (
         message_id uuid not null,
         webhook_id uuid not null,
         tenant_id text collate "C",
-        lane text collate "C" not null,
+        partition_key text collate "C" not null,
         event text not null,
         state text not null check (state in ('pending', 'delivering', 'retry_scheduled', 'delivered', 'failed')),
         is_ready boolean not null,
@@ -631,7 +631,7 @@ create table sso (
       create index webhook_deliveries_newest on webhook_deliveries (webhook_id, id);
       create index webhook_deliveries_failed on webhook_deliveries (webhook_id, id) where state = 'failed';
       create index webhook_deliveries_ready
-        on webhook_deliveries (lane, webhook_id, coalesce(tenant_id, '-'), due_at) where is_ready;
+        on webhook_deliveries (partition_key, webhook_id, coalesce(tenant_id, '-'), due_at) where is_ready;
       create index webhook_deliveries_later on webhook_deliveries (state, due_at) where due_at is not null and not is_ready;
       create index webhook_deliveries_retries on webhook_deliveries (coalesce(tenant_id, '-'), due_at)
         where state = 'retry_scheduled' and not is_ready;
@@ -652,13 +652,13 @@ create table sso (
       ) partition by range (delivery_id);
       create index webhook_attempts_newest on webhook_attempts (tenant_id, started_at);
 
-      create table webhook_tallies (
+      create table webhook_counters (
         tenant_id text collate "C",
         since timestamptz(0) not null,
         delivered bigint not null,
         failed bigint not null
       );
-      create unique index webhook_tallies_key on webhook_tallies (coalesce(tenant_id, '-'), since);
+      create unique index webhook_counters_key on webhook_counters (coalesce(tenant_id, '-'), since);
 
       create table webhook_messages_others partition of webhook_messages default;
       create table webhook_deliveries_others partition of webhook_deliveries default;
@@ -683,15 +683,15 @@ create table sso (
         end loop;
       end $$;
 
-create function webhooks_on_their_way(now_at timestamptz) returns jsonb language sql set plan_cache_mode = force_generic_plan
+create function webhook_deliveries_in_flight(now_at timestamptz) returns jsonb language sql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp as $$
   with sent as (
-    select lane, webhook_id, count(*) as n
+    select partition_key, webhook_id, count(*) as n
     from webhook_deliveries where state = 'delivering' and not is_ready and due_at > now_at group by 1, 2
   )
   select coalesce(jsonb_object_agg(who, n), '{}') from (
-    select 'lane ' || lane as who, sum(n) as n from sent group by 1
+    select 'partition ' || partition_key as who, sum(n) as n from sent group by 1
     union all
     select 'webhook ' || webhook_id, n from sent
   ) counted
@@ -701,79 +701,79 @@ $$;
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],
-  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, sluggish uuid[] default '{}')
+  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, slow_webhooks uuid[] default '{}')
 returns table (
-  place bigint, refused text, id uuid, is_taken boolean, is_news boolean, webhook_id uuid, lane text,
-  url text, secret text, previous_secret text, previous_until timestamptz, beginning int)
+  place bigint, rejected text, id uuid, is_claimed boolean, needs_wakeup boolean, webhook_id uuid, partition_key text,
+  url text, secret text, previous_secret text, previous_until timestamptz, generation int)
 language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
-  -- Whoever else is claiming takes what is left ready.
-  is_alone boolean := wanted > 0 and pg_try_advisory_xact_lock(7367228006);
-  busy jsonb := case when is_alone then webhooks_on_their_way(now_at) else '{}' end;
+  -- A claim that runs now takes the deliveries that are left ready.
+  holds_claim_lock boolean := wanted > 0 and pg_try_advisory_xact_lock(7367228006);
+  busy jsonb := case when holds_claim_lock then webhook_deliveries_in_flight(now_at) else '{}' end;
 begin
   return query
-  with asked as (
+  with requested as (
     select a.*, t.status, t.purged_at
     from unnest(message_ids, tenants, events, patterns, bodies, created, kinds, only_for) with ordinality
       as a(message_id, tenant_id, event, patterns, body, created, kind, only_for, place)
     left join tenants t on t.id = a.tenant_id
   ), matched as (
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
-      coalesce(s.tenant_id, '-') as lane,
+      coalesce(s.tenant_id, '-') as partition_key,
       overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.beginning,
-      s.listening_until is null and s.failing_since is null and s.id <> all(sluggish) as is_sound, row_number() over () as nth
-    from asked a cross join lateral (
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.generation,
+      s.listening_until is null and s.failing_since is null and s.id <> all(slow_webhooks) as is_sound, row_number() over () as nth
+    from requested a cross join lateral (
       select * from webhook_subscriptions
-      where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'farewell') and a.purged_at is null
+      where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'deletion') and a.purged_at is null
         and enabled and deleted_at is null and (listening_until is null or listening_until > now_at)
       union all
       select * from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
-        and (a.tenant_id is not null or a.kind = 'own' or a.only_for is not null)
-        and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'asked')
+        and (a.tenant_id is not null or a.kind = 'system' or a.only_for is not null)
+        and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'request')
     ) s
     where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
   ), counted as (
     select m.*, row_number() over of_webhook as nth_of_webhook,
-      row_number() over (partition by lane order by webhook_id, nth) as nth_of_lane
-    from matched m window of_webhook as (partition by lane, webhook_id order by nth)
+      row_number() over (partition by partition_key order by webhook_id, nth) as nth_of_partition
+    from matched m window of_webhook as (partition by partition_key, webhook_id order by nth)
   ), looked_up as (
     select c.*, bool_or(case when nth_of_webhook = 1 then exists (
-        select from webhook_deliveries d where d.is_ready and d.lane = c.lane and d.webhook_id = c.webhook_id)
-      end) over (partition by lane, webhook_id) is true as has_waiting
+        select from webhook_deliveries d where d.is_ready and d.partition_key = c.partition_key and d.webhook_id = c.webhook_id)
+      end) over (partition by partition_key, webhook_id) is true as has_waiting
     from counted c
   ), judged as (
-    select *, is_alone and is_sound and not has_waiting and nth <= wanted
-      and nth_of_lane <= per_tenant - coalesce((busy ->> ('lane ' || lane))::int, 0)
-      and nth_of_webhook <= per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as is_taken
+    select *, holds_claim_lock and is_sound and not has_waiting and nth <= wanted
+      and nth_of_partition <= per_tenant - coalesce((busy ->> ('partition ' || partition_key))::int, 0)
+      and nth_of_webhook <= per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as is_claimed
     from looked_up
   ), message as (
     insert into webhook_messages (id, tenant_id, event, body, created_at)
     select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
   ), delivery as (
     insert into webhook_deliveries
-      (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, claim, created_at)
-    select id, message_id, webhook_id, tenant_id, lane, event, case when is_taken then 'delivering' else 'pending' end,
-      not is_taken, case when is_taken then now_at + lease_ms * interval '1 millisecond' else now_at end,
-      case when is_taken then claim_id end, created_at
+      (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, claim, created_at)
+    select id, message_id, webhook_id, tenant_id, partition_key, event, case when is_claimed then 'delivering' else 'pending' end,
+      not is_claimed, case when is_claimed then now_at + lease_ms * interval '1 millisecond' else now_at end,
+      case when is_claimed then claim_id end, created_at
     from judged
-  ), told as (
-    select pg_notify('multitenancy_webhooks', '') from judged where not is_taken and (wanted = 0 or not has_waiting) limit 1
+  ), notified as (
+    select pg_notify('multitenancy_webhooks', '') from judged where not is_claimed and (wanted = 0 or not has_waiting) limit 1
   )
   select place, case when status is null or purged_at is not null then 'none' else status end,
     null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz, null::int
-  from asked where status is null or status = 'deleted' or purged_at is not null
+  from requested where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_taken, not is_alone or not has_waiting, webhook_id, lane, url, secret, previous_secret, previous_until, beginning
-  from judged left join told on true;
+  select place, null, id, is_claimed, not holds_claim_lock or not has_waiting, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation
+  from judged left join notified on true;
 end $$;
 
 
-create function end_webhook_deliveries(of_lane text, of_webhook uuid, why text, now_at timestamptz, at_most int)
+create function fail_webhook_deliveries(of_partition text, of_webhook uuid, why text, now_at timestamptz, at_most int)
 returns int language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp as $$
@@ -781,13 +781,13 @@ declare
   ended int;
 begin
   with found as (
-    select id from webhook_deliveries where is_ready and lane = of_lane and webhook_id = of_webhook
+    select id from webhook_deliveries where is_ready and partition_key = of_partition and webhook_id = of_webhook
     limit at_most for update skip locked
   ), settled as (
     update webhook_deliveries d set state = 'failed', is_ready = false, due_at = null, claim = null, last_error = why
     from found where d.id = found.id returning d.tenant_id
   ), tally as (
-    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
+    insert into webhook_counters as t (tenant_id, since, delivered, failed)
     select tenant_id, date_bin('5 minutes', now_at, 'epoch'), 0, count(*) from settled group by 1 order by 1
     on conflict (coalesce(tenant_id, '-'), since) do update set failed = t.failed + excluded.failed
   )
@@ -797,9 +797,9 @@ end $$;
 
 create function claim_webhook_deliveries(
   shift_ms double precision, claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int,
-  wanted_failing int, turns jsonb, only_webhook uuid, sluggish uuid[] default '{}')
+  wanted_failing int, turns jsonb, only_webhook uuid, slow_webhooks uuid[] default '{}')
 returns table (
-  id uuid, webhook_id uuid, tenant_id text, lane text, event text, attempt_count int, budget_start int, created_at timestamptz,
+  id uuid, webhook_id uuid, tenant_id text, partition_key text, event text, attempt_count int, budget_start int, created_at timestamptz,
   message_id uuid, bytes int, is_failing boolean, url text, secret text, previous_secret text, previous_until timestamptz,
   next_due_ms double precision, next_turns jsonb, is_more boolean, full_ones text[])
 language plpgsql set plan_cache_mode = force_generic_plan
@@ -811,17 +811,17 @@ declare
   failing_left int := wanted_failing;
   fallen_due int;
   busy jsonb;
-  first_lane text := coalesce(turns ->> '', '');
-  at_lane text := first_lane;
-  found_lane text;
+  first_partition text := coalesce(turns ->> '', '');
+  at_partition text := first_partition;
+  found_partition text;
   has_wrapped boolean := false;
-  free_of_lane int;
+  free_of_partition int;
   waiting uuid[];
   drawn uuid;
   webhooks_left int;
   of_webhook uuid;
   subscription webhook_subscriptions;
-  on_its_way int;
+  in_flight int;
   free int;
   share int;
   after_tenant text;
@@ -836,7 +836,7 @@ declare
   more boolean := false;
   full_ones text[] := '{}';
 begin
-  -- Lost in a crash of the server, a claim was never made: what it took is ready still.
+  -- A crash of the server that loses a claim leaves its deliveries ready.
   perform set_config('synchronous_commit', 'off', true);
   perform pg_advisory_xact_lock(7367228006);
   now_at := clock_timestamp() + shift_ms * interval '1 millisecond';
@@ -868,41 +868,41 @@ begin
     where keys.due_at <= now_at and d.id = due.id;
   end if;
 
-  busy := webhooks_on_their_way(now_at);
+  busy := webhook_deliveries_in_flight(now_at);
 
   loop
     exit when cardinality(ids) >= wanted;
-    select lane into found_lane from webhook_deliveries where is_ready and lane > at_lane order by lane limit 1;
+    select partition_key into found_partition from webhook_deliveries where is_ready and partition_key > at_partition order by partition_key limit 1;
     if not found then
-      exit when has_wrapped or first_lane = '';
+      exit when has_wrapped or first_partition = '';
       has_wrapped := true;
-      at_lane := '';
+      at_partition := '';
       continue;
     end if;
-    exit when has_wrapped and found_lane > first_lane;
-    at_lane := found_lane;
-    free_of_lane := per_tenant - coalesce((busy ->> ('lane ' || at_lane))::int, 0);
-    if free_of_lane <= 0 then
-      full_ones := full_ones || at_lane;
+    exit when has_wrapped and found_partition > first_partition;
+    at_partition := found_partition;
+    free_of_partition := per_tenant - coalesce((busy ->> ('partition ' || at_partition))::int, 0);
+    if free_of_partition <= 0 then
+      full_ones := full_ones || at_partition;
       continue;
     end if;
 
     waiting := array(with recursive keys as (
-      (select webhook_id as key from webhook_deliveries where is_ready and lane = at_lane and webhook_id > '00000000-0000-0000-0000-000000000000' order by 1 limit 1)
+      (select webhook_id as key from webhook_deliveries where is_ready and partition_key = at_partition and webhook_id > '00000000-0000-0000-0000-000000000000' order by 1 limit 1)
       union all
       select next.key from keys cross join lateral (
         select webhook_id as key from webhook_deliveries
-        where is_ready and lane = at_lane and webhook_id > keys.key order by 1 limit 1) next
+        where is_ready and partition_key = at_partition and webhook_id > keys.key order by 1 limit 1) next
     ) select key from keys
       limit 200);
     if cardinality(waiting) = 200 then
       drawn := gen_random_uuid();
       waiting := array(with recursive keys as (
-      (select webhook_id as key from webhook_deliveries where is_ready and lane = at_lane and webhook_id > drawn order by 1 limit 1)
+      (select webhook_id as key from webhook_deliveries where is_ready and partition_key = at_partition and webhook_id > drawn order by 1 limit 1)
       union all
       select next.key from keys cross join lateral (
         select webhook_id as key from webhook_deliveries
-        where is_ready and lane = at_lane and webhook_id > keys.key order by 1 limit 1) next
+        where is_ready and partition_key = at_partition and webhook_id > keys.key order by 1 limit 1) next
     ) select key from keys limit 200) || waiting;
       waiting := array(select webhook from unnest(waiting) with ordinality as w(webhook, place)
         group by webhook order by min(place) limit 200);
@@ -913,22 +913,22 @@ begin
     is_held_back := false;
 
     foreach of_webhook in array waiting loop
-      share := (least(free_of_lane, wanted - cardinality(ids)) + webhooks_left - 1) / webhooks_left;
+      share := (least(free_of_partition, wanted - cardinality(ids)) + webhooks_left - 1) / webhooks_left;
       exit when share <= 0;
       webhooks_left := webhooks_left - 1;
       select * into subscription from webhook_subscriptions s where s.id = of_webhook;
       if subscription.deleted_at is not null or not coalesce(subscription.enabled, false)
         or subscription.listening_until <= now_at then
-        if end_webhook_deliveries(at_lane, of_webhook,
+        if fail_webhook_deliveries(at_partition, of_webhook,
           case when subscription.enabled then 'the subscription is deleted' else 'the subscription is disabled' end,
           now_at, 1000) = 1000 then more := true; end if;
         continue;
       end if;
       continue when case when only_webhook is null then subscription.listening_until is not null
         else of_webhook <> only_webhook end;
-      on_its_way := coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
-      free := case when subscription.failing_since is null then per_webhook else least(per_webhook, 2) end - on_its_way;
-      if (subscription.failing_since is not null or of_webhook = any(sluggish)) and failing_left < least(free, share) then
+      in_flight := coalesce((busy ->> ('webhook ' || of_webhook))::int, 0);
+      free := case when subscription.failing_since is null then per_webhook else least(per_webhook, 2) end - in_flight;
+      if (subscription.failing_since is not null or of_webhook = any(slow_webhooks)) and failing_left < least(free, share) then
         full_ones := full_ones || 'failing'::text;
         free := least(free, failing_left);
       end if;
@@ -936,27 +936,27 @@ begin
       continue when free <= 0;
       share := least(share, free);
 
-      -- What the host hears is taken from one tenant after the other.
-      if at_lane <> '-' then
-        tenants := array[at_lane];
+      -- Subscriptions of the host take from one tenant after the other.
+      if at_partition <> '-' then
+        tenants := array[at_partition];
       else
         after_tenant := coalesce(turns ->> of_webhook::text, '');
         tenants := array(
           with recursive keys as (
-      (select coalesce(tenant_id, '-') as key from webhook_deliveries where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > after_tenant order by 1 limit 1)
+      (select coalesce(tenant_id, '-') as key from webhook_deliveries where is_ready and partition_key = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > after_tenant order by 1 limit 1)
       union all
       select next.key from keys cross join lateral (
         select coalesce(tenant_id, '-') as key from webhook_deliveries
-        where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > keys.key order by 1 limit 1) next
+        where is_ready and partition_key = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > keys.key order by 1 limit 1) next
     ) select key from keys limit share);
         if cardinality(tenants) < share then
           tenants := tenants || array(select key from (
             with recursive keys as (
-      (select coalesce(tenant_id, '-') as key from webhook_deliveries where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > '' order by 1 limit 1)
+      (select coalesce(tenant_id, '-') as key from webhook_deliveries where is_ready and partition_key = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > '' order by 1 limit 1)
       union all
       select next.key from keys cross join lateral (
         select coalesce(tenant_id, '-') as key from webhook_deliveries
-        where is_ready and lane = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > keys.key order by 1 limit 1) next
+        where is_ready and partition_key = '-' and webhook_id = of_webhook and coalesce(tenant_id, '-') > keys.key order by 1 limit 1) next
     ) select key from keys) those
             where key <= after_tenant limit share - cardinality(tenants));
         end if;
@@ -968,7 +968,7 @@ begin
         tenants_left := tenants_left - 1;
         with found as (
           select id from webhook_deliveries
-          where is_ready and lane = at_lane and webhook_id = of_webhook and coalesce(tenant_id, '-') = of_tenant
+          where is_ready and partition_key = at_partition and webhook_id = of_webhook and coalesce(tenant_id, '-') = of_tenant
           order by due_at limit quota for update skip locked
         ), taken as (
           update webhook_deliveries d set state = 'delivering', is_ready = false, claim = claim_id,
@@ -980,20 +980,20 @@ begin
         ids := ids || got;
         taken_of_webhook := taken_of_webhook + cardinality(got);
         is_held_back := is_held_back or cardinality(got) = quota;
-        if at_lane = '-' then turns := turns || jsonb_build_object(of_webhook, of_tenant); end if;
+        if at_partition = '-' then turns := turns || jsonb_build_object(of_webhook, of_tenant); end if;
       end loop;
       continue when taken_of_webhook = 0;
-      turns := turns || jsonb_build_object('', at_lane);
-      free_of_lane := free_of_lane - taken_of_webhook;
-      if (subscription.failing_since is not null or of_webhook = any(sluggish)) then failing_left := failing_left - taken_of_webhook; end if;
-      busy := busy || jsonb_build_object('webhook ' || of_webhook, on_its_way + taken_of_webhook);
+      turns := turns || jsonb_build_object('', at_partition);
+      free_of_partition := free_of_partition - taken_of_webhook;
+      if (subscription.failing_since is not null or of_webhook = any(slow_webhooks)) then failing_left := failing_left - taken_of_webhook; end if;
+      busy := busy || jsonb_build_object('webhook ' || of_webhook, in_flight + taken_of_webhook);
     end loop;
-    if free_of_lane <= 0 then full_ones := full_ones || at_lane; end if;
-    more := more or (is_held_back and free_of_lane > 0);
+    if free_of_partition <= 0 then full_ones := full_ones || at_partition; end if;
+    more := more or (is_held_back and free_of_partition > 0);
   end loop;
 
   return query
-  select d.id, d.webhook_id, d.tenant_id, d.lane, d.event, d.attempt_count, d.budget_start, d.created_at,
+  select d.id, d.webhook_id, d.tenant_id, d.partition_key, d.event, d.attempt_count, d.budget_start, d.created_at,
     d.message_id, octet_length(m.body), s.failing_since is not null, s.url, s.secret, s.previous_secret, s.previous_until, null::double precision, null::jsonb, null::boolean, null::text[]
   from unnest(ids) taken join webhook_deliveries d on d.id = taken
   left join webhook_messages m on m.id = d.message_id join webhook_subscriptions s on s.id = d.webhook_id;
@@ -1013,7 +1013,7 @@ create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])
-returns table (not_ours uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql set plan_cache_mode = force_generic_plan
+returns table (lost uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp set lock_timeout = '5s' as $$
 #variable_conflict use_column
@@ -1044,7 +1044,7 @@ begin
       request_headers::json, response_headers::json, response_body
     from settled
   ), tally as (
-    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
+    insert into webhook_counters as t (tenant_id, since, delivered, failed)
     select tenant_id, date_bin('5 minutes', now_at, 'epoch'),
       count(*) filter (where state = 'delivered'), count(*) filter (where state = 'failed')
     from settled where state in ('delivered', 'failed') group by 1 order by 1
@@ -1055,7 +1055,7 @@ begin
     coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
   into count_settled, healthy, failing from settled;
 
-  -- Somebody who has one of them locked must not keep the others from being settled; the next settlement says it again.
+  -- A locked subscription is skipped, so that the other deliveries are settled; the next settlement sets its state.
   changed := array(select s.id from webhook_subscriptions s
     where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
     for no key update skip locked);
@@ -1064,7 +1064,7 @@ begin
     where s.id = any(changed);
   end if;
 
-  -- But for what was settled before by this very claim, whose answer was lost.
+  -- Except deliveries that this claim has settled before, and whose response was lost.
   if count_settled < cardinality(ids) then
     others := array(select o.id from unnest(ids, claims) as o(id, claim) where not exists (
       select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));

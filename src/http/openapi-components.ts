@@ -1,22 +1,21 @@
 /** Moves headers, parameters and error responses that an OpenAPI document repeats to its components, and refers to them by `$ref`. */
-import type { createDocument } from 'zod-openapi'
-
-type Document = ReturnType<typeof createDocument>
 
 /** Returns the document with each repeated header, parameter and error response once. */
-export function withSharedComponents(document: Document): Document {
-  const shared: Document = structuredClone(document)
+export function withSharedComponents<T extends { readonly paths?: object; readonly components?: object }>(
+  document: T,
+): T {
+  const shared = structuredClone(document)
   const operations = Object.values(shared.paths ?? {}).flatMap((path) => Object.values(path ?? {})) as any[]
   const responses: Record<string, any>[] = operations.map((operation) => operation.responses)
   const headers = responses.flatMap((byStatus) => Object.values(byStatus).map((response) => response.headers ?? {}))
   const parameters = operations.map((operation) => operation.parameters ?? [])
-  shared.components = {
+  const components = {
     ...shared.components,
     headers: share('headers', headers, (_, key) => key),
     parameters: share('parameters', parameters, ({ name }) => name),
     responses: share('responses', responses, (response) => response['x-error-codes']?.join('.')),
   }
-  return shared
+  return { ...shared, components }
 }
 
 /**

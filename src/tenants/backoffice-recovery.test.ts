@@ -37,7 +37,7 @@ async function dumped(id: string): Promise<() => Promise<void>> {
     await sql('select placement, locator, epoch, last_epoch from multitenancy.tenants where id = $1', [id])
   ).rows
   return async () => {
-    await sql('delete from multitenancy.places where tenant_id = $1', [id])
+    await sql('delete from multitenancy.storage_locations where tenant_id = $1', [id])
     await sql('delete from multitenancy.transfers where tenant_id = $1', [id])
     await sql(
       'update multitenancy.tenants set placement = $2, locator = $3, epoch = $4, last_epoch = $5, held_by = null where id = $1',
@@ -75,7 +75,7 @@ test('what was in the making may be a tenant’s by now: its transfer is cancell
   )
   await sql(`update multitenancy.tenants set held_by = $1 where id = 'moving'`, [transfer.id])
   await sql(
-    `insert into multitenancy.places (isolation, placement, locator, epoch, tenant_id, transfer_id, state, since)
+    `insert into multitenancy.storage_locations (isolation, placement, locator, epoch, tenant_id, transfer_id, state, since)
      values ('database-pg', 'other', $1, 2, 'moving', $2, 'making', now())`,
     [now.locator, transfer.id],
   )

@@ -59,7 +59,7 @@ export async function broughtBack(
 
   const transfers = await tenants.transfers.cancelUnderWay()
   return database.transaction(async () => {
-    const places = await database.sql('delete from multitenancy.places returning tenant_id')
+    const places = await database.sql('delete from multitenancy.storage_locations returning tenant_id')
     await database.sql('update multitenancy.tenants set last_epoch = last_epoch + $1 where purged_at is null', [
       EPOCHS_SKIPPED,
     ])

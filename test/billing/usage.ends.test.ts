@@ -90,9 +90,9 @@ describe.each([
     await open.tenancy.billing.windows.close()
     await look(payer.tenantId, 4)
     const { database } = open.tenancy.kernel
-    await database.sql('alter table multitenancy.billing_marks add constraint none check (false) not valid')
+    await database.sql('alter table multitenancy.billing_usage_watermarks add constraint none check (false) not valid')
     await ends(payer)
-    await database.sql('alter table multitenancy.billing_marks drop constraint none')
+    await database.sql('alter table multitenancy.billing_usage_watermarks drop constraint none')
     expect(await lastInvoice(payer.subscriptionId)).toMatchObject(ofLooks(3))
     expect(open.log.join()).toContain('usage could not be closed before an end')
     await open.report()

@@ -227,7 +227,7 @@ test('marks of days that are over go, and nothing is reported again for it', asy
   await open.report()
   expect(open.counted(customerId)).toBe(5)
   const { rows } = await open.tenancy.kernel.database.sql(
-    'select from multitenancy.billing_marks where tenant_id = $1',
+    'select from multitenancy.billing_usage_watermarks where tenant_id = $1',
     [tenantId],
   )
   expect(rows).toEqual([])

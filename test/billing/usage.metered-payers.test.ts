@@ -23,9 +23,9 @@ describe.each(['postgres', 'redis'] as const)('with the store %s', (store) => {
     const { tenantId, customerId } = await open.payer()
     await track(tenantId, 50, 'stares')
     const { database } = open.tenancy.kernel
-    await database.sql('alter table multitenancy.billing_marks rename to hidden')
+    await database.sql('alter table multitenancy.billing_usage_watermarks rename to hidden')
     const worker = await metering('stares')
-    await database.sql('alter table multitenancy.hidden rename to billing_marks')
+    await database.sql('alter table multitenancy.hidden rename to billing_usage_watermarks')
     await open.report(worker)
     await track(tenantId, 9, 'stares')
     await open.report(worker)

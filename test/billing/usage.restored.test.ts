@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
-const TABLES = ['billing_usage', 'billing_marks', 'billing_customers']
+const TABLES = ['billing_usage', 'billing_usage_watermarks', 'billing_customers']
 
 describe.each(['postgres', 'redis'] as const)('with counters in the store %s', (store) => {
   let open: Metered

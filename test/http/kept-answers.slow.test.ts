@@ -22,7 +22,7 @@ test('a killed process keeps its key until the end of its lease, and not longer'
   const child = await startChild(new URL('./notes-process.fixture.ts', import.meta.url), { url: api.url })
   const cut = child.ask({ path: `/tenants/${id}/notes`, sent: sent('hello') }).catch((error: Error) => error.message)
   const running = { status: 409, json: { code: 'E_IDEMPOTENCY_IN_PROGRESS' } }
-  await eventually(async () => expect((await kept()).filter(({ answer }) => answer === null)).toHaveLength(1))
+  await eventually(async () => expect((await kept()).filter(({ response }) => response === null)).toHaveLength(1))
   expect(await add('hello')).toMatchObject(running)
 
   await child.kill('SIGKILL')

@@ -137,7 +137,7 @@ test('what is kept is sealed: neither answer, nor request, nor key, nor token ca
   await pass("leased_until = now() - interval '1 second'")
   const rows = await kept()
   const text = JSON.stringify(rows)
-  expect(rows.some(({ answer }) => /^v1\./.test(answer))).toBe(true)
+  expect(rows.some(({ response }) => /^v1\./.test(response))).toBe(true)
   for (const secret of ['Zaphod', 'Beeblebrox', id, key, TOKENS.admin, 'tenantId', 'content-type']) {
     expect(text).not.toContain(secret)
   }
@@ -152,7 +152,9 @@ test('a sealed answer is of use in its own row alone', async () => {
   const own = key
   key = `other-${id}`
   await add('mine')
-  await pass(`answer = (select other.answer from multitenancy.idempotency_keys other where other.scope <> own.scope)`)
+  await pass(
+    `response = (select other.response from multitenancy.idempotency_keys other where other.scope <> own.scope)`,
+  )
   key = own
   expect(await add('mine')).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
   await forget()
@@ -181,7 +183,7 @@ test('whoever comes back after its lease went to another has done nothing', asyn
   service.gate = gate.promise
   const slow = add('hello')
   await eventually(() => expect(service.waiting).toBe(1))
-  await pass("leased_until = now() - interval '1 second' where answer is null")
+  await pass("leased_until = now() - interval '1 second' where response is null")
 
   service.gate = Promise.resolve()
   expect(await add('hello')).toMatchObject({ status: 201 })

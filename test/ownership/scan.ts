@@ -20,7 +20,7 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   migration_runs: 'a run is over many tenants; its items name them',
   audit_state: 'the key of all seals',
   billing_inbox: 'events of the payment provider: whose they are turns out when they are processed',
-  billing_metered: 'since when a quota is paid for, whoever uses it',
+  billing_metered_quotas: 'since when a quota is paid for, whoever uses it',
   billing_health: 'how the payment provider has answered',
   store_sum_sources: 'processes, and how far the store has taken what they count; the sums name their tenants',
 }
@@ -36,7 +36,7 @@ const MAY_BE_NOBODYS: Readonly<Record<string, string>> = {
   webhook_messages: 'events that are of no tenant, and what is sent to the host to try its subscription',
   webhook_deliveries: 'of such messages',
   webhook_attempts: 'of such deliveries',
-  webhook_tallies: 'such deliveries, counted',
+  webhook_counters: 'such deliveries, counted',
 }
 
 /** Columns that name the tenant, where they are called otherwise. */

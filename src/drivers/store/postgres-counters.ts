@@ -57,7 +57,7 @@ const READ: Prepared = {
   text: `
     select ${NOW_MS} as "nowMs",
       (select count from ${SCHEMA}.store_counters where day = ${TODAY} and tenant_id = $2 and name = $3 and count > 0) as today,
-      (select value from ${SCHEMA}.store_standing where tenant_id = $2 and name = $3) as standing`,
+      (select value from ${SCHEMA}.store_gauges where tenant_id = $2 and name = $3) as standing`,
 }
 
 const READ_ALL: Prepared = {
@@ -66,11 +66,11 @@ const READ_ALL: Prepared = {
     select ${NOW_MS} as "nowMs",
       (select coalesce(json_object_agg(name, count), '{}') from ${SCHEMA}.store_counters
         where day = ${TODAY} and tenant_id = $2 and count > 0) as today,
-      (select coalesce(json_object_agg(name, value), '{}') from ${SCHEMA}.store_standing where tenant_id = $2) as standing`,
+      (select coalesce(json_object_agg(name, value), '{}') from ${SCHEMA}.store_gauges where tenant_id = $2) as standing`,
 }
 
 const PUT = `
-  insert into ${SCHEMA}.store_standing (tenant_id, name, value) values ($2, $3, $4)
+  insert into ${SCHEMA}.store_gauges (tenant_id, name, value) values ($2, $3, $4)
   on conflict (tenant_id, name) do update set value = excluded.value
   returning ${NOW_MS} as "nowMs"`
 
@@ -89,13 +89,13 @@ const COUNTED = `
   from clock`
 
 const CLEAR = `
-  with standing as (delete from ${SCHEMA}.store_standing where tenant_id = $2 and ($3::text is null or name = $3))
+  with standing as (delete from ${SCHEMA}.store_gauges where tenant_id = $2 and ($3::text is null or name = $3))
   update ${SCHEMA}.store_counters set cleared = ${WITH_CLEARED}, count = 0 where (day, tenant_id, name) in (
     select day, tenant_id, name from ${SCHEMA}.store_counters
     where day = ${TODAY} and tenant_id = $2 and ($3::text is null or name = $3) and count > 0 order by name for update)`
 
 const PURGE = `
-  with standing as (delete from ${SCHEMA}.store_standing where tenant_id = $1)
+  with standing as (delete from ${SCHEMA}.store_gauges where tenant_id = $1)
   delete from ${SCHEMA}.store_counters where (day, tenant_id, name) in (
     select day, tenant_id, name from ${SCHEMA}.store_counters where tenant_id = $1 order by day, name for update)`
 

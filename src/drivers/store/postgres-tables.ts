@@ -1,19 +1,17 @@
 /**
- * What the store has in the backoffice database.
+ * Tables of the PostgreSQL store, and the function that counts.
  *
- * `take_counters` does what any number of callers want of any number of counters, in one statement:
+ * `take_counters` serves several callers and counters in one statement:
  *
- *   1  each counter is added to as a whole, if everything that is asked of it stays below the lowest limit it is asked with; if
- *      not, or if it is asked for together with others, its row is only locked (made as 0 first, when there is none)
- *   2  where one was not added to, the callers are gone through one by one, in their order, each under its own limits
- *   3  what came of that is written
+ *   1  add the total of each counter, if it stays below the lowest limit of its callers. If not, or if several counters are taken
+ *      together, only lock the row (a missing row is inserted with 0)
+ *   2  for counters without an addition: decide caller by caller, in their order, each by its own limits
+ *   3  write the results
  *
- * No two of these can wait for one another: all rows are locked by the one statement of step 1, in the order they are passed in,
- * which the caller keeps the same everywhere (postgres-counters.ts); steps 2 and 3 touch only rows that are locked already. What
- * removes several rows locks those of one tenant in the order of their names, or none that somebody else has locked.
- *
- * A row that counts 0 says the same as no row to all but `counted`: it may hold what was cleared. In steps 2 and 3 each row is looked up by its whole key: a join may be planned as a
- * walk through all that is counted today.
+ * Two calls cannot deadlock: step 1 locks all rows in the order of its arguments, which is the same everywhere (postgres-counters.ts).
+ * Steps 2 and 3 touch locked rows only. Code that removes rows of a tenant locks them in the order of their names, or skips locked ones.
+ * A row with count 0 equals a missing row, except for `counted`. Steps 2 and 3 look each row up by its whole key: PostgreSQL may plan a
+ * join as a scan of all counters of the day.
  */
 import { SCHEMA } from '../../kernel/database/database.ts'
 import type { Migration } from '../../kernel/database/migrations.ts'
@@ -29,7 +27,7 @@ const STORE = `
       create index store_expires_at on store (expires_at) where expires_at is not null;
     `
 
-/** The only index is of what never changes, and pages have room, so that an update writes no index (HOT). */
+/** The only index has columns that never change, and pages have room: updates write no index (HOT). */
 const COUNTERS = `
       create table store_counters (
         day date not null,
@@ -40,11 +38,11 @@ const COUNTERS = `
         cleared bigint not null default 0,
         primary key (day, tenant_id, name)
       ) with (fillfactor = 50);
-      comment on column store_counters.cleared is 'what was taken away of the count that day';
+      comment on column store_counters.cleared is 'sum of what was removed from the count on that day';
       comment on column store_counters.ceiling is
-        'what a row that is proposed may count at most: "on conflict" sees nothing of it but its columns';
+        'maximum of the count for a proposed row: "on conflict" can read its columns only';
 
-      create table store_standing (
+      create table store_gauges (
         tenant_id text collate "C" not null,
         name text collate "C" not null,
         value float8 not null,
@@ -53,14 +51,14 @@ const COUNTERS = `
 
       create function take_counters(
         offset_ms float8,
-        -- One each for a counter: what is asked of it in all, and how far that may take it (-1: decide one by one).
+        -- One element for each counter: the total of all callers, and the maximum of the count (-1: decide caller by caller).
         owners text[], names text[], totals bigint[], ceilings bigint[],
-        -- One each for what a caller wants of a counter; those of a caller stand together. A limit of -1 is none.
+        -- One element for each caller and counter, grouped by caller. A limit of -1 is no limit.
         callers int[], wanted int[], amounts bigint[], limits bigint[],
         out now_ms float8, out counts_before text, out verdicts text
       )
       language plpgsql
-      -- A plan is kept for long, and the table may have been small when it was made.
+      -- Plans are kept for long, and the table may be small when a plan is made.
       set enable_seqscan = off
       set enable_bitmapscan = off
       as $function$
@@ -72,7 +70,7 @@ const COUNTERS = `
         before bigint[];
         counts bigint[];
         verdict int;
-        said int[];
+        decisions int[];
         first int := 1;
         last int;
       begin
@@ -81,14 +79,14 @@ const COUNTERS = `
         with proposed as (
           insert into ${SCHEMA}.store_counters as kept (day, tenant_id, name, count, ceiling)
           select today, tenant_id, name, case when total <= ceiling then total else 0 end, ceiling
-          from unnest(owners, names, totals, ceilings) with ordinality as asked (tenant_id, name, total, ceiling, place)
+          from unnest(owners, names, totals, ceilings) with ordinality as requested (tenant_id, name, total, ceiling, place)
           where total > 0 order by place
           on conflict (day, tenant_id, name) do update set count = kept.count + excluded.count
             where excluded.count > 0 and kept.count + excluded.count <= excluded.ceiling
           returning tenant_id, name, count
         )
         select array_agg(proposed.count order by place) into added
-        from unnest(owners, names) with ordinality as asked (tenant_id, name, place)
+        from unnest(owners, names) with ordinality as requested (tenant_id, name, place)
         left join proposed using (tenant_id, name);
 
         if array_position(added, null) is null and array_position(added, 0) is null then
@@ -99,9 +97,9 @@ const COUNTERS = `
 
         select array_agg(case when after > 0 then after - total else coalesce((
           select kept.count from ${SCHEMA}.store_counters as kept
-          where kept.day = today and kept.tenant_id = asked.tenant_id and kept.name = asked.name), 0) end order by place)
+          where kept.day = today and kept.tenant_id = requested.tenant_id and kept.name = requested.name), 0) end order by place)
         into before
-        from unnest(owners, names, totals, added) with ordinality as asked (tenant_id, name, total, after, place);
+        from unnest(owners, names, totals, added) with ordinality as requested (tenant_id, name, total, after, place);
         counts_before := array_to_string(before, ',');
 
         counts := before;
@@ -122,10 +120,10 @@ const COUNTERS = `
               counts[wanted[place]] := counts[wanted[place]] + amounts[place];
             end loop;
           end if;
-          said[callers[first]] := verdict;
+          decisions[callers[first]] := verdict;
           first := last + 1;
         end loop;
-        verdicts := array_to_string(said, ',');
+        verdicts := array_to_string(decisions, ',');
 
         for place in 1..array_length(owners, 1) loop
           if coalesce(added[place], 0) = 0 and counts[place] > before[place] then
@@ -137,7 +135,7 @@ const COUNTERS = `
       $function$;
     `
 
-/** A row that is removed and comes again has another incarnation. Room in the pages is for updates that write no index (HOT). */
+/** A row that is removed and inserted again has another incarnation. Pages have room: updates write no index (HOT). */
 const SUMS = `
       create table store_sums (
         day date not null,
@@ -154,8 +152,8 @@ const SUMS = `
         number bigint not null,
         seen_at timestamptz not null
       );
-      comment on table store_sum_sources is 'the last batch of each process that was added, so that none is added twice';
+      comment on table store_sum_sources is 'number of the last batch of each process, so that no batch is added twice';
     `
 
-/** An owner is a tenant's id, or empty for the service. */
+/** `owner` is a tenant's id; empty for the service. */
 export const storeTables: readonly Migration[] = [{ name: '0001_store', up: STORE + COUNTERS + SUMS }]

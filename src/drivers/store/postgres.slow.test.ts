@@ -87,7 +87,7 @@ describe('the store postgres, with a time limit', () => {
     const held = (await store.counters.counted('acme', ['held'])).today.get('held')
     await database.transaction(async () => {
       await database.sql('select from multitenancy.store_counters for update')
-      await database.sql('select from multitenancy.store_standing for update')
+      await database.sql('select from multitenancy.store_gauges for update')
       await expect(call()).rejects.toSatisfy(DependencyUnavailable.matches)
       await vi.waitFor(async () => expect(await waiting()).toBe(0), EVENTUALLY)
     })

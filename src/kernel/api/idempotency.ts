@@ -24,7 +24,7 @@ export const IDEMPOTENCY_KEYS = `
         request_hash text not null,
         lease uuid not null,
         leased_until timestamptz not null,
-        answer text,
+        response text,
         expires_at timestamptz not null
       );
       create index idempotency_keys_expiry on idempotency_keys (expires_at);
@@ -65,9 +65,9 @@ export class Idempotency {
       `insert into multitenancy.idempotency_keys as kept (scope, request_hash, lease, leased_until, expires_at)
        values ($1, $2, $3, now() + interval '${LEASE_SECONDS} seconds', now() + interval '${KEPT_HOURS} hours')
        on conflict (scope) do update set request_hash = excluded.request_hash, lease = excluded.lease,
-         leased_until = excluded.leased_until, expires_at = excluded.expires_at, answer = null
+         leased_until = excluded.leased_until, expires_at = excluded.expires_at, response = null
        where kept.expires_at < now()
-          or (kept.answer is null and kept.leased_until < now() and kept.request_hash = excluded.request_hash)
+          or (kept.response is null and kept.leased_until < now() and kept.request_hash = excluded.request_hash)
        returning lease`,
       [scope, hash, lease],
     )
@@ -76,19 +76,19 @@ export class Idempotency {
 
   async #earlier(scope: string, hash: string): Promise<KeptAnswer> {
     const { rows } = await this.#database.sql(
-      'select request_hash, answer from multitenancy.idempotency_keys where scope = $1',
+      'select request_hash, response from multitenancy.idempotency_keys where scope = $1',
       [scope],
     )
     const [kept] = rows
     if (kept && kept.request_hash !== hash) {
       throw IdempotencyMismatch('This Idempotency-Key was used with another body; use a new one.')
     }
-    if (!kept?.answer) {
+    if (!kept?.response) {
       throw IdempotencyInProgress('A request with this Idempotency-Key is still running; repeat it shortly.', {
         retryAfterSeconds: 1,
       })
     }
-    return JSON.parse(this.#secrets.open(kept.answer, scope))
+    return JSON.parse(this.#secrets.open(kept.response, scope))
   }
 
   #lease(scope: string, lease: string): Lease {
@@ -104,12 +104,12 @@ export class Idempotency {
     renewal.unref()
     return {
       keep: async (answer) => {
-        const { rows } = await update('answer = $3', this.#secrets.seal(JSON.stringify(answer), scope))
+        const { rows } = await update('response = $3', this.#secrets.seal(JSON.stringify(answer), scope))
         if (rows.length === 0) throw IdempotencyInProgress('Another request took over this Idempotency-Key.')
       },
       release: async () => {
         await this.#database.sql(
-          'delete from multitenancy.idempotency_keys where scope = $1 and lease = $2 and answer is null',
+          'delete from multitenancy.idempotency_keys where scope = $1 and lease = $2 and response is null',
           [scope, lease],
         )
       },

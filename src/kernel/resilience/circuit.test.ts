@@ -62,7 +62,7 @@ describe('an open circuit', () => {
   test('is half-open 30 seconds later, and closed when nobody has asked for five minutes', async () => {
     const { circuit, stateAt, at } = await circuitAtZero().opened()
     expect([0, 29.999, 30, 299.999, 300].map(stateAt)).toEqual(['OPEN', 'OPEN', 'HALF_OPEN', 'HALF_OPEN', 'CLOSED'])
-    expect([0, 20, 29.5, 30, 31].map((seconds) => circuit.refusedForMs(at(seconds)))).toEqual([
+    expect([0, 20, 29.5, 30, 31].map((seconds) => circuit.rejectedForMs(at(seconds)))).toEqual([
       30_000, 10_000, 500, 0, 0,
     ])
     expect(circuit.openedAtMs).toBe(at(0))
@@ -99,10 +99,10 @@ describe('a probe', () => {
     const { circuit, at, ended, stateAt } = await circuitAtZero().opened()
     circuit.beginProbe(at(30))
     expect(stateAt(30)).toBe('HALF_OPEN')
-    expect(circuit.refusedForMs(at(30))).toBe(1_000)
+    expect(circuit.rejectedForMs(at(30))).toBe(1_000)
     expect(await ended(outcome, 31)).toBe(transition)
     expect([31, 60, 61].map(stateAt)).toEqual(states)
-    expect(circuit.refusedForMs(at(61))).toBe(0)
+    expect(circuit.rejectedForMs(at(61))).toBe(0)
   })
 
   test('closes it with a clean count: ten more failures open it, nine do not', async () => {
@@ -119,8 +119,8 @@ describe('a probe', () => {
     const { circuit, at, ended, stateAt } = await circuitAtZero().opened()
     circuit.beginProbe(at(30))
     const lost = circuit.era
-    expect(circuit.refusedForMs(at(59))).toBe(1_000)
-    expect(circuit.refusedForMs(at(60))).toBe(0)
+    expect(circuit.rejectedForMs(at(59))).toBe(1_000)
+    expect(circuit.rejectedForMs(at(60))).toBe(0)
     circuit.beginProbe(at(60))
     expect(await circuit.settle(lost, 'success', at(61))).toBeUndefined()
     expect(stateAt(61)).toBe('HALF_OPEN')

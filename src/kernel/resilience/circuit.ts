@@ -106,7 +106,7 @@ export class Circuit {
   }
 
   /** How long a call is refused; 0 when it may go, be it as the probe. */
-  refusedForMs(nowMs: number): number {
+  rejectedForMs(nowMs: number): number {
     if (this.#openedAtMs === undefined) return 0
     if (this.isProbing(nowMs)) return RETRY_DURING_PROBE_MS
     return Math.max(0, this.#openedAtMs + this.#openMs - nowMs, this.#notBeforeMs - nowMs)
@@ -126,7 +126,7 @@ export class Circuit {
     return undefined
   }
 
-  /** The next call is the probe. Only when `refusedForMs` is 0 and it is not closed. */
+  /** The next call is the probe. Only when `rejectedForMs` is 0 and it is not closed. */
   beginProbe(nowMs: number): void {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#policy = this.#breaker({ value: Breaker.Open, openedAt: 0, attemptNo: 1 })

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Audited, openAudited } from './audited.fixture.ts'
 
-const REFUSED = /audit entries are append-only: (UPDATE|DELETE|TRUNCATE) is refused/
+const REFUSED = /audit entries are append-only: (UPDATE|DELETE|TRUNCATE) is rejected/
 const ATTEMPTS = [
   `update multitenancy.audit_entries set action = 'nothing'`,
   `update multitenancy.audit_entries set action = 'nothing' where false`,

@@ -142,7 +142,7 @@ export class Months {
   }
 
   async #makePartition(name: string, bounds: string): Promise<void> {
-    await this.#kernel.database.sql('select multitenancy.make_audit_partition($1, $2)', [name, bounds])
+    await this.#kernel.database.sql('select multitenancy.create_audit_partition($1, $2)', [name, bounds])
   }
 
   /** In a moment: what is in the oldest is gone for all who ask, and that it went by its age is said. False when it has to wait. */

@@ -1,15 +1,10 @@
 /**
- * `audit_entries` only grows. A trigger refuses UPDATE, DELETE and TRUNCATE, whoever asks, the table's owner and superusers
- * included, also under `session_replication_role = replica`, and before a row is looked at. It is kept in partitions of a month,
- * each with a trigger of its own; retention drops whole ones (months.ts).
+ * Tables of the audit log. `audit_entries` is append-only and partitioned by month; retention drops whole partitions (months.ts).
  *
- * What it cannot refuse: the owner of the table or schema, and a superuser, can drop or disable the trigger, replace its
- * function, rewrite or drop the table, and anybody who may INSERT can add an entry that is a lie. The role of `database.url`
- * owns the backoffice, so it is such a role; the tenants' login is not, and cannot even read here. The trigger turns a
- * mistake into an error, and tampering into several deliberate statements; that the entries are sealed into chains is what
- * shows it afterwards (chain.ts).
- *
- * No foreign key to `tenants`: an entry outlives everything it speaks of, and no CASCADE reaches it.
+ * - A trigger on each partition rejects UPDATE, DELETE and TRUNCATE for all roles, also superusers and `session_replication_role = replica`.
+ * - The owner of the tables and superusers can drop the trigger, and a role with INSERT can add false entries. The trigger turns mistakes
+ *   into errors. The chains of seals detect tampering (chain.ts).
+ * - There are no foreign keys to `tenants`: entries outlive the objects that they describe.
  */
 import type { Migration } from '../../kernel/database/migrations.ts'
 
@@ -29,11 +24,11 @@ export interface AuditEntryRow {
   createdAt: Date
 }
 
-/** With its seal, if it has one. */
+/** An entry with its seal, if it has one. */
 export type SealedEntryRow = AuditEntryRow & { hash: string | null }
 
 export interface AuditSealRow {
-  /** `-` of what concerns no single tenant. */
+  /** `-` for entries that concern no single tenant. */
   tenantId: string
   /** From 1, without gaps. */
   seq: number
@@ -48,31 +43,30 @@ export interface AuditTables {
   auditSeals: AuditSealRow
 }
 
-/** Where `tenant_id` is part of a key. */
+/** `tenant_id` of entries without a tenant, where it is part of a key. */
 export const NOBODY = '-'
 
-/** Whether an entry is of a time that a clock of ours may have said. PostgreSQL has others, which are no `Date`. */
+/** Whether the time of an entry is valid. PostgreSQL has times that are no `Date`. */
 export const inOurTime = (entry: string): string =>
   `${entry}.created_at >= '0001-01-01Z' and ${entry}.created_at < '10000-01-01Z'`
 export const isInOurTime = (at: Date): boolean => at.getUTCFullYear?.() >= 1 && at.getUTCFullYear() <= 9_999
 
 export const tables: readonly Migration[] = [
   {
-    // An entry's `mac` says that it was recorded by us; what was recorded before there were seals has none. By `xact`, its transaction,
-    // the sealer finds what has no seal yet (bound.ts).
+    // `mac` proves that Tenantry recorded an entry. By `xact`, its transaction, the sealer finds entries without a seal (bound.ts).
     name: '0001_audit_logs',
     up: `
-      create function refuse_audit_change() returns trigger language plpgsql as $$
+      create function reject_audit_change() returns trigger language plpgsql as $$
         begin
-          raise exception 'audit entries are append-only: % is refused', tg_op
-            using errcode = 'insufficient_privilege', hint = 'Entries are added, and never changed or removed.';
+          raise exception 'audit entries are append-only: % is rejected', tg_op
+            using errcode = 'insufficient_privilege', hint = 'Audit entries cannot be changed or removed.';
         end
       $$;
-      create function make_audit_partition(name text, bounds text) returns void language plpgsql as $$
+      create function create_audit_partition(name text, bounds text) returns void language plpgsql as $$
         begin
           execute format('create table multitenancy.%I partition of multitenancy.audit_entries %s', name, bounds);
           execute format('create trigger audit_entries_append_only before update or delete or truncate on multitenancy.%I
-            for each statement execute function multitenancy.refuse_audit_change()', name);
+            for each statement execute function multitenancy.reject_audit_change()', name);
           execute format('alter table multitenancy.%I enable always trigger audit_entries_append_only', name);
         end
       $$;
@@ -98,9 +92,9 @@ export const tables: readonly Migration[] = [
       create index audit_entries_xact on audit_entries (xact);
       create index audit_entries_tenant_page on audit_entries (tenant_id, created_at desc, id desc);
       create trigger audit_entries_append_only before update or delete or truncate on audit_entries
-        for each statement execute function refuse_audit_change();
+        for each statement execute function reject_audit_change();
       alter table audit_entries enable always trigger audit_entries_append_only;
-      select make_audit_partition('audit_entries_others', 'default');
+      select create_audit_partition('audit_entries_others', 'default');
       do $$
       declare
         present timestamp := date_trunc('month', now() at time zone 'UTC');
@@ -108,7 +102,7 @@ export const tables: readonly Migration[] = [
       begin
         for n in 0..2 loop
           month := present + n * interval '1 month';
-          perform make_audit_partition('audit_entries_' || to_char(month, 'YYYYMM'), format('for values from (%s) to (%L)',
+          perform create_audit_partition('audit_entries_' || to_char(month, 'YYYYMM'), format('for values from (%s) to (%L)',
             case when n = 0 then 'minvalue' else quote_literal(month at time zone 'UTC') end,
             (month + interval '1 month') at time zone 'UTC'));
         end loop;

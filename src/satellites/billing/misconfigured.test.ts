@@ -150,7 +150,7 @@ describe('a second customer for a tenant', () => {
     const customerId = checkedOut(first.tenantId)
     await open.settle()
     const { rows: refused } = await open.tenancy.kernel.database.sql(
-      'select event_id as "eventId" from multitenancy.billing_inbox where refused_for = $1',
+      'select event_id as "eventId" from multitenancy.billing_inbox where rejected_for = $1',
       [first.tenantId],
     )
     expect(refused.length).toBeGreaterThan(1)

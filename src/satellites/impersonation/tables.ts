@@ -8,11 +8,11 @@ export interface ImpersonationRow {
   actorId: string
   actorName: string
   reason: string
-  /** SHA-256, hex. The token itself is kept nowhere. */
+  /** SHA-256, hex. The token is not stored. */
   tokenHash: string
   createdAt: Date
   expiresAt: Date
-  /** Null when nobody has ended it; it may have expired all the same. */
+  /** Null if it was not ended; it may have expired. */
   endedAt: Date | null
 }
 

@@ -4,9 +4,9 @@ export const tables: readonly Migration[] = [
   {
     name: '0001_metrics',
     up: `
-      -- What a sum of the store had come to when it was last flushed. A sum that the store has lost begins anew under another
-      -- incarnation, in a row of its own: the value of a day is the sum over its rows. No foreign key: it would lock the tenant at
-      -- each new row; whoever writes looks that there is a tenant.
+      -- The value of each sum of the store at its last flush. A sum that the store has lost starts again as another incarnation, in
+      -- its own row: the value of a day is the sum of its rows. No foreign key: it would lock the tenant at each new row. Code that
+      -- writes checks that the tenant exists.
       create table metric_sums (
         day date not null,
         tenant_id text collate "C" not null,

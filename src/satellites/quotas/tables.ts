@@ -8,7 +8,7 @@ export const tables: readonly Migration[] = [
   {
     name: '0001_quotas',
     up: `
-      -- What has been said of a quota on a day, so that it is said once. The counters are in the store.
+      -- Published events of each quota and day, so that each is published once. The counters are in the store.
       create table quota_alerts (
         day date not null,
         tenant_id text collate "C" not null references tenants,

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { DISCOVERY, openLogin } from './lies.fixture.ts'
 import { CLIENT, newKey, startProvider, type TestProvider } from './provider.fixture.ts'
-import { inCode, refusedFor } from './sso.fixture.ts'
+import { inCode, rejectedFor } from './sso.fixture.ts'
 
 const HOUR_SECONDS = 3_600
 
@@ -41,7 +41,7 @@ describe('an ID token is refused', () => {
     ['of a subject that is no text', '"sub"', (claims: any) => ({ ...claims, sub: 1 })],
   ])('%s', async (_what, why, change) => {
     login.provider.bends(change)
-    await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+    await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     expect(lastReason()).toContain(why)
   })
 
@@ -54,26 +54,26 @@ describe('an ID token is refused', () => {
     const back = await login.comeBack()
     login.provider.bends((claims) => ({ ...claims, exp: claims.iat + 120 }))
     login.opened.clock.advance(180_000)
-    await expect(login.opened.tenancy.sso.finish(back)).rejects.toMatchObject(refusedFor('answer'))
+    await expect(login.opened.tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('answer'))
   })
 
   test('signed with a key that is not the provider’s, under the name of one that is', async () => {
     const [{ kid }] = await keysOf(login.provider)
     login.provider.bends((claims) => claims, { alg: 'RS256', kid }, newKey())
-    await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+    await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     expect(lastReason()).toContain('signature verification failed')
   })
 
   test('that is not signed', async () => {
     for (const alg of ['none', 'None']) {
       login.provider.bends((claims) => claims, { alg })
-      await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+      await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
       login.provider.lies('/token', (answer) => {
         const [, payload] = answer.id_token.split('.')
         const header = Buffer.from(JSON.stringify({ alg })).toString('base64url')
         return { ...answer, id_token: `${header}.${payload}.` }
       })
-      await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+      await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     }
   })
 
@@ -86,14 +86,14 @@ describe('an ID token is refused', () => {
         const signature = createHmac('sha256', secret).update(`${header}.${payload}`).digest('base64url')
         return { ...answer, id_token: `${header}.${payload}.${signature}` }
       })
-      await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+      await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     }
   })
 
   test('that is none, or not there', async () => {
     for (const token of [undefined, '', 'a.b.c', 'a', 1, `${'a'.repeat(5_000)}.b.c`]) {
       login.provider.lies('/token', (answer) => ({ ...answer, id_token: token }))
-      await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+      await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     }
   })
 })
@@ -104,13 +104,13 @@ describe('an answer is refused', () => {
     const other = new URL(url)
     other.searchParams.set('iss', 'https://evil.example')
     await expect(login.opened.tenancy.sso.finish({ url: other.href, cookie })).rejects.toMatchObject(
-      refusedFor('answer'),
+      rejectedFor('answer'),
     )
     const second = await login.comeBack()
     const none = new URL(second.url)
     none.searchParams.delete('iss')
     await expect(login.opened.tenancy.sso.finish({ url: none.href, cookie: second.cookie })).rejects.toMatchObject(
-      refusedFor('answer'),
+      rejectedFor('answer'),
     )
     expect(login.asked('/token')).toBe(0)
   })
@@ -119,7 +119,7 @@ describe('an answer is refused', () => {
     for (const extra of ['id_token=a.b.c', 'code=another', 'response=a.b.c', 'iss=https%3A%2F%2Fx.example']) {
       const { url, cookie } = await login.comeBack()
       await expect(login.opened.tenancy.sso.finish({ url: `${url}&${extra}`, cookie })).rejects.toMatchObject(
-        refusedFor('answer'),
+        rejectedFor('answer'),
       )
     }
     expect(login.asked('/token')).toBe(0)
@@ -127,7 +127,7 @@ describe('an answer is refused', () => {
 
   test('of userinfo, about somebody else', async () => {
     login.provider.lies('/me', (answer) => ({ ...answer, sub: 'the-boss' }))
-    await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+    await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
   })
 
   test('of userinfo that verifies another address than the ID token has', async () => {
@@ -142,7 +142,7 @@ describe('an answer is refused', () => {
     login.provider.takesOver('/me', (_, response) => response.writeHead(403).end())
     expect(await login.finish()).toMatchObject({ claims: { sub: 'alice', email: null } })
     login.id = await login.opened.tenantAt(login.provider, { allowedDomains: ['acme.example'] })
-    await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+    await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     login.provider.bends((claims) => ({ ...claims, email: 'alice@acme.example', email_verified: true }))
     expect(await login.finish()).toMatchObject({ claims: { email: 'alice@acme.example', emailVerified: true } })
   })
@@ -156,7 +156,7 @@ describe('an answer is refused', () => {
 
   test('when the secret is not the right one', async () => {
     login.id = await login.opened.tenantAt(login.provider, { clientSecret: 'not-the-secret' })
-    await expect(login.finish()).rejects.toMatchObject(refusedFor('provider-error'))
+    await expect(login.finish()).rejects.toMatchObject(rejectedFor('provider-error'))
   })
 })
 
@@ -167,7 +167,7 @@ describe('keys', () => {
       login.provider.lies('/jwks', ({ keys: [{ kid }] }) => ({
         keys: [key && { ...key, kid, alg: 'RS256', use: 'sig' }],
       }))
-      await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+      await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     },
   )
 
@@ -190,10 +190,10 @@ describe('keys', () => {
     await login.finish()
     const other = newKey()
     login.provider.bends((claims) => claims, undefined, other)
-    await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+    await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     expect(login.asked('/jwks')).toBe(1)
     login.opened.clock.advance(31_000)
-    for (let n = 0; n < 3; n++) await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+    for (let n = 0; n < 3; n++) await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     expect(login.asked('/jwks')).toBe(2)
   })
 
@@ -203,7 +203,7 @@ describe('keys', () => {
     login.provider.bends((claims) => claims, undefined, key)
     expect(await login.finish()).toMatchObject({ tenantId: login.id })
     login.opened.clock.advance(301_000)
-    await expect(login.finish()).rejects.toMatchObject(refusedFor('answer'))
+    await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
   })
 
   test('are those of each issuer alone', async () => {
@@ -214,7 +214,7 @@ describe('keys', () => {
       await login.opened.logIn(there, other)
       const [{ kid }] = await keysOf(login.provider)
       other.bends((claims) => claims, { alg: 'RS256', kid })
-      await expect(login.opened.logIn(there, other)).rejects.toMatchObject(refusedFor('answer'))
+      await expect(login.opened.logIn(there, other)).rejects.toMatchObject(rejectedFor('answer'))
     } finally {
       await other.close()
     }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { TenancyError } from '../../kernel/base/errors.ts'
 import { CLIENT, POSTING_CLIENT, PUBLIC_CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
-import { inCode, type OpenSso, openSso, refusedFor, type SsoTenancy } from './sso.fixture.ts'
+import { inCode, type OpenSso, openSso, rejectedFor, type SsoTenancy } from './sso.fixture.ts'
 
 /** Levels, as lines of the log have them. */
 const PINO = { debug: 20, error: 50 } as const
@@ -116,7 +116,7 @@ describe('a login', () => {
     const back = await opened.comeBack(id, provider)
     const other = await opened.open()
     expect(await other.sso.finish(back)).toMatchObject({ tenantId: id })
-    await expect(tenancy.sso.finish(back)).rejects.toMatchObject(refusedFor('state'))
+    await expect(tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('state'))
   })
 })
 
@@ -125,7 +125,7 @@ describe('a login is refused', () => {
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
     await tenancy.sso.finish(back)
-    await expect(tenancy.sso.finish(back)).rejects.toMatchObject(refusedFor('state'))
+    await expect(tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('state'))
   })
 
   test('when many finish it at once: all but one', async () => {
@@ -146,7 +146,7 @@ describe('a login is refused', () => {
       url.replace(state, encodeURIComponent('a\0b.c')),
     ]
     for (const one of states) {
-      await expect(tenancy.sso.finish({ url: one, cookie })).rejects.toMatchObject(refusedFor('state'))
+      await expect(tenancy.sso.finish({ url: one, cookie })).rejects.toMatchObject(rejectedFor('state'))
     }
     expect(await tenancy.sso.finish({ url, cookie })).toMatchObject({ tenantId: id })
   })
@@ -156,13 +156,13 @@ describe('a login is refused', () => {
     const { url, cookie } = await opened.comeBack(id, provider)
     const turned = url.replace(`state=${id}.`, `state=${other}.`)
     expect(turned).not.toBe(url)
-    await expect(tenancy.sso.finish({ url: turned, cookie })).rejects.toMatchObject(refusedFor('state'))
+    await expect(tenancy.sso.finish({ url: turned, cookie })).rejects.toMatchObject(rejectedFor('state'))
   })
 
   test('at the callback of another tenant, and not used up by that', async () => {
     const [id, other] = [await opened.tenantAt(provider), await opened.tenantAt(provider)]
     const back = await opened.comeBack(id, provider)
-    await expect(tenancy.sso.finish(back, { tenantId: other })).rejects.toMatchObject(refusedFor('state'))
+    await expect(tenancy.sso.finish(back, { tenantId: other })).rejects.toMatchObject(rejectedFor('state'))
     expect(await tenancy.sso.finish(back, { tenantId: id })).toMatchObject({ tenantId: id })
   })
 
@@ -170,7 +170,7 @@ describe('a login is refused', () => {
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
     opened.clock.advance(600_000)
-    await expect(tenancy.sso.finish(back)).rejects.toMatchObject(refusedFor('state'))
+    await expect(tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('state'))
   })
 
   test('in another browser than the one that began', async () => {
@@ -181,13 +181,13 @@ describe('a login is refused', () => {
       async () => undefined,
     ]) {
       const { url, state } = await opened.comeBack(id, provider)
-      await expect(tenancy.sso.finish({ url, cookie: await foreign() })).rejects.toMatchObject(refusedFor('browser'))
+      await expect(tenancy.sso.finish({ url, cookie: await foreign() })).rejects.toMatchObject(rejectedFor('browser'))
       expect(opened.log.join('')).not.toContain(state)
     }
     const { url, cookie } = await opened.comeBack(id, provider)
     const [name] = cookie.split('=')
     await expect(tenancy.sso.finish({ url, cookie: `${name}=${'A'.repeat(43)}` })).rejects.toMatchObject(
-      refusedFor('browser'),
+      rejectedFor('browser'),
     )
   })
 
@@ -195,7 +195,7 @@ describe('a login is refused', () => {
     const id = await opened.tenantAt(provider)
     const silent = await opened.comeBack(id, provider, { prompt: 'none' })
     expect(silent.url).toContain('error=login_required')
-    await expect(tenancy.sso.finish(silent)).rejects.toMatchObject(refusedFor('interaction-required'))
+    await expect(tenancy.sso.finish(silent)).rejects.toMatchObject(rejectedFor('interaction-required'))
     const errors = { access_denied: 'denied', server_error: 'provider-error', __proto__x: 'provider-error' }
     for (const [error, reason] of Object.entries(errors)) {
       const { state, cookie } = await opened.comeBack(id, provider)
@@ -203,7 +203,7 @@ describe('a login is refused', () => {
       const said = encodeURIComponent('<b>words of the provider</b>')
       const url = `${provider.redirectUri}?state=${state}&iss=${iss}&error=${error}&error_description=${said}`
       const refusal = await tenancy.sso.finish({ url, cookie }).catch((failure) => failure)
-      expect(refusal).toMatchObject(refusedFor(reason))
+      expect(refusal).toMatchObject(rejectedFor(reason))
       expect(JSON.stringify([refusal.message, refusal.extras])).not.toContain('words of the provider')
       const lines = opened.log.filter((line) => line.includes('words of the provider'))
       expect(lines.map((line) => JSON.parse(line).level)).toEqual(lines.map(() => PINO.debug))
@@ -227,7 +227,7 @@ describe('a login is refused', () => {
     await tenancy.sso.update(id, settings)
     const second = await opened.comeBack(id, provider)
     await tenancy.sso.update(id, { ...settings, allowedDomains: ['acme.example'] })
-    await expect(tenancy.sso.finish(second)).rejects.toMatchObject(refusedFor('changed'))
+    await expect(tenancy.sso.finish(second)).rejects.toMatchObject(rejectedFor('changed'))
   })
 
   test('when single sign-on is switched off while the code is exchanged', async () => {
@@ -274,7 +274,7 @@ describe('a login is refused', () => {
     url.searchParams.set('code', code)
     // The provider checks the verifier of mine against the challenge of theirs.
     await expect(tenancy.sso.finish({ url: url.href, cookie: mine.cookie })).rejects.toMatchObject(
-      refusedFor('provider-error'),
+      rejectedFor('provider-error'),
     )
     expect(opened.log.join('')).toContain('invalid_grant')
   })
@@ -390,7 +390,7 @@ test('nothing secret of a login is in the log', async () => {
   const id = await opened.tenantAt(provider)
   provider.bends((claims) => ({ ...claims, aud: 'somebody-else' }))
   const back = await opened.comeBack(id, provider)
-  await expect(tenancy.sso.finish(back)).rejects.toMatchObject(refusedFor('answer'))
+  await expect(tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('answer'))
   provider.bends(undefined)
   const lines = opened.log.join('')
   expect(lines).toContain('single sign-on failed')

@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { CLIENT, newKey, startProvider, type TestProvider } from './provider.fixture.ts'
-import { type CameBack, inCode, type OpenSso, openSso, refusedFor, type SsoTenancy } from './sso.fixture.ts'
+import { type CameBack, inCode, type OpenSso, openSso, rejectedFor, type SsoTenancy } from './sso.fixture.ts'
 
 const DISCOVERY = '/.well-known/openid-configuration'
 const TAKEN = { code: 'E_SSO_REDIRECT_URI_TAKEN', status: 409 }
@@ -46,21 +46,21 @@ describe('the code of a person who was lured stays here', () => {
   test('by the path of the callback', async () => {
     const [victim, trap] = [await opened.tenantAt(honest), await opened.tenantAt(evil)]
     const { url, cookie } = await lured(victim, trap)
-    await expect(tenancy.sso.finish({ url, cookie })).rejects.toMatchObject(refusedFor('callback'))
+    await expect(tenancy.sso.finish({ url, cookie })).rejects.toMatchObject(rejectedFor('callback'))
     const second = await lured(victim, trap)
     const { pathname, search } = new URL(second.url)
     const relative = { url: pathname + search, cookie: second.cookie }
-    await expect(tenancy.sso.finish(relative)).rejects.toMatchObject(refusedFor('callback'))
+    await expect(tenancy.sso.finish(relative)).rejects.toMatchObject(rejectedFor('callback'))
     const third = await lured(victim, trap)
     const bare = { url: new URL(third.url).search, cookie: third.cookie }
-    await expect(tenancy.sso.finish(bare)).rejects.toMatchObject(refusedFor('callback'))
+    await expect(tenancy.sso.finish(bare)).rejects.toMatchObject(rejectedFor('callback'))
     expect(isSentToEvil()).toBe(false)
   })
 
   test('by the tenant that the callback is said to be of, wherever it is', async () => {
     const [victim, trap] = [await opened.tenantAt(honest), await opened.tenantAt(evil)]
     const back = await lured(victim, trap)
-    await expect(tenancy.sso.finish(back, { tenantId: victim })).rejects.toMatchObject(refusedFor('state'))
+    await expect(tenancy.sso.finish(back, { tenantId: victim })).rejects.toMatchObject(rejectedFor('state'))
     expect(isSentToEvil()).toBe(false)
   })
 

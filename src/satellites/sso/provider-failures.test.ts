@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
 import { DISCOVERY, openLogin, UNAVAILABLE } from './lies.fixture.ts'
 import { startProvider } from './provider.fixture.ts'
-import { DEVELOPMENT, refusedFor, TIMEOUT_MS } from './sso.fixture.ts'
+import { DEVELOPMENT, rejectedFor, TIMEOUT_MS } from './sso.fixture.ts'
 
 const json = { 'content-type': 'application/json' }
 
@@ -93,7 +93,7 @@ describe('a provider that', () => {
     for (const path of ['/token', '/jwks', '/me']) {
       const back = await login.opened.comeBack(gated, login.provider)
       login.provider.takesOver(path, (_, response) => takeover(response))
-      const refusal = PASSING.includes(what) ? UNAVAILABLE : refusedFor('answer')
+      const refusal = PASSING.includes(what) ? UNAVAILABLE : rejectedFor('answer')
       await expect(login.opened.tenancy.sso.finish(back), path).rejects.toMatchObject(refusal)
       login.provider.takesOver(path, undefined)
     }

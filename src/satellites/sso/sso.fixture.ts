@@ -103,6 +103,6 @@ export async function openSso(
 }
 
 export const inCode = (code: string, extras: Readonly<Record<string, unknown>> = {}) => ({ code, extras })
-export const refusedFor = (reason: string) => inCode('E_SSO_FAILED', { reason })
+export const rejectedFor = (reason: string) => inCode('E_SSO_FAILED', { reason })
 
 export type { SsoTenancy }

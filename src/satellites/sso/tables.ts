@@ -4,14 +4,14 @@ export interface SsoRow {
   readonly tenantId: string
   readonly issuer: string | null
   readonly clientId: string | null
-  /** Sealed with the tenant's id. */
+  /** Encrypted, bound to the tenant's id. */
   readonly clientSecret: string | null
   readonly scopes: string[]
   readonly redirectUri: string | null
   readonly allowedDomains: string[]
   readonly enabled: boolean
   readonly enforced: boolean
-  /** Rises with every change: a login that was begun under another one is not finished. */
+  /** Incremented with every change. A login that started under another version is rejected. */
   readonly version: number
   readonly updatedAt: Date
 }

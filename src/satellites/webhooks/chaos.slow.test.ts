@@ -145,7 +145,7 @@ describe('receivers that fail at random', () => {
     expect(counted.delivered + counted.failed).toBe(ids.length)
     expect(Math.min(counted.delivered, counted.failed)).toBeGreaterThan(0)
     const [tallied] = await sql(
-      'select sum(delivered)::int as delivered, sum(failed)::int as failed from multitenancy.webhook_tallies',
+      'select sum(delivered)::int as delivered, sum(failed)::int as failed from multitenancy.webhook_counters',
     )
     expect(tallied).toEqual(counted)
     // None was tried before its time.

@@ -48,7 +48,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await receiver.close()
   await Promise.all(sends.splice(0))
-  const tables = ['subscriptions', 'messages', 'deliveries', 'attempts', 'tallies']
+  const tables = ['subscriptions', 'messages', 'deliveries', 'attempts', 'counters']
   await tenancy.kernel.database.sql(`truncate ${tables.map((name) => `multitenancy.webhook_${name}`).join(', ')}`)
 })
 afterAll(() => opened.end())
@@ -134,7 +134,7 @@ describe('deliveries', () => {
     const { database } = tenancy.kernel
     await database.sql(
       `insert into multitenancy.webhook_deliveries
-         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, created_at)
+         (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, created_at)
        select overlay(gen_random_uuid()::text placing left(multitenancy.webhook_id_floor(now())::text, 13) from 1 for 13)::uuid,
          gen_random_uuid(), gen_random_uuid(), $1, $1, 'order.paid', 'delivered', false, now() from generate_series(1, 5000)`,
       [id],

@@ -75,7 +75,7 @@ async function delivering(count: number): Promise<Row[]> {
   })
   await tenancy.kernel.database.sql(
     `insert into multitenancy.webhook_deliveries
-       (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, attempt_count, created_at)
+       (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, attempt_count, created_at)
      select id, id, $3, $2, $2, 'order.paid', 'delivered', false, 1, now() from unnest($1::uuid[]) id`,
     [rows.map(({ deliveryId }) => deliveryId), id, randomUUID()],
   )

@@ -165,8 +165,8 @@ export class Circuits {
 
   #refuseUnlessDue(keyed: KeyedCircuit | undefined): void {
     if (!keyed || keyed.circuit.isClosed) return
-    const refusedForMs = keyed.circuit.refusedForMs(this.#nowMs)
-    if (refusedForMs > 0) throw refusal(refusedForMs)
+    const rejectedForMs = keyed.circuit.rejectedForMs(this.#nowMs)
+    if (rejectedForMs > 0) throw refusal(rejectedForMs)
   }
 
   /** Comes back when the call may go, as the probe of each circuit that is not closed. */
@@ -203,7 +203,7 @@ export class Circuits {
       circuit.waitUntil(this.#nowMs + LEASE_PAUSE_MS)
     }
     // It is no longer ours when that was lost, or when another process has said in the meantime how it is.
-    if (circuit.era !== era && !circuit.isClosed) throw refusal(circuit.refusedForMs(this.#nowMs))
+    if (circuit.era !== era && !circuit.isClosed) throw refusal(circuit.rejectedForMs(this.#nowMs))
   }
 
   async #settle(keyed: KeyedCircuit, era: number, outcome: Outcome): Promise<void> {
@@ -259,7 +259,7 @@ const knownMs = ({ circuit, heardMs }: KeyedCircuit): number => Math.max(heardMs
 const openingOf = ({ circuit, placement }: KeyedCircuit): Opening | null =>
   circuit.openedAtMs === undefined ? null : { openedAt: circuit.openedAtMs, placement }
 
-const refusal = (refusedForMs: number) =>
+const refusal = (rejectedForMs: number) =>
   CircuitOpen('The storage of this tenant cannot be reached at present.', {
-    retryAfterSeconds: Math.max(1, Math.ceil(refusedForMs / 1_000)),
+    retryAfterSeconds: Math.max(1, Math.ceil(rejectedForMs / 1_000)),
   })

@@ -77,7 +77,7 @@ export class Fences {
   async closeFormer(tenantId: string, isolation: string, placement: string, locator: string): Promise<void> {
     await this.#locked(tenantId, async () => {
       const { rows } = await this.#kernel.database.sql(
-        `select tenant_id as "tenantId", isolation, placement, locator, epoch from multitenancy.places
+        `select tenant_id as "tenantId", isolation, placement, locator, epoch from multitenancy.storage_locations
          where tenant_id = $1 and isolation = $2 and placement = $3 and locator = $4 and state = 'former'`,
         [tenantId, isolation, placement, locator],
       )

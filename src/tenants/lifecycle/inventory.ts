@@ -140,7 +140,7 @@ export class Inventory {
     if (locators.length === 0) return new Map()
     const { rows } = await this.#kernel.database.sql(
       `select locator, id from multitenancy.tenants where placement = $1 and locator = any($2) and purged_at is null
-       union select locator, tenant_id from multitenancy.places where placement = $1 and locator = any($2)`,
+       union select locator, tenant_id from multitenancy.storage_locations where placement = $1 and locator = any($2)`,
       [placement, locators],
     )
     return new Map(rows.map(({ locator, id }) => [locator, id]))
@@ -151,7 +151,7 @@ export class Inventory {
     const { rows } = await this.#kernel.database.sql(
       `select id as "tenantId", locator from multitenancy.tenants
        where isolation = $1 and placement = $2 and purged_at is null
-       union all select tenant_id, locator from multitenancy.places where isolation = $1 and placement = $2`,
+       union all select tenant_id, locator from multitenancy.storage_locations where isolation = $1 and placement = $2`,
       [isolation, placement],
     )
     return rows
@@ -188,7 +188,7 @@ export class Inventory {
 
   async #beside(isolation: string, placement: string): Promise<BesideRegistered[]> {
     const { rows } = await this.#kernel.database.sql(
-      `select tenant_id as "tenantId", locator, state from multitenancy.places
+      `select tenant_id as "tenantId", locator, state from multitenancy.storage_locations
        where isolation = $1 and placement = $2 order by locator`,
       [isolation, placement],
     )

@@ -17,7 +17,7 @@ const tenants = () => world.tenancy.tenants
 const lose = (id: string, server: string) =>
   sql(`update multitenancy.tenants set placement = $2 where id = $1`, [id, server])
 const placesOf = async (id: string) =>
-  (await sql('select placement, state from multitenancy.places where tenant_id = $1', [id])).rows
+  (await sql('select placement, state from multitenancy.storage_locations where tenant_id = $1', [id])).rows
 
 test('a tenant that was there is purged when it is said to be lost, not before', async () => {
   await installed(world.tenancy, { id: 'drowned', name: 'Drowned', placement: 'other' })
@@ -33,7 +33,7 @@ test('a tenant that was there is purged when it is said to be lost, not before',
 test('what a tenant has left there is given up, and the tenant is where it has gone', async () => {
   const { id } = await world.tenant('swum', { placement: 'other' })
   await world.done(await world.transfers.move(id, { placement: 'main' }))
-  await sql(`update multitenancy.places set placement = 'burnt' where tenant_id = $1`, [id])
+  await sql(`update multitenancy.storage_locations set placement = 'burnt' where tenant_id = $1`, [id])
   clock.advance(31 * 86_400_000)
   await expect(world.transfers.recover()).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
   expect(await placesOf(id)).toEqual([{ placement: 'burnt', state: 'abandoned' }])

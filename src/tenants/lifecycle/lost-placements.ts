@@ -44,7 +44,7 @@ export class LostPlacements {
     return database.transaction(async () => {
       const { rows } = await database.sql(
         `select (select count(*) from multitenancy.tenants where placement = $1 and purged_at is null) as tenants,
-           (select count(*) from multitenancy.places where placement = $1) as left`,
+           (select count(*) from multitenancy.storage_locations where placement = $1) as left`,
         [placement],
       )
       const found: LostPlacement = { placement, ...rows[0] }

@@ -1,11 +1,10 @@
 /**
- * `tenants` is the registry and, at the same time, the directory of storage: `isolation`, `placement` and `locator` say where
- * a tenant's rows live, `epoch` rises whenever that changes. A purged tenant keeps its row, emptied, so that its id is never
- * given again.
+ * Tables of tenants, migrations and transfers. `tenants` is the registry, and the directory of storage: `isolation`, `placement` and
+ * `locator` are the storage location of a tenant, `epoch` is incremented when it changes. A purged tenant keeps an empty row, so that its
+ * id is never used again.
  *
- * What a storage has migrated is kept there, beside the rows; `tenants.schema_version` is what the backoffice knows of it, so
- * that what is pending among all tenants is one query. It never claims more than is true: it is written after the storage has
- * been migrated, and emptied before one is taken back.
+ * Applied migrations are recorded in each storage. `tenants.schema_version` is the last known version, so that pending migrations are one
+ * query. It is written after a migration and emptied before a rollback: it never claims more than is true.
  */
 import type { ColumnType } from 'kysely'
 import type { Migration } from '../../kernel/database/migrations.ts'
@@ -71,7 +70,7 @@ export interface TenantTables {
   tenantDomains: { domain: string; tenantId: string }
   backups: BackupRow
   transfers: TransferRow
-  places: PlaceRow
+  storageLocations: PlaceRow
   placementLogins: { placement: string; login: string; scopeRole: string; password: string | null }
   tenantLogins: { placement: string; locator: string; password: string }
 }
@@ -200,14 +199,14 @@ export const tables: readonly Migration[] = [
         started_at timestamptz(3),
         finished_at timestamptz(3)
       );
-      create unique index transfers_alone on transfers (tenant_id)
+      create unique index transfers_exclusive on transfers (tenant_id)
         where state in ('pending', 'running') and kind in ('restore', 'clone', 'move', 'undo');
       create unique index transfers_one_backup on transfers (tenant_id) where state in ('pending', 'running') and kind = 'backup';
       create index transfers_page on transfers (tenant_id, created_at desc, id desc);
       create index transfers_backup on transfers (backup_id) where backup_id is not null;
       create index transfers_finished on transfers (finished_at) where finished_at is not null;
       create index transfers_unfinished on transfers (lease_until) where state in ('pending', 'running');
-      create table places (
+      create table storage_locations (
         isolation text not null,
         placement text not null,
         locator text not null,
@@ -220,12 +219,12 @@ export const tables: readonly Migration[] = [
         purge_at timestamptz(3) check ((state = 'former') = (purge_at is not null)),
         primary key (placement, isolation, locator)
       );
-      create index places_tenant on places (tenant_id, state, since desc);
-      create index places_purge_at on places (purge_at) where purge_at is not null;
+      create index storage_locations_tenant on storage_locations (tenant_id, state, since desc);
+      create index storage_locations_purge_at on storage_locations (purge_at) where purge_at is not null;
       create table lost_placements (placement text primary key, lost_at timestamptz(3) not null);
 
       create table installation (
-        is_alone boolean primary key default true check (is_alone),
+        is_only boolean primary key default true check (is_only),
         id text not null check (id ~ '^[0-9a-z]{6}$')
       );
     `,

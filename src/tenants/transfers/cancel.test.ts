@@ -101,7 +101,7 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
     expect(await world.transfers.get(tenantId, transferId)).toMatchObject({ state: 'cancelled' })
     await expectAsBefore(id, kind)
     await world.transfers.recover()
-    expect((await sql(`select from multitenancy.places where tenant_id = $1`, [tenantId])).rows).toEqual([])
+    expect((await sql(`select from multitenancy.storage_locations where tenant_id = $1`, [tenantId])).rows).toEqual([])
     for (const driver of tenants().storage.drivers) {
       for (const placement of ['main', 'other'])
         expect(await tenants().inventory.mismatches(driver, placement)).toEqual([])

@@ -149,7 +149,7 @@ describe('a killed process', () => {
       expect(await api().get(id)).toMatchObject({ status: 'active', maintenance: null })
 
       await world.transfers.recover()
-      const { rows: left } = await database.sql(`select from multitenancy.places where state <> 'former'`)
+      const { rows: left } = await database.sql(`select from multitenancy.storage_locations where state <> 'former'`)
       expect(left).toEqual([])
       for (const driver of api().storage.drivers) {
         for (const placement of ['main', 'other'])

@@ -24,7 +24,7 @@ const waitingFor = async (locator: string) => {
 const nowhere = async (transferId: string, work: () => Promise<void>) => {
   await sql(`update multitenancy.transfers set placement = 'nowhere' where id = $1`, [transferId])
   await work()
-  await sql(`delete from multitenancy.places where placement = 'nowhere'`)
+  await sql(`delete from multitenancy.storage_locations where placement = 'nowhere'`)
 }
 
 describe('an attempt', () => {
@@ -98,7 +98,7 @@ describe('an attempt', () => {
     await releaseFirst()
     await first
     const { rows } = await sql(
-      `select locator, state from multitenancy.places where tenant_id = 'zombie' order by epoch`,
+      `select locator, state from multitenancy.storage_locations where tenant_id = 'zombie' order by epoch`,
     )
     expect(rows).toContainEqual({ locator, state: 'making' })
     second.close()
@@ -118,12 +118,12 @@ describe('an attempt', () => {
     const late = here.world.transfers.work(transfer.id, only)
     await eventually(async () => expect(await waitingFor(`t1_${id}-copy`)).toBe(1))
     const given = await sql(
-      `update multitenancy.places set state = 'abandoned' where transfer_id = $1 returning locator`,
+      `update multitenancy.storage_locations set state = 'abandoned' where transfer_id = $1 returning locator`,
       [transfer.id],
     )
     expect(given.rows).toEqual([{ locator: `t1_${id}-copy` }])
     await sql('update multitenancy.transfers set worker = gen_random_uuid() where id = $1', [transfer.id])
-    await sql('delete from multitenancy.places where transfer_id = $1', [transfer.id]) // as when it has been dropped
+    await sql('delete from multitenancy.storage_locations where transfer_id = $1', [transfer.id]) // as when it has been dropped
     await release()
     await late
     expect((await sql(`select nspname from pg_namespace where nspname like $1`, [`%${id}-copy`])).rows).toEqual([])
@@ -216,7 +216,7 @@ describe('what was lost', () => {
     const { transfer } = await here.world.transfers.move('past', { isolation: 'database-pg' })
     await here.world.transfers.work(transfer.id, only)
     await here.world.transfers.recover()
-    const former = () => sql(`select locator from multitenancy.places where tenant_id = 'past'`)
+    const former = () => sql(`select locator from multitenancy.storage_locations where tenant_id = 'past'`)
     expect((await former()).rows).toEqual([{ locator: 't1_past' }])
     clock.advance(31 * 86_400_000)
     await here.world.transfers.recover()

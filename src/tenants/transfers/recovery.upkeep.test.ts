@@ -103,7 +103,7 @@ describe('the doctor', () => {
       'from elsewhere',
     )
     await sql(
-      `insert into multitenancy.places (isolation, placement, locator, epoch, tenant_id, state, since)
+      `insert into multitenancy.storage_locations (isolation, placement, locator, epoch, tenant_id, state, since)
        values ('schema-pg', 'main', 't7_sick', 7, 'sick', 'abandoned', now())`,
     )
     await sql('create schema t7_sick')

@@ -29,9 +29,10 @@ function transferChecks(world: World) {
     (await world.tenancy.kernel.database.sql('select * from multitenancy.tenants where id = $1', [id])).rows[0]
   const placesOf = async (id: string) =>
     (
-      await world.tenancy.kernel.database.sql('select state, locator from multitenancy.places where tenant_id = $1', [
-        id,
-      ])
+      await world.tenancy.kernel.database.sql(
+        'select state, locator from multitenancy.storage_locations where tenant_id = $1',
+        [id],
+      )
     ).rows
   const backedUp = async (id: string) => {
     const backup = await world.transfers.backups.create(id)
@@ -192,7 +193,7 @@ function transferChecks(world: World) {
       await database.sql(`update multitenancy.tenants set purge_at = '2020-01-01' where id = $1`, [id])
       expect(await world.tenancy.tenants.installation.purge(id)).toBe(true)
       expect((await world.files()).filter((file) => file.startsWith(`${id}/`))).toEqual([])
-      for (const table of ['places', 'backups', 'transfers']) {
+      for (const table of ['storage_locations', 'backups', 'transfers']) {
         const { rows } = await database.sql(`select from multitenancy.${table} where tenant_id = $1`, [id])
         expect(rows).toEqual([])
       }

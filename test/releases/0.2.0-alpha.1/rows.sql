@@ -12,5 +12,5 @@ insert into webhook_subscriptions (id, tenant_id, url, events, enabled, secret, 
   ('019b0000-0000-7000-8000-00000000000a', 'acme', 'https://example.com/hook', '{*}', true, '', '2026-01-01', '2026-01-01');
 insert into webhook_messages (id, tenant_id, event, body, created_at) values
   ('019b0000-0000-7000-8000-00000000000b', 'acme', 'order.paid', '{"id": 1}', '2026-01-01');
-insert into webhook_deliveries (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, attempt_count, last_status, created_at, delivered_at) values
+insert into webhook_deliveries (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, attempt_count, last_status, created_at, delivered_at) values
   ('019b0000-0000-7000-8000-00000000000c', '019b0000-0000-7000-8000-00000000000b', '019b0000-0000-7000-8000-00000000000a', 'acme', 'acme', 'order.paid', 'delivered', false, 1, 200, '2026-01-01', '2026-01-01');

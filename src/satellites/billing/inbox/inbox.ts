@@ -82,7 +82,7 @@ export class Inbox {
   async replay(eventId: string): Promise<void> {
     const { database } = this.#part.kernel
     await database.transaction(async () => {
-      await database.sql(`update multitenancy.billing_inbox set ${AS_NEW}, refused_for = null where event_id = $1`, [
+      await database.sql(`update multitenancy.billing_inbox set ${AS_NEW}, rejected_for = null where event_id = $1`, [
         eventId,
       ])
       await this.send(eventId)
@@ -95,9 +95,9 @@ export class Inbox {
    */
   async resendUnresolved(customerId: string): Promise<void> {
     const { rows } = await this.#part.kernel.database.sql(
-      `update multitenancy.billing_inbox set ${AS_NEW}, refused_for = null,
-         said_at = case when refused_for is null then said_at end
-       where customer_id = $1 and (refused_for is not null
+      `update multitenancy.billing_inbox set ${AS_NEW}, rejected_for = null,
+         published_at = case when rejected_for is null then published_at end
+       where customer_id = $1 and (rejected_for is not null
          or (status in ('failed', 'waiting') and error_code = 'tenant_not_resolvable'))
        returning event_id as "eventId"`,
       [customerId],
@@ -129,7 +129,7 @@ export class Inbox {
     const { rows } = await kernel.database.sql(
       `with removed as (
          delete from multitenancy.billing_inbox
-         where status in ('completed', 'ignored') and processed_at < $1 and refused_for is null returning true)
+         where status in ('completed', 'ignored') and processed_at < $1 and rejected_for is null returning true)
        select count(*)::int as removed from removed`,
       [new Date(kernel.clock.now().getTime() - settings.webhook.retentionDays * DAY_MS)],
     )
@@ -196,7 +196,7 @@ async function sendEvents({ kernel }: BillingPart, eventIds: readonly string[]):
 /** What was refused for a tenant has its turn, as if nothing had been said of it: the tenant's customer is gone. */
 export async function sendRefused(part: BillingPart, tenantId: string): Promise<void> {
   const { rows } = await part.kernel.database.sql(
-    `update multitenancy.billing_inbox set ${AS_NEW}, said_at = null, refused_for = null where refused_for = $1
+    `update multitenancy.billing_inbox set ${AS_NEW}, published_at = null, rejected_for = null where rejected_for = $1
      returning event_id as "eventId"`,
     [tenantId],
   )

@@ -1,11 +1,11 @@
 /**
- * Nothing in these tables names a person: of events only what stripe/redaction.ts lets through, of customers only their ids.
+ * Tables of billing. They contain no personal data: of events only the members that stripe/redaction.ts keeps, of customers only ids.
  *
- * `billing_inbox` has every event of the provider once. `said_at` is when its typed events were published: a replay says nothing twice.
- * `refused_for` waits for a tenant's other customer to go.
- * `billing_dunning` has a case for each billing period of a subscription in which a payment has failed; what is kept of its invoices is
- * an `InvoiceRecord` each. `billing_usage` has what is to be reported; its id is what the provider knows it by. `billing_marks` says up to where
- * the counters of a day, in the store that was in use, are in it; `billing_metered`, since when a quota is paid for.
+ * - `billing_inbox`: each event of the provider once. `published_at`: its typed events were published, so a replay publishes nothing
+ *   again. `rejected_for`: it waits until the tenant's other customer is deleted.
+ * - `billing_dunning`: a case for each billing period of a subscription with a failed payment; an `InvoiceRecord` for each of its invoices.
+ * - `billing_usage`: usage to report; its id is the identifier at the provider. `billing_usage_watermarks`: how much of each day's counters
+ *   it contains, by store. `billing_metered_quotas`: the time from which a quota is billed.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
 import type { BillingErrorCode, ProviderItem, SubscriptionStatus } from './provider.ts'
@@ -64,9 +64,9 @@ export interface InboxRow {
   attempts: number
   errorCode: BillingErrorCode | null
   processedAt: Date | null
-  saidAt: Date | null
+  publishedAt: Date | null
   /** The tenant that had another customer when this was done with. */
-  refusedFor: string | null
+  rejectedFor: string | null
 }
 
 export interface DunningRow {
@@ -165,14 +165,14 @@ export const tables: readonly Migration[] = [
         attempts int not null default 0,
         error_code text,
         processed_at timestamptz(3),
-        said_at timestamptz(3),
-        refused_for text
+        published_at timestamptz(3),
+        rejected_for text
       );
       create index billing_inbox_open on billing_inbox (received_at) where status in ('waiting', 'failed');
       create index billing_inbox_sent on billing_inbox (received_at) where not is_fetched;
       create index billing_inbox_customer on billing_inbox (customer_id);
       create index billing_inbox_processed on billing_inbox (processed_at) where processed_at is not null;
-      create index billing_inbox_refused on billing_inbox (refused_for) where refused_for is not null;
+      create index billing_inbox_rejected on billing_inbox (rejected_for) where rejected_for is not null;
 
       create table billing_dunning (
         subscription_id text collate "C" not null,
@@ -208,7 +208,7 @@ export const tables: readonly Migration[] = [
       create index billing_usage_open on billing_usage (next_attempt_at) where sent_at is null;
       create index billing_usage_sent on billing_usage (sent_at) where sent_at is not null;
       create index billing_usage_tenant on billing_usage (tenant_id, sent_at);
-      create table billing_marks (
+      create table billing_usage_watermarks (
         tenant_id text not null references tenants,
         quota text collate "C" not null,
         day date not null,
@@ -216,7 +216,7 @@ export const tables: readonly Migration[] = [
         counted bigint not null,
         primary key (tenant_id, quota, day, store)
       );
-      create table billing_metered (
+      create table billing_metered_quotas (
         quota text collate "C" primary key,
         since timestamptz(3) not null
       );

@@ -55,14 +55,14 @@ export class Owners {
     return mapped
   }
 
-  async #refuse(tenantId: string, customerId: string, { row: { eventId, saidAt } }: Turn): Promise<void> {
+  async #refuse(tenantId: string, customerId: string, { row: { eventId, publishedAt } }: Turn): Promise<void> {
     const { part } = this.#parts
     await queryOf(part)
       .updateTable('billingInbox')
-      .set({ refusedFor: tenantId })
+      .set({ rejectedFor: tenantId })
       .where('eventId', '=', eventId)
       .execute()
-    if (saidAt !== null) return
+    if (publishedAt !== null) return
     part.kernel.log.warn({ tenantId, customerId }, 'a second customer for a tenant was refused')
     const reason = 'second_customer'
     await part.kernel.events.publish(BillingMisconfigured, { tenantId, reason, subscriptionId: null, customerId })

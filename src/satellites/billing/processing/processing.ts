@@ -103,7 +103,7 @@ export class Processing {
     database.afterCommit(() => this.#counts.add(status))
     await queryOf(part)
       .updateTable('billingInbox')
-      .set({ status, errorCode: null, processedAt: now, saidAt: row.saidAt ?? now })
+      .set({ status, errorCode: null, processedAt: now, publishedAt: row.publishedAt ?? now })
       .where('eventId', '=', row.eventId)
       .execute()
   }
@@ -138,7 +138,7 @@ export class Processing {
       const last = await lastHeard(part, subscription)
       await this.#reconcile(tenantId, last.subscription, { asOf: last.at, isCurrent: false })
     }
-    if (row.saidAt !== null) return
+    if (row.publishedAt !== null) return
     if (row.type !== 'customer.subscription.deleted') await publishUnmapped(part, tenantId, subscription)
     for (const saying of saidOf(row.type, subscription, before, row.createdAt)) {
       await publishSaying(part, tenantId, subscription, saying, row.createdAt)
@@ -157,7 +157,7 @@ export class Processing {
     await dunning.settled(invoice)
     if (row.type === 'invoice.voided') return
     await dunning.paid(tenantId)
-    if (row.type === 'invoice.payment_succeeded' && row.saidAt === null) {
+    if (row.type === 'invoice.payment_succeeded' && row.publishedAt === null) {
       await publishPaid(part, tenantId, invoice, row.createdAt)
     }
   }
@@ -177,7 +177,7 @@ export class Processing {
     // It may have been paid since the provider was asked, and that be done with.
     const isSettled = (current !== undefined && isDone(current)) || (await isSaidSettled(part, said))
     await dunning.failed(tenantId, invoice, { at, current, isSettled })
-    if (row.saidAt === null) await publishFailed(part, tenantId, invoice, { final: dunning.isFinal(invoice), at })
+    if (row.publishedAt === null) await publishFailed(part, tenantId, invoice, { final: dunning.isFinal(invoice), at })
   }
 
   /** By what is kept of the subscription, or what the provider has where nothing was heard of it yet. */

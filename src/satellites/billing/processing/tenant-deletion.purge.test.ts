@@ -27,7 +27,7 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
     open.provider.advance({ days: 31, hours: 2 })
     await open.settle()
     expect(new Set(await whereStands(open, payer.tenantId, payer.customerId))).toEqual(
-      new Set(TABLES.filter((table) => !['billing_health', 'billing_metered'].includes(table))),
+      new Set(TABLES.filter((table) => !['billing_health', 'billing_metered_quotas'].includes(table))),
     )
     await open.tenancy.tenants.delete(payer.tenantId)
     expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)

@@ -85,11 +85,11 @@ export class Departures {
     await lockPayer(this.#part, tenantId)
     await database.sql(`select pg_advisory_xact_lock(${usageLock('$1')})`, [tenantId])
     await this.#tellUnreported(tenantId)
-    await database.sql('delete from multitenancy.billing_inbox where customer_id = any($1) or refused_for = $2', [
+    await database.sql('delete from multitenancy.billing_inbox where customer_id = any($1) or rejected_for = $2', [
       await this.#customersOf(tenantId),
       tenantId,
     ])
-    for (const table of ['dunning', 'usage', 'marks', 'subscriptions', 'customers']) {
+    for (const table of ['dunning', 'usage', 'usage_watermarks', 'subscriptions', 'customers']) {
       await database.sql(`delete from multitenancy.billing_${table} where tenant_id = $1`, [tenantId])
     }
   }

@@ -8,15 +8,16 @@ export async function meteredSince(part: BillingPart): Promise<ReadonlyMap<strin
   const { database, clock } = part.kernel
   const quotas = Object.keys(part.settings.usage).sort()
   const noted = async (): Promise<Map<string, Date>> => {
-    const { rows } = await database.sql('select quota, since from multitenancy.billing_metered where quota = any($1)', [
-      quotas,
-    ])
+    const { rows } = await database.sql(
+      'select quota, since from multitenancy.billing_metered_quotas where quota = any($1)',
+      [quotas],
+    )
     return new Map(rows.map(({ quota, since }) => [quota, since]))
   }
   const present = await noted()
   if (present.size === quotas.length) return present
   await database.sql(
-    `insert into multitenancy.billing_metered (quota, since) select quota, $2 from unnest($1::text[]) as quota order by quota
+    `insert into multitenancy.billing_metered_quotas (quota, since) select quota, $2 from unnest($1::text[]) as quota order by quota
      on conflict do nothing`,
     [quotas, clock.now()],
   )

@@ -131,7 +131,7 @@ export class Usage {
   async cleanUp(): Promise<void> {
     const { kernel, settings } = this.#part
     const { retentionDays } = settings.webhook
-    await kernel.database.sql('delete from multitenancy.billing_marks where day < $1::date', [
+    await kernel.database.sql('delete from multitenancy.billing_usage_watermarks where day < $1::date', [
       dateOf(dayOf(kernel.clock.now().getTime()) - MARKS_KEPT_DAYS),
     ])
     await kernel.database.sql('delete from multitenancy.billing_usage where sent_at < $1', [

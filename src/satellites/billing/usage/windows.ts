@@ -101,7 +101,7 @@ export class UsageWindows {
       `select meter, null as quota, null as day, sum(quantity)::float8 as quantity, min(used_at) as since
        from multitenancy.billing_usage where tenant_id = $1 and sent_at is null group by meter
        union all
-       select null, quota, day::text, counted::float8, null from multitenancy.billing_marks where tenant_id = $1 and store = $2`,
+       select null, quota, day::text, counted::float8, null from multitenancy.billing_usage_watermarks where tenant_id = $1 and store = $2`,
       [tenantId, this.#store],
     )
     const waiting: Unreported[] = rows.filter(({ meter }) => meter !== null)
@@ -133,7 +133,7 @@ export class UsageWindows {
     if (since.size === 0) return
     const { rows } = await database.sql('select id from multitenancy.tenants where purged_at is null order by id')
     await database.transaction(async () => {
-      await database.sql('delete from multitenancy.billing_marks where store = $1', [this.#store])
+      await database.sql('delete from multitenancy.billing_usage_watermarks where store = $1', [this.#store])
       for (const { id } of rows) {
         for (const one of await this.#counted({ tenantId: id, mappedAt: new Date(0) }, since)) {
           if (one.count > 0) await this.#mark(id, one)
@@ -260,7 +260,7 @@ export class UsageWindows {
 
   async #marks(tenantIds: readonly string[]): Promise<Map<string, number>> {
     const { rows } = await this.#part.kernel.database.sql(
-      `select tenant_id as "tenantId", quota, day::text, counted from multitenancy.billing_marks
+      `select tenant_id as "tenantId", quota, day::text, counted from multitenancy.billing_usage_watermarks
        where tenant_id = any($1) and store = $2`,
       [tenantIds, this.#store],
     )
@@ -269,7 +269,7 @@ export class UsageWindows {
 
   async #mark(tenantId: string, { quota, day, count }: Counted): Promise<void> {
     await this.#part.kernel.database.sql(
-      `insert into multitenancy.billing_marks (tenant_id, quota, day, store, counted) values ($1, $2, $3::date, $4, $5)
+      `insert into multitenancy.billing_usage_watermarks (tenant_id, quota, day, store, counted) values ($1, $2, $3::date, $4, $5)
        on conflict (tenant_id, quota, day, store) do update set counted = excluded.counted`,
       [tenantId, quota, day, this.#store, count],
     )

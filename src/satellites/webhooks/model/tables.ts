@@ -1,15 +1,14 @@
 /**
- * What is kept of webhooks. A message is what was dispatched, once for all who get it; a delivery is one message for one
- * subscription, and the entry of the queue at the same time; an attempt is one request that was sent.
+ * Tables of webhooks. A message is a dispatched event. A delivery is one message for one subscription, and an entry of the queue. An
+ * attempt is one request.
  *
- * Messages, deliveries and attempts are partitioned by the time in their ids (UUIDv7), and a delivery has the millisecond of its
- * message in its own, so that what belongs together is dropped together. Nothing refers to them by a foreign key: that would keep
- * partitions from being dropped, and lock a row of a tenant at each dispatch.
- *
- * A delivery waits in one of two indexes. What `is_ready` may be sent now: it stands there in the lane of whose subscription it is
- * for, by subscription, and then by whose event it is, so that whoever claims takes some of each, however much one of them has.
- * What has a `due_at` and is not ready waits for that moment: a retry, or the end of a worker's lease; so what is on its way is
- * found there, too. Retries stand by tenant as well, so that many of one that are due at once hide nobody else's.
+ * - Messages, deliveries and attempts are partitioned by the time in their ids (UUIDv7). A delivery has the millisecond of its message,
+ *   so partitions of the same time are dropped together. There are no foreign keys to them: a foreign key would prevent drops, and lock
+ *   a tenant's row at each dispatch.
+ * - `is_ready` deliveries can be claimed. Their index is ordered by partition key, subscription and tenant of the event, so that a claim
+ *   takes some of each.
+ * - Deliveries with `due_at` that are not ready wait for that time: a retry, or the end of a worker's lease. A second index orders
+ *   retries by tenant, so that many due retries of one tenant do not delay others.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
 import { functions } from '../sql/functions.ts'
@@ -24,16 +23,16 @@ export interface SubscriptionRow {
   description: string | null
   enabled: boolean
   disabledReason: string | null
-  /** Sealed, bound to the row's id; emptied when the subscription is deleted. */
+  /** Encrypted, bound to the id of the row; empty after the subscription is deleted. */
   secret: string
-  /** The one before, while a rotation lasts. */
+  /** The previous secret, during a rotation. */
   previousSecret: string | null
   previousUntil: Date | null
-  /** Since when there was nothing but failures. */
+  /** Start of an unbroken series of failures. */
   failingSince: Date | null
-  /** How often it has begun anew: with another URL, or enabled again. */
-  beginning: number
-  /** Of a developer who listens: until when somebody is known to be there. */
+  /** Incremented with each new URL and each time the subscription is enabled again. */
+  generation: number
+  /** Of `webhooks:listen`: the end of its lease. */
   listeningUntil: Date | null
   createdAt: Date
   updatedAt: Date
@@ -52,19 +51,19 @@ export interface DeliveryRow {
   id: string
   messageId: string
   webhookId: string
-  /** Whose event it is. */
+  /** The tenant of the event. */
   tenantId: string | null
-  /** Whose subscription it is for: a tenant's id, or that of nobody for the host's. */
-  lane: string
+  /** The tenant of the subscription; `-` for a subscription of the host. */
+  partitionKey: string
   event: string
   state: DeliveryState
   isReady: boolean
-  /** Pending: since when. To be tried again: when. Delivering: the end of the lease. Settled: null. */
+  /** Pending: the time of the dispatch. Retry: the time of the next attempt. Delivering: the end of the lease. Settled: null. */
   dueAt: Date | null
-  /** Names whoever sends it; only that one can settle it. */
+  /** Id of the claim; only this claim can settle the delivery. */
   claim: string | null
   attemptCount: number
-  /** Attempts before the present budget began: a replay begins a new one. */
+  /** Attempts before the current budget: a replay starts a new one. */
   budgetStart: number
   lastStatus: number | null
   lastError: string | null
@@ -93,10 +92,10 @@ export interface WebhookTables {
   webhookAttempts: AttemptRow
 }
 
-/** Of those that have no tenant: it sorts before every id of one. */
+/** The key of rows without a tenant. It sorts before all tenant ids. */
 export const NOBODY = '-'
 
-/** How long a partition is to begin with; `partitions.ts` makes those that follow. */
+/** Length of the first partitions; `partitions.ts` creates later ones. */
 const FIRST_PARTITION = '10 days'
 
 export const tables: readonly Migration[] = [
@@ -115,7 +114,7 @@ export const tables: readonly Migration[] = [
         previous_secret text,
         previous_until timestamptz(3),
         failing_since timestamptz(3),
-        beginning int not null default 0,
+        generation int not null default 0,
         listening_until timestamptz(3),
         created_at timestamptz(3) not null,
         updated_at timestamptz(3) not null,
@@ -136,7 +135,7 @@ export const tables: readonly Migration[] = [
         message_id uuid not null,
         webhook_id uuid not null,
         tenant_id text collate "C",
-        lane text collate "C" not null,
+        partition_key text collate "C" not null,
         event text not null,
         state text not null check (state in ('pending', 'delivering', 'retry_scheduled', 'delivered', 'failed')),
         is_ready boolean not null,
@@ -152,7 +151,7 @@ export const tables: readonly Migration[] = [
       create index webhook_deliveries_newest on webhook_deliveries (webhook_id, id);
       create index webhook_deliveries_failed on webhook_deliveries (webhook_id, id) where state = 'failed';
       create index webhook_deliveries_ready
-        on webhook_deliveries (lane, webhook_id, coalesce(tenant_id, '${NOBODY}'), due_at) where is_ready;
+        on webhook_deliveries (partition_key, webhook_id, coalesce(tenant_id, '${NOBODY}'), due_at) where is_ready;
       create index webhook_deliveries_later on webhook_deliveries (state, due_at) where due_at is not null and not is_ready;
       create index webhook_deliveries_retries on webhook_deliveries (coalesce(tenant_id, '${NOBODY}'), due_at)
         where state = 'retry_scheduled' and not is_ready;
@@ -173,13 +172,13 @@ export const tables: readonly Migration[] = [
       ) partition by range (delivery_id);
       create index webhook_attempts_newest on webhook_attempts (tenant_id, started_at);
 
-      create table webhook_tallies (
+      create table webhook_counters (
         tenant_id text collate "C",
         since timestamptz(0) not null,
         delivered bigint not null,
         failed bigint not null
       );
-      create unique index webhook_tallies_key on webhook_tallies (coalesce(tenant_id, '${NOBODY}'), since);
+      create unique index webhook_counters_key on webhook_counters (coalesce(tenant_id, '${NOBODY}'), since);
 
       create table webhook_messages_others partition of webhook_messages default;
       create table webhook_deliveries_others partition of webhook_deliveries default;

@@ -161,13 +161,13 @@ export class Deliveries {
     return toDelivery(row)
   }
 
-  async #onTheirWay({ webhookId, lane }: DeliveryRow): Promise<Circumstances['onTheirWay']> {
+  async #onTheirWay({ webhookId, partitionKey }: DeliveryRow): Promise<Circumstances['onTheirWay']> {
     const { database, clock } = this.#kernel
     const { rows } = await database.sql(
       `select coalesce((busy ->> ('webhook ' || $2))::int, 0) as "toSubscription",
-         coalesce((busy ->> ('lane ' || $3))::int, 0) as "ofLane"
-       from multitenancy.webhooks_on_their_way(clock_timestamp() + $1 * interval '1 millisecond') busy`,
-      [shiftMs(clock), webhookId, lane],
+         coalesce((busy ->> ('partition ' || $3))::int, 0) as "ofPartition"
+       from multitenancy.webhook_deliveries_in_flight(clock_timestamp() + $1 * interval '1 millisecond') busy`,
+      [shiftMs(clock), webhookId, partitionKey],
     )
     return rows[0]
   }

@@ -10,7 +10,7 @@ const fixture = openDispatch()
 const { clock, call, subscribe, dispatch, send, received, eventsAt, rowsOf } = fixture
 
 const DAY_MS = 86_400_000
-const TABLES = ['subscriptions', 'messages', 'deliveries', 'attempts', 'tallies'] as const
+const TABLES = ['subscriptions', 'messages', 'deliveries', 'attempts', 'counters'] as const
 const inCode = (code: string) => expect.objectContaining({ code })
 
 describe('of a tenant', () => {

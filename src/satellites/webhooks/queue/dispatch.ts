@@ -45,7 +45,7 @@ interface Message {
   readonly event: string
   readonly body: string
   /** Asked for; or Tenantry's own, which the host hears whatever the tenant is; or the last of those that the tenant hears. */
-  readonly kind: 'asked' | 'own' | 'farewell'
+  readonly kind: 'request' | 'system' | 'deletion'
   /** The one subscription that it is for, whatever that names. */
   readonly onlyFor: string | null
 }
@@ -94,7 +94,7 @@ export class Dispatch {
   /** Of Tenantry's own events those that leave it, in the transaction of what they tell of. */
   async bridge(type: EventType, event: Readonly<Record<string, unknown>>): Promise<void> {
     const { tenantId = null } = event as { tenantId?: string | null }
-    const kind = type === (TenantDeleted as EventType) ? 'farewell' : 'own'
+    const kind = type === (TenantDeleted as EventType) ? 'deletion' : 'system'
     await this.#send({ ...this.#message(tenantId, dottedName(type.name), event), kind })
   }
 
@@ -121,7 +121,7 @@ export class Dispatch {
   #message(tenantId: string | null, event: string, payload: Readonly<Record<string, unknown>>): Message {
     const body = serialised(payload)
     const createdMs = this.#kernel.clock.now().getTime()
-    return { id: uuidAt(createdMs), createdMs, tenantId, event, body, kind: 'asked', onlyFor: null }
+    return { id: uuidAt(createdMs), createdMs, tenantId, event, body, kind: 'request', onlyFor: null }
   }
 
   async #send(message: Message): Promise<Dispatched> {
@@ -134,12 +134,12 @@ export class Dispatch {
 
   async #insertAndSend(messages: readonly Message[]): Promise<Dispatched[]> {
     const offer = await this.#sender.offer()
-    const { dispatched, taken, isNews } = await this.#insert(this.#own, messages, offer).catch((error) => {
+    const { dispatched, taken, needsWakeup } = await this.#insert(this.#own, messages, offer).catch((error) => {
       if (offer) this.#sender.take(offer, [])
       throw error
     })
     if (offer) this.#sender.take(offer, taken)
-    if (isNews) this.#sender.wake()
+    if (needsWakeup) this.#sender.wake()
     return dispatched
   }
 
@@ -149,7 +149,7 @@ export class Dispatch {
       {
         name: 'dispatch-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select place, refused, id, is_taken, is_news, webhook_id, lane, url, secret, previous_secret, previous_until, beginning
+        text: `select place, rejected, id, is_claimed, needs_wakeup, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation
           from multitenancy.dispatch_webhooks(
           $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14, $15)`,
       },
@@ -173,20 +173,20 @@ export class Dispatch {
     )
     const dispatched = messages.map(() => ({ refused: null as string | null, deliveries: [] as string[] }))
     const taken: Claimed[] = []
-    let isNews = false
+    let needsWakeup = false
     for (const row of rows) {
       const of = dispatched[row.place - 1]
       const message = messages[row.place - 1]
       if (!of || !message) continue
       if (row.id === null) {
-        of.refused = row.refused
+        of.refused = row.rejected
         continue
       }
       of.deliveries.push(row.id)
-      if (row.is_taken && offer) taken.push(takenOf(row, message, offer.claim))
-      else isNews ||= row.is_news
+      if (row.is_claimed && offer) taken.push(takenOf(row, message, offer.claim))
+      else needsWakeup ||= row.needs_wakeup
     }
-    return { dispatched, taken, isNews }
+    return { dispatched, taken, needsWakeup }
   }
 }
 
@@ -195,7 +195,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
   claim,
   webhookId: row.webhook_id,
   tenantId,
-  lane: row.lane,
+  partitionKey: row.partition_key,
   event,
   attemptCount: 0,
   budgetStart: 0,
@@ -206,7 +206,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
   secret: row.secret,
   previousSecret: row.previous_secret,
   previousUntil: row.previous_until,
-  beginning: row.beginning,
+  generation: row.generation,
 })
 
 function serialised(payload: object): string {

@@ -31,7 +31,7 @@ const IDLE: Circumstances = {
   maxAttempts: 5,
   perSubscription: 16,
   perTenant: 32,
-  onTheirWay: { toSubscription: 0, ofLane: 0 },
+  onTheirWay: { toSubscription: 0, ofPartition: 0 },
 }
 const DISABLED = { enabled: false } as const
 const GONE = { enabled: false, disabledReason: 'gone' } as const
@@ -234,28 +234,28 @@ const FIRST = 'Waiting for a worker to send it for the first time.'
 const TO_FAILING = { failingSince: EARLIER } as const
 
 test.each<[string, Circumstances['onTheirWay'], Partial<ExplainedSubscription>, string]>([
-  ['less than all bounds', { toSubscription: 15, ofLane: 31 }, {}, ''],
+  ['less than all bounds', { toSubscription: 15, ofPartition: 31 }, {}, ''],
   [
     'as much as its subscription may',
-    { toSubscription: 16, ofLane: 32 },
+    { toSubscription: 16, ofPartition: 32 },
     {},
     ' Its subscription has 16 on their way, and may have 16 at once.',
   ],
   [
     'as much as a subscription may that fails',
-    { toSubscription: 2, ofLane: 2 },
+    { toSubscription: 2, ofPartition: 2 },
     TO_FAILING,
     ' Its subscription has 2 on their way, and may have 2 at once, until one succeeds.',
   ],
   [
     'as much as its tenant may',
-    { toSubscription: 3, ofLane: 32 },
+    { toSubscription: 3, ofPartition: 32 },
     {},
     ' Subscriptions of its tenant have 32 on their way, and may have 32 at once.',
   ],
   [
     'as much as the host may',
-    { toSubscription: 3, ofLane: 32 },
+    { toSubscription: 3, ofPartition: 32 },
     { tenantId: null },
     ' Subscriptions of the host have 32 on their way, and may have 32 at once.',
   ],

@@ -17,7 +17,7 @@ export type ExplainedSubscription = Pick<
 export interface Circumstances extends Pick<Options, 'maxAttempts' | 'perSubscription' | 'perTenant'> {
   readonly now: Date
   /** How many are, over all processes. */
-  readonly onTheirWay: { readonly toSubscription: number; readonly ofLane: number }
+  readonly onTheirWay: { readonly toSubscription: number; readonly ofPartition: number }
 }
 
 export function explain(
@@ -86,9 +86,9 @@ function whatHoldsIt(
     const why = failingSince ? ', until one succeeds' : ''
     return ` Its subscription has ${onTheirWay.toSubscription} on their way, and may have ${most} at once${why}.`
   }
-  if (onTheirWay.ofLane < perTenant) return ''
+  if (onTheirWay.ofPartition < perTenant) return ''
   const whose = tenantId === null ? 'Subscriptions of the host have' : 'Subscriptions of its tenant have'
-  return ` ${whose} ${onTheirWay.ofLane} on their way, and may have ${perTenant} at once.`
+  return ` ${whose} ${onTheirWay.ofPartition} on their way, and may have ${perTenant} at once.`
 }
 
 function whyItEnds({ enabled, disabledReason, deletedAt }: ExplainedSubscription): string | undefined {

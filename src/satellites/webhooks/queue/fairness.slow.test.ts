@@ -45,7 +45,7 @@ async function wait({ of, webhooks, count, as, dueSecondsAgo = 60 }: Waiting): P
          placing left(multitenancy.webhook_id_floor(now() + n % 3 * interval '10 days')::text, 15) from 1 for 15)::uuid as id
        from generate_series(1, $3::int) n)
      insert into multitenancy.webhook_deliveries
-       (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, attempt_count, created_at)
+       (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, attempt_count, created_at)
      select one.id, gen_random_uuid(), s.id, $1, coalesce(s.tenant_id, '${NOBODY}'), 'order.paid',
        case when $4 then 'pending' else 'retry_scheduled' end, $4,
        now() - $5 * interval '1 second' + n * interval '1 microsecond', case when $4 then 0 else 1 end, now()
@@ -89,7 +89,7 @@ const tally = (keys: readonly string[]) => {
   return counts
 }
 const onTheirWay = () =>
-  sql(`select lane, webhook_id as webhook, count(*) as count from multitenancy.webhook_deliveries
+  sql(`select partition_key, webhook_id as webhook, count(*) as count from multitenancy.webhook_deliveries
        where state = 'delivering' group by 1, 2`)
 
 beforeAll(async () => {
@@ -101,7 +101,7 @@ beforeEach(() => {
   turns = {}
 })
 afterEach(() =>
-  sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts, multitenancy.webhook_tallies'),
+  sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts, multitenancy.webhook_counters'),
 )
 afterAll(() => opened.end())
 
@@ -133,8 +133,8 @@ describe('more tenants with something due than a claim has room for', () => {
     // 64 are four tenants, of each as many as one subscription may have on their way.
     for (let n = 0; n < names.length / 4; n++) {
       const claimed = await claim()
-      expect(Object.values(tally(claimed.deliveries.map(({ lane }) => lane)))).toEqual([16, 16, 16, 16])
-      served.push(...new Set(claimed.deliveries.map(({ lane }) => lane)))
+      expect(Object.values(tally(claimed.deliveries.map(({ partitionKey }) => partitionKey)))).toEqual([16, 16, 16, 16])
+      served.push(...new Set(claimed.deliveries.map(({ partitionKey }) => partitionKey)))
       await settle(claimed.deliveries)
     }
     expect(served.toSorted()).toEqual(names)
@@ -144,7 +144,7 @@ describe('more tenants with something due than a claim has room for', () => {
     const names = Array.from({ length: 40 }, (_, n) => `each-${String(n).padStart(2, '0')}`)
     for (const name of names) await wait({ of: name, webhooks: await subscriptions(name, 1), count: 200, as: 'ready' })
     const claims = await Promise.all(Array.from({ length: 10 }, () => queue.claim(wishOf())))
-    const counts = tally(claims.flatMap(({ deliveries }) => deliveries.map(({ lane }) => lane)))
+    const counts = tally(claims.flatMap(({ deliveries }) => deliveries.map(({ partitionKey }) => partitionKey)))
     expect(counts).toEqual(Object.fromEntries(names.map((name) => [name, PER_SUBSCRIPTION])))
   }, 180_000)
 })
@@ -203,14 +203,16 @@ describe('receivers that never answer', () => {
     expect(first.deliveries).toHaveLength(128) // all places that a worker has
     await queue.settle(first.deliveries.map(failedOne))
     const second = await claim({ wanted: 128 })
-    expect(tally(second.deliveries.map(({ lane }) => lane))).toEqual(Object.fromEntries(names.map((name) => [name, 2])))
+    expect(tally(second.deliveries.map(({ partitionKey }) => partitionKey))).toEqual(
+      Object.fromEntries(names.map((name) => [name, 2])),
+    )
     const [good = ''] = await subscriptions('good', 1)
     await wait({ of: 'good', webhooks: [good], count: 100, as: 'ready' })
     const third = await claim({ wanted: 112 })
-    expect(tally(third.deliveries.map(({ lane }) => lane))).toEqual({ good: PER_SUBSCRIPTION })
-    await settle(second.deliveries.filter(({ lane }) => lane === 'dead-3').slice(0, 1))
+    expect(tally(third.deliveries.map(({ partitionKey }) => partitionKey))).toEqual({ good: PER_SUBSCRIPTION })
+    await settle(second.deliveries.filter(({ partitionKey }) => partitionKey === 'dead-3').slice(0, 1))
     const fourth = await claim({ wanted: 112 })
-    expect(tally(fourth.deliveries.map(({ lane }) => lane))).toEqual({ 'dead-3': PER_SUBSCRIPTION - 1 })
+    expect(tally(fourth.deliveries.map(({ partitionKey }) => partitionKey))).toEqual({ 'dead-3': PER_SUBSCRIPTION - 1 })
   })
 
   test('and those that a worker knows to be slow are taken as far as it has room for them', async () => {
@@ -221,7 +223,7 @@ describe('receivers that never answer', () => {
     }
     await wait({ of: 'quick', webhooks: await subscriptions('quick', 1), count: 20, as: 'ready' })
     const { deliveries, full } = await claim({ wanted: 64, wantedFailing: 3, sluggish })
-    const taken = tally(deliveries.map(({ lane }) => (names.includes(lane) ? 'slow' : lane)))
+    const taken = tally(deliveries.map(({ partitionKey: key }) => (names.includes(key) ? 'slow' : key)))
     expect(taken).toEqual({ slow: 3, quick: PER_SUBSCRIPTION })
     expect(full).toContain('failing')
     expect((await claim({ wanted: 64, wantedFailing: 0, sluggish })).deliveries).toEqual([])
@@ -237,7 +239,7 @@ describe('receivers that never answer', () => {
     const worker = await opened.open({ role: 'worker' })
     await Promise.all(Array.from({ length: 40 }, (_, n) => worker.webhooks.dispatch(name, 'order.paid', { n })))
     await eventually(() => expect(receiver.received).toHaveLength(2))
-    expect(await onTheirWay()).toEqual([{ lane: name, webhook: webhookId, count: 2 }])
+    expect(await onTheirWay()).toEqual([{ partitionKey: name, webhook: webhookId, count: 2 }])
     await receiver.close()
     await worker.stop()
   })
@@ -304,8 +306,8 @@ describe("the host's subscription", () => {
     const withOne = await pagesOfAClaim()
     await sql(
       `insert into multitenancy.webhook_deliveries
-         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, attempt_count, created_at)
-       select gen_random_uuid(), gen_random_uuid(), webhook_id, 'waits-' || row_number() over (), lane, event, 'pending', true,
+         (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, attempt_count, created_at)
+       select gen_random_uuid(), gen_random_uuid(), webhook_id, 'waits-' || row_number() over (), partition_key, event, 'pending', true,
          now(), 0, now()
        from multitenancy.webhook_deliveries where is_ready`,
     )
@@ -344,7 +346,7 @@ describe('bounds in flight', () => {
     const ids = claims.flatMap(idsOf)
     expect(new Set(ids).size).toBe(ids.length)
     const rows = await onTheirWay()
-    const of = (lane: string) => rows.filter((row) => row.lane === lane)
+    const of = (key: string) => rows.filter((row) => row.partitionKey === key)
     expect(of('few-hooks').map(({ count }) => count)).toEqual([PER_SUBSCRIPTION, PER_SUBSCRIPTION])
     expect(of('more-hooks').reduce((sum, { count }) => sum + count, 0)).toBe(PER_TENANT)
     expect(Math.max(...of('more-hooks').map(({ count }) => count))).toBeLessThanOrEqual(PER_SUBSCRIPTION)

@@ -140,7 +140,7 @@ describe('a worker that nobody tells anything', () => {
          insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at)
          values (gen_random_uuid(), $1, 'order.paid', '{}', now()) returning id)
        insert into multitenancy.webhook_deliveries
-         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, attempt_count, created_at)
+         (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, attempt_count, created_at)
        select gen_random_uuid(), message.id, $2, $1, $1, 'order.paid', 'retry_scheduled', false,
          clock_timestamp() + ($3::float8 + n * $4::float8) * interval '1 millisecond', 1, now()
        from message, generate_series(1, $5::int) n`,
@@ -229,7 +229,7 @@ describe('a worker that nobody tells anything', () => {
     const deliveryId = randomUUID()
     await sql(
       `insert into multitenancy.webhook_deliveries
-         (id, message_id, webhook_id, tenant_id, lane, event, state, is_ready, due_at, created_at)
+         (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, created_at)
        values ($1, $2, $3, $4, $4, 'order.paid', 'pending', true, now(), now())`,
       [deliveryId, row.id, webhookId, id],
     )

@@ -247,7 +247,7 @@ describe('with them', () => {
       return rows.map(({ id }) => id)
     }
     const tallies = async () =>
-      (await tenancy.kernel.database.sql('select sum(delivered) as delivered from multitenancy.webhook_tallies'))
+      (await tenancy.kernel.database.sql('select sum(delivered) as delivered from multitenancy.webhook_counters'))
         .rows[0]
     expect(await tallies()).toEqual({ delivered: '2' })
 

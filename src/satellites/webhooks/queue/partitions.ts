@@ -159,7 +159,7 @@ export class Partitions {
       ])
     }
     await database.sql(
-      `delete from multitenancy.webhook_tallies where since < $1::timestamptz - interval '${TALLIES_KEPT}'`,
+      `delete from multitenancy.webhook_counters where since < $1::timestamptz - interval '${TALLIES_KEPT}'`,
       [now],
     )
     const [oldest] = await this.known()

@@ -19,7 +19,7 @@ export interface Claimed {
   readonly webhookId: string
   readonly tenantId: string | null
   /** Whose subscription it is for. */
-  readonly lane: string
+  readonly partitionKey: string
   readonly event: string
   /** Made so far. */
   readonly attemptCount: number
@@ -35,7 +35,7 @@ export interface Claimed {
   readonly previousSecret: string | null
   readonly previousUntil: Date | null
   /** Of its subscription, as it was read with the body; null: it is gone, or not read yet. */
-  readonly beginning: number | null
+  readonly generation: number | null
 }
 
 /** How much of what is ready somebody would take, and for how long. */
@@ -102,8 +102,8 @@ export interface Settlement {
 }
 
 /** What `Claim.full` may hold of a delivery. */
-export const lanesOf = ({ lane, webhookId, isFailing }: Sent): readonly string[] =>
-  isFailing ? [lane, webhookId, FAILING] : [lane, webhookId]
+export const cursorKeysOf = ({ partitionKey, webhookId, isFailing }: Sent): readonly string[] =>
+  isFailing ? [partitionKey, webhookId, FAILING] : [partitionKey, webhookId]
 
 /** What became of a settlement. */
 export interface Settled {
@@ -146,7 +146,7 @@ export class DeliveryQueue {
       {
         name: 'claim-webhook-deliveries',
         timeoutMs: TIMEOUT_MS,
-        text: `select id, webhook_id, tenant_id, lane, event, attempt_count, budget_start, created_at, message_id, bytes, is_failing,
+        text: `select id, webhook_id, tenant_id, partition_key, event, attempt_count, budget_start, created_at, message_id, bytes, is_failing,
             url, secret, previous_secret, previous_until, next_due_ms, next_turns, is_more, full_ones
           from multitenancy.claim_webhook_deliveries($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
       },
@@ -173,22 +173,22 @@ export class DeliveryQueue {
     }
   }
 
-  /** With their bodies, of a message that several get once, and the beginnings of their subscriptions. */
+  /** With their bodies, of a message that several get once, and the generations of their subscriptions. */
   async load(heads: readonly Head[]): Promise<Claimed[]> {
     const { rows } = await this.#database.sql(
       {
         name: 'bodies-of-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select id, body, null as beginning from multitenancy.webhook_messages where id = any($1::uuid[])
-          union all select id, null, beginning from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
+        text: `select id, body, null as generation from multitenancy.webhook_messages where id = any($1::uuid[])
+          union all select id, null, generation from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
       },
       [[...new Set(heads.map(({ messageId }) => messageId))], [...new Set(heads.map(({ webhookId }) => webhookId))]],
     )
-    const found = new Map<string, { body: string; beginning: number }>(rows.map((row) => [row.id, row]))
+    const found = new Map<string, { body: string; generation: number }>(rows.map((row) => [row.id, row]))
     return heads.map(({ messageId, bytes: _, ...head }) => ({
       ...head,
       body: found.get(messageId)?.body ?? null,
-      beginning: found.get(head.webhookId)?.beginning ?? null,
+      generation: found.get(head.webhookId)?.generation ?? null,
     }))
   }
 
@@ -198,7 +198,7 @@ export class DeliveryQueue {
       {
         name: 'settle-webhook-deliveries',
         timeoutMs: TIMEOUT_MS,
-        text: `select not_ours, failing_webhooks, failing_since from multitenancy.settle_webhook_deliveries(
+        text: `select lost, failing_webhooks, failing_since from multitenancy.settle_webhook_deliveries(
           $1, $2::uuid[], $3::uuid[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
       },
       [
@@ -218,8 +218,8 @@ export class DeliveryQueue {
         settlements.map(({ responseBody }) => responseBody),
       ],
     )
-    const [{ not_ours: notOurs, failing_webhooks: webhooks, failing_since: since }] = rows as [any]
-    const lost = new Set<string>(notOurs)
+    const [{ lost: lostIds, failing_webhooks: webhooks, failing_since: since }] = rows as [any]
+    const lost = new Set<string>(lostIds)
     const failing = new Map<string, Date>(webhooks?.map((id: string, index: number) => [id, since[index]]))
     return settlements.map(({ delivery: { id, webhookId }, verdict }) => ({
       isOurs: !lost.has(id),
@@ -237,7 +237,7 @@ const headOf = (row: any, claim: string): Head => ({
   claim,
   webhookId: row.webhook_id,
   tenantId: row.tenant_id,
-  lane: row.lane,
+  partitionKey: row.partition_key,
   event: row.event,
   attemptCount: row.attempt_count,
   budgetStart: row.budget_start,
@@ -249,5 +249,5 @@ const headOf = (row: any, claim: string): Head => ({
   secret: row.secret,
   previousSecret: row.previous_secret,
   previousUntil: row.previous_until,
-  beginning: null,
+  generation: null,
 })

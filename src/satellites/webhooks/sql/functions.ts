@@ -1,9 +1,6 @@
 /**
- * Dispatching, claiming and settling, each one statement over many deliveries. They are functions in the database so that each
- * is one round trip, and so that claiming can hold a lock over several statements: whoever claims sees what the one before has
- * taken, and bounds are exact over all processes.
- *
- * Time is the server's, moved by `shift_ms` (0 but in tests): processes need not agree on it.
+ * The SQL functions of webhooks: dispatch, claim and settle many deliveries in one round trip each. A claim holds a lock over several
+ * statements, so bounds are exact over all processes. Time is the server's, shifted by `shift_ms` (0 except in tests).
  */
 import { claiming } from './claim.ts'
 import { dispatching } from './dispatch.ts'

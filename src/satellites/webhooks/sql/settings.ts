@@ -1,43 +1,37 @@
-/** What the functions of webhooks have in common. */
+/** What the SQL functions of webhooks have in common. */
 
-/** Any constant will do; it is ours in every database. */
+/** An advisory lock; any constant. */
 export const CLAIM_LOCK = 7_367_228_006
 
 export const CHANNEL = 'multitenancy_webhooks'
 
-/**
- * On their way at once to a subscription that knows nothing but failures at present; its next success opens it again. Of all that
- * one process holds such deliveries are a part at most, so that receivers that never answer leave room to the others.
- */
+/** Maximum of deliveries in flight to a failing subscription, until its next success. */
 export const TO_ONE_THAT_FAILS = 2
 
-/** Stands among those that are full when no more of what fails may be taken. */
+/** In the list of full partitions and subscriptions: no more deliveries to failing receivers are claimed. */
 export const FAILING = 'failing'
 
-/** How long a statement waits for a row or for its turn; a connection that waits longer than its client does work for nobody. */
+/** Limit of waiting for a row or for the claim lock, below the timeout of the client. */
 export const LOCK_TIMEOUT = '5s'
 
-/**
- * Plans are made once for each session, and then kept: making one takes longer than what it does. Tables are small when they are
- * made, and are not later.
- */
+/** Plans are generic: planning takes longer than execution. They use indexes, as tables may be small when a plan is made. */
 export const PLANS = `set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
   set search_path = multitenancy, pg_temp`
 
-/** How many may be on their way to one subscription. @param failingSince the expression that says since when it fails */
+/** Maximum of deliveries in flight to a subscription. @param failingSince expression of its column `failing_since` */
 export const boundOf = (failingSince: string): string =>
   `case when ${failingSince} is null then per_webhook else least(per_webhook, ${TO_ONE_THAT_FAILS}) end`
 
-/** By lane and by subscription. A lease that has lapsed holds no place. */
+/** Counts deliveries in flight by partition and by subscription. An expired lease does not count. */
 export const onTheirWay = `
-create function webhooks_on_their_way(now_at timestamptz) returns jsonb language sql ${PLANS} as $$
+create function webhook_deliveries_in_flight(now_at timestamptz) returns jsonb language sql ${PLANS} as $$
   with sent as (
-    select lane, webhook_id, count(*) as n
+    select partition_key, webhook_id, count(*) as n
     from webhook_deliveries where state = 'delivering' and not is_ready and due_at > now_at group by 1, 2
   )
   select coalesce(jsonb_object_agg(who, n), '{}') from (
-    select 'lane ' || lane as who, sum(n) as n from sent group by 1
+    select 'partition ' || partition_key as who, sum(n) as n from sent group by 1
     union all
     select 'webhook ' || webhook_id, n from sent
   ) counted

@@ -1,4 +1,4 @@
-/** Settling: what became of requests, each under the claim that it was sent with; who has lost that changes nothing. */
+/** The function that settles deliveries: it records results under the claim of each request. A lost claim changes nothing. */
 import { LOCK_TIMEOUT, PLANS } from './settings.ts'
 
 export const settling = `
@@ -6,7 +6,7 @@ create function settle_webhook_deliveries(
   shift_ms double precision, ids uuid[], claims uuid[], states text[], delays_ms double precision[], statuses int[],
   errors text[], blamed boolean[], started double precision[], durations_ms int[], addresses text[],
   request_headers text[], response_headers text[], response_bodies text[])
-returns table (not_ours uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql ${PLANS} set lock_timeout = '${LOCK_TIMEOUT}' as $$
+returns table (lost uuid[], failing_webhooks uuid[], failing_since timestamptz[]) language plpgsql ${PLANS} set lock_timeout = '${LOCK_TIMEOUT}' as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
@@ -35,7 +35,7 @@ begin
       request_headers::json, response_headers::json, response_body
     from settled
   ), tally as (
-    insert into webhook_tallies as t (tenant_id, since, delivered, failed)
+    insert into webhook_counters as t (tenant_id, since, delivered, failed)
     select tenant_id, date_bin('5 minutes', now_at, 'epoch'),
       count(*) filter (where state = 'delivered'), count(*) filter (where state = 'failed')
     from settled where state in ('delivered', 'failed') group by 1 order by 1
@@ -46,7 +46,7 @@ begin
     coalesce(array_agg(distinct webhook_id) filter (where state <> 'delivered' and is_blamed), '{}')
   into count_settled, healthy, failing from settled;
 
-  -- Somebody who has one of them locked must not keep the others from being settled; the next settlement says it again.
+  -- A locked subscription is skipped, so that the other deliveries are settled; the next settlement sets its state.
   changed := array(select s.id from webhook_subscriptions s
     where s.id = any(healthy || failing) and (s.failing_since is not null) = (s.id = any(healthy))
     for no key update skip locked);
@@ -55,7 +55,7 @@ begin
     where s.id = any(changed);
   end if;
 
-  -- But for what was settled before by this very claim, whose answer was lost.
+  -- Except deliveries that this claim has settled before, and whose response was lost.
   if count_settled < cardinality(ids) then
     others := array(select o.id from unnest(ids, claims) as o(id, claim) where not exists (
       select from webhook_deliveries d where d.id = o.id and d.claim = o.claim and d.state <> 'delivering'));

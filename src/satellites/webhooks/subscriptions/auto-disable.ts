@@ -18,14 +18,14 @@ export interface Disabling {
   /** Where it was sent to. */
   readonly url: string
   /** The subscription's, when it was sent. */
-  readonly beginning: number | null
+  readonly generation: number | null
   readonly failingSince: Date | null
 }
 
 export async function disable(
   { database, events, clock }: Kernel,
   webhookId: string,
-  { reason, url, failingSince, beginning }: Disabling,
+  { reason, url, failingSince, generation }: Disabling,
 ): Promise<void> {
   const work = async () => {
     const row = await database
@@ -36,7 +36,7 @@ export async function disable(
       .where('enabled', '=', true)
       .where('deletedAt', 'is', null)
       .where('url', '=', url)
-      .$if(reason === 'gone', (query) => query.where('beginning', '=', beginning))
+      .$if(reason === 'gone', (query) => query.where('generation', '=', generation))
       .$if(reason === 'failing', (query) => query.where('failingSince', '=', failingSince))
       .returning('tenantId')
       .executeTakeFirst()

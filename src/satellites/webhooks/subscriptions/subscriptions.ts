@@ -84,10 +84,10 @@ export class Subscriptions {
       const wished = { ...before, ...wish }
       const changed = SHOWN.filter((member) => JSON.stringify(before[member]) !== JSON.stringify(wished[member]))
       if (changed.length === 0) return toSubscription(before)
-      const isNewBeginning = changed.includes('url') || (wished.enabled && !before.enabled)
+      const isNewGeneration = changed.includes('url') || (wished.enabled && !before.enabled)
       const after = await this.#write(webhookId, {
         ...pick(wished, changed),
-        ...(isNewBeginning ? { failingSince: null, beginning: before.beginning + 1 } : {}),
+        ...(isNewGeneration ? { failingSince: null, generation: before.generation + 1 } : {}),
         ...(changed.includes('enabled') ? { disabledReason: null } : {}),
       })
       await this.#record('webhooks.update', after, pick(before, changed), pick(after, changed))
@@ -198,7 +198,7 @@ export class Subscriptions {
         previousSecret: null,
         previousUntil: null,
         failingSince: null,
-        beginning: 0,
+        generation: 0,
         listeningUntil,
         createdAt: now,
         updatedAt: now,

@@ -15,7 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { asSystem } from '../../../kernel/base/context.ts'
 import type { Listening } from '../../../kernel/database/notifications.ts'
 import { verdictOn } from '../model/delivery.ts'
-import { type Claimed, type DeliveryQueue, lanesOf, type Offer, type Turns } from '../queue/queue.ts'
+import { type Claimed, cursorKeysOf, type DeliveryQueue, type Offer, type Turns } from '../queue/queue.ts'
 import { CHANNEL } from '../sql/functions.ts'
 import { Loader } from './body-loader.ts'
 import { type Held, Hold } from './in-flight.ts'
@@ -267,7 +267,7 @@ export class Courier {
       // Its lease lapses, and somebody sends it again.
       kernel.log.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be settled')
     } finally {
-      if (lanesOf(delivery).some((lane) => this.#full.has(lane))) this.#isWoken = true
+      if (cursorKeysOf(delivery).some((key) => this.#full.has(key))) this.#isWoken = true
       this.#hold.remove(delivery)
       this.#free(0)
     }

@@ -7,7 +7,7 @@ const delivery = (id: string, webhookId: string): Claimed => ({
   webhookId,
   claim: 'a-claim',
   tenantId: 'acme',
-  lane: 'acme',
+  partitionKey: 'acme',
   event: 'order.paid',
   attemptCount: 0,
   budgetStart: 0,
@@ -18,7 +18,7 @@ const delivery = (id: string, webhookId: string): Claimed => ({
   secret: '',
   previousSecret: null,
   previousUntil: null,
-  beginning: 0,
+  generation: 0,
 })
 
 test('what is set apart and has no room is taken out, but for the oldest; its places are taken until it is removed', () => {

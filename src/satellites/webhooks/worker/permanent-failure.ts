@@ -146,11 +146,11 @@ export class Ending {
     const { delivery, verdict, status, isBlamed } = settlement
     if (verdict.state !== 'failed') return []
     const { events, clock } = this.#kernel
-    const { id: deliveryId, webhookId, tenantId, event, url, beginning, attemptCount } = delivery
+    const { id: deliveryId, webhookId, tenantId, event, url, generation, attemptCount } = delivery
     const failedForMs = failingSince ? clock.now().getTime() - failingSince.getTime() : 0
     const isFailing = isBlamed && event !== TEST_EVENT && failedForMs >= FAILING_FOR_MS
     const reason = verdict.disables ?? (isFailing ? 'failing' : null)
-    const seen = { url, beginning, failingSince }
+    const seen = { url, generation, failingSince }
     const told = { tenantId, webhookId, deliveryId, event, attemptCount: attemptCount + 1, lastStatus: status }
     return [
       ...(reason ? [() => disable(this.#kernel, webhookId, { ...seen, reason })] : []),

@@ -12,7 +12,7 @@ export type Request = Pick<EgressExchange, 'url' | 'method' | 'headers' | 'body'
 
 /** @param secrets opened; the present one, then the one before while a rotation lasts */
 export function requestFor(
-  { id, event, lane, tenantId }: Pick<Claimed, 'id' | 'event' | 'lane' | 'tenantId'>,
+  { id, event, partitionKey, tenantId }: Pick<Claimed, 'id' | 'event' | 'partitionKey' | 'tenantId'>,
   body: string,
   url: string,
   secrets: readonly string[],
@@ -29,7 +29,7 @@ export function requestFor(
       'x-webhook-event': event,
       'x-delivery-id': id,
       // Tenants know who they are.
-      ...(lane === NOBODY && tenantId !== null ? { 'x-webhook-tenant': tenantId } : {}),
+      ...(partitionKey === NOBODY && tenantId !== null ? { 'x-webhook-tenant': tenantId } : {}),
       ...signatureHeaders({ deliveryId: id, timestampSeconds, body: bytes, secrets }),
     },
     body: bytes,

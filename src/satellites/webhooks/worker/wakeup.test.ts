@@ -20,10 +20,10 @@ const sql = async (text: string, values: unknown[] = []) => (await tenancy.kerne
 async function dispatch(
   wanted: number,
   sluggish: readonly string[] = [],
-): Promise<{ isTaken: boolean; isNews: boolean }> {
+): Promise<{ isClaimed: boolean; needsWakeup: boolean }> {
   const [row] = await sql(
-    `select is_taken as "isTaken", is_news as "isNews" from multitenancy.dispatch_webhooks(
-       0, array[$1]::uuid[], array[$2], array['order.paid'], array['*'], array['{}'], array[$3]::float8[], array['asked'],
+    `select is_claimed as "isClaimed", needs_wakeup as "needsWakeup" from multitenancy.dispatch_webhooks(
+       0, array[$1]::uuid[], array[$2], array['order.paid'], array['*'], array['{}'], array[$3]::float8[], array['request'],
        array[null]::uuid[], $4, $5, 30000, 1, 100, $6)`,
     [uuidAt(Date.now()), tenantId, Date.now(), randomUUID(), wanted, sluggish],
   )
@@ -58,24 +58,24 @@ afterAll(async () => {
 })
 
 test('everybody is told of the first that finds its subscription full, and of none behind it', async () => {
-  expect(await dispatch(10)).toMatchObject({ isTaken: true })
+  expect(await dispatch(10)).toMatchObject({ isClaimed: true })
   expect(await told()).toBe(0)
-  expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
+  expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
   expect(await told()).toBe(1)
-  expect(await dispatch(10)).toEqual({ isTaken: false, isNews: false })
+  expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: false })
   expect(await told()).toBe(0)
 })
 
 test('of the first for a subscription that fails, and of none behind it', async () => {
   await sql('update multitenancy.webhook_subscriptions set failing_since = now() where id = $1', [webhookId])
-  expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
-  expect(await dispatch(10)).toEqual({ isTaken: false, isNews: false })
+  expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
+  expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: false })
   expect(await told()).toBe(1)
 })
 
 test('of the first for a subscription that is known to be slow, and of none behind it', async () => {
-  expect(await dispatch(10, [randomUUID(), webhookId])).toEqual({ isTaken: false, isNews: true })
-  expect(await dispatch(10, [webhookId])).toEqual({ isTaken: false, isNews: false })
+  expect(await dispatch(10, [randomUUID(), webhookId])).toEqual({ isClaimed: false, needsWakeup: true })
+  expect(await dispatch(10, [webhookId])).toEqual({ isClaimed: false, needsWakeup: false })
   expect(await told()).toBe(1)
 })
 
@@ -85,12 +85,12 @@ test('who dispatches while somebody is claiming cannot know what that leaves, an
   await told()
   await tenancy.kernel.database.session(async (client) => {
     await client.query('select pg_advisory_lock($1)', [CLAIM_LOCK])
-    expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
+    expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
     expect(await told()).toBe(0)
     // Nothing waits there.
     tenantId = 'another'
     await subscriptionRows(tenancy, tenantId, 1, '*')
-    expect(await dispatch(10)).toEqual({ isTaken: false, isNews: true })
+    expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
     expect(await told()).toBe(1)
   })
 })
@@ -99,7 +99,7 @@ test('of what is dispatched in a transaction, or without room for it, everybody 
   await dispatch(10)
   await dispatch(10)
   await told()
-  expect(await dispatch(0)).toMatchObject({ isTaken: false })
-  expect(await dispatch(0)).toMatchObject({ isTaken: false })
+  expect(await dispatch(0)).toMatchObject({ isClaimed: false })
+  expect(await dispatch(0)).toMatchObject({ isClaimed: false })
   expect(await told()).toBe(2)
 })

@@ -59,7 +59,7 @@ export async function refused(of: World, id: string, backup: Backed): Promise<st
   const state = async () => ({
     row: (await database.sql('select epoch, locator, status, held_by from multitenancy.tenants where id = $1', [id]))
       .rows,
-    places: (await database.sql('select * from multitenancy.places where tenant_id = $1', [id])).rows,
+    places: (await database.sql('select * from multitenancy.storage_locations where tenant_id = $1', [id])).rows,
     notes: await of.notes(id),
   })
   const before = await state()

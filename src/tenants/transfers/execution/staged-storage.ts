@@ -49,7 +49,7 @@ export class Places {
       const place = { tenantId, isolation, placement, locator, epoch }
       await database
         .query<TenantTables>()
-        .insertInto('places')
+        .insertInto('storageLocations')
         .values({
           ...place,
           transferId: id,
@@ -68,7 +68,7 @@ export class Places {
   async assertMaking(place: Place): Promise<void> {
     const making = await this.#kernel.database
       .query<TenantTables>()
-      .selectFrom('places')
+      .selectFrom('storageLocations')
       .select('epoch')
       .where(stands(place, 'making'))
       .executeTakeFirst()
@@ -78,7 +78,11 @@ export class Places {
   /** Forgets a place at which there was something before: nobody here has made that, and nobody here drops it. */
   async leaveAlone(place: Place, attempt: Attempt): Promise<void> {
     const { isolation, placement, locator, epoch } = place
-    await this.#kernel.database.query<TenantTables>().deleteFrom('places').where(stands(place, 'making')).execute()
+    await this.#kernel.database
+      .query<TenantTables>()
+      .deleteFrom('storageLocations')
+      .where(stands(place, 'making'))
+      .execute()
     attempt.epochs.splice(attempt.epochs.indexOf(epoch), 1)
     this.#kernel.log.warn(
       { isolation, placement, locator },
@@ -90,7 +94,7 @@ export class Places {
   async take(place: Place, state: 'making' | 'former'): Promise<void> {
     const taken = await this.#kernel.database
       .query<TenantTables>()
-      .deleteFrom('places')
+      .deleteFrom('storageLocations')
       .where(stands(place, state))
       .returning('locator')
       .executeTakeFirst()
@@ -102,7 +106,7 @@ export class Places {
     const { id: tenantId, isolation, placement, locator, epoch, schemaVersion = UNKNOWN_VERSION } = row
     await this.#kernel.database
       .query<TenantTables>()
-      .insertInto('places')
+      .insertInto('storageLocations')
       .values({
         tenantId,
         isolation,
@@ -122,7 +126,7 @@ export class Places {
   former(tenantId: string): Promise<PlaceRow | undefined> {
     return this.#kernel.database
       .query<TenantTables>()
-      .selectFrom('places')
+      .selectFrom('storageLocations')
       .selectAll()
       .where('tenantId', '=', tenantId)
       .where('state', '=', 'former')
@@ -137,7 +141,7 @@ export class Places {
     if (epochs?.length === 0) return
     let update = this.#kernel.database
       .query<TenantTables>()
-      .updateTable('places')
+      .updateTable('storageLocations')
       .set({ state: 'abandoned' })
       .where('transferId', '=', transferId)
       .where('state', '=', 'making')
@@ -150,13 +154,13 @@ export class Places {
     const { database, clock } = this.#kernel
     const table = database.query<TenantTables>()
     await table
-      .updateTable('places')
+      .updateTable('storageLocations')
       .set({ state: 'abandoned', purgeAt: null })
       .where('state', '=', 'former')
       .where('purgeAt', '<=', clock.now())
       .execute()
     await table
-      .updateTable('places')
+      .updateTable('storageLocations')
       .set({ state: 'abandoned' })
       .where('state', '=', 'making')
       .where(({ not, exists, selectFrom }) =>
@@ -164,7 +168,7 @@ export class Places {
           exists(
             selectFrom('transfers')
               .select('transfers.id')
-              .whereRef('transfers.id', '=', 'places.transferId')
+              .whereRef('transfers.id', '=', 'storageLocations.transferId')
               .where('transfers.state', 'in', ['pending', 'running']),
           ),
         ),
@@ -183,7 +187,7 @@ export class Places {
         await this.#lost.drop(place)
         await this.#kernel.database
           .query<TenantTables>()
-          .deleteFrom('places')
+          .deleteFrom('storageLocations')
           .where(stands(place, 'abandoned'))
           .execute()
       } catch (error) {
@@ -202,7 +206,7 @@ export class Places {
   async dropAll(tenantId: string): Promise<void> {
     await this.#kernel.database
       .query<TenantTables>()
-      .updateTable('places')
+      .updateTable('storageLocations')
       .set({ state: 'abandoned', purgeAt: null })
       .where('tenantId', '=', tenantId)
       .execute()
@@ -212,7 +216,7 @@ export class Places {
   #abandoned({ transferId, tenantId }: { transferId?: string; tenantId?: string }): Promise<PlaceRow[]> {
     let query = this.#kernel.database
       .query<TenantTables>()
-      .selectFrom('places')
+      .selectFrom('storageLocations')
       .selectAll()
       .where('state', '=', 'abandoned')
       .orderBy('since')
@@ -224,5 +228,5 @@ export class Places {
 
 const stands =
   ({ placement, isolation, locator }: Pick<Place, 'placement' | 'isolation' | 'locator'>, state: PlaceRow['state']) =>
-  ({ eb }: { eb: ExpressionBuilder<TenantTables, 'places'> }) =>
+  ({ eb }: { eb: ExpressionBuilder<TenantTables, 'storageLocations'> }) =>
     eb.and({ placement, isolation, locator, state })
