@@ -1,5 +1,5 @@
-/** ARCHITECTURE.md and docs/decisions name files and folders that exist; both lists of contents are complete. */
-import { globSync, readdirSync, readFileSync } from 'node:fs'
+/** Documents name files, folders and headings that exist; lists of contents are complete. */
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
@@ -43,6 +43,45 @@ test('the README of docs/decisions links every page once, and no other', () => {
 test.each(decisions)('%s has the parts of a decision', (page) => {
   const parts = [...textOf(`${DECISIONS}/${page}`).matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part)
   expect(parts).toEqual(['Context', 'Decision', 'Consequences'])
+})
+
+describe('links', () => {
+  const pages = [
+    'README.md',
+    'ARCHITECTURE.md',
+    'CONTRIBUTING.md',
+    'CHANGELOG.md',
+    ...globSync('docs/**/*.md', { cwd: ROOT }),
+  ]
+  const linksOf = (page: string): string[] =>
+    [...textOf(page).matchAll(/\]\((?!\w+:)([^)\s#]*)(#[^)\s]*)?\)/g)].map(
+      ([, path = '', anchor = '']) => path + anchor,
+    )
+  /** The anchor that GitHub gives a heading. */
+  const anchorsOf = (page: string): string[] =>
+    [...textOf(page).matchAll(/^#+ (.*)$/gm)].map(
+      ([, heading = '']) =>
+        `#${heading
+          .toLowerCase()
+          .replace(/[^\p{L}\p{N}_ -]/gu, '')
+          .replaceAll(' ', '-')}`,
+    )
+
+  test.each(pages)('%s links files and headings that exist', (page) => {
+    const broken = linksOf(page).filter((link) => {
+      const [path = '', anchor] = link.split('#')
+      const target = path ? join(dirname(page), path) : page
+      if (!existsSync(join(ROOT, target))) return true
+      return anchor !== undefined && !anchorsOf(target).includes(`#${anchor}`)
+    })
+    expect(broken).toEqual([])
+  })
+
+  test('README links every guide and has at most 150 lines', () => {
+    const linked = new Set(linksOf('README.md'))
+    expect(globSync('docs/*.md', { cwd: ROOT }).filter((guide) => !linked.has(guide))).toEqual([])
+    expect(textOf('README.md').split('\n').length).toBeLessThanOrEqual(151)
+  })
 })
 
 describe('the source tree in ARCHITECTURE.md', () => {

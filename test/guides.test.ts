@@ -48,7 +48,7 @@ describe('the tables that docs/migrations.md shows', () => {
   let migrations: TenantMigration[]
 
   beforeAll(async () => {
-    const tables = blocks.find(({ text }) => text.startsWith('-- up\n'))
+    const tables = blocks.find(({ guide, text }) => guide === 'migrations' && text.startsWith('-- up\n'))
     directory = await mkdtemp(join(tmpdir(), 'tenantry-guides-'))
     await writeFile(join(directory, '0001_projects.sql'), tables?.text ?? '')
     migrations = await readTenantMigrations(directory)

@@ -1,0 +1,65 @@
+/** The guide docs/getting-started.md: its files and commands, as a newcomer uses them. */
+import { execFile, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, inject, onTestFinished, test } from 'vitest'
+import { createTestDatabase } from '../src/testing/base/database.ts'
+import { eventually, TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
+import { blocks } from './guides.fixture.ts'
+import { freePort } from './support/free-port.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const LIMIT_MS = 120_000
+
+const blocksIn = (language: string) =>
+  blocks.filter((block) => block.guide === 'getting-started' && block.language === language).map(({ text }) => text)
+
+test(
+  'the application of the guide serves two tenants, and the rows of each to its users only',
+  async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'tenantry-getting-started-'))
+    onTestFinished(() => rm(directory, { recursive: true, force: true }))
+    const { url, drop } = await createTestDatabase(inject('postgresUrl'))
+    onTestFinished(drop)
+    await mkdir(join(directory, 'migrations'))
+    await mkdir(join(directory, 'node_modules'))
+    for (const name of await readdir(join(ROOT, 'node_modules'))) {
+      await symlink(join(ROOT, 'node_modules', name), join(directory, 'node_modules', name))
+    }
+    await symlink(ROOT, join(directory, 'node_modules/tenantry'))
+    await writeFile(join(directory, 'package.json'), '{ "type": "module" }')
+    await writeFile(join(directory, 'migrations/0001_notes.sql'), blocksIn('sql').join())
+    await writeFile(join(directory, 'app.js'), blocksIn('js').join())
+
+    const port = String(await freePort())
+    const env = {
+      ...process.env,
+      DATABASE_URL: url,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_ADMIN_TOKEN: 'a-token-of-the-guide',
+      PORT: port,
+    }
+    const app = spawn(process.execPath, ['--conditions=tenantry-source', 'app.js'], { cwd: directory, env })
+    onTestFinished(() => void app.kill('SIGKILL'))
+    let output = ''
+    for (const stream of [app.stdout, app.stderr]) stream.on('data', (text) => (output += text))
+    await eventually(async () => {
+      expect(app.exitCode, output).toBeNull()
+      expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200)
+    }, LIMIT_MS / 2)
+
+    const results: string[] = []
+    for (const commands of blocksIn('bash')) {
+      const { stdout } = await promisify(execFile)('bash', ['-ec', commands.replaceAll('3000', port)], { env })
+      results.push(stdout)
+    }
+    expect(results).toHaveLength(2)
+    expect(results[0]?.match(/"status":"active"/g)).toHaveLength(2)
+    expect(results[1]).toMatch(
+      /^\{"id":1,"title":"a note of acme"\}\[\{"id":1,"title":"a note of acme"\}\]\[\]\{.*"E_TENANT_ACCESS_DENIED"/,
+    )
+  },
+  LIMIT_MS,
+)
