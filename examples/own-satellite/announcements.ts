@@ -14,7 +14,6 @@ import {
   type Kernel,
   lockTenant,
   type Migration,
-  on,
   operation,
   Page,
   type PageOf,
@@ -22,7 +21,6 @@ import {
   recordChange,
   TenantId,
   TenantNotFound,
-  TenantPurged,
   TenantState,
   uuidv7,
 } from 'tenantry'
@@ -116,10 +114,6 @@ export class Announcements {
       row.id,
     ])
   }
-
-  async forget(tenantId: string): Promise<void> {
-    await this.#kernel.database.query<Tables>().deleteFrom('announcements').where('tenantId', '=', tenantId).execute()
-  }
 }
 
 const toAnnouncement = ({ publishedAt, ...row }: Tables['announcements']): Announcement => ({
@@ -176,12 +170,9 @@ export const announcements = () =>
     name: 'announcements',
     summary: 'What the users of a tenant are told',
     tables,
+    tenantTables: ['announcements'], // a purge deletes the tenant's rows
     events: [AnnouncementPublished],
     service: (kernel) => new Announcements(kernel),
     operations,
     commands,
-    // `within`: in the transaction of the purge, so that no row of a purged tenant is left. `after` would be once it is done.
-    listeners: [
-      on(TenantPurged, 'within', (announcements: Announcements, { tenantId }) => announcements.forget(tenantId)),
-    ],
   })

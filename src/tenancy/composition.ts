@@ -1,8 +1,10 @@
 /** What a list of satellites comes to: the tables they have, the jobs they handle, the names they take. */
 
+import { SCHEMA } from '../kernel/database/database.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
-import type { Events, EventType } from '../kernel/events/events.ts'
+import type { EventType } from '../kernel/events/events.ts'
 import type { Attempt, RegisteredJobs } from '../kernel/jobs/jobs.ts'
+import type { Kernel } from '../kernel/kernel.ts'
 import type { Check } from '../kernel/resilience/health.ts'
 import { DependencyDegraded } from '../kernel/resilience/resilience.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
@@ -40,8 +42,11 @@ export const eventsOf = (satellites: readonly Satellite[]): EventType[] => [
   ...satellites.flatMap(({ events = [] }) => events),
 ]
 
-/** From now on its listeners hear what is published. */
-export function subscribe(events: Events, { satellite, service }: BoundPart): void {
+/** Subscribes the listeners of a part. A purge deletes the tenant's rows of its `tenantTables`. */
+export function subscribe(
+  { events, database }: Pick<Kernel, 'events' | 'database'>,
+  { satellite, service }: BoundPart,
+): void {
   for (const listener of satellite.listeners ?? []) {
     if ('type' in listener) {
       events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event))
@@ -51,6 +56,13 @@ export function subscribe(events: Events, { satellite, service }: BoundPart): vo
       events.subscribe(type, listener.when, (event) => listener.handleAny(service, type, event))
     }
   }
+  const { tenantTables = [] } = satellite
+  if (tenantTables.length === 0) return
+  events.subscribe(tenantEvents.TenantPurged, 'within', async ({ tenantId }) => {
+    for (const table of tenantTables) {
+      await database.sql(`delete from ${SCHEMA}.${table} where tenant_id = $1`, [tenantId])
+    }
+  })
 }
 
 /** Every job with its service. */

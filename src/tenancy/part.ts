@@ -46,6 +46,8 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly name: Name
   readonly summary: string
   readonly tables?: readonly Migration[]
+  /** Tables whose rows of a tenant a purge deletes, in this order, after the listeners within. Each has a column `tenant_id`. */
+  readonly tenantTables?: readonly string[]
   readonly events?: readonly EventType[]
   /** Where it keeps secrets, for when the application key changes. */
   readonly sealed?: readonly SealedColumn[]

@@ -245,7 +245,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     for (const part of parts) {
       const { satellite, service } = part
       const { queues } = satellite
-      subscribe(events, part)
+      subscribe(kernel, part)
       if (queues) runner.alsoCount((tenantId) => queues(service, tenantId))
       for (const diagnosis of satellite.doctor ?? []) doctor.register(diagnosis, service)
       metrics.register(...(satellite.metrics?.(service) ?? []))

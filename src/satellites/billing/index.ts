@@ -34,6 +34,13 @@ export const billing = (options?: BillingOptions) => {
     name: 'billing',
     summary: 'Subscriptions at Stripe as the plans of tenants: checkout, dunning, metered usage',
     tables,
+    tenantTables: [
+      'billing_dunning',
+      'billing_usage',
+      'billing_usage_watermarks',
+      'billing_subscriptions',
+      'billing_customers',
+    ],
     events,
     service: (kernel, tenants) => {
       if (!settings)

@@ -59,14 +59,6 @@ export class Branding {
   }
 
   /** Removes what a purged tenant had. */
-  async forget(tenantId: string): Promise<void> {
-    await this.#kernel.database
-      .query<BrandingTables>()
-      .deleteFrom('branding')
-      .where('tenantId', '=', tenantId)
-      .execute()
-  }
-
   async #read(tenantId: string): Promise<BrandingSettings> {
     const row = await this.#kernel.database
       .query<BrandingTables>()

@@ -1,6 +1,6 @@
 import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/part.ts'
-import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'
+import { TenantCloned } from '../../tenants/tenant/events.ts'
 import { Branding } from './branding.ts'
 import { operations } from './operations.ts'
 import { tables } from './tables.ts'
@@ -12,11 +12,11 @@ export const branding = () =>
     name: 'branding',
     summary: 'How a tenant presents itself: name, logo, colours, sender of mail, style sheet',
     tables,
+    tenantTables: ['branding'],
     service: (kernel) => new Branding(kernel),
     operations,
     listeners: [
       on(TenantCloned, 'within', (branding: Branding, { sourceId, tenantId }) => branding.copy(sourceId, tenantId)),
-      on(TenantPurged, 'within', (branding: Branding, { tenantId }) => branding.forget(tenantId)),
     ],
   })
 

@@ -105,9 +105,8 @@ export class FlagRecords {
     )
   }
 
-  /** What the store has goes with the tenant, or by its expiry. */
+  /** Clears the caches of all processes after a purge. Entries in the store are purged with the tenant, or expire. */
   async forget(tenantId: string): Promise<void> {
-    await this.#remove(tenantId).execute()
     await this.#changes.tell(tenantId, undefined)
   }
 

@@ -27,6 +27,7 @@ export const featureFlags = (options: FeatureFlagsOptions = {}) => {
     name: 'featureFlags',
     summary: 'Flags per tenant: on, off, or on for a percentage that stays the same people; OpenFeature and OFREP',
     tables,
+    tenantTables: ['feature_flags'],
     events: [FeatureFlagChanged],
     service: (kernel) => new FeatureFlags(kernel, cacheTtl),
     operations: [...operations, ...ofrepOperations],

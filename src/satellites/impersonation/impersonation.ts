@@ -133,10 +133,6 @@ export class Impersonations {
   }
 
   /** Removes what a purged tenant had; the audit log keeps what happened. */
-  forget(tenantId: string): Promise<void> {
-    return this.#sessions.forget(tenantId)
-  }
-
   /** The guard's `authorize` and the middleware may both ask: of one request there is one entry. */
   async #enterOnce(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation> {
     const { raw } = request

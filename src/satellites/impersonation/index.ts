@@ -1,7 +1,7 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/part.ts'
-import { TenantDeleted, TenantPurged } from '../../tenants/tenant/events.ts'
+import { TenantDeleted } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { Forbidden, ImpersonationInvalid } from './errors.ts'
 import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
@@ -23,15 +23,13 @@ export const impersonation = (options: ImpersonationOptions = {}) => {
     name: 'impersonation',
     summary: "Acting in the name of a tenant's user: with a reason, for a while, every request in the audit log",
     tables,
+    tenantTables: ['impersonations'],
     events: [ImpersonationStarted, ImpersonationEnded],
     service: (kernel) => new Impersonations(kernel, durations),
     operations,
     errors: [ImpersonationInvalid, Forbidden],
     commands,
-    listeners: [
-      on(TenantDeleted, 'within', (all: Impersonations, { tenantId }) => all.endAll(tenantId)),
-      on(TenantPurged, 'within', (all: Impersonations, { tenantId }) => all.forget(tenantId)),
-    ],
+    listeners: [on(TenantDeleted, 'within', (all: Impersonations, { tenantId }) => all.endAll(tenantId))],
   })
 }
 

@@ -123,10 +123,6 @@ export class Sessions {
     return this.#kernel.cursors.newestFirst(query, 'impersonations', list, page, toImpersonation)
   }
 
-  async forget(tenantId: string): Promise<void> {
-    await this.#kernel.database.sql('delete from multitenancy.impersonations where tenant_id = $1', [tenantId])
-  }
-
   /** For those that hold one of these sessions, and not for ever. The transaction in progress may be another's: its limit is put back. */
   async #waitForRequests(tokenHashes: readonly string[]): Promise<void> {
     const { database, log } = this.#kernel

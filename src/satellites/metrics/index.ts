@@ -1,7 +1,5 @@
 import { parsed } from '../../kernel/base/validate.ts'
-import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/part.ts'
-import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { jobs, schedule } from './jobs.ts'
 import { type MetricsOptions, TenantMetrics } from './metrics.ts'
@@ -20,10 +18,10 @@ export const metrics = (options: MetricsOptions = {}) => {
     summary:
       'What tenants use, by day and key: requests, errors and bytes of guarded routes, and whatever the host counts',
     tables,
+    tenantTables: ['metric_sums'],
     service: (kernel, tenants) => new TenantMetrics(kernel, tenants, settings),
     operations,
     commands,
-    listeners: [on(TenantPurged, 'within', (metrics: TenantMetrics, { tenantId }) => metrics.forget(tenantId))],
     jobs,
     schedule,
     traffic: (metrics) => metrics.traffic,

@@ -155,10 +155,6 @@ export class TenantMetrics {
   }
 
   /** Removes what a purged tenant had. */
-  async forget(tenantId: string): Promise<void> {
-    await this.#kernel.database.sql('delete from multitenancy.metric_sums where tenant_id = $1', [tenantId])
-  }
-
   /** Hands over what is left; a store that ends with the process is flushed. */
   async stop(): Promise<void> {
     this.#isStopped = true

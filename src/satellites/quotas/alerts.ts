@@ -73,14 +73,6 @@ export class Alerts {
   }
 
   /** Removes what a purged tenant had. */
-  async forget(tenantId: string): Promise<void> {
-    await this.#kernel.database
-      .query<QuotaTables>()
-      .deleteFrom('quotaAlerts')
-      .where('tenantId', '=', tenantId)
-      .execute()
-  }
-
   /** Resolves when everything is told, or cannot be now. */
   async settled(): Promise<void> {
     await this.#telling

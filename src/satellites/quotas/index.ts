@@ -1,6 +1,4 @@
-import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/part.ts'
-import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'
@@ -17,11 +15,11 @@ export const quotas = (options: QuotasOptions = {}) =>
     name: 'quotas',
     summary: 'What tenants may use, by plan: counted exactly by the day, refused with 429',
     tables,
+    tenantTables: ['quota_alerts'],
     events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],
     service: (kernel, tenants) => new Quotas(kernel, tenants, options),
     operations,
     commands,
-    listeners: [on(TenantPurged, 'within', (quotas: Quotas, { tenantId }) => quotas.alerts.forget(tenantId))],
     metrics: (quotas) => [quotas.counts.series()],
     stop: (quotas) => quotas.alerts.stop(),
   })

@@ -1,8 +1,6 @@
 import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
-import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/part.ts'
-import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { diagnoses } from './doctor.ts'
 import { SsoDomainNotAllowed, SsoFailed, SsoNotEnabled, SsoProviderUnavailable, SsoRedirectUriTaken } from './errors.ts'
 import { operations } from './operations.ts'
@@ -36,11 +34,11 @@ export const sso = (options: SsoOptions = {}) => {
     name: 'sso',
     summary: "Single sign-on by OpenID Connect, at each tenant's own identity provider",
     tables,
+    tenantTables: ['sso'],
     sealed: [{ table: 'sso', key: 'tenant_id', column: 'client_secret', binding: bindingOf }],
     service: (kernel, tenants) => new Sso(kernel, tenants, settings),
     operations,
     errors: [SsoFailed, SsoNotEnabled, SsoRedirectUriTaken, SsoDomainNotAllowed, SsoProviderUnavailable],
-    listeners: [on(TenantPurged, 'within', (sso: Sso, { tenantId }) => sso.records.forget(tenantId))],
     doctor: diagnoses,
   })
 }

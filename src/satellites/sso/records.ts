@@ -152,10 +152,6 @@ export class SsoRecords {
   }
 
   /** Removes what a purged tenant had. */
-  async forget(tenantId: string): Promise<void> {
-    await this.#kernel.database.query<SsoTables>().deleteFrom('sso').where('tenantId', '=', tenantId).execute()
-  }
-
   async #changing(tenantId: string, action: string, next: (before: State) => Promise<State>): Promise<SsoSettings> {
     const { database, events, clock } = this.#kernel
     return database.transaction(async () => {

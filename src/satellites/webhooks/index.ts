@@ -24,6 +24,7 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     name: 'webhooks',
     summary: 'Events of tenants, sent to whoever subscribed: signed, retried, each attempt kept, replayed on demand',
     tables,
+    tenantTables: ['webhook_counters'],
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],
     sealed: ['secret', 'previous_secret'].map((column) => ({
       table: 'webhook_subscriptions',

@@ -89,9 +89,6 @@ export class Departures {
       await this.#customersOf(tenantId),
       tenantId,
     ])
-    for (const table of ['dunning', 'usage', 'usage_watermarks', 'subscriptions', 'customers']) {
-      await database.sql(`delete from multitenancy.billing_${table} where tenant_id = $1`, [tenantId])
-    }
   }
 
   async #isBack(customerId: string): Promise<boolean> {

@@ -37,6 +37,5 @@ export async function forgetTenant(database: Database, tenantId: string): Promis
        select pg_notify('${CHANNEL}', id::text) from gone`,
       [tenantId],
     )
-    await database.sql('delete from multitenancy.webhook_counters where tenant_id = $1', [tenantId])
   })
 }
