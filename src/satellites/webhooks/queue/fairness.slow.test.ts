@@ -89,7 +89,7 @@ const tally = (keys: readonly string[]) => {
   return counts
 }
 const onTheirWay = () =>
-  sql(`select partition_key, webhook_id as webhook, count(*) as count from multitenancy.webhook_deliveries
+  sql(`select partition_key as "partitionKey", webhook_id as webhook, count(*) as count from multitenancy.webhook_deliveries
        where state = 'delivering' group by 1, 2`)
 
 beforeAll(async () => {
