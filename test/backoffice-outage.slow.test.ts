@@ -1,4 +1,4 @@
-/** PostgreSQL is away, Redis is there: what docs/outages.md says of the backoffice where the store is apart from it. */
+/** PostgreSQL is away, Redis is there: what docs/resilience.md says of the backoffice where the store is apart from it. */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { redisStore } from '../src/drivers/store/redis.ts'
 import { createHttp, type Http } from '../src/http/app.ts'

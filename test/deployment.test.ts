@@ -70,7 +70,7 @@ test('the environment has a file for each process, and no other', async () => {
   const environments = await Promise.all(PROCESSES.map(environmentOf))
   expect(environments.map(({ TENANTRY_ROLE }) => TENANTRY_ROLE)).toEqual(['api', 'api', 'worker', 'worker'])
   expect(new Set(environments.map(({ PORT }) => PORT ?? 'none')).size).toBe(PROCESSES.length)
-  const guide = await readFile(join(ROOT, 'docs/running.md'), 'utf8')
+  const guide = await readFile(join(ROOT, 'docs/deployment.md'), 'utf8')
   const [, started = ''] = guide.match(/^systemctl enable --now (.*)$/m) ?? []
   expect(started.split(' ')).toEqual(PROCESSES.map((instance) => `tenantry@${instance}`))
 })

@@ -107,7 +107,7 @@ const checked = (): Promise<string[]> =>
   })
 
 /** In a shell, one after the other, as a reader types them; on a database of their own. */
-test.each(['backups', 'flags', 'metrics', 'moving', 'quotas', 'webhooks'])(
+test.each(['backups', 'flags', 'metrics', 'clone-and-move', 'quotas', 'webhooks'])(
   'the commands of docs/%s.md do what they say',
   async (guide) => {
     const commands = blocks.filter((block) => block.guide === guide && block.language === 'sh')

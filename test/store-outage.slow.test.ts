@@ -1,5 +1,5 @@
 /**
- * Redis alone is away, PostgreSQL is there: what docs/outages.md says of the store, for whoever calls. Quotas and flags have their own
+ * Redis alone is away, PostgreSQL is there: what docs/resilience.md says of the store, for whoever calls. Quotas and flags have their own
  * (satellites/quotas/outages.slow.test.ts, http/quotas.slow.test.ts).
  */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'

@@ -56,7 +56,7 @@ export const PlacementSettings = z.strictObject({
   publicRights: z
     .array(z.enum(PUBLIC_RIGHTS))
     .optional()
-    .describe('Rights that PUBLIC keeps in the databases here; default none: see protection.md'),
+    .describe('Rights that PUBLIC keeps in the databases here; default none: see docs/security.md'),
   settings: z
     .record(z.string().regex(SETTING_NAME, 'not the name of a setting'), z.string())
     .optional()

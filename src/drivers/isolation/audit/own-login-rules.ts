@@ -73,7 +73,7 @@ export async function sharedLogins(server: PostgresServer, tenantOf: ReadonlyMap
   if (sharing.length > 0 && !placement.ownLogins?.areMade) {
     const why = '`tenantUrl` is given, or a pooler stands before it'
     const message = `${name}: tenants with a database each share the login ${login}, as ${why}: ${fault}`
-    return [{ severity: 'info', code, message, remedy: 'See docs/protection.md: own logins.' }]
+    return [{ severity: 'info', code, message, remedy: 'See docs/security.md: own logins.' }]
   }
   if (sharing.length > 0 && !mayMake) {
     const message = `${name}: tenants share the login ${login}, as the role of \`url\` may not make roles: ${fault}`

@@ -1,4 +1,4 @@
-/** Ways in which SQL of one tenant may reach others, and what becomes of each: the table of docs/protection.md. */
+/** Ways in which SQL of one tenant may reach others, and what becomes of each: the table of docs/security.md. */
 import type pg from 'pg'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import { raw } from '../../../testing/leak/operations.ts'

@@ -9,7 +9,7 @@ import { isFaulty } from './login-state.ts'
 const EXAMINED_AT_ONCE = 4
 const REMEDY =
   'Restore it with tenantry doctor --fix; a start, and a connection that the server refuses, do the same. SQL of a tenant may have ' +
-  'changed it: see docs/protection.md.'
+  'changed it: see docs/security.md.'
 
 export const loginDiagnosis: Diagnosis<LoginRepair> = {
   name: 'logins',

@@ -45,7 +45,7 @@ export interface PlacementConfig {
   readonly tenantUrl?: string | undefined
   /** Set it when a pooler in transaction mode (PgBouncer) stands before `tenantUrl`. */
   readonly pooler?: boolean | undefined
-  /** Rights that PUBLIC keeps in the databases here; default none. docs/protection.md has what each of them shares between tenants. */
+  /** Rights that PUBLIC keeps in the databases here; default none. docs/security.md has what each of them shares between tenants. */
   readonly publicRights?: readonly PublicRight[] | undefined
   /**
    * Settings of tenants' sessions, in place of those that a session of `url` has.
