@@ -1,7 +1,7 @@
 /**
  * `npm run test:mutants [-- --only <text> --driver <name> --lanes 2 --trust --write]`: puts each mutant into a copy of the source (or
  * into a database) and runs the proof there. Prints what noticed it, and the score; exits with 1 when a mutant survives, does
- * not apply, or does not run at all. `--write` lists them in docs/isolation-testing.md.
+ * not apply, or does not run at all. `--write` lists them in README.md.
  */
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -82,7 +82,7 @@ for (const driver of DRIVERS) {
     console.log(`${driver}: ${killed.length} of ${tried.length} mutants killed (of ${mutants.length})`)
 }
 for (const { verdict, mutant, kind, by } of bad) console.log(`${verdict}: ${mutant.name} (${kind ?? 'all'}): ${by}`)
-if (values.write) writeList(join(ROOT, 'docs/isolation-testing.md'), MUTANTS, outcomes)
+if (values.write) writeList(join(import.meta.dirname, 'README.md'), MUTANTS, outcomes)
 if (bad.length > 0) process.exitCode = 1
 
 function copyTree(tree: string): string {
