@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { VERSION } from '../../tenancy/version.ts'
 import { type Ended, inProcess, type Run } from '../in-process.fixture.ts'
 import { useProgram } from '../program-database.fixture.ts'
 
@@ -27,9 +28,10 @@ test('serve says where everything is, and keeps a token that was given to itself
     .replaceAll(url, '<url>')
     .replace(/code=\S+/, 'code=<code>')
     .replace(host + pathname, '<database>')
+    .replace(VERSION, '<version>')
   expect(known).toMatchInlineSnapshot(`
     "
-    Tenantry 0.2.0 is ready
+    Tenantry <version> is ready
 
       Admin API   <url>/admin/multitenancy
       API page    <url>/admin/multitenancy/sign-in#code=<code>   (signs you in once, within 10 minutes)
