@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Child, type Program, programWith } from '../cli/program.fixture.ts'
+import { VERSION } from '../tenancy/version.ts'
 import { eventually } from '../testing/base/tenancy.ts'
 import { isPostmasterOf, readPidFile, stopPostmaster } from './postmaster.ts'
 
@@ -76,8 +77,9 @@ describe('an installation, from its first start', { shuffle: false }, () => {
       .replaceAll(url, '<url>')
       .replaceAll(token, '<token>')
       .replace(/code=\S+/, 'code=<code>')
+      .replace(VERSION, '<version>')
     expect(known).toMatchInlineSnapshot(`
-      "Tenantry 0.2.0 is ready
+      "Tenantry <version> is ready
 
         Admin API   <url>/admin/multitenancy
         API page    <url>/admin/multitenancy/sign-in#code=<code>   (signs you in once, within 10 minutes)
