@@ -8,7 +8,7 @@ import { createTestDatabase, type TestDatabase } from '../../../testing/base/dat
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { Connections } from './pool.ts'
 import type { PooledClient, Wish } from './pooled-client.ts'
-import { type Answer, knock as ask } from './server-probe.ts'
+import { type ProbeResult, probeServer } from './server-probe.ts'
 
 const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
 
@@ -60,7 +60,7 @@ export function useConnections() {
       {
         maxSchemas = 1_000,
         url = database.url,
-        knock = (): Promise<Answer> => ask(url, 1_000),
+        probe = (): Promise<ProbeResult> => probeServer(url, 1_000),
         until = Promise.resolve(),
       } = {},
     ): Connections {
@@ -68,7 +68,7 @@ export function useConnections() {
         limits: { ...LIMITS, ...limits },
         maxSchemas,
         isPooled: false,
-        knock,
+        probe,
         log: createLogger({ level: 'silent' }),
         open: async (name) => {
           if (name === 'missing') throw new Error('there is no such database')

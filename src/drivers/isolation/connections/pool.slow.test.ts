@@ -21,7 +21,7 @@ describe('a server that fails', () => {
     await answered()
     proxy.silence()
     const asked = held.client.query('select 1').catch((error: Error) => error.message)
-    for (let knock = 0; knock < 2; knock++) {
+    for (let probe = 0; probe < 2; probe++) {
       await vi.advanceTimersByTimeAsync(5_000)
       await answered()
     }

@@ -229,10 +229,10 @@ describe('a server that fails', () => {
     expect(await use(connections, own('a'), askName)).toBe('of a')
   })
 
-  test('that has never answered a knock, and a knock that fails, say nothing', async () => {
+  test('that has never answered a probe, and a probe that fails, say nothing', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-    for (const answer of ['silent', 'refused'] as const) {
-      const connections = connectionsOf({}, { knock: async () => answer })
+    for (const result of ['silent', 'refused'] as const) {
+      const connections = connectionsOf({}, { probe: async () => result })
       const held = await connections.acquire(shared('a'))
       const { asked, answer: unblock } = await askBlocked(held)
       for (let turn = 0; turn < 4; turn++) await vi.advanceTimersByTimeAsync(5_000)

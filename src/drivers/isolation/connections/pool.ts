@@ -19,7 +19,7 @@ import { Turns } from './fair-queue.ts'
 import { IdleClients } from './idle-clients.ts'
 import { NamedStatements } from './named-statements.ts'
 import type { PooledClient, Wish } from './pooled-client.ts'
-import type { Answer } from './server-probe.ts'
+import type { ProbeResult } from './server-probe.ts'
 import { silent } from './timeouts.ts'
 import { Silence } from './unresponsive-server.ts'
 
@@ -38,7 +38,7 @@ export interface ConnectionsOptions {
   /** Opens and checks one. */
   readonly open: (database: string) => Promise<pg.Client>
   /** Asks the server whether it is there. */
-  readonly knock: () => Promise<Answer>
+  readonly probe: () => Promise<ProbeResult>
   /** Whether a pooler in transaction mode stands between: then each transaction may have another session of the server. */
   readonly isPooled: boolean
   readonly log: Logger
@@ -72,7 +72,7 @@ export class Connections {
   constructor(options: ConnectionsOptions) {
     this.#options = options
     this.#turns = new Turns(options.limits)
-    this.#silence = new Silence(options.knock)
+    this.#silence = new Silence(options.probe)
   }
 
   get isPooled(): boolean {

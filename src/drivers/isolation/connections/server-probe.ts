@@ -8,21 +8,21 @@ import pg from 'pg'
 /** SSLRequest: its length, and the number that stands in place of a version of the protocol. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
 
-export type Answer = 'answered' | 'refused' | 'silent'
+export type ProbeResult = 'answered' | 'refused' | 'silent'
 
-/** @param ms how long it may take; a refusal, or whatever this process could not do, is not silence */
-export function knock(url: string, ms: number): Promise<Answer> {
+/** @param timeoutMs how long it may take; a refusal, or whatever this process could not do, is not silence */
+export function probeServer(url: string, timeoutMs: number): Promise<ProbeResult> {
   const { host, port } = new pg.Client(url)
   return new Promise((resolve) => {
     const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
     socket.unref()
-    const end = (answer: Answer) => {
+    const end = (result: ProbeResult) => {
       clearTimeout(timer)
       socket.destroy()
-      resolve(answer)
+      resolve(result)
     }
     // An answer may have been there for long, when it was this process that was busy: it is read first.
-    const timer = setTimeout(() => setImmediate(() => setImmediate(() => end('silent'))), ms).unref()
+    const timer = setTimeout(() => setImmediate(() => setImmediate(() => end('silent'))), timeoutMs).unref()
     socket.on('connect', () => socket.write(SSL_REQUEST))
     socket.on('data', () => end('answered'))
     socket.on('error', () => end('refused'))

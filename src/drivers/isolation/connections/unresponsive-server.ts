@@ -1,25 +1,25 @@
 /**
- * Whether a server has gone silent, asked while somebody has been waiting for it for long. It takes two knocks without an answer; and
- * one that has never answered any may be behind somebody who does not know what they are.
+ * Whether a server has gone silent, asked while somebody has been waiting for it for long. It takes two probes without a response.
+ * A server that has never answered a probe may be behind a pooler that does not support them.
  */
-import type { Answer } from './server-probe.ts'
+import type { ProbeResult } from './server-probe.ts'
 
-const KNOCKS = 2
+const PROBE_ATTEMPTS = 2
 
 export class Silence {
-  readonly #knock: () => Promise<Answer>
-  #knowsKnocks = false
+  readonly #probe: () => Promise<ProbeResult>
+  #hasAnsweredProbe = false
 
-  constructor(knock: () => Promise<Answer>) {
-    this.#knock = knock
+  constructor(probe: () => Promise<ProbeResult>) {
+    this.#probe = probe
   }
 
   async hasCome(): Promise<boolean> {
-    for (let knock = 0; knock < KNOCKS; knock++) {
-      const answer = await this.#knock()
-      if (answer === 'answered') this.#knowsKnocks = true
-      if (answer !== 'silent') return false
+    for (let attempt = 0; attempt < PROBE_ATTEMPTS; attempt++) {
+      const result = await this.#probe()
+      if (result === 'answered') this.#hasAnsweredProbe = true
+      if (result !== 'silent') return false
     }
-    return this.#knowsKnocks
+    return this.#hasAnsweredProbe
   }
 }

@@ -10,7 +10,7 @@ import { ready } from '../connections/client-state.ts'
 import { cut, goodbye } from '../connections/close-client.ts'
 import { Connections } from '../connections/pool.ts'
 import { Slots } from '../connections/semaphore.ts'
-import { knock } from '../connections/server-probe.ts'
+import { probeServer } from '../connections/server-probe.ts'
 import { ANSWER_MS, KEPT_ALIVE, silent } from '../connections/timeouts.ts'
 import { reading, type StorageRead } from '../migrations/migration-records.ts'
 import { baseObjects } from '../migrations/postgres-migrator.ts'
@@ -102,7 +102,7 @@ export class PostgresServer {
       limits: placement.connections,
       maxSchemas: SCHEMAS_PER_CONNECTION,
       open: (database) => this.#logins.open(database),
-      knock: () => knock(placement.tenantUrl, CONNECT_TIMEOUT_MS),
+      probe: () => probeServer(placement.tenantUrl, CONNECT_TIMEOUT_MS),
       isPooled: placement.pooler,
       log,
     })
