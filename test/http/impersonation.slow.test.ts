@@ -83,7 +83,7 @@ test('Express: a request with a token is answered with 503 while the database is
   const { token } = await tenancy.impersonation.start(id, SESSION)
   await call('GET /orders')
   reached.splice(0)
-  proxy.silence()
+  proxy.blackhole()
   const refused = await call('GET /orders', { [HEADER]: token })
   expect([refused.status, refused.json.code]).toEqual([503, 'E_DEPENDENCY_UNAVAILABLE'])
   expect(reached).toEqual([])

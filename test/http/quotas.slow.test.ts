@@ -80,7 +80,7 @@ describe.each(absences)('the store %s, %s', (store, how) => {
     expect(codeOf(await post(host, '/exports', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED'])
     return tenancy
   }
-  const goAway = () => (how === 'unavailable' ? proxy.close() : proxy.silence())
+  const goAway = () => (how === 'unavailable' ? proxy.close() : proxy.blackhole())
   const comeBack = async () => {
     if (how === 'unresponsive') await proxy.close()
     await proxy.open()

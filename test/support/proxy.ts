@@ -10,7 +10,7 @@ export interface Proxy {
   close(): Promise<void>
   open(): Promise<void>
   /** From now on nothing is passed on, either way, and new connections are made to nobody: as when a network is cut. */
-  silence(): void
+  blackhole(): void
   /** From now on each piece is passed on that much later, either way; 0: at once again. */
   slow(ms: number): void
 }
@@ -19,7 +19,7 @@ export interface Proxy {
 export async function startProxy(serverUrl: string, change?: (sent: Buffer) => Buffer): Promise<Proxy> {
   const target = new URL(serverUrl)
   const sockets = new Set<Socket>()
-  let isSilent = false
+  let isBlackholed = false
   let delayMs = 0
   const delaying = () =>
     new Transform({
@@ -29,7 +29,7 @@ export async function startProxy(serverUrl: string, change?: (sent: Buffer) => B
       },
     })
   const server = createServer((incoming) => {
-    if (isSilent) {
+    if (isBlackholed) {
       sockets.add(incoming)
       incoming.on('error', () => undefined).on('close', () => sockets.delete(incoming))
       return
@@ -66,14 +66,14 @@ export async function startProxy(serverUrl: string, change?: (sent: Buffer) => B
       await closed
     },
     open: () => {
-      isSilent = false
+      isBlackholed = false
       return listen(port)
     },
     slow(ms) {
       delayMs = ms
     },
-    silence() {
-      isSilent = true
+    blackhole() {
+      isBlackholed = true
       for (const socket of sockets) socket.unpipe().pause()
     },
   }

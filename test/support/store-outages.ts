@@ -12,11 +12,11 @@ export const TIMEOUT_MS = 500
 
 export const FAULTS = {
   'is cut off': (way: Way) => way.close(),
-  'is silent': (way: Way) => way.silence(),
+  'is unresponsive': (way: Way) => way.blackhole(),
   'is slower than the time-out': (way: Way) => way.slow(4 * TIMEOUT_MS),
 }
 
-/** What was closed is opened again; what was slow or silent is closed first. */
+/** What was closed is opened again; what was slow or unresponsive is closed first. */
 export async function repair(way: Way): Promise<void> {
   way.slow(0)
   await way.close()

@@ -185,14 +185,14 @@ describe('a server that goes away', () => {
   })
 
   test.each(names)('without a word fails %s as well', async (what) => {
-    proxy.silence()
+    proxy.blackhole()
     await expect(everything[what]?.(impatient)).rejects.toEqual(away)
   })
 
   test('in the middle of an upload fails it, also while its source has nothing to give', async () => {
     const chunks = async function* () {
       yield* content(8 * 1024 * 1024 + 65_536)
-      proxy.silence() // what more there may be is asked for as soon as the first part is on its way
+      proxy.blackhole() // what more there may be is asked for as soon as the first part is on its way
       await new Promise(() => undefined)
     }
     await expect(writing(impatient, 'acme/y', chunks())).rejects.toEqual(away)
@@ -202,7 +202,7 @@ describe('a server that goes away', () => {
     let bytes = 0
     const reading = async () => {
       for await (const chunk of impatient.read('acme/x')) {
-        if (bytes === 0) await (how === 'cut' ? proxy.close() : proxy.silence())
+        if (bytes === 0) await (how === 'cut' ? proxy.close() : proxy.blackhole())
         bytes += chunk.length
       }
     }
@@ -212,9 +212,9 @@ describe('a server that goes away', () => {
   })
 
   test('is not the same as a reader who takes their time', async () => {
-    const silent = await startProxy(server.endpoint)
-    const other = await open({ endpoint: silent.url, idleTimeoutMs: SOON_MS })
-    silent.silence()
+    const blackholed = await startProxy(server.endpoint)
+    const other = await open({ endpoint: blackholed.url, idleTimeoutMs: SOON_MS })
+    blackholed.blackhole()
     let bytes = 0
     for await (const chunk of impatient.read('acme/x')) {
       // As long as it takes another request to be given up: three times as long as something has to be heard in.
@@ -222,7 +222,7 @@ describe('a server that goes away', () => {
       bytes += chunk.length
     }
     expect(bytes).toBe(20 * MB)
-    await silent.close()
+    await blackholed.close()
   })
 })
 

@@ -215,14 +215,14 @@ class S3Archives implements Archives {
 
   /** The body as it comes. Only what it does not say is counted, not what the reader does meanwhile. */
   async *#heard(body: Readable): AsyncGenerator<Buffer, void, undefined> {
-    const silence = () =>
+    const startIdleTimer = () =>
       setTimeout(() => body.destroy(away(new Error(`nothing was heard for ${this.#idleMs} ms`))), this.#idleMs)
-    let timer = silence()
+    let timer = startIdleTimer()
     try {
       for await (const chunk of body) {
         clearTimeout(timer)
         yield chunk
-        timer = silence()
+        timer = startIdleTimer()
       }
     } catch (error) {
       throw told(error)

@@ -15,7 +15,7 @@ import {
 } from '../../tenants/isolation/driver.ts'
 import { auditRowTables } from './audit/audit.ts'
 import { orphanedRows } from './audit/orphaned-rows.ts'
-import { ANSWER_MS, silent } from './connections/timeouts.ts'
+import { RESPONSE_TIMEOUT_MS, timeoutError } from './connections/timeouts.ts'
 import { copyInRows, type RowStorage, refuseOtherLabel, scratchOf } from './copy/copy-in-shared.ts'
 import { copyOut } from './copy/copy-out.ts'
 import { enterRows } from './copy/enter-rows.ts'
@@ -187,14 +187,14 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async fence(place) {
       const server = placements.server(place.placement)
-      await inTime(prepare(server), ANSWER_MS, silent)
+      await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       await server.answered((client) => inTransaction(client, async () => fence(client, await labelOf(client, place))))
     },
 
     /** A process that died in the middle of a switch has left another location entered. */
     async unfence(place) {
       const server = placements.server(place.placement)
-      await inTime(prepare(server), ANSWER_MS, silent)
+      await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       const open = () =>
         server.answered((client) =>
           inTransaction(client, async () => {
@@ -208,7 +208,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async isFenced(place) {
       const server = placements.server(place.placement)
-      await inTime(prepare(server), ANSWER_MS, silent)
+      await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       return server.answered((client) => isClosed(client, place))
     },
 

@@ -99,7 +99,7 @@ describe('the store postgres, with a time limit', () => {
 
   test('a way that falls silent does not stop the counters for longer than it is silent', async () => {
     await store.counters.take('acme', one('silent'))
-    proxy.silence()
+    proxy.blackhole()
     const outcomes = await Promise.allSettled([
       store.counters.take('acme', one('silent')),
       store.counters.read('acme', 'silent'),

@@ -39,7 +39,7 @@ describe('the store redis, by a way that fails', () => {
     const { heard, gaps } = await listenTo(opened.store, 'news')
     await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
     await counters().take('acme', one)
-    proxy.silence()
+    proxy.blackhole()
     const outcomes = await Promise.allSettled([
       ...Array.from({ length: 100 }, () => counters().take('acme', one)),
       opened.store.get('acme', 'key'),

@@ -9,7 +9,7 @@ import { startNameServer } from './dns.fixture.ts'
 import { Egress, type EgressSettings } from './egress.ts'
 import { startProxy } from './proxies.fixture.ts'
 import { listenHttp, watched } from './receivers.fixture.ts'
-import { silentPort } from './silent-port.fixture.ts'
+import { unresponsivePort } from './unresponsive-port.fixture.ts'
 
 const DEVELOPMENT: EgressSettings = { allowPrivateNetworks: true, allowHttp: true }
 const PUBLIC = 'http://93.184.216.34/'
@@ -48,12 +48,12 @@ describe.each<[string, (port: number) => { url: string; settings: EgressSettings
   ],
 ])('a connection to a %s that is neither accepted nor refused', (_, of) => {
   test('ends by the deadline', async () => {
-    const { url, settings, timeout } = of(await silentPort())
+    const { url, settings, timeout } = of(await unresponsivePort())
     expect(await open(settings).send(url, 50)).toMatchObject({ status: null, address: null, ...timeout })
   })
 
   test('ends when the egress closes, and leaves no connection open', async () => {
-    const { url, settings } = of(await silentPort())
+    const { url, settings } = of(await unresponsivePort())
     const before = handles()
     const { egress, send } = open(settings)
     const sent = send(url)

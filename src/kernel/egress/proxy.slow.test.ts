@@ -50,7 +50,7 @@ const says =
   (answer: string): Conduct =>
   (socket) =>
     void socket.end(answer)
-const silent: Conduct = () => undefined
+const unresponsive: Conduct = () => undefined
 
 describe('through a proxy', () => {
   test.each<[string, Certificate | undefined]>([
@@ -161,7 +161,7 @@ describe('the next address is tried', () => {
 
   test.each<[string, Conduct]>([
     ['cannot be reached', says('HTTP/1.1 502 Bad Gateway\r\ncontent-length: 3\r\n\r\nno\n')],
-    ['is not answered for', silent],
+    ['is not answered for', unresponsive],
   ])('when one %s', async (_, conduct) => {
     const receiver = await listenHttp((_, response) => void response.end('ok'))
     const proxy = await startProxy((socket, authority, open) =>
@@ -221,7 +221,7 @@ describe('a proxy that', () => {
 
   test('never answers waits for the receiver', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    const proxy = await startProxy(silent)
+    const proxy = await startProxy(unresponsive)
     const exchange = open(proxy.address).send(`https://${NAME}/`, { timeoutMs: 60_000 })
     await eventually(() => expect(proxy.asked).toHaveLength(1))
     vi.advanceTimersByTime(60_000)
@@ -279,7 +279,7 @@ describe('what comes right behind the answer of the proxy', () => {
 
 describe('closing', () => {
   const stages: [string, Conduct, 'http' | 'https', string][] = [
-    ['CONNECT is under way', silent, 'https', 'CONNECT '],
+    ['CONNECT is under way', unresponsive, 'https', 'CONNECT '],
     ['TLS is under way', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n'), 'https', '\r\n\r\n\x16'],
     ['an answer is waited for', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n'), 'http', '\r\n\r\nPOST '],
   ]
@@ -299,15 +299,15 @@ describe('closing', () => {
   })
 
   test('while a TLS handshake with the proxy is under way leaves nothing open', async () => {
-    const silentTls = await listen(() => undefined)
+    const unresponsiveTls = await listen(() => undefined)
     const sockets = socketsFromNow()
-    const { egress, send } = open(`https://127.0.0.1:${silentTls.port}`)
+    const { egress, send } = open(`https://127.0.0.1:${unresponsiveTls.port}`)
     const sent = send(`https://${NAME}/`)
-    await eventually(() => expect(silentTls.received.join()).toContain('\x16'))
+    await eventually(() => expect(unresponsiveTls.received.join()).toContain('\x16'))
     expect(sockets()).toBeGreaterThan(0)
     await egress.close()
     expect(await sent).toMatchObject({ error: 'aborted' })
-    await gone(silentTls)
+    await gone(unresponsiveTls)
     expect(sockets()).toBe(0)
   })
 

@@ -86,7 +86,7 @@ let away: 'cut' | 'silent' | undefined
 async function takeAway(how: 'cut' | 'silent'): Promise<void> {
   away = how
   if (how === 'cut') await proxy.close()
-  else proxy.silence()
+  else proxy.blackhole()
   for (const { kernel } of both()) await eventually(() => expect(kernel.database.isListening).toBe(false))
   vi.advanceTimersByTime(DEAF_TTL_MS)
   degraded.splice(0)

@@ -40,7 +40,7 @@ test('the end of a session does not wait for an unresponsive process with a requ
     await entrance.enter(id, token, REQUEST)
     const silent = Promise.withResolvers<void>()
     record.onRequest = () => {
-      proxy.silence()
+      proxy.blackhole()
       silent.resolve()
     }
     const request = entrance.enter(id, token, REQUEST)

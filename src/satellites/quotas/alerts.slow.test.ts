@@ -33,7 +33,7 @@ test('alerts keep one connection from others, and what was not told is told by a
   const told = new Set<string>()
   apart.on(QuotaThresholdReached, ({ tenantId }) => void told.add(tenantId))
   await Promise.all(Array.from({ length: 4 }, () => apart.kernel.database.ping())) // all connections are open
-  way.silence()
+  way.blackhole()
   for (const id of tenants) expect(await apart.quotas.consume(id, 'exports', 7)).toBe(8)
   expect(told.size).toBe(0)
   // What was silent is cut, as a network is that gives up, and new connections are made.
@@ -51,7 +51,7 @@ test('a stop of the alerts does not wait for an unresponsive database', async ()
   const acme = await all.tenant()
   await notificationsReceived(apart)
   await apart.quotas.consume(acme, 'exports', 1)
-  way.silence()
+  way.blackhole()
   await apart.quotas.track(acme, 'exports', 9)
   await apart.quotas.alerts.stop()
   await way.close()

@@ -48,7 +48,7 @@ describe('the database', () => {
   })
 
   test('is silent: nobody waits for ever', async () => {
-    proxy.silence()
+    proxy.blackhole()
     await refused(asked())
     await proxy.close()
   }, 30_000)

@@ -38,7 +38,7 @@ export function useRecovery() {
       await world.tenancy.tenants.installation.install(id, only)
     },
     /** Ends the lease of a transfer, so many seconds ago. */
-    silentFor: (id: string, seconds: number) =>
+    withoutHeartbeatFor: (id: string, seconds: number) =>
       sql(`update multitenancy.transfers set lease_until = now() - $2 * interval '1 second' where id = $1`, [
         id,
         seconds,

@@ -9,7 +9,7 @@ import { only, useRecovery } from './recovery.fixture.ts'
 import { JOBS } from './requests/job-types.ts'
 
 const here = useRecovery()
-const { clock, sql, install, silentFor, claim } = here
+const { clock, sql, install, withoutHeartbeatFor, claim } = here
 
 const waitingFor = async (locator: string) => {
   const { rows } = await sql(
@@ -36,7 +36,7 @@ describe('an attempt', () => {
     await here.world.transfers.work(id, only) // nothing: somebody is at work on it
     expect(await here.world.transfers.get('leased', id)).toMatchObject({ state: 'running', attempts: 1 })
 
-    await silentFor(id, 1)
+    await withoutHeartbeatFor(id, 1)
     const second = await claim(id)
     await expect(first.phase('writing')).rejects.toThrow('no longer')
     expect(first.signal.aborted).toBe(true)
@@ -87,7 +87,7 @@ describe('an attempt', () => {
     const releaseFirst = await holdingImport(here.world.otherUrl, 't2_zombie')
     const first = here.world.transfers.work(transfer.id, only)
     await eventually(async () => expect((await here.world.transfers.get('zombie', transfer.id)).phase).toBe('making'))
-    await silentFor(transfer.id, 1)
+    await withoutHeartbeatFor(transfer.id, 1)
     const second = await claim(transfer.id)
     const places = new Places(
       here.world.tenancy.kernel,
@@ -150,7 +150,7 @@ describe('what was lost', () => {
     await jobs.cancel(JOBS.move, transfer.id)
     await here.world.transfers.recover()
     expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(false) // its job may only be late
-    await silentFor(transfer.id, 3_600)
+    await withoutHeartbeatFor(transfer.id, 3_600)
     await here.world.transfers.recover()
     expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(true)
 
@@ -158,7 +158,7 @@ describe('what was lost', () => {
     const killed = await claim(transfer.id)
     killed.close()
     await sql('update multitenancy.transfers set attempts = 10 where id = $1', [transfer.id])
-    await silentFor(transfer.id, 3_600)
+    await withoutHeartbeatFor(transfer.id, 3_600)
     await here.world.transfers.recover()
     expect(await here.world.transfers.get('lost', transfer.id)).toMatchObject({
       state: 'failed',
@@ -185,7 +185,7 @@ describe('what was lost', () => {
     const { jobs } = here.world.tenancy.kernel
     await Promise.all(rows.map(({ id, tenantId }) => jobs.send(JOBS.backup, { transferId: id }, { tenantId, key: id })))
     await jobs.cancel(JOBS.move, transfer.id)
-    await silentFor(transfer.id, 120)
+    await withoutHeartbeatFor(transfer.id, 120)
     for (const _ of ['the first minute', 'the second']) await here.world.transfers.recover()
     expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(true)
     await Promise.all(rows.map(({ id }) => jobs.cancel(JOBS.backup, id)))

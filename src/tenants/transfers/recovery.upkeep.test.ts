@@ -5,7 +5,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { only, useRecovery } from './recovery.fixture.ts'
 
 const here = useRecovery()
-const { clock, sql, install, silentFor, claim } = here
+const { clock, sql, install, withoutHeartbeatFor, claim } = here
 
 describe('by themselves', () => {
   beforeAll(() => install('regular', { plan: 'pro' }))
@@ -94,7 +94,7 @@ describe('the doctor', () => {
     const backup = await here.world.transfers.backups.create('sick')
     const killed = await claim(backup.id)
     killed.close()
-    await silentFor(backup.id, 3_600)
+    await withoutHeartbeatFor(backup.id, 3_600)
     clock.advance(3 * 3_600_000)
     await mkdir(join(here.world.archives, 'sick'), { recursive: true })
     await writeFile(join(here.world.archives, 'sick', `${backup.id}.7.tar.gz`), 'an attempt that was given up')

@@ -1,4 +1,4 @@
-/** The end of a connection, which a server that is silent must not hold up. */
+/** The end of a connection, which an unresponsive server must not hold up. */
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 

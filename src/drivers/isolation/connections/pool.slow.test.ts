@@ -1,4 +1,4 @@
-/** Connections to a server that falls silent, and that refuses connections for a while. */
+/** Connections to a server that becomes unresponsive, and that refuses connections for a while. */
 import { describe, expect, test, vi } from 'vitest'
 import { startProxy } from '../../../../test/support/proxy.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
@@ -11,7 +11,7 @@ const { connectionsOf, query } = ground
 const answered = () => query('select pg_sleep(0.1)')
 
 describe('a server that fails', () => {
-  test('by going silent is asked whether it is there, and then what was sent to it fails', async () => {
+  test('by becoming unresponsive is probed, and then what was sent to it fails', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     const proxy = await startProxy(ground.url)
     const connections = connectionsOf({ max: 2 }, { url: proxy.url })
@@ -19,7 +19,7 @@ describe('a server that fails', () => {
     connections.release(idle, false)
     await vi.advanceTimersByTimeAsync(5_000) // it answers a first time, and is known to
     await answered()
-    proxy.silence()
+    proxy.blackhole()
     const asked = held.client.query('select 1').catch((error: Error) => error.message)
     for (let probe = 0; probe < 2; probe++) {
       await vi.advanceTimersByTimeAsync(5_000)

@@ -231,7 +231,7 @@ describe('a server that fails', () => {
 
   test('that has never answered a probe, and a probe that fails, say nothing', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-    for (const result of ['silent', 'refused'] as const) {
+    for (const result of ['timed out', 'refused'] as const) {
       const connections = connectionsOf({}, { probe: async () => result })
       const held = await connections.acquire(shared('a'))
       const { asked, answer: unblock } = await askBlocked(held)

@@ -20,14 +20,14 @@ import { IdleClients } from './idle-clients.ts'
 import { NamedStatements } from './named-statements.ts'
 import type { PooledClient, Wish } from './pooled-client.ts'
 import type { ProbeResult } from './server-probe.ts'
-import { silent } from './timeouts.ts'
-import { Silence } from './unresponsive-server.ts'
+import { timeoutError } from './timeouts.ts'
+import { UnresponsiveServerCheck } from './unresponsive-server.ts'
 
 const IDLE_MS = 30_000
 /** A few times what a connection costs. */
 const TURN_MS = 25
 /** How long a client may be lent before the server is asked whether it is there at all. */
-const SILENT_MS = 5_000
+const PROBE_AFTER_MS = 5_000
 /** How long `close` waits for clients to come back. */
 const DRAIN_MS = 10_000
 
@@ -48,7 +48,7 @@ export class Connections {
   readonly #options: ConnectionsOptions
   readonly #turns: Turns<Wish, PooledClient>
   readonly #gate = new Gate(() => this.#serve())
-  readonly #silence: Silence
+  readonly #serverCheck: UnresponsiveServerCheck
   readonly #idle = new IdleClients()
   readonly #inUse = new Map<string, number>()
   readonly #lent = new Set<PooledClient>()
@@ -72,7 +72,7 @@ export class Connections {
   constructor(options: ConnectionsOptions) {
     this.#options = options
     this.#turns = new Turns(options.limits)
-    this.#silence = new Silence(options.probe)
+    this.#serverCheck = new UnresponsiveServerCheck(options.probe)
   }
 
   get isPooled(): boolean {
@@ -150,7 +150,7 @@ export class Connections {
     if (pooled.wish.schema !== null) pooled.schemas.add(pooled.wish.schema)
     pooled.lentAt = performance.now()
     this.#lent.add(pooled)
-    this.#watch ??= setTimeout(() => void this.#listen(), SILENT_MS).unref()
+    this.#watch ??= setTimeout(() => void this.#checkServer(), PROBE_AFTER_MS).unref()
   }
 
   async #connect(wish: Wish): Promise<PooledClient> {
@@ -244,7 +244,7 @@ export class Connections {
   #end({ client }: PooledClient, isCut = false): void {
     this.#ending++
     const settle = this.#gate.enter()
-    if (isCut) cut(client, silent())
+    if (isCut) cut(client, timeoutError())
     goodbye(client)
       .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not ended in order'))
       .finally(() => {
@@ -256,18 +256,19 @@ export class Connections {
   }
 
   /**
-   * A statement may take as long as it likes, on a server that is there. One that has gone silent answers nobody, and without this
+   * A statement may take as long as it likes, on a server that is there. One that is unresponsive answers nobody, and without this
    * whoever asks it would wait for TCP to give up, a quarter of an hour: then what is lent fails as if it had been closed.
    */
-  async #listen(): Promise<void> {
+  async #checkServer(): Promise<void> {
     const asked = performance.now()
-    const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= asked - SILENT_MS / 2)
-    if (waiting.length > 0 && (await this.#silence.hasCome())) {
+    const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= asked - PROBE_AFTER_MS / 2)
+    if (waiting.length > 0 && (await this.#serverCheck.isUnresponsive())) {
       this.#options.log.warn('a server has gone silent; its connections are given up')
-      for (const pooled of waiting) if (this.#lent.has(pooled) && pooled.lentAt <= asked) cut(pooled.client, silent())
+      for (const pooled of waiting)
+        if (this.#lent.has(pooled) && pooled.lentAt <= asked) cut(pooled.client, timeoutError())
       for (const pooled of this.#idle.all()) if (this.#idle.remove(pooled)) this.#end(pooled, true)
     }
-    this.#watch = this.#lent.size > 0 ? setTimeout(() => void this.#listen(), SILENT_MS).unref() : undefined
+    this.#watch = this.#lent.size > 0 ? setTimeout(() => void this.#checkServer(), PROBE_AFTER_MS).unref() : undefined
   }
 
   #gone(): void {

@@ -11,7 +11,7 @@ import type { Placement } from '../../../tenants/isolation/driver.ts'
 import { OwnLoginRefused } from '../../../tenants/isolation/own-logins.ts'
 import { cut, goodbye } from '../connections/close-client.ts'
 import { closedOr } from '../connections/closed-database.ts'
-import { silent } from '../connections/timeouts.ts'
+import { timeoutError } from '../connections/timeouts.ts'
 import { tryScope } from '../scope/scoped-query.ts'
 import {
   type PooledSettings,
@@ -89,7 +89,7 @@ export class LoginClients {
     if (isRefused || performance.now() > at + ANSWER_COUNTS_MS) {
       const asked = this.open(OWN_DATABASE).then(goodbye)
       asked.catch(() => undefined) // it may fail after the timeout
-      await inTime(asked, PROBE_MS, silent).catch((error) =>
+      await inTime(asked, PROBE_MS, timeoutError).catch((error) =>
         this.#log.debug(
           { err: error, placement: this.#placement.name },
           "the login of tenants' queries was tried in vain",
@@ -129,7 +129,7 @@ export class LoginClients {
       application_name: 'tenantry tenants',
     })
     client.on('error', () => undefined) // Connections handles it later
-    const timer = setTimeout(() => cut(client, silent()), CONNECT_TIMEOUT_MS)
+    const timer = setTimeout(() => cut(client, timeoutError()), CONNECT_TIMEOUT_MS)
     try {
       await client.connect().catch((error) => {
         throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error

@@ -102,10 +102,10 @@ describe('a placement that is down at the start', () => {
     ['is yet to be asked for its login', 'create role', false],
     ['has its login', 'pg_roles', true],
   ])('as it has gone silent is not waited for for ever, when it %s', async (_words, statement, isKept) => {
-    const silent = await startFaultProxy(elsewhere.url)
-    const url = silent.through(elsewhere.url)
+    const hanging = await startFaultProxy(elsewhere.url)
+    const url = hanging.through(elsewhere.url)
     if (isKept) await (await opened.open({ placements: placements(url) })).stop()
-    const fault = silent.at(statement, 'hang')
+    const fault = hanging.at(statement, 'hang')
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const starting = start({ placements: placements(url) }).then(
       () => 'started',
@@ -116,6 +116,6 @@ describe('a placement that is down at the start', () => {
     vi.useRealTimers()
     expect(await starting).toMatch(isKept ? 'started' : 'the placement "elsewhere" does not answer')
     expect(told()).toHaveLength(isKept ? 1 : 0)
-    await silent.close()
+    await hanging.close()
   })
 })

@@ -24,7 +24,7 @@ import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import { inTime } from '../../../kernel/base/with-timeout.ts'
 import { DRAIN_DEFAULTS, type DrainOptions } from '../../../tenants/isolation/driver.ts'
 import { cut } from '../connections/close-client.ts'
-import { ANSWER_MS, silent } from '../connections/timeouts.ts'
+import { RESPONSE_TIMEOUT_MS, timeoutError } from '../connections/timeouts.ts'
 import { MARKS, markOf } from '../scope/scoped-query.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { endSessions, MAY_END } from './tenant-database.ts'
@@ -99,9 +99,9 @@ async function end(server: PostgresServer, open: readonly Open[]): Promise<void>
     login = client
     return client.query(END, [byLogin])
   })
-  await inTime(done, ANSWER_MS, () => {
-    if (login) cut(login, silent()) // by a pooler it may be kept waiting for the very session that it is to end
-    return silent()
+  await inTime(done, RESPONSE_TIMEOUT_MS, () => {
+    if (login) cut(login, timeoutError()) // by a pooler it may be kept waiting for the very session that it is to end
+    return timeoutError()
   })
 }
 

@@ -11,7 +11,7 @@ import { cut, goodbye } from '../connections/close-client.ts'
 import { Connections } from '../connections/pool.ts'
 import { Slots } from '../connections/semaphore.ts'
 import { probeServer } from '../connections/server-probe.ts'
-import { ANSWER_MS, KEPT_ALIVE, silent } from '../connections/timeouts.ts'
+import { KEEP_ALIVE, RESPONSE_TIMEOUT_MS, timeoutError } from '../connections/timeouts.ts'
 import { reading, type StorageRead } from '../migrations/migration-records.ts'
 import { baseObjects } from '../migrations/postgres-migrator.ts'
 import { LoginClients, OWN_DATABASE, withDatabase } from '../roles/login-clients.ts'
@@ -28,7 +28,7 @@ export const COPIES = 6
 const OWNER_CONNECTIONS = 16 + 2 * COPIES
 const CONNECT_TIMEOUT_MS = 5_000
 export const DDL_APPLICATION = 'tenantry ddl'
-const OWNER = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEPT_ALIVE, application_name: DDL_APPLICATION }
+const OWNER = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEEP_ALIVE, application_name: DDL_APPLICATION }
 const LOCK_TIMEOUT_MS = 10_000
 /** Sooner than who waits for an answer gives up, so that there is one. */
 const AWAITED_LOCK_MS = 4_000
@@ -193,16 +193,16 @@ export class PostgresServer {
     let isLate = false
     let client: pg.ClientBase | undefined
     const answer = this.owned((own) => {
-      if (isLate) throw silent()
+      if (isLate) throw timeoutError()
       client = own
       return work(own).finally(() => {
         client = undefined
       })
     })
-    return inTime(answer, ANSWER_MS, () => {
+    return inTime(answer, RESPONSE_TIMEOUT_MS, () => {
       isLate = true
-      if (client) cut(client, silent())
-      return silent()
+      if (client) cut(client, timeoutError())
+      return timeoutError()
     })
   }
 
@@ -241,7 +241,7 @@ export class PostgresServer {
     if (--this.#users > 0) return
     servers.delete(this.#placement)
     const timer = setTimeout(() => {
-      for (const client of this.#owned) cut(client, silent())
+      for (const client of this.#owned) cut(client, timeoutError())
     }, CLOSE_MS)
     await Promise.all([this.#owner.end(), this.connections.close()])
     clearTimeout(timer)

@@ -6,7 +6,7 @@
 import type pg from 'pg'
 import { inTime } from '../../../kernel/base/with-timeout.ts'
 import type { ActivityOptions, LongSession, ServerActivity } from '../../../tenants/isolation/server-activity.ts'
-import { ANSWER_MS, silent } from '../connections/timeouts.ts'
+import { RESPONSE_TIMEOUT_MS, timeoutError } from '../connections/timeouts.ts'
 import { DDL_APPLICATION, type PostgresServer } from './postgres-server.ts'
 
 const MAX_SESSIONS = 1_000
@@ -20,10 +20,12 @@ export async function activityOf(server: PostgresServer, options: ActivityOption
   }))
   // A server that is full refuses the login; that it is full is the finding. The doctor changes nothing, so the login is not restored.
   const isFull = ofOwner.connections >= ofOwner.available
-  const ofLogin = await inTime(server.asLogin(read, { restores: false }), ANSWER_MS, silent).catch((error) => {
-    if (isFull) return []
-    throw error
-  })
+  const ofLogin = await inTime(server.asLogin(read, { restores: false }), RESPONSE_TIMEOUT_MS, timeoutError).catch(
+    (error) => {
+      if (isFull) return []
+      throw error
+    },
+  )
   const all: LongSession[] = [...ofOwner.sessions, ...ofLogin]
   return { ...ofOwner, sessions: all.sort((a, b) => a.since.getTime() - b.since.getTime()) }
 }

@@ -122,16 +122,16 @@ describe('the last measurement', () => {
 })
 
 describe('the last event that was processed', () => {
-  const silence = (minutes: number) =>
+  const noEventsFor = (minutes: number) =>
     `no event of the payment provider was processed for ${minutes} minutes, while subscriptions are active`
 
   const LINES: readonly [number, string, [string, string][]][] = [
     [0, 'pass', []],
     [5 * MINUTE, 'pass', []],
-    [5 * MINUTE + 1, `pass: warning: ${silence(5)}`, [['warn', 'billing.quiet']]],
-    [15 * MINUTE, `pass: warning: ${silence(15)}`, [['warn', 'billing.quiet']]],
-    [15 * MINUTE + 1, `fail: ${silence(15)}`, [['error', 'billing.silent']]],
-    [86_400, `fail: ${silence(1_440)}`, [['error', 'billing.silent']]],
+    [5 * MINUTE + 1, `pass: warning: ${noEventsFor(5)}`, [['warn', 'billing.quiet']]],
+    [15 * MINUTE, `pass: warning: ${noEventsFor(15)}`, [['warn', 'billing.quiet']]],
+    [15 * MINUTE + 1, `fail: ${noEventsFor(15)}`, [['error', 'billing.silent']]],
+    [86_400, `fail: ${noEventsFor(1_440)}`, [['error', 'billing.silent']]],
   ]
 
   test.each(LINES)('%i seconds old: %s', async (seconds, expected, findings) => {
@@ -159,7 +159,7 @@ describe('the last event that was processed', () => {
     }
     for (const status of ['active', 'trialing', 'past_due'] as const) {
       await standing(status, 86_400)
-      expect([status, await checked()]).toEqual([status, `fail: ${silence(1_440)}`])
+      expect([status, await checked()]).toEqual([status, `fail: ${noEventsFor(1_440)}`])
     }
   })
 
@@ -172,7 +172,7 @@ describe('the last event that was processed', () => {
       eventId,
     ])
     expect(rows).toEqual([{ status: 'completed', processed_at: ago(0) }])
-    expect(await checked()).toBe(`fail: ${silence(1_440)}`)
+    expect(await checked()).toBe(`fail: ${noEventsFor(1_440)}`)
     await sql('delete from multitenancy.billing_inbox where event_id = $1', [eventId])
   })
 
@@ -183,7 +183,7 @@ describe('the last event that was processed', () => {
         status,
         ago(0),
       ])
-      expect([status, await checked()]).toEqual([status, `fail: ${silence(1_440)}`])
+      expect([status, await checked()]).toEqual([status, `fail: ${noEventsFor(1_440)}`])
     }
   })
 })

@@ -111,7 +111,7 @@ describe('while Redis is away', () => {
 
   test.each(['cut', 'silent'])('flags come from the database, or are refused, by the policy: %s', async (how) => {
     if (how === 'cut') await proxy.close()
-    else proxy.silence()
+    else proxy.blackhole()
     expect(await isOn(open)).toBe(true)
     await expect(isOn(closed)).rejects.toMatchObject(UNAVAILABLE)
     const told = { dependency: 'redis', operation: 'flags.read', tenantId: id }

@@ -126,7 +126,7 @@ export async function lockedRow({ kernel: { database } }: Pick<SwitchParts, 'ker
 async function close({ kernel, storage }: SwitchParts, attempt: Attempt, row: TenantRow): Promise<void> {
   const place = toPlace(row)
   const mayBeAway = attempt.transfer.kind === 'restore'
-  const isAway = mayBeAway && (!storage.placements.includes(row.placement) || (await isSilent(storage, place)))
+  const isAway = mayBeAway && (!storage.placements.includes(row.placement) || (await isUnresponsive(storage, place)))
   if (isAway) {
     const of = { tenantId: row.id, placement: row.placement }
     kernel.log.warn(of, 'the server that the tenant leaves is away; RecoverFences closes its storage when it is back')
@@ -138,7 +138,7 @@ async function close({ kernel, storage }: SwitchParts, attempt: Attempt, row: Te
 }
 
 /** Not once, which a busy one may be. What it says is for whoever asks it next. */
-async function isSilent(storage: Storage, place: Place): Promise<boolean> {
+async function isUnresponsive(storage: Storage, place: Place): Promise<boolean> {
   for (let asked = 0; asked < ASKED_BEFORE_AWAY; asked++) {
     try {
       await storage.driver(place.isolation).isFenced(place)

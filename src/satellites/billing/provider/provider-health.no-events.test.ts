@@ -13,7 +13,7 @@ beforeEach(async () => {
 afterEach(() => open.end())
 
 /** An hour goes by in which the provider answers, and none of its events comes in. */
-async function silence(): Promise<void> {
+async function passHourWithoutEvents(): Promise<void> {
   open.provider.advance({ hours: 1 })
   await open.tenancy.billing.health.measure()
 }
@@ -40,7 +40,7 @@ const jobsOf = async (events: OpenBilling['provider']['events']) => {
 test('what is processed again has not come in again', async () => {
   await open.subscriber()
   expect(await codes()).toEqual([])
-  await silence()
+  await passHourWithoutEvents()
   expect(await codes()).toEqual(['silent'])
   const { inbox } = open.tenancy.billing
   const replayable = await inbox.replayable({ since: new Date(0) })
@@ -53,7 +53,7 @@ test('what is processed again has not come in again', async () => {
 
 test('what was fetched has not come in; what is sent after it has', async () => {
   const { subscriptionId } = await open.subscriber()
-  await silence()
+  await passHourWithoutEvents()
   const { inbox, part } = open.tenancy.billing
   open.provider.changePrice(subscriptionId, open.prices.scale)
   for await (const event of part.payments.events(new Date(0))) await inbox.take(event, { isFetched: true })
@@ -66,7 +66,7 @@ test('what was fetched has not come in; what is sent after it has', async () => 
 
 test('what was fetched and is sent afterwards has come in, and is processed once', async () => {
   const { subscriptionId } = await open.subscriber()
-  await silence()
+  await passHourWithoutEvents()
   const { inbox, part } = open.tenancy.billing
   const from = open.provider.events.length
   open.provider.changePrice(subscriptionId, open.prices.scale)
@@ -87,7 +87,7 @@ test('what was fetched and is sent afterwards has come in, and is processed once
 
 test('what was sent and is fetched afterwards, or in the same moment, stays as it came in', async () => {
   await open.subscriber()
-  await silence()
+  await passHourWithoutEvents()
   const { inbox, part } = open.tenancy.billing
   const before = await arrivals()
   for await (const event of part.payments.events(new Date(0))) {
@@ -107,11 +107,11 @@ test('what was sent and is fetched afterwards, or in the same moment, stays as i
 test('nothing is missed of a customer that was detached, whatever is kept of its subscription', async () => {
   const left = await open.subscriber()
   await open.tenancy.tenants.delete(left.tenantId)
-  await silence()
+  await passHourWithoutEvents()
   const { rows } = await open.tenancy.kernel.database.sql('select status from multitenancy.billing_subscriptions')
   expect(rows).toEqual([{ status: 'active' }])
   expect(await codes()).toEqual([])
   await open.subscriber()
-  await silence()
+  await passHourWithoutEvents()
   expect(await codes()).toEqual(['silent'])
 })

@@ -9,7 +9,7 @@ const HALTED = `require('net').createServer().listen({ port: 0, host: '127.0.0.1
 })`
 
 /** A port where connections are neither accepted nor refused: its process is stopped, and its queue is full. */
-export async function silentPort(): Promise<number> {
+export async function unresponsivePort(): Promise<number> {
   const child = spawn(process.execPath, ['-e', HALTED], { stdio: ['ignore', 'pipe', 'inherit'] })
   onTestFinished(() => void child.kill('SIGKILL'))
   const [line] = await once(child.stdout, 'data')
