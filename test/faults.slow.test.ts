@@ -97,16 +97,16 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
     })
   })
 
-  test('the goodbye hangs when a connection is closed to make room', async () => {
+  test('the Terminate message hangs when a connection is closed to make room', async () => {
     const { handles, proxy } = ground
-    const goodbye = proxy.at('X\0\0\0\x04', 'hang')
+    const terminate = proxy.at('X\0\0\0\x04', 'hang')
     const asked = handles.map(({ id, db }) =>
       raw(db, 'create temporary table scratch as select 1 as one')
         .then(() => rowsOf(db))
         .then((rows) => expect(rows).toEqual([{ owner: `of ${id}`, id: 0 }])),
     )
-    await goodbye.happened
-    goodbye.end()
+    await terminate.happened
+    terminate.end()
     await Promise.all(asked)
     await expectRecovered(ground)
   })

@@ -1,12 +1,12 @@
-/** The end of a connection, which an unresponsive server must not hold up. */
+/** Closes connections; an unresponsive server must not delay it. */
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 
-/** For the server to answer a goodbye, before the socket is closed all the same. */
-const END_MS = 5_000
+/** For the server to close the connection, before the socket is destroyed. */
+const CLOSE_TIMEOUT_MS = 5_000
 
-export async function goodbye(client: pg.Client): Promise<void> {
-  const timer = setTimeout(() => socketOf(client).destroy(), END_MS)
+export async function closeClient(client: pg.Client): Promise<void> {
+  const timer = setTimeout(() => socketOf(client).destroy(), CLOSE_TIMEOUT_MS)
   try {
     await client.end()
   } finally {
@@ -14,8 +14,8 @@ export async function goodbye(client: pg.Client): Promise<void> {
   }
 }
 
-/** At once; what waits for an answer fails with `error`. */
-export const cut = (client: pg.ClientBase, error: Error): void => void socketOf(client).destroy(error)
+/** Destroys the socket immediately; pending queries fail with `error`. */
+export const destroyClient = (client: pg.ClientBase, error: Error): void => void socketOf(client).destroy(error)
 
 const socketOf = (client: pg.ClientBase): Socket =>
   (client as unknown as { connection: { stream: Socket } }).connection.stream

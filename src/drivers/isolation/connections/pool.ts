@@ -13,7 +13,7 @@
 import type pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import type { ConnectionLimits } from '../../../tenants/isolation/driver.ts'
-import { cut, goodbye } from './close-client.ts'
+import { closeClient, destroyClient } from './close-client.ts'
 import { Gate } from './connect-limiter.ts'
 import { Turns } from './fair-queue.ts'
 import { IdleClients } from './idle-clients.ts'
@@ -240,12 +240,12 @@ export class Connections {
     for (const pooled of [...idle]) if (this.#idle.remove(pooled)) this.#end(pooled)
   }
 
-  /** @param isCut without a goodbye, which nobody would hear */
-  #end({ client }: PooledClient, isCut = false): void {
+  /** @param isDestroyed without a Terminate message, which an unresponsive server would not read */
+  #end({ client }: PooledClient, isDestroyed = false): void {
     this.#ending++
     const settle = this.#gate.enter()
-    if (isCut) cut(client, timeoutError())
-    goodbye(client)
+    if (isDestroyed) destroyClient(client, timeoutError())
+    closeClient(client)
       .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not ended in order'))
       .finally(() => {
         settle()
@@ -265,7 +265,7 @@ export class Connections {
     if (waiting.length > 0 && (await this.#serverCheck.isUnresponsive())) {
       this.#options.log.warn('a server has gone silent; its connections are given up')
       for (const pooled of waiting)
-        if (this.#lent.has(pooled) && pooled.lentAt <= asked) cut(pooled.client, timeoutError())
+        if (this.#lent.has(pooled) && pooled.lentAt <= asked) destroyClient(pooled.client, timeoutError())
       for (const pooled of this.#idle.all()) if (this.#idle.remove(pooled)) this.#end(pooled, true)
     }
     this.#watch = this.#lent.size > 0 ? setTimeout(() => void this.#checkServer(), PROBE_AFTER_MS).unref() : undefined

@@ -14,7 +14,7 @@ import type {
   TenantCopy,
 } from '../../../tenants/isolation/copy.ts'
 import { ready } from '../connections/client-state.ts'
-import { cut } from '../connections/close-client.ts'
+import { destroyClient } from '../connections/close-client.ts'
 
 export interface TableRead {
   readonly table: CopiedTable
@@ -56,7 +56,7 @@ export class TablesOut implements TenantCopy {
   /** Whether the connection can be used for something else; lost when it cannot. */
   async isEnded(): Promise<boolean> {
     if (await this.#isThrough()) return true
-    cut(this.#client, new Error('a table was not read to its end'))
+    destroyClient(this.#client, new Error('a table was not read to its end'))
     await ready(this.#client)
     return false
   }

@@ -9,7 +9,7 @@ import { inTime } from '../../../kernel/base/with-timeout.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
 import type { Placement } from '../../../tenants/isolation/driver.ts'
 import { OwnLoginRefused } from '../../../tenants/isolation/own-logins.ts'
-import { cut, goodbye } from '../connections/close-client.ts'
+import { closeClient, destroyClient } from '../connections/close-client.ts'
 import { closedOr } from '../connections/closed-database.ts'
 import { timeoutError } from '../connections/timeouts.ts'
 import { tryScope } from '../scope/scoped-query.ts'
@@ -87,7 +87,7 @@ export class LoginClients {
   async isRefused(): Promise<boolean> {
     const { isRefused = true, at = 0 } = this.#answer ?? {}
     if (isRefused || performance.now() > at + ANSWER_COUNTS_MS) {
-      const asked = this.open(OWN_DATABASE).then(goodbye)
+      const asked = this.open(OWN_DATABASE).then(closeClient)
       asked.catch(() => undefined) // it may fail after the timeout
       await inTime(asked, PROBE_MS, timeoutError).catch((error) =>
         this.#log.debug(
@@ -129,7 +129,7 @@ export class LoginClients {
       application_name: 'tenantry tenants',
     })
     client.on('error', () => undefined) // Connections handles it later
-    const timer = setTimeout(() => cut(client, timeoutError()), CONNECT_TIMEOUT_MS)
+    const timer = setTimeout(() => destroyClient(client, timeoutError()), CONNECT_TIMEOUT_MS)
     try {
       await client.connect().catch((error) => {
         throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
@@ -151,7 +151,7 @@ export class LoginClients {
       }
       return client
     } catch (error) {
-      await goodbye(client).catch((failure) =>
+      await closeClient(client).catch((failure) =>
         this.#log.debug({ err: failure }, 'a failed connection was not ended in order'),
       )
       throw database === OWN_DATABASE ? error : closedOr(error)
@@ -200,7 +200,7 @@ export class LoginClients {
       if (this.#placement.pooler) this.#pooled = pooledSettings(settings, this.#placement.settings)
       return settings
     } finally {
-      await goodbye(owner)
+      await closeClient(owner)
     }
   }
 }

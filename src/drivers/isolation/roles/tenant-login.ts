@@ -19,7 +19,7 @@ import { randomToken } from '../../../kernel/crypto/crypto.ts'
 import { type Database, isDatabaseUnavailable, sqlState } from '../../../kernel/database/database.ts'
 import type { ConnectionLimits, Placement, PublicRight } from '../../../tenants/isolation/driver.ts'
 import type { TenantTables } from '../../../tenants/tenant/tables.ts'
-import { goodbye } from '../connections/close-client.ts'
+import { closeClient } from '../connections/close-client.ts'
 import { settingFaults } from '../scope/session-settings.ts'
 import { KeptLogins } from './kept-logins.ts'
 import { withLogin } from './login-clients.ts'
@@ -178,7 +178,7 @@ export async function withServer<T>(url: string, work: (server: pg.Client) => Pr
   try {
     return await work(server)
   } finally {
-    await goodbye(server)
+    await closeClient(server)
   }
 }
 

@@ -23,7 +23,7 @@ import type pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import { inTime } from '../../../kernel/base/with-timeout.ts'
 import { DRAIN_DEFAULTS, type DrainOptions } from '../../../tenants/isolation/driver.ts'
-import { cut } from '../connections/close-client.ts'
+import { destroyClient } from '../connections/close-client.ts'
 import { RESPONSE_TIMEOUT_MS, timeoutError } from '../connections/timeouts.ts'
 import { MARKS, markOf } from '../scope/scoped-query.ts'
 import type { PostgresServer } from './postgres-server.ts'
@@ -100,7 +100,7 @@ async function end(server: PostgresServer, open: readonly Open[]): Promise<void>
     return client.query(END, [byLogin])
   })
   await inTime(done, RESPONSE_TIMEOUT_MS, () => {
-    if (login) cut(login, timeoutError()) // by a pooler it may be kept waiting for the very session that it is to end
+    if (login) destroyClient(login, timeoutError()) // by a pooler it may be kept waiting for the very session that it is to end
     return timeoutError()
   })
 }

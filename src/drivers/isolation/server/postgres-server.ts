@@ -7,7 +7,7 @@ import type { Logger } from '../../../kernel/base/logger.ts'
 import { inTime } from '../../../kernel/base/with-timeout.ts'
 import type { Placement, Statement, StatementResult } from '../../../tenants/isolation/driver.ts'
 import { ready } from '../connections/client-state.ts'
-import { cut, goodbye } from '../connections/close-client.ts'
+import { closeClient, destroyClient } from '../connections/close-client.ts'
 import { Connections } from '../connections/pool.ts'
 import { Slots } from '../connections/semaphore.ts'
 import { probeServer } from '../connections/server-probe.ts'
@@ -201,7 +201,7 @@ export class PostgresServer {
     })
     return inTime(answer, RESPONSE_TIMEOUT_MS, () => {
       isLate = true
-      if (client) cut(client, timeoutError())
+      if (client) destroyClient(client, timeoutError())
       return timeoutError()
     })
   }
@@ -217,7 +217,7 @@ export class PostgresServer {
     try {
       return await work(client)
     } finally {
-      await goodbye(client)
+      await closeClient(client)
     }
   }
 
@@ -227,7 +227,7 @@ export class PostgresServer {
     try {
       return await work(client)
     } finally {
-      await goodbye(client)
+      await closeClient(client)
     }
   }
 
@@ -241,7 +241,7 @@ export class PostgresServer {
     if (--this.#users > 0) return
     servers.delete(this.#placement)
     const timer = setTimeout(() => {
-      for (const client of this.#owned) cut(client, timeoutError())
+      for (const client of this.#owned) destroyClient(client, timeoutError())
     }, CLOSE_MS)
     await Promise.all([this.#owner.end(), this.connections.close()])
     clearTimeout(timer)

@@ -3,7 +3,7 @@
  * that let it last as long as it has to; and the end of it when nobody wants it any more.
  */
 import type pg from 'pg'
-import { cut } from '../connections/close-client.ts'
+import { destroyClient } from '../connections/close-client.ts'
 import type { Slots } from '../connections/semaphore.ts'
 
 export type Settings = Readonly<Record<string, string>>
@@ -82,7 +82,8 @@ export const copying = <T>(room: Slots, signal: AbortSignal, work: (hold: Holdin
 export async function abortable<T>(signal: AbortSignal, work: (hold: Holding) => Promise<T>): Promise<T> {
   const held = new Set<pg.ClientBase>()
   const end = () => {
-    for (const client of held) cut(client, new Error('nobody waits for it any more', { cause: signal.reason }))
+    for (const client of held)
+      destroyClient(client, new Error('nobody waits for it any more', { cause: signal.reason }))
   }
   const hold: Holding = async (client, work) => {
     signal.throwIfAborted()

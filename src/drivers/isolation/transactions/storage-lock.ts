@@ -6,7 +6,7 @@
 import type pg from 'pg'
 import { DependencyUnavailable, type TenancyError } from '../../../kernel/base/errors.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
-import { cut } from '../connections/close-client.ts'
+import { destroyClient } from '../connections/close-client.ts'
 import { inTransaction, lockOf, orRollback } from './owner-transaction.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
@@ -66,7 +66,7 @@ async function untilUnlocked<T>(client: pg.ClientBase, lock: string, work: () =>
   try {
     result = await work()
   } catch (error) {
-    await unlock().catch((failure) => cut(client, failure)) // with its connection the lock is gone in any case
+    await unlock().catch((failure) => destroyClient(client, failure)) // with its connection the lock is gone in any case
     throw error
   }
   await unlock()
