@@ -31,8 +31,8 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'budget free before the socket is closed',
     story: 'The server sees more connections than there may be.',
     file: CONNECTIONS,
-    replace: '    this.#ending++\n    const settle',
-    by: '    this.#ending++\n    this.#total--\n    const settle',
+    replace: '    this.#ending++\n    const releasePermit',
+    by: '    this.#ending++\n    this.#total--\n    const releasePermit',
     tests: ['src/drivers/isolation/connections/pool.test.ts'],
   },
   {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { ArchiveMissing, type Archives } from '../../tenants/transfers/archive/port.ts'
-import { content, contentOf, failing, gated, listed, MB, writing } from '../../testing/archives/subject.ts'
+import { blockedUntil, content, contentOf, failing, listed, MB, writing } from '../../testing/archives/subject.ts'
 import { archivesSuite } from '../../testing/archives/suite.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { directory } from './directory.ts'
@@ -51,7 +51,7 @@ describe('files', () => {
   test('and folders are for their owner only, whatever the umask', async () => {
     const own = await opened(join(home, 'a/b'))
     const gate = Promise.withResolvers<void>()
-    const written = writing(own, 'acme/x', gated(10, gate.promise))
+    const written = writing(own, 'acme/x', blockedUntil(10, gate.promise))
     const [partial] = await eventually(async () => {
       const found = await readdir(join(home, 'a/b/acme'))
       expect(found).toHaveLength(1)

@@ -1,7 +1,7 @@
 /** A writer in a process of its own, for tests that kill it. */
 
 import { serveParent } from '../../../test/support/child.ts'
-import { content, gated, MB, writing } from '../../testing/archives/subject.ts'
+import { blockedUntil, content, MB, writing } from '../../testing/archives/subject.ts'
 import { directory } from './directory.ts'
 import { s3 } from './s3.ts'
 
@@ -14,7 +14,7 @@ await serveParent(async ({ driver, options, key }: { driver: 'directory' | 's3';
   const endless = async function* () {
     yield* content(20 * MB)
     given.resolve()
-    yield* gated(MB, new Promise<void>(() => undefined))
+    yield* blockedUntil(MB, new Promise<void>(() => undefined))
   }
   void writing(archives, key, endless())
   return () => given.promise

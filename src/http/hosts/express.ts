@@ -6,7 +6,7 @@ import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
 import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
-import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
+import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { answer, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
 
@@ -105,9 +105,9 @@ export function enforceQuota(
  *   app.get('/me', (req, res) => res.json({ user: req.impersonation?.userId ?? userOf(req) }))
  */
 export function impersonation(by: Impersonating, options?: ImpersonationOptions): RequestHandler<any, any, any, any> {
-  const gate = impersonationGate(by, options)
+  const middleware = impersonationMiddleware(by, options)
   return (request, response, next) => {
-    gate(nodeRequest(request), request.tenant, {
+    middleware(nodeRequest(request), request.tenant, {
       admitted(impersonation) {
         if (response.headersSent) return // a time-out of yours has answered
         if (impersonation) request.impersonation = impersonation

@@ -6,7 +6,7 @@ import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
 import { listed, loggedAnswer, NodeRequest, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
-import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
+import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { answer } from './listener.ts'
 import { measure } from './measured.ts'
 
@@ -118,11 +118,11 @@ export function enforceQuota(
  *   app.get('/me', (request) => ({ user: request.impersonation?.userId ?? userOf(request) }))
  */
 export function impersonation(by: Impersonating, options?: ImpersonationOptions): FastifyPluginCallback {
-  const gate = impersonationGate(by, options)
+  const middleware = impersonationMiddleware(by, options)
   const plugin: FastifyPluginCallback = (app, _options, done) => {
     if (!app.hasRequestDecorator('impersonation')) app.decorateRequest('impersonation', undefined)
     app.addHook('onRequest', (request, reply, next) => {
-      gate(nodeRequest(request), request.tenant, {
+      middleware(nodeRequest(request), request.tenant, {
         admitted(impersonation) {
           if (reply.sent) return // a time-out of yours has answered
           request.impersonation = impersonation

@@ -10,7 +10,7 @@ import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/gu
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Mountable } from '../app.ts'
 import { loggedAnswer, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
-import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
+import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { lingerOnClose } from './lingering-close.ts'
 import { measure } from './measured.ts'
 
@@ -122,10 +122,10 @@ export function enforceQuota(
  *   app.get('/me', (c) => c.json({ user: c.get('impersonation')?.userId ?? userOf(c) }))
  */
 export function impersonation(by: Impersonating, options?: ImpersonationOptions): MiddlewareHandler<GuardedEnv> {
-  const gate = impersonationGate(by, options)
+  const middleware = impersonationMiddleware(by, options)
   return (context, next) =>
     new Promise<Response | undefined>((resolve, reject) => {
-      gate(new HonoRequest(context), context.get('tenant'), {
+      middleware(new HonoRequest(context), context.get('tenant'), {
         admitted(impersonation) {
           if (impersonation) context.set('impersonation', impersonation)
           next().then(() => resolve(undefined), reject)

@@ -28,7 +28,7 @@ export interface Impersonated {
   readonly refused: (error: unknown) => void
 }
 
-export type ImpersonationGate = (
+export type ImpersonationMiddleware = (
   request: GuardedRequest,
   tenant: GuardedTenant | undefined,
   passage: Impersonated,
@@ -38,7 +38,10 @@ export type ImpersonationGate = (
  * Goes on at once where there is no token, and where the guard has let the request through without a tenant: on such paths nobody is
  * anybody's user. A token that no guard has looked at before is refused. Throws when nothing would record what is done.
  */
-export function impersonationGate(by: Impersonating, options: ImpersonationOptions = {}): ImpersonationGate {
+export function impersonationMiddleware(
+  by: Impersonating,
+  options: ImpersonationOptions = {},
+): ImpersonationMiddleware {
   const entrance = by.entrance()
   const tokenOf = tokenReader(options)
   return (request, tenant, { admitted, refused }) => {

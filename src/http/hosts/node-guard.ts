@@ -6,7 +6,7 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
 import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
-import { type ImpersonationOptions, impersonationGate } from './impersonated.ts'
+import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
 export type GuardedListener<T> = (
@@ -100,11 +100,11 @@ export function impersonation<T>(
   listener: ImpersonatedListener<T | Promise<T>>,
   options?: ImpersonationOptions,
 ): GuardedListener<Promise<T | undefined>> {
-  const gate = impersonationGate(by, options)
+  const middleware = impersonationMiddleware(by, options)
   const handle = async (...request: Parameters<ImpersonatedListener<T>>) => await listener(...request)
   return (incoming, outgoing, tenant) =>
     new Promise((resolve, reject) => {
-      gate(new NodeRequest(incoming, incoming), tenant, {
+      middleware(new NodeRequest(incoming, incoming), tenant, {
         admitted(impersonation) {
           if (outgoing.headersSent) return resolve(undefined) // a time-out of yours has answered
           handle(incoming, outgoing, tenant, impersonation).then(resolve, reject)

@@ -89,9 +89,9 @@ describe('a provider that', () => {
     login.provider.takesOver(DISCOVERY, (_, response) => takeover(response))
     await expect(login.opened.tenancy.sso.start(login.id)).rejects.toMatchObject(UNAVAILABLE)
     login.provider.takesOver(DISCOVERY, undefined)
-    const gated = await login.opened.tenantAt(login.provider, { allowedDomains: ['acme.example'] })
+    const restricted = await login.opened.tenantAt(login.provider, { allowedDomains: ['acme.example'] })
     for (const path of ['/token', '/jwks', '/me']) {
-      const back = await login.opened.comeBack(gated, login.provider)
+      const back = await login.opened.comeBack(restricted, login.provider)
       login.provider.takesOver(path, (_, response) => takeover(response))
       const refusal = PASSING.includes(what) ? UNAVAILABLE : rejectedFor('answer')
       await expect(login.opened.tenancy.sso.finish(back), path).rejects.toMatchObject(refusal)

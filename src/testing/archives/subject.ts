@@ -48,9 +48,13 @@ export async function contentOf(chunks: AsyncIterable<Uint8Array>): Promise<Cont
 }
 
 /** `bytes` of content, and then its end is waited for. */
-export async function* gated(bytes: number, gate: Promise<void>, seed = 0): AsyncGenerator<Buffer, void, undefined> {
+export async function* blockedUntil(
+  bytes: number,
+  released: Promise<void>,
+  seed = 0,
+): AsyncGenerator<Buffer, void, undefined> {
   yield* content(bytes, seed)
-  await gate
+  await released
 }
 
 export async function* failing(bytes: number, failure: Error, seed = 0): AsyncGenerator<Buffer, void, undefined> {

@@ -3,7 +3,7 @@
 import { eventually } from '../base/tenancy.ts'
 import type { Vitest } from '../base/vitest.ts'
 import type { ArchivesAbilities, ArchivesProof } from './proof.ts'
-import { content, contentOf, failing, gated, listed, PART_BYTES, writing } from './subject.ts'
+import { blockedUntil, content, contentOf, failing, listed, PART_BYTES, writing } from './subject.ts'
 
 const STAYS_CLOSED = new Promise<void>(() => undefined)
 
@@ -100,7 +100,7 @@ export function whatWasGivenUp(
       const { subject } = proof()
       const gate = Promise.withResolvers<void>()
       const before = await listed(proof().archives)
-      const written = writing(await subject.open(), key, gated(several, gate.promise, seed))
+      const written = writing(await subject.open(), key, blockedUntil(several, gate.promise, seed))
       written.catch(() => undefined)
       const own = await eventually(async () => {
         const found = (await listed(proof().archives)).filter((one) => before.every((other) => other.key !== one.key))

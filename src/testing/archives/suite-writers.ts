@@ -2,7 +2,7 @@
 
 import type { Vitest } from '../base/vitest.ts'
 import type { ArchivesAbilities, ArchivesProof } from './proof.ts'
-import { content, contentOf, gated, listed, MB, writing } from './subject.ts'
+import { blockedUntil, content, contentOf, listed, MB, writing } from './subject.ts'
 
 const WRITERS = [1, 2, 3, 4]
 /** Some fit into one part, some do not. */
@@ -17,7 +17,7 @@ export function severalWriters(
     test('keep what ended last, not what began last', async () => {
       const { archives, subject } = proof()
       const gate = Promise.withResolvers<void>()
-      const slow = writing(await subject.open(), 'acme/x', gated(20 * MB, gate.promise, 1))
+      const slow = writing(await subject.open(), 'acme/x', blockedUntil(20 * MB, gate.promise, 1))
       await writing(archives, 'acme/x', content(10 * MB, 2))
       expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(10 * MB, 2)))
       gate.resolve()

@@ -3,37 +3,37 @@
  * other. One that takes long waits for something else, and is no reason to keep the others waiting.
  */
 
-const AT_ONCE = 4
+const MAX_CONCURRENT = 4
 /** A few times what one takes. */
-const LONG_MS = 100
+const SLOW_MS = 100
 
-export class Gate {
+export class ConnectLimiter {
   readonly #onFree: () => void
-  #inside = 0
+  #active = 0
 
-  /** @param onFree is called when somebody takes too long, not when somebody leaves */
+  /** @param onFree called when a permit is held for too long, not when one is released */
   constructor(onFree: () => void) {
     this.#onFree = onFree
   }
 
-  get isOpen(): boolean {
-    return this.#inside < AT_ONCE
+  get hasCapacity(): boolean {
+    return this.#active < MAX_CONCURRENT
   }
 
-  /** Answers how to leave. */
-  enter(): () => void {
-    let isInside = true
-    const leave = () => {
-      if (!isInside) return
-      isInside = false
+  /** Returns the function that releases the permit. */
+  acquire(): () => void {
+    let isActive = true
+    const release = () => {
+      if (!isActive) return
+      isActive = false
       clearTimeout(timer)
-      this.#inside--
+      this.#active--
     }
-    this.#inside++
+    this.#active++
     const timer = setTimeout(() => {
-      leave()
+      release()
       this.#onFree()
-    }, LONG_MS)
-    return leave
+    }, SLOW_MS)
+    return release
   }
 }

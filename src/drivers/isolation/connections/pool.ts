@@ -14,7 +14,7 @@ import type pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import type { ConnectionLimits } from '../../../tenants/isolation/driver.ts'
 import { closeClient, destroyClient } from './close-client.ts'
-import { Gate } from './connect-limiter.ts'
+import { ConnectLimiter } from './connect-limiter.ts'
 import { Turns } from './fair-queue.ts'
 import { IdleClients } from './idle-clients.ts'
 import { NamedStatements } from './named-statements.ts'
@@ -47,7 +47,7 @@ export interface ConnectionsOptions {
 export class Connections {
   readonly #options: ConnectionsOptions
   readonly #turns: Turns<Wish, PooledClient>
-  readonly #gate = new Gate(() => this.#serve())
+  readonly #connectLimiter = new ConnectLimiter(() => this.#serve())
   readonly #serverCheck: UnresponsiveServerCheck
   readonly #idle = new IdleClients()
   readonly #inUse = new Map<string, number>()
@@ -85,7 +85,7 @@ export class Connections {
     if (this.#mayHave(wish)) {
       const idle = this.#idle.take(wish)
       if (idle) return this.#lend(idle, wish)
-      if (this.#hasRoom && this.#gate.isOpen) return this.#connect(wish)
+      if (this.#hasRoom && this.#connectLimiter.hasCapacity) return this.#connect(wish)
     }
     const waiting = this.#turns.wait(wish)
     this.#serve()
@@ -157,15 +157,15 @@ export class Connections {
     this.#misses++
     this.#total++
     this.#take(wish.tenantId)
-    const settle = this.#gate.enter()
+    const releasePermit = this.#connectLimiter.acquire()
     const client = await this.#options.open(wish.database).catch((error) => {
-      settle()
+      releasePermit()
       this.#giveBack(wish.tenantId)
       this.#gone()
       this.#serve()
       throw error
     })
-    settle()
+    releasePermit()
     const now = performance.now()
     const known = { schemas: new Set<string>(), statements: new NamedStatements() }
     const pooled = { client, wish, ...known, lentAt: now, idleSince: 0, turnEndsAt: now + TURN_MS }
@@ -190,14 +190,16 @@ export class Connections {
   /** Gives what is free to those who wait. */
   #serve(): void {
     for (;;) {
-      const mayConnect = this.#hasRoom && this.#gate.isOpen
+      const mayConnect = this.#hasRoom && this.#connectLimiter.hasCapacity
       if (!mayConnect && this.#idle.isEmpty) return
       const first = this.#turns.first(this.#mayHave)
       if (!first) return
       const isServed = mayConnect || this.#idle.has(first.wish.database)
-      const waiter = isServed ? first : this.#turns.first(this.#gate.isOpen ? this.#mayGoOn : this.#mayUse)
+      const waiter = isServed
+        ? first
+        : this.#turns.first(this.#connectLimiter.hasCapacity ? this.#mayGoOn : this.#mayUse)
       if (!waiter) {
-        if (!this.#hasRoom && this.#gate.isOpen) this.#evict()
+        if (!this.#hasRoom && this.#connectLimiter.hasCapacity) this.#evict()
         return
       }
       this.#turns.take(waiter)
@@ -243,12 +245,12 @@ export class Connections {
   /** @param isDestroyed without a Terminate message, which an unresponsive server would not read */
   #end({ client }: PooledClient, isDestroyed = false): void {
     this.#ending++
-    const settle = this.#gate.enter()
+    const releasePermit = this.#connectLimiter.acquire()
     if (isDestroyed) destroyClient(client, timeoutError())
     closeClient(client)
       .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not ended in order'))
       .finally(() => {
-        settle()
+        releasePermit()
         this.#ending--
         this.#gone()
         this.#serve()
