@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { never } from '../copy/copy.fixture.ts'
-import { Slots } from './semaphore.ts'
+import { Semaphore } from './semaphore.ts'
 
 /** Is inside until it is told to leave. */
-function visit(slots: Slots, signal = never()) {
+function visit(semaphore: Semaphore, signal = never()) {
   const told = Promise.withResolvers<void>()
   const visitor = { isInside: false, leave: told.resolve, fail: told.reject, over: Promise.resolve() }
-  visitor.over = slots.within(signal, async () => {
+  visitor.over = semaphore.run(signal, async () => {
     visitor.isInside = true
     await told.promise
   })
@@ -17,8 +17,8 @@ const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 const inside = (visitors: readonly { isInside: boolean }[]) => visitors.map(({ isInside }) => isInside)
 
 test('as many are inside as there is room for, the next in the order in which they came', async () => {
-  const slots = new Slots(2)
-  const visitors = Array.from({ length: 5 }, () => visit(slots))
+  const semaphore = new Semaphore(2)
+  const visitors = Array.from({ length: 5 }, () => visit(semaphore))
   await settled()
   expect(inside(visitors)).toEqual([true, true, false, false, false])
   visitors[1]?.leave()
@@ -30,27 +30,27 @@ test('as many are inside as there is room for, the next in the order in which th
   expect(inside(visitors)).toEqual([true, true, true, true, false])
   for (const { leave } of visitors) leave()
   await Promise.all(visitors.slice(1).map(({ over }) => over))
-  const later = [visit(slots), visit(slots), visit(slots)]
+  const later = [visit(semaphore), visit(semaphore), visit(semaphore)]
   await settled()
   expect(inside(later)).toEqual([true, true, false])
 })
 
 test('who waits and is not wanted any more goes away, and takes nobody’s place', async () => {
-  const slots = new Slots(1)
-  const first = visit(slots)
+  const semaphore = new Semaphore(1)
+  const first = visit(semaphore)
   const controller = new AbortController()
-  const [second, third] = [visit(slots, controller.signal), visit(slots)]
+  const [second, third] = [visit(semaphore, controller.signal), visit(semaphore)]
   await settled()
   const reason = new Error('not wanted')
   controller.abort(reason)
   await expect(second.over).rejects.toBe(reason)
-  await expect(visit(slots, controller.signal).over).rejects.toBe(reason)
+  await expect(visit(semaphore, controller.signal).over).rejects.toBe(reason)
   first.leave()
   await settled()
   expect(inside([second, third])).toEqual([false, true])
   third.leave()
   await third.over
-  const last = visit(slots)
+  const last = visit(semaphore)
   await settled()
   expect(last.isInside).toBe(true)
 })

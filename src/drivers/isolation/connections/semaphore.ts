@@ -2,28 +2,28 @@
  * Room for so many at once, in one process; who finds none waits for its turn, or until nobody wants it any more. Whoever is inside
  * must not ask for room of the same kind: it might wait for itself.
  */
-export class Slots {
+export class Semaphore {
   readonly #max: number
   readonly #waiting = new Set<() => void>()
-  #inside = 0
+  #active = 0
 
   constructor(max: number) {
     this.#max = max
   }
 
-  async within<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    await this.#enter(signal)
+  async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    await this.#acquire(signal)
     try {
       return await work()
     } finally {
-      this.#leave()
+      this.#release()
     }
   }
 
-  async #enter(signal: AbortSignal): Promise<void> {
+  async #acquire(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    if (this.#inside < this.#max) {
-      this.#inside++
+    if (this.#active < this.#max) {
+      this.#active++
       return
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -41,10 +41,10 @@ export class Slots {
   }
 
   /** Who waits longest takes the place, and nobody who comes meanwhile. */
-  #leave(): void {
+  #release(): void {
     const [next] = this.#waiting
     if (!next) {
-      this.#inside--
+      this.#active--
       return
     }
     this.#waiting.delete(next)

@@ -9,7 +9,7 @@ import type { Placement, Statement, StatementResult } from '../../../tenants/iso
 import { ready } from '../connections/client-state.ts'
 import { closeClient, destroyClient } from '../connections/close-client.ts'
 import { Connections } from '../connections/pool.ts'
-import { Slots } from '../connections/semaphore.ts'
+import { Semaphore } from '../connections/semaphore.ts'
 import { probeServer } from '../connections/server-probe.ts'
 import { KEEP_ALIVE, RESPONSE_TIMEOUT_MS, timeoutError } from '../connections/timeouts.ts'
 import { reading, type StorageRead } from '../migrations/migration-records.ts'
@@ -59,8 +59,8 @@ export class PostgresServer {
   readonly scopeRole: string
   readonly connections: Connections
   /** Two kinds of room: an import may be fed by an export that waits for it. */
-  readonly exports = new Slots(COPIES)
-  readonly imports = new Slots(COPIES)
+  readonly exports = new Semaphore(COPIES)
+  readonly imports = new Semaphore(COPIES)
   readonly #placement: Placement
   readonly #log: Logger
   readonly #owner: pg.Pool

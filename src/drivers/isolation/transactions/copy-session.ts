@@ -4,7 +4,7 @@
  */
 import type pg from 'pg'
 import { destroyClient } from '../connections/close-client.ts'
-import type { Slots } from '../connections/semaphore.ts'
+import type { Semaphore } from '../connections/semaphore.ts'
 
 export type Settings = Readonly<Record<string, string>>
 
@@ -75,8 +75,11 @@ const rowsOf = (settings: Settings): string =>
 export type Holding = <T>(client: pg.ClientBase, work: () => Promise<T>) => Promise<T>
 
 /** `abortable`, once there is room for another copy of this kind. */
-export const copying = <T>(room: Slots, signal: AbortSignal, work: (hold: Holding) => Promise<T>): Promise<T> =>
-  room.within(signal, () => abortable(signal, work))
+export const copying = <T>(
+  semaphore: Semaphore,
+  signal: AbortSignal,
+  work: (hold: Holding) => Promise<T>,
+): Promise<T> => semaphore.run(signal, () => abortable(signal, work))
 
 /** Runs `work` until `signal` aborts. What it holds then is cut, as no answer of a server is waited for; what is thrown is the reason. */
 export async function abortable<T>(signal: AbortSignal, work: (hold: Holding) => Promise<T>): Promise<T> {
