@@ -54,16 +54,17 @@ export async function alternate<Side extends string>(
   runs: number,
   sides: Readonly<Record<Side, () => Promise<number>>>,
 ): Promise<Record<Side, number>> {
-  const turns = Object.entries(sides).map(([side, measure]) => ({
+  const contenders = Object.entries(sides).map(([side, measure]) => ({
     side,
     measure: measure as () => Promise<number>,
     measured: [] as number[],
   }))
   for (let run = 0; run < runs; run++) {
     // Who goes first changes, so that a warm cache helps all of them.
-    for (const { measure, measured } of run % 2 === 0 ? turns : turns.toReversed()) measured.push(await measure())
+    for (const { measure, measured } of run % 2 === 0 ? contenders : contenders.toReversed())
+      measured.push(await measure())
   }
-  return Object.fromEntries(turns.map(({ side, measured }) => [side, median(measured)])) as Record<Side, number>
+  return Object.fromEntries(contenders.map(({ side, measured }) => [side, median(measured)])) as Record<Side, number>
 }
 
 export function median(values: readonly number[]): number {

@@ -10,8 +10,8 @@ import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Processes } from './life-cycle/processes.ts'
+import { steps } from './life-cycle/steps.ts'
 import { tenantsRows } from './life-cycle/storage.ts'
-import { steps } from './life-cycle/turns.ts'
 import { walk } from './life-cycle/walk.ts'
 
 const DEFAULT_SECONDS = 10

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setImmediate as othersTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { createHttp, type Http } from '../src/http/app.ts'
@@ -96,7 +96,7 @@ function load(requests: readonly (() => Promise<Answer>)[]) {
   const lanes = requests.map(async (request) => {
     while (!isOver) {
       answers.push(await request())
-      await othersTurn() // an open circuit answers without waiting for anything
+      await nextTurn() // an open circuit answers without waiting for anything
     }
   })
   return {

@@ -143,6 +143,6 @@ const rate = (quick: boolean, work: () => Promise<unknown>): Promise<number> =>
   perSecond(IN_FLIGHT, quick ? 300 : 2_000, work)
 
 function turning(counters: number): () => string {
-  let turn = 0
-  return () => `tenant-${turn++ % counters}`
+  let count = 0
+  return () => `tenant-${count++ % counters}`
 }

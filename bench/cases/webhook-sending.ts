@@ -2,7 +2,7 @@
  * Sending webhooks. From dispatch to settled, every row durable, with 64 dispatches in flight, against a bare loop over one shared
  * undici pool with an HMAC, and against the same with one row each, which is the least that loses nothing; many events to five subscriptions each; and what one endpoint that never answers costs twenty good ones.
  */
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { alternate, type Bench, median, type Result, RUNS } from '../measure.ts'
 import { serve } from '../serve.ts'
 import { bareLoop, delivered, inFlight, outboxLoop, PAYLOAD, type Sending, withWebhooks } from '../webhooks.ts'
@@ -36,7 +36,7 @@ async function sent(tenancy: Sending, count: number, dispatch: () => Promise<voi
   const before = await delivered(tenancy)
   const started = performance.now()
   await dispatch()
-  while ((await delivered(tenancy)) < before + count) await turn()
+  while ((await delivered(tenancy)) < before + count) await nextTurn()
   return performance.now() - started
 }
 
@@ -75,10 +75,10 @@ const toFive = (postgresUrl: string, url: string, events: number, say: (text: st
     const part = events / 5
     const rates: number[] = []
     const heaps: number[] = []
-    for (let turnOf = 0; turnOf < 6; turnOf++) {
+    for (let round = 0; round < 6; round++) {
       const dispatch = () => inFlight(part, (n) => tenancy.webhooks.dispatch(idOf(n), 'invoice.paid', PAYLOAD))
       const took = await sent(tenancy, part * SUBSCRIPTIONS, dispatch)
-      if (turnOf === 0) continue // warming up
+      if (round === 0) continue // warming up
       rates.push((part * SUBSCRIPTIONS) / (took / 1_000))
       global.gc?.()
       heaps.push(process.memoryUsage().heapUsed)

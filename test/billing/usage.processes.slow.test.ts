@@ -63,7 +63,7 @@ describe.each([
     const report = { tenant: tenants[1], quantity: 1_000, id }
     const answers = await Promise.all(
       children.map(async (child, index) => {
-        for (let turn = 0; turn < 3; turn++) {
+        for (let round = 0; round < 3; round++) {
           await child.ask({ tenants, track: CALLS, reset: index === 0, close: true })
           for (const tenantId of tenants.slice(index % 2)) await sendAll(child, tenantId)
         }

@@ -186,12 +186,12 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     test('is given once by ten who close at the same time, while it grows', async () => {
       const other = await open.open()
       const payers = await Promise.all(Array.from({ length: 4 }, () => open.payer()))
-      for (let turn = 1; turn <= 4; turn++) {
+      for (let round = 1; round <= 4; round++) {
         const closing = Array.from({ length: 10 }, (_, index) =>
           (index % 2 === 0 ? open.tenancy : other).billing.windows.close(),
         )
-        await Promise.all([...closing, ...payers.map(({ tenantId }) => track(tenantId, turn))])
-        if (turn === 2) await open.tenancy.quotas.reset(payers[0]?.tenantId ?? '', 'calls')
+        await Promise.all([...closing, ...payers.map(({ tenantId }) => track(tenantId, round))])
+        if (round === 2) await open.tenancy.quotas.reset(payers[0]?.tenantId ?? '', 'calls')
       }
       await open.report()
       expect(payers.map(({ customerId }) => open.counted(customerId))).toEqual([10, 10, 10, 10])

@@ -67,7 +67,7 @@ const routes = {
   'GET /central/seen': seen,
   'GET /home': seen,
   'GET /slow': async (called: Called) => {
-    for (let turn = 0; turn < 20; turn++) await nextTurn()
+    for (let round = 0; round < 20; round++) await nextTurn()
     return seen(called)
   },
   'GET /central/handle': () => assertAgrees('acme'),

@@ -1,9 +1,9 @@
-/** Carries out turns in one tenancy, and says what came of each. */
+/** Carries out actions in one tenancy, and says what came of each. */
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
 import { InstallTenant } from '../../src/tenants/tenant/job-types.ts'
 import { readNotes, writePair } from './notes.ts'
-import type { Act } from './turns.ts'
+import type { Act } from './steps.ts'
 
 /** What a killed process had claimed of a migration run is free after this time. */
 const LEASE_MS = 1_000

@@ -1,11 +1,11 @@
 /**
- * What a tenant may be, from the contract's table alone. Turns of a round overlap, jobs run meanwhile, and of a turn whose
+ * What a tenant may be, from the contract's table alone. Actions of a round overlap, jobs run meanwhile, and of an action whose
  * process was killed nobody knows whether it happened: so there is a set of states, and what is heard and seen narrows it down.
- * What no order of the turns explains is a fault.
+ * What no order of the actions explains is a fault.
  */
 import type { Heard } from './actor.ts'
+import { type Act, MIGRATES, READS, WRITES } from './steps.ts'
 import type { Registered } from './storage.ts'
-import { type Act, MIGRATES, READS, WRITES } from './turns.ts'
 
 export type Status = 'absent' | 'provisioning' | 'active' | 'suspended' | 'failed' | 'deleted' | 'purged'
 
@@ -91,7 +91,7 @@ export function isShown(state: State, row: Registered | undefined): boolean {
 export const beliefIn = ({ status, isMaintained }: State): string =>
   status === 'purged' || status === 'absent' ? 'absent' : `${status}${isMaintained ? ', maintained' : ''}`
 
-/** The states after all turns, in whichever order they took effect; none when there is no such order. */
+/** The states after all actions, in whichever order they took effect; none when there is no such order. */
 export function explained(
   states: readonly State[],
   told: readonly Told[],
@@ -145,7 +145,7 @@ function byJobs(state: State, isPurged: boolean): State[] {
   return isDue ? [{ ...state, isPurging: true }] : []
 }
 
-/** The states to which a turn may have led, given what was heard of it. */
+/** The states to which an action may have led, given what was heard of it. */
 function after(state: State, { act, heard }: Told, circumstances: Circumstances): State[] {
   if (WRITES.includes(act) || READS.includes(act)) return isUsed(state, heard, circumstances) ? [state] : []
   if (MIGRATES.includes(act)) return isMigrated(state, act, heard, circumstances) ? [state] : []

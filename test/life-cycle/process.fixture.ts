@@ -1,13 +1,13 @@
 /**
- * A tenancy in a process of its own, which dies or loses a connection at the moment that a turn's fault names. What is counted
+ * A tenancy in a process of its own, which dies or loses a connection at the moment that an action's fault names. What is counted
  * is what it sends to a server, by whichever of its connections; what it does by itself meanwhile is not.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import pg from 'pg'
 import { serveParent } from '../support/child.ts'
 import { Actor } from './actor.ts'
+import type { Fault } from './steps.ts'
 import { openTenancy } from './tenancy.ts'
-import type { Fault } from './turns.ts'
 
 interface Running {
   readonly fault: Fault

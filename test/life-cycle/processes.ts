@@ -8,8 +8,8 @@ import { dropWithRoles } from '../../src/testing/base/roles.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Child, startChild } from '../support/child.ts'
 import { Actor, type Heard, type Task } from './actor.ts'
+import type { Fault, ProcessName } from './steps.ts'
 import { openTenancy } from './tenancy.ts'
-import type { Fault, ProcessName } from './turns.ts'
 
 const PROGRAM = new URL('./process.fixture.ts', import.meta.url)
 const MONTH_MS = 31 * 86_400_000

@@ -28,7 +28,7 @@ export const openTenancy = ({ url, role, offsetMs, hasMemory }: TenancyOptions):
     satellites: satellitesOn({ satellites: {} }),
     // A circuit that opened would refuse what the model knows to be possible; circuits have tests of their own.
     circuit: { minimumCalls: 100_000 },
-    // The daily job must not come between the rounds: a turn asks for it, in a process that does not work on jobs.
+    // The daily job must not come between the rounds: an action asks for it, in a process that does not work on jobs.
     tenants: { autoPurge: role === 'api' },
     role,
     clock: { now: () => new Date(Date.now() + offsetMs()) },

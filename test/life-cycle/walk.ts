@@ -1,5 +1,5 @@
 /**
- * A walk: rounds of turns, and after each the registry against the model. When a round settles, everything else is looked at:
+ * A walk: rounds of actions, and after each the registry against the model. When a round settles, everything else is looked at:
  * what each process believes, what servers refuse, whose rows are read, and what is left of who is gone.
  */
 import { expect } from 'vitest'
@@ -21,9 +21,9 @@ import {
   wordsOf,
 } from './model.ts'
 import { nameOfWalk, type Processes } from './processes.ts'
-import { claimsNoMore, isOpen, nothingIsLeft, type Registered, refusesEverybody, registered } from './storage.ts'
 import {
   type Act,
+  type Action,
   CLOSES,
   MIGRATES,
   PROCESSES,
@@ -34,10 +34,10 @@ import {
   type Step,
   TENANTS,
   type TenantName,
-  type Turn,
   WRITES,
   wordsOf as wordsOfRound,
-} from './turns.ts'
+} from './steps.ts'
+import { claimsNoMore, isOpen, nothingIsLeft, type Registered, refusesEverybody, registered } from './storage.ts'
 
 const SETTLES_WITHIN_MS = 90_000
 
@@ -94,24 +94,24 @@ class Walker {
   }
 
   async round(round: Round): Promise<void> {
-    const begun = round.turns.map((turn) => ({ turn, task: this.#taskOf(turn) }))
+    const begun = round.actions.map((action) => ({ action, task: this.#taskOf(action) }))
     for (const { task } of begun) if (WRITES.includes(task.act)) this.#named(task.id).notes.begin(task.number)
     const heard = await Promise.all(
-      begun.map(async ({ turn, task }) => ({
-        turn,
+      begun.map(async ({ action, task }) => ({
+        action,
         task,
-        heard: await this.#processes.carryOut(turn.process, task, turn.fault),
+        heard: await this.#processes.carryOut(action.process, task, action.fault),
       })),
     )
     try {
-      const migrating = heard.filter(({ turn }) => MIGRATES.includes(turn.act))
+      const migrating = heard.filter(({ action }) => MIGRATES.includes(action.act))
       this.#mayBeMigrating ||= migrating.length > 1 || migrating.some((one) => one.heard.kind !== 'done')
       for (const tenant of this.#tenants) this.#explain(tenant, heard)
       await this.#look()
       if (round.settles) await this.settle()
     } catch (error) {
       const words = heard.map(
-        (one) => `${one.turn.process} ${one.task.act} ${one.task.id}: ${JSON.stringify(one.heard)}`,
+        (one) => `${one.action.process} ${one.task.act} ${one.task.id}: ${JSON.stringify(one.heard)}`,
       )
       throw new Error(`${wordsOfRound(round)}\n    ${words.join('\n    ')}\n  ${(error as Error).message}`, {
         cause: error,
@@ -146,7 +146,7 @@ class Walker {
   async purgeAll(): Promise<void> {
     const alone = (tenant: Walked, act: Act): Round => {
       const process = tenant.isolation === 'sqlite-memory' ? 'here' : 'beside'
-      return { turns: [{ tenant: tenant.name, act, process, fault: null }], settles: false }
+      return { actions: [{ tenant: tenant.name, act, process, fault: null }], settles: false }
     }
     const left = this.#tenants.filter(({ states }) =>
       states.some(({ status }) => !['absent', 'purged'].includes(status)),
@@ -160,7 +160,7 @@ class Walker {
     await this.settle()
   }
 
-  #taskOf({ tenant: name, act }: Turn): Task {
+  #taskOf({ tenant: name, act }: Action): Task {
     const { id, isolation } = this.#tenants.find((one) => one.name === name) ?? expect.fail(name)
     return { act, id, isolation, number: ++this.#number }
   }
@@ -169,11 +169,11 @@ class Walker {
     return this.#tenants.find((one) => one.id === id) ?? expect.fail(id)
   }
 
-  #explain(tenant: Walked, all: readonly { turn: Turn; task: Task; heard: Heard }[]): void {
+  #explain(tenant: Walked, all: readonly { action: Action; task: Task; heard: Heard }[]): void {
     const own = all.filter(({ task }) => task.id === tenant.id || task.act === 'purgeExpired')
     tenant.hasClosed ||= own.some(({ task }) => CLOSES.includes(task.act))
-    for (const { turn, task, heard } of own) {
-      const isExcused = turn.fault !== null || this.#isExcused(tenant, task, heard)
+    for (const { action, task, heard } of own) {
+      const isExcused = action.fault !== null || this.#isExcused(tenant, task, heard)
       if (heard.kind === 'failed' && !isExcused) expect.fail(`${task.act} of ${task.id} has failed: ${heard.words}`)
       if (heard.kind !== 'done' && REPEATED.includes(task.act)) this.#again.push(task)
       if (WRITES.includes(task.act)) {

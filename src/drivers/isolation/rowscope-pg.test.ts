@@ -59,7 +59,7 @@ test('two tenants keep the same keys in the same tables, each its own', async ()
 })
 
 test('a statement keeps its plan over tenants, and the plan keeps nothing of one', async () => {
-  for (let turn = 0; turn < 12; turn++) {
+  for (let round = 0; round < 12; round++) {
     for (const handle of [a, b]) {
       const { rows } = await handle.pool.query('select title from books where id = $1', [1])
       expect(rows).toEqual([{ title: `of ${handle.id}` }])

@@ -62,7 +62,7 @@ describe('the store redis and a server that', () => {
     }
     const forgotten = forgetting()
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => inTurns(100, () => counters().take('counted', one))),
+      Array.from({ length: 20 }, () => repeat(100, () => counters().take('counted', one))),
     )
     isOver = true
     await forgotten
@@ -77,10 +77,10 @@ describe('the store redis and a server that', () => {
       while (!isOver) await opened.admin.script('FLUSH')
     }
     const forgotten = forgetting()
-    const looking = inTurns(100, async () => (await counters().counted('cleared', ['calls'])).today.get('calls') ?? 0)
+    const looking = repeat(100, async () => (await counters().counted('cleared', ['calls'])).today.get('calls') ?? 0)
     await Promise.all([
-      ...Array.from({ length: 10 }, () => inTurns(100, () => counters().take('cleared', one))),
-      inTurns(100, () => counters().clear('cleared')),
+      ...Array.from({ length: 10 }, () => repeat(100, () => counters().take('cleared', one))),
+      repeat(100, () => counters().clear('cleared')),
       looking,
     ])
     isOver = true
@@ -144,8 +144,8 @@ describe('the store redis and a server that', () => {
     const answered = () => [...told.values()].filter((what) => what === 'answered').length
     let isOver = false
     const taking = Array.from({ length: 20 }, async (_, lane) => {
-      for (let turn = 0; !isOver; turn++) {
-        const name = `calls-${lane}-${turn}`
+      for (let round = 0; !isOver; round++) {
+        const name = `calls-${lane}-${round}`
         const call = counters().take('umbrella', [{ name, amount: 1, limit: null }])
         told.set(
           name,
@@ -292,7 +292,7 @@ describe('the store redis and a cluster', () => {
 })
 
 /** What each call answered or threw. */
-async function inTurns<T>(times: number, call: () => Promise<T>): Promise<(T | Error)[]> {
+async function repeat<T>(times: number, call: () => Promise<T>): Promise<(T | Error)[]> {
   const answers: (T | Error)[] = []
   for (let n = 0; n < times; n++) answers.push(await call().catch((error: Error) => error))
   return answers

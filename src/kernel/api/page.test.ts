@@ -68,7 +68,7 @@ describe('a cursor', () => {
 })
 
 describe('a page', () => {
-  const turn = (ids: readonly string[], limit: number, cursor?: string) => {
+  const nextPage = (ids: readonly string[], limit: number, cursor?: string) => {
     const [after = ''] = cursors.decode('letters', cursor) ?? []
     const rows = ids.filter((id) => id > after).slice(0, limit + 1)
     return cursors.page(
@@ -87,7 +87,7 @@ describe('a page', () => {
         const seen: string[] = []
         let cursor: string | undefined
         do {
-          const { data, nextCursor } = turn(ids, limit, cursor)
+          const { data, nextCursor } = nextPage(ids, limit, cursor)
           expect(data.length).toBeLessThanOrEqual(limit)
           if (nextCursor !== null) expect(data.length).toBe(limit)
           seen.push(...data.map(({ id }) => id))
@@ -100,8 +100,8 @@ describe('a page', () => {
 
   test('is answered in the shape the contract shows', () => {
     const shape = pageOf(z.object({ id: z.string() }))
-    expect(shape.parse(turn(['a', 'b'], 1))).toMatchObject({ data: [{ id: 'a' }], nextCursor: expect.any(String) })
-    expect(shape.parse(turn([], 1))).toEqual({ data: [], nextCursor: null })
+    expect(shape.parse(nextPage(['a', 'b'], 1))).toMatchObject({ data: [{ id: 'a' }], nextCursor: expect.any(String) })
+    expect(shape.parse(nextPage([], 1))).toEqual({ data: [], nextCursor: null })
   })
 })
 

@@ -1,6 +1,6 @@
 /**
  * What the doctor says of single sign-on. Issuers are asked a few at a time, each once for all of its tenants, and whatever is
- * remembered of them. Where there are too many, each hour others have their turn.
+ * remembered of them. If there are too many, each hour asks other ones.
  */
 
 import { canBeOpened } from '../../kernel/database/re-encrypt.ts'
@@ -36,7 +36,7 @@ async function* examineProviders(
   const rows = (await records.all()).filter(({ enabled }) => enabled)
   const tenantsOf = Map.groupBy(rows, ({ issuer }) => issuer ?? '')
   const issuers = [...tenantsOf.keys()]
-  const asked = prove ? issuers : turnOf(issuers, MAX_ISSUERS, Math.floor(clock.now().getTime() / HOUR_MS))
+  const asked = prove ? issuers : batchForHour(issuers, MAX_ISSUERS, Math.floor(clock.now().getTime() / HOUR_MS))
   const ask = async (issuer: string): Promise<Finding[]> => {
     try {
       await providers.probe(issuer, PROBE_TIMEOUT_MS)
@@ -59,9 +59,9 @@ async function* examineProviders(
   }
 }
 
-/** So many of them; with each turn those that follow. */
-export function turnOf<Item>(items: readonly Item[], count: number, turn: number): Item[] {
-  const first = items.length > count ? (turn * count) % items.length : 0
+/** So many of them; each hour those that follow. */
+export function batchForHour<Item>(items: readonly Item[], count: number, hour: number): Item[] {
+  const first = items.length > count ? (hour * count) % items.length : 0
   return [...items.slice(first), ...items.slice(0, first)].slice(0, count)
 }
 

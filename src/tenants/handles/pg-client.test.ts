@@ -168,7 +168,7 @@ describe.each([
     test('sends each statement to the tenant of the context, however many run at once', async () => {
       const { run, pg, dialect } = world.tenancy
       const [pool, db] = [new pg.Pool(), new Kysely<any>({ dialect })]
-      const turn = (id: string, n: number) =>
+      const useTenant = (id: string, n: number) =>
         run(id, async () => {
           const rows = n % 2 ? (await pool.query(BODIES)).rows : await db.selectFrom('notes').select('body').execute()
           const client = await pool.connect()
@@ -179,7 +179,7 @@ describe.each([
           return [...rows, ...inside].map(({ body }) => body)
         })
       const ids = Array.from({ length: 80 }, (_, n) => (n % 3 ? 'acme' : 'globex'))
-      const found = await Promise.all(ids.map(turn))
+      const found = await Promise.all(ids.map(useTenant))
       expect(found).toEqual(ids.map((id) => [`of ${id}`, `of ${id}`]))
     })
 

@@ -58,7 +58,7 @@ export class TenantClient extends EventEmitter {
   }
 
   query(...given: unknown[]): any {
-    return answered(given, this.#types, (statement) => this.#inTurn(statement, this.#last))
+    return answered(given, this.#types, (statement) => this.#inOrder(statement, this.#last))
   }
 
   connect(callback?: Callback<this>): any {
@@ -123,9 +123,9 @@ export class TenantClient extends EventEmitter {
   }
 
   /** An async function whose promise is that of `query`: so the host's line is in the stack of an error. */
-  async #inTurn(statement: Statement, before: Promise<unknown> | undefined): Promise<StatementResult> {
-    const turn = Promise.withResolvers<void>()
-    this.#last = turn.promise
+  async #inOrder(statement: Statement, before: Promise<unknown> | undefined): Promise<StatementResult> {
+    const completion = Promise.withResolvers<void>()
+    this.#last = completion.promise
     try {
       if (before) await before
       if (this.#isReleased) throw released()
@@ -133,8 +133,8 @@ export class TenantClient extends EventEmitter {
     } catch (error) {
       throw traced(error)
     } finally {
-      if (this.#last === turn.promise) this.#last = undefined
-      turn.resolve()
+      if (this.#last === completion.promise) this.#last = undefined
+      completion.resolve()
     }
   }
 

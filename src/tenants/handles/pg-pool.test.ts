@@ -91,7 +91,7 @@ describe('a client', () => {
 
   test('released inside a transaction takes the transaction with it', async () => {
     const globex = await world.tenancy.tenant('globex')
-    for (let turn = 0; turn < 4; turn++) {
+    for (let round = 0; round < 4; round++) {
       const client = await pool.connect()
       await client.query('begin')
       await client.query('insert into notes values (1)')

@@ -7,7 +7,7 @@ import { createTenancy, type Tenancy } from '../../tenancy/tenancy.ts'
 import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import type { Action } from '../tenant/lifecycle.ts'
 
-export interface Turn {
+export interface RaceStep {
   readonly id: string
   readonly action: Action
 }
@@ -20,7 +20,7 @@ export interface Outcome {
 }
 
 export interface Racer {
-  run(turn: Turn): Promise<Outcome>
+  run(step: RaceStep): Promise<Outcome>
   stop(): Promise<void>
 }
 

@@ -1,5 +1,5 @@
 /** A process that carries out transfers, or writes notes, until it is killed. */
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { serveParent } from '../../../test/support/child.ts'
 import { directory } from '../../drivers/archives/directory.ts'
@@ -78,7 +78,7 @@ async function write(tenancy: Tenancy, tenantId: string, as: string, signal: Abo
         written.acknowledged.push(text)
       } catch (error) {
         const { code = '' } = error as { code?: string }
-        await turn() // what is refused from the cache takes no time, in which nothing would be heard
+        await nextTurn() // what is refused from the cache takes no time, in which nothing would be heard
         if (REFUSALS.test(code)) written.refused.push(text)
         else if (code === 'E_DEPENDENCY_UNAVAILABLE')
           written.unknown.push(text) // its session was ended: it may be there

@@ -18,7 +18,7 @@ import { COMMON_OPERATIONS, type LeakOperation, raw } from './operations.ts'
 import { importOperation } from './operations-import.ts'
 import { ALL_ITEMS, POSTGRES_OPERATIONS } from './operations-postgres.ts'
 import { inspectedInside, itemsOf, Outside, serverOperations } from './operations-server.ts'
-import { type FuzzedTenant, Turn, told, type Violation } from './step.ts'
+import { type FuzzedTenant, FuzzStep, told, type Violation } from './step.ts'
 
 const OPERATIONS_PER_ROUND = 1_000
 /** More would only say the same. */
@@ -77,11 +77,11 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
   const randoms = Array.from({ length: workers }, (_, worker) => seededRandom(seed * 1_009 + worker))
   let left = 0
 
-  const turnOf = (operation: string, worker: number, tenant: FuzzedTenant): Turn => {
+  const stepOf = (operation: string, worker: number, tenant: FuzzedTenant): FuzzStep => {
     const random = randoms[worker]
     if (!random) throw new Error(`there is no worker ${worker}`)
     const others = tenants.filter((one) => one !== tenant)
-    return new Turn({ operation, worker, random, tenant, others, note })
+    return new FuzzStep({ operation, worker, random, tenant, others, note })
   }
   const work = async (worker: number): Promise<void> => {
     const random = randoms[worker]
@@ -89,8 +89,8 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
       left--
       const operation = random.weighted(all)
       counts[operation.name] = (counts[operation.name] ?? 0) + 1
-      const turn = turnOf(operation.name, worker, random.pick(tenants))
-      await operation.run(turn).catch((error) => turn.violate(`what is legal failed: ${told(error)}`))
+      const step = stepOf(operation.name, worker, random.pick(tenants))
+      await operation.run(step).catch((error) => step.violate(`what is legal failed: ${told(error)}`))
     }
   }
 
@@ -98,8 +98,8 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
     for (let done = 0; done < operations && violations.length < MAX_VIOLATIONS; done += OPERATIONS_PER_ROUND) {
       left = Math.min(OPERATIONS_PER_ROUND, operations - done)
       await Promise.all(randoms.map((_, worker) => work(worker)))
-      await Promise.all(tenants.map((tenant) => compare(turnOf('comparison', 0, tenant), outside)))
-      await inspectAll(options, tenants, turnOf)
+      await Promise.all(tenants.map((tenant) => compare(stepOf('comparison', 0, tenant), outside)))
+      await inspectAll(options, tenants, stepOf)
       onRound?.(Math.min(done + OPERATIONS_PER_ROUND, operations))
     }
   } finally {
@@ -109,20 +109,20 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
 }
 
 /** While nobody works: the rows that are there, and those that should be. */
-async function compare(turn: Turn, outside: Outside): Promise<void> {
-  const { view, rows, handle, place } = turn.tenant
+async function compare(step: FuzzStep, outside: Outside): Promise<void> {
+  const { view, rows, handle, place } = step.tenant
   const known = rows.flatMap((own) => [...own].map(([id, value]) => line({ owner: markOf(place.tenantId), id, value })))
   const held = view ? await heldRows(view, outside) : await raw(handle.db, ALL_ITEMS)
   const found = held.map(line)
   const [extra, missing] = [found.filter((one) => !known.includes(one)), known.filter((one) => !found.includes(one))]
-  if (extra.length > 0) turn.violate(`the storage holds, and should not: ${extra.slice(0, 5).join(', ')}`)
-  if (missing.length > 0) turn.violate(`the storage should hold, and does not: ${missing.slice(0, 5).join(', ')}`)
+  if (extra.length > 0) step.violate(`the storage holds, and should not: ${extra.slice(0, 5).join(', ')}`)
+  if (missing.length > 0) step.violate(`the storage should hold, and does not: ${missing.slice(0, 5).join(', ')}`)
   if (!view?.tenantColumn) return
   const [{ count }] = (await outside.all(
     view,
     `select count(*)::int as count from ${itemsOf(view)} where owner <> 'of ' || split_part(tenant_id, '~', 1)`,
   )) as [{ count: number }]
-  if (count > 0) turn.violate(`${count} rows belong to another tenant than they say`)
+  if (count > 0) step.violate(`${count} rows belong to another tenant than they say`)
 }
 
 const line = ({ owner, id, value }: any): string => `${owner} ${id}=${value}`
@@ -138,7 +138,7 @@ function heldRows(view: StorageView, outside: Outside): Promise<any[]> {
 async function inspectAll(
   { driver, maxConnections, viewOf, places }: LeakFuzzOptions,
   tenants: readonly FuzzedTenant[],
-  turnOf: (operation: string, worker: number, tenant: FuzzedTenant) => Turn,
+  stepOf: (operation: string, worker: number, tenant: FuzzedTenant) => FuzzStep,
 ): Promise<void> {
   const [first] = places
   if (viewOf && first) {
@@ -150,14 +150,14 @@ async function inspectAll(
     const looks = Array.from({ length: maxConnections }, async (_, n) => {
       const tenant = tenants[n % tenants.length]
       if (!tenant) return
-      const turn = turnOf('connection inspected', 0, tenant)
+      const step = stepOf('connection inspected', 0, tenant)
       const inside = async () => {
         if (++arrived === maxConnections) open()
         await everybody
       }
-      await inspectedInside(turn, inside).catch((error) => {
+      await inspectedInside(step, inside).catch((error) => {
         open()
-        turn.violate(`what is legal failed: ${told(error)}`)
+        step.violate(`what is legal failed: ${told(error)}`)
       })
     })
     await Promise.all(looks)
@@ -166,6 +166,6 @@ async function inspectAll(
     if (busy === 0 && waiting === 0) continue
     const [tenant] = tenants
     if (tenant)
-      turnOf('connections', 0, tenant).violate(`${busy} connections are in use, ${waiting} wait; nobody works`)
+      stepOf('connections', 0, tenant).violate(`${busy} connections are in use, ${waiting} wait; nobody works`)
   }
 }

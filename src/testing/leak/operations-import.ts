@@ -2,43 +2,43 @@
 import type { Capabilities } from '../../tenants/isolation/driver.ts'
 import { importSql } from '../../tenants/sql-import/import.ts'
 import type { LeakOperation } from './operations.ts'
-import type { Turn } from './step.ts'
+import type { FuzzStep } from './step.ts'
 
 export const importOperation = (engine: Capabilities['engine']): LeakOperation => ({
   name: 'import',
   weight: 4,
-  run: async (turn) => {
-    await importsRow(turn, engine)
-    await refusesEscape(turn, engine)
+  run: async (step) => {
+    await importsRow(step, engine)
+    await refusesEscape(step, engine)
   },
 })
 
-const imported = ({ tenant }: Turn, engine: Capabilities['engine'], text: string) =>
+const imported = ({ tenant }: FuzzStep, engine: Capabilities['engine'], text: string) =>
   importSql(tenant.source, [Buffer.from(text)] as never, { engine, signal: new AbortController().signal })
 
-async function importsRow(turn: Turn, engine: Capabilities['engine']): Promise<void> {
-  const [id, value] = [turn.id(), turn.value()]
-  const insert = `insert into public.items (id, owner, value) values (${id}, '${turn.mark}', ${value});`
-  const copy = `copy items (id, owner, value) from stdin;\n${id}\t${turn.mark}\t${value}\n\\.\n`
-  const importing = imported(turn, engine, engine === 'postgres' ? turn.random.pick([insert, copy]) : insert)
-  if (turn.rows.has(id)) return turn.refused(importing, /duplicate key|UNIQUE/)
+async function importsRow(step: FuzzStep, engine: Capabilities['engine']): Promise<void> {
+  const [id, value] = [step.id(), step.value()]
+  const insert = `insert into public.items (id, owner, value) values (${id}, '${step.mark}', ${value});`
+  const copy = `copy items (id, owner, value) from stdin;\n${id}\t${step.mark}\t${value}\n\\.\n`
+  const importing = imported(step, engine, engine === 'postgres' ? step.random.pick([insert, copy]) : insert)
+  if (step.rows.has(id)) return step.refused(importing, /duplicate key|UNIQUE/)
   await importing
-  turn.rows.set(id, value)
+  step.rows.set(id, value)
 }
 
-async function refusesEscape(turn: Turn, engine: Capabilities['engine']): Promise<void> {
-  const { place, view } = turn.other
+async function refusesEscape(step: FuzzStep, engine: Capabilities['engine']): Promise<void> {
+  const { place, view } = step.other
   const tenant = `set_config('app.tenant_id', '${place.locator}', true)`
-  const row = `(id, owner) values (1000003, '${turn.mark}')`
-  const text = turn.random.pick([
+  const row = `(id, owner) values (1000003, '${step.mark}')`
+  const text = step.random.pick([
     `insert into "${view?.schema ?? place.locator}_".items ${row}`,
     `select 1, ${tenant}; insert into items ${row}`,
     `values (${tenant}); insert into items ${row}`,
     `do $$ begin perform ${tenant}; end $$; insert into items ${row}`,
     `set "app"."tenant_id" = '${place.locator}'; insert into items ${row}`,
-    `insert into items ${row} returning ${tenant}; insert into items (id, owner) values (1000004, '${turn.mark}')`,
+    `insert into items ${row} returning ${tenant}; insert into items (id, owner) values (1000004, '${step.mark}')`,
     `insert into items (id, owner) values (1000003, ${tenant})`,
     `reset role; insert into items ${row}`,
   ])
-  await turn.refused(imported(turn, engine, text), 'E_INVALID_REQUEST')
+  await step.refused(imported(step, engine, text), 'E_INVALID_REQUEST')
 }

@@ -4,7 +4,7 @@
  */
 import type { StatementResult } from '../../tenants/isolation/driver.ts'
 import { ENDED, type LeakOperation, raw, writing } from './operations.ts'
-import type { Turn } from './step.ts'
+import type { FuzzStep } from './step.ts'
 
 export const ALL_ITEMS = 'select owner, id, value from items'
 const SYNTAX_ERROR = '42601'
@@ -14,92 +14,92 @@ interface Client {
 }
 
 /** Kept, where a plan is prepared, over tenants. */
-async function readsByParameter(turn: Turn): Promise<void> {
-  const id = turn.id()
-  const { rows } = await turn.handle.pool.query(`${ALL_ITEMS} where id = $1`, [id])
-  const [row] = turn.see(rows)
-  if (row?.value !== turn.rows.get(id)) turn.violate(`row ${id} is ${row?.value}, should be ${turn.rows.get(id)}`)
+async function readsByParameter(step: FuzzStep): Promise<void> {
+  const id = step.id()
+  const { rows } = await step.handle.pool.query(`${ALL_ITEMS} where id = $1`, [id])
+  const [row] = step.see(rows)
+  if (row?.value !== step.rows.get(id)) step.violate(`row ${id} is ${row?.value}, should be ${step.rows.get(id)}`)
 }
 
-async function copies(turn: Turn): Promise<void> {
-  const [from, to] = [turn.id(), turn.id()]
-  const { rows } = await turn.handle.pool.query(
+async function copies(step: FuzzStep): Promise<void> {
+  const [from, to] = [step.id(), step.id()]
+  const { rows } = await step.handle.pool.query(
     `with source as (select value from items where id = $1)
      insert into items (id, owner, value, slot) select $2::int, $3, value, $2::int from source
      on conflict (tenant_id, id) do update set value = excluded.value returning owner, id, value`,
-    [from, to, turn.mark],
+    [from, to, step.mark],
   )
-  turn.see(rows)
-  const value = turn.rows.get(from)
-  if (value !== undefined) turn.rows.set(to, value)
+  step.see(rows)
+  const value = step.rows.get(from)
+  if (value !== undefined) step.rows.set(to, value)
 }
 
-async function divides(turn: Turn): Promise<void> {
-  await turn.refused(raw(turn.handle.db, 'select 1 / (select 0)'), '22012')
+async function divides(step: FuzzStep): Promise<void> {
+  await step.refused(raw(step.handle.db, 'select 1 / (select 0)'), '22012')
 }
 
 /** Two rows with one slot: refused by the COMMIT, or at the end of the batch. */
-async function failsToCommit(turn: Turn): Promise<void> {
-  const { db, transaction } = turn.handle
-  const twice = `insert into items (id, owner, slot) values (1000001, '${turn.mark}', 1000000), (1000002, '${turn.mark}', 1000000)`
-  const isAlone = turn.random.below(2) === 0
-  await turn.refused(isAlone ? raw(db, twice) : transaction((db) => raw(db, twice)), '23505')
+async function failsToCommit(step: FuzzStep): Promise<void> {
+  const { db, transaction } = step.handle
+  const twice = `insert into items (id, owner, slot) values (1000001, '${step.mark}', 1000000), (1000002, '${step.mark}', 1000000)`
+  const isAlone = step.random.below(2) === 0
+  await step.refused(isAlone ? raw(db, twice) : transaction((db) => raw(db, twice)), '23505')
 }
 
 /** A failure that the host's own code swallows must not look like a commit. */
-async function commitsWhatFailed(turn: Turn): Promise<void> {
-  const work = turn.handle.transaction(async (db) => {
-    turn.see(await raw(db, writing(turn, turn.id(), 9_999)))
-    await turn.refused(raw(db, 'select * from missing'), '42P01')
+async function commitsWhatFailed(step: FuzzStep): Promise<void> {
+  const work = step.handle.transaction(async (db) => {
+    step.see(await raw(db, writing(step, step.id(), 9_999)))
+    await step.refused(raw(db, 'select * from missing'), '42P01')
   })
-  await turn.refused(work, ENDED)
+  await step.refused(work, ENDED)
 }
 
-async function severalStatements(turn: Turn): Promise<void> {
-  const text = turn.random.pick([
+async function severalStatements(step: FuzzStep): Promise<void> {
+  const text = step.random.pick([
     `commit; ${ALL_ITEMS}`,
     `rollback; set app.fuzz = 'left'; begin`,
     `${ALL_ITEMS}; select 1`,
     `reset role; ${ALL_ITEMS}`,
   ])
-  const { db, transaction, pool } = turn.handle
-  await turn.refused(raw(db, text), SYNTAX_ERROR, ENDED)
-  await turn.refused(
+  const { db, transaction, pool } = step.handle
+  await step.refused(raw(db, text), SYNTAX_ERROR, ENDED)
+  await step.refused(
     transaction((db) => raw(db, text)),
     SYNTAX_ERROR,
     ENDED,
   )
-  await turn.refused(pool.query(text), SYNTAX_ERROR, ENDED)
+  await step.refused(pool.query(text), SYNTAX_ERROR, ENDED)
 }
 
 /** The host ends the handle's transaction itself: what follows has no scope, and so must not run. */
-async function endsItself(turn: Turn): Promise<void> {
-  const [id, value] = [turn.id(), turn.value()]
-  const word = turn.random.pick([
+async function endsItself(step: FuzzStep): Promise<void> {
+  const [id, value] = [step.id(), step.value()]
+  const word = step.random.pick([
     ...['commit', 'rollback', 'end', 'abort'],
     ...['commit and chain', 'end work and chain', 'rollback and chain', 'abort transaction and chain'],
   ])
-  const work = turn.handle.transaction(async (db) => {
-    turn.see(await raw(db, writing(turn, id, value)))
+  const work = step.handle.transaction(async (db) => {
+    step.see(await raw(db, writing(step, id, value)))
     await raw(db, word)
-    turn.see(await raw(db, ALL_ITEMS))
+    step.see(await raw(db, ALL_ITEMS))
   })
-  await turn.refused(work)
-  if (/^(commit|end)/.test(word)) turn.rows.set(id, value)
-  await turn.refused(raw(turn.handle.db, word), ENDED)
+  await step.refused(work)
+  if (/^(commit|end)/.test(word)) step.rows.set(id, value)
+  await step.refused(raw(step.handle.db, word), ENDED)
 }
 
 /** As the login, or as whoever the session was: neither may read a row. */
-async function leavesItsRole(turn: Turn): Promise<void> {
-  const leave = turn.random.pick([
+async function leavesItsRole(step: FuzzStep): Promise<void> {
+  const leave = step.random.pick([
     'reset role',
     'set role none',
     'set session authorization default',
     `set local role none`,
     `select set_config('role', 'none', false)`,
   ])
-  await turn.refused(
-    turn.handle.transaction(async (db) => {
+  await step.refused(
+    step.handle.transaction(async (db) => {
       await raw(db, leave)
       return raw(db, ALL_ITEMS)
     }),
@@ -108,8 +108,8 @@ async function leavesItsRole(turn: Turn): Promise<void> {
   )
 }
 
-async function sets(turn: Turn): Promise<void> {
-  const { random, number, other } = turn
+async function sets(step: FuzzStep): Promise<void> {
+  const { random, number, other } = step
   const settings = [
     `set app.fuzz = 'left ${number}'`,
     `select set_config('app.fuzz', 'left ${number}', false)`,
@@ -123,11 +123,11 @@ async function sets(turn: Turn): Promise<void> {
     'set session characteristics as transaction read only',
   ]
   const text = random.pick(settings)
-  await alone(turn, text, random.below(3))
+  await alone(step, text, random.below(3))
 }
 
 /** The same statement alone, in a transaction, or on a client. */
-async function alone({ handle }: Turn, text: string, how: number): Promise<void> {
+async function alone({ handle }: FuzzStep, text: string, how: number): Promise<void> {
   if (how === 0) await raw(handle.db, text)
   else if (how === 1) await handle.transaction((db) => raw(db, text))
   else {
@@ -140,67 +140,67 @@ async function alone({ handle }: Turn, text: string, how: number): Promise<void>
   }
 }
 
-async function locks(turn: Turn): Promise<void> {
-  const call = turn.random.pick(['pg_advisory_lock', 'pg_try_advisory_lock', 'pg_advisory_lock_shared'])
-  await alone(turn, `select ${call}(${turn.number})`, turn.random.below(3))
+async function locks(step: FuzzStep): Promise<void> {
+  const call = step.random.pick(['pg_advisory_lock', 'pg_try_advisory_lock', 'pg_advisory_lock_shared'])
+  await alone(step, `select ${call}(${step.number})`, step.random.below(3))
 }
 
-async function prepares(turn: Turn): Promise<void> {
-  await alone(turn, `prepare fuzz_${turn.number} as ${ALL_ITEMS}`, turn.random.below(3))
-  await turn.refused(raw(turn.handle.db, `execute fuzz_${turn.number - turn.random.below(3)}`), '26000')
+async function prepares(step: FuzzStep): Promise<void> {
+  await alone(step, `prepare fuzz_${step.number} as ${ALL_ITEMS}`, step.random.below(3))
+  await step.refused(raw(step.handle.db, `execute fuzz_${step.number - step.random.below(3)}`), '26000')
 }
 
-async function listens(turn: Turn): Promise<void> {
-  await alone(turn, `listen fuzz_${turn.number % 5}`, turn.random.below(2)) // a client refuses it
+async function listens(step: FuzzStep): Promise<void> {
+  await alone(step, `listen fuzz_${step.number % 5}`, step.random.below(2)) // a client refuses it
 }
 
-async function holdsCursors(turn: Turn): Promise<void> {
-  const name = `fuzz_${turn.number}`
-  const [seen] = await turn.handle.transaction(async (db) => {
+async function holdsCursors(step: FuzzStep): Promise<void> {
+  const name = `fuzz_${step.number}`
+  const [seen] = await step.handle.transaction(async (db) => {
     await raw(db, `declare ${name} cursor with hold for ${ALL_ITEMS}`)
     return [await raw(db, `fetch all from ${name}`)]
   })
-  turn.see(seen ?? [])
-  await turn.refused(raw(turn.handle.db, `fetch all from ${name}`), '34000')
+  step.see(seen ?? [])
+  await step.refused(raw(step.handle.db, `fetch all from ${name}`), '34000')
 }
 
 /** A table of the session, and one that has the name of everybody's. */
-async function makesTemporary(turn: Turn): Promise<void> {
-  await turn.handle.transaction(async (db) => {
-    await raw(db, `create temporary table scratch as select '${turn.mark}' as owner`)
+async function makesTemporary(step: FuzzStep): Promise<void> {
+  await step.handle.transaction(async (db) => {
+    await raw(db, `create temporary table scratch as select '${step.mark}' as owner`)
     await raw(db, `create temporary table items as select 'of a temporary table' as owner, 0 as id, 0 as value`)
-    turn.see(await raw(db, 'select * from scratch'))
-    turn.see(await raw(db, ALL_ITEMS))
+    step.see(await raw(db, 'select * from scratch'))
+    step.see(await raw(db, ALL_ITEMS))
   })
 }
 
-async function looksForTemporary(turn: Turn): Promise<void> {
-  await turn.refused(raw(turn.handle.db, 'select * from scratch'), '42P01')
+async function looksForTemporary(step: FuzzStep): Promise<void> {
+  await step.refused(raw(step.handle.db, 'select * from scratch'), '42P01')
 }
 
-async function usesSequence(turn: Turn): Promise<void> {
-  await raw(turn.handle.db, `select nextval('numbers')`)
-  await turn.refused(raw(turn.handle.db, 'select lastval()'), '55000')
+async function usesSequence(step: FuzzStep): Promise<void> {
+  await raw(step.handle.db, `select nextval('numbers')`)
+  await step.refused(raw(step.handle.db, 'select lastval()'), '55000')
 }
 
-async function hasModes(turn: Turn): Promise<void> {
-  const strict = turn.handle.db.transaction().setIsolationLevel('serializable').setAccessMode('read only')
-  const id = turn.id()
-  await turn.refused(
-    strict.execute((db) => raw(db, writing(turn, id, 1))),
+async function hasModes(step: FuzzStep): Promise<void> {
+  const strict = step.handle.db.transaction().setIsolationLevel('serializable').setAccessMode('read only')
+  const id = step.id()
+  await step.refused(
+    strict.execute((db) => raw(db, writing(step, id, 1))),
     '25006',
   )
 }
 
 /** Several statements on one client that do not wait for each other: some may be refused, none may see another tenant. */
-async function crowdsOneClient(turn: Turn): Promise<void> {
-  const client = await turn.handle.pool.connect()
+async function crowdsOneClient(step: FuzzStep): Promise<void> {
+  const client = await step.handle.pool.connect()
   const texts = [
     ALL_ITEMS,
-    `set app.fuzz = 'left ${turn.number}'`,
+    `set app.fuzz = 'left ${step.number}'`,
     'begin',
     ALL_ITEMS,
-    `select pg_advisory_lock(${turn.number})`,
+    `select pg_advisory_lock(${step.number})`,
     'select 1 / (select 0)',
     ALL_ITEMS,
     'rollback',
@@ -209,38 +209,38 @@ async function crowdsOneClient(turn: Turn): Promise<void> {
   ]
   const asked: Promise<void>[] = []
   for (let n = 0; n < 6; n++) {
-    const text = turn.random.pick(texts)
-    asked.push(see(turn, client, text))
-    for (let wait = turn.random.below(4); wait > 0; wait--) await client.query('select 1').catch(() => undefined)
+    const text = step.random.pick(texts)
+    asked.push(see(step, client, text))
+    for (let wait = step.random.below(4); wait > 0; wait--) await client.query('select 1').catch(() => undefined)
   }
-  if (turn.random.below(2) === 0) await Promise.all(asked)
+  if (step.random.below(2) === 0) await Promise.all(asked)
   client.release()
   await Promise.all(asked)
 }
 
-const see = (turn: Turn, client: Client, text: string): Promise<void> =>
+const see = (step: FuzzStep, client: Client, text: string): Promise<void> =>
   client.query(text).then(
     ({ rows }) => {
-      if (text === ALL_ITEMS) turn.see(rows)
+      if (text === ALL_ITEMS) step.see(rows)
     },
     () => undefined, // which of them succeed depends on their order
   )
 
 /** Given back inside a transaction, while a statement of it is still on its way: nothing of it is kept once its backend is gone. */
-async function releasesWhileBusy(turn: Turn): Promise<void> {
-  const client = await turn.handle.pool.connect()
+async function releasesWhileBusy(step: FuzzStep): Promise<void> {
+  const client = await step.handle.pool.connect()
   await client.query('begin')
   const pid = (await client.query('select pg_backend_pid() as pid')).rows[0].pid
-  const id = turn.id()
-  const asked = see(turn, client, turn.random.below(2) === 0 ? writing(turn, id, turn.value()) : ALL_ITEMS)
-  for (let wait = turn.random.below(5); wait > 0; wait--) await undefined // it is sent now, or it is not
+  const id = step.id()
+  const asked = see(step, client, step.random.below(2) === 0 ? writing(step, id, step.value()) : ALL_ITEMS)
+  for (let wait = step.random.below(5); wait > 0; wait--) await undefined // it is sent now, or it is not
   client.release()
   await asked
-  const { db } = turn.handle
+  const { db } = step.handle
   while ((await raw(db, `select from pg_stat_activity where pid = ${pid}`)).length > 0)
     await raw(db, 'select pg_sleep(0.001)')
-  const now = turn.see(await raw(db, `${ALL_ITEMS} where id = ${id}`))[0]?.value
-  if (now !== turn.rows.get(id)) turn.violate(`row ${id} is ${now} after a lost write`)
+  const now = step.see(await raw(db, `${ALL_ITEMS} where id = ${id}`))[0]?.value
+  if (now !== step.rows.get(id)) step.violate(`row ${id} is ${now} after a lost write`)
 }
 
 /** What PostgreSQL lets every role do beside its rows, and a placement takes from PUBLIC. */
@@ -253,11 +253,11 @@ const BEYOND = [
   () => `select pg_logical_emit_message(true, 'fuzz', 'left')`,
 ]
 
-const reachesBeyond = (turn: Turn): Promise<void> =>
-  turn.refused(raw(turn.handle.db, turn.random.pick(BEYOND)(turn.mark)), '42501')
+const reachesBeyond = (step: FuzzStep): Promise<void> =>
+  step.refused(raw(step.handle.db, step.random.pick(BEYOND)(step.mark)), '42501')
 
 /** Gives nobody a right, and must not stop the connections of all. */
-async function changesDefaults({ handle }: Turn): Promise<void> {
+async function changesDefaults({ handle }: FuzzStep): Promise<void> {
   const changed = raw(handle.db, 'alter default privileges grant select on tables to public')
   await changed.catch(() => undefined) // two at the same moment: the server refuses one
 }

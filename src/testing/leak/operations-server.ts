@@ -8,7 +8,7 @@ import { Database, sqlState } from '../../kernel/database/database.ts'
 import type { StorageView } from '../base/subject.ts'
 import { type LeakOperation, raw, writing } from './operations.ts'
 import { ALL_ITEMS } from './operations-postgres.ts'
-import type { FuzzedTenant, Turn } from './step.ts'
+import type { FuzzedTenant, FuzzStep } from './step.ts'
 
 const CANCELLED = '57014'
 /** The server's answer to two changes of one role at the same time. */
@@ -45,50 +45,50 @@ export const itemsOf = ({ schema }: StorageView): string => `${quoted(schema)}.i
 
 export function serverOperations(outside: Outside): readonly LeakOperation[] {
   return [
-    { name: 'unscoped canary', weight: 2, run: (turn) => canary(turn, outside) },
-    { name: 'database of another', weight: 1, run: (turn) => reachesAnother(turn, outside) },
+    { name: 'unscoped canary', weight: 2, run: (step) => canary(step, outside) },
+    { name: 'database of another', weight: 1, run: (step) => reachesAnother(step, outside) },
     { name: 'defaults of the login', weight: 2, run: altersItsLogin },
-    { name: 'backend terminated', weight: 1, run: (turn) => terminated(turn, outside) },
-    { name: 'backend cancelled', weight: 1, run: (turn) => cancelled(turn, outside) },
+    { name: 'backend terminated', weight: 1, run: (step) => terminated(step, outside) },
+    { name: 'backend cancelled', weight: 1, run: (step) => cancelled(step, outside) },
     { name: 'connection inspected', weight: 6, run: inspected },
   ]
 }
 
-async function canary(turn: Turn, outside: Outside): Promise<void> {
-  const { view, place } = turn.tenant
+async function canary(step: FuzzStep, outside: Outside): Promise<void> {
+  const { view, place } = step.tenant
   if (!view) return
   const items = itemsOf(view)
-  const text = turn.random.pick([
+  const text = step.random.pick([
     `select owner from ${items}`,
     `select count(*) from ${items}`,
-    `insert into ${items} (tenant_id, id, owner) values ('${place.locator}', 5000000, '${turn.mark}')`,
+    `insert into ${items} (tenant_id, id, owner) values ('${place.locator}', 5000000, '${step.mark}')`,
     `update ${items} set owner = 'nobody'`,
     `delete from ${items}`,
     `truncate ${items}`,
     `with tenant as (select set_config('app.tenant_id', '${place.locator}', false)) select owner from tenant, ${items}`,
   ])
-  await turn.refused(outside.unscoped(view, text), '42501')
+  await step.refused(outside.unscoped(view, text), '42501')
 }
 
 /** Where tenants have logins of their own: with all that a tenant knows of its login, it connects to no database but its own. */
-async function reachesAnother(turn: Turn, outside: Outside): Promise<void> {
-  const [view, theirs] = [turn.tenant.view, turn.other.view]
+async function reachesAnother(step: FuzzStep, outside: Outside): Promise<void> {
+  const [view, theirs] = [step.tenant.view, step.other.view]
   if (!view || !theirs) return
   const [own, other] = [new URL(view.tenantUrl), new URL(theirs.tenantUrl)]
   if (own.username === other.username) return
   own.pathname = other.pathname
-  await turn.refused(outside.unscoped({ ...theirs, tenantUrl: own.href }, 'select 1'), '42501')
+  await step.refused(outside.unscoped({ ...theirs, tenantUrl: own.href }, 'select 1'), '42501')
 }
 
 /** Every role may change its own defaults, and all tenants of a shared login have one: no session may begin with them. */
-async function altersItsLogin(turn: Turn): Promise<void> {
-  const setting = turn.random.pick([
+async function altersItsLogin(step: FuzzStep): Promise<void> {
+  const setting = step.random.pick([
     'standard_conforming_strings = off',
     `datestyle = 'German'`,
     `statement_timeout = '71s'`,
     `default_transaction_isolation = serializable`,
   ])
-  const altered = turn.handle.transaction(async (db) => {
+  const altered = step.handle.transaction(async (db) => {
     await raw(db, 'set local role none')
     await raw(db, `alter role current_user set ${setting}`)
   })
@@ -98,40 +98,40 @@ async function altersItsLogin(turn: Turn): Promise<void> {
 }
 
 /** The connection is lost in a transaction: what was written in it is too. */
-async function terminated(turn: Turn, outside: Outside): Promise<void> {
-  const { view } = turn.tenant
+async function terminated(step: FuzzStep, outside: Outside): Promise<void> {
+  const { view } = step.tenant
   if (!view) return
-  const lost = turn.handle.transaction(async (db) => {
+  const lost = step.handle.transaction(async (db) => {
     const [{ pid }] = (await raw(db, 'select pg_backend_pid() as pid')) as [{ pid: number }]
-    turn.see(await raw(db, writing(turn, turn.id(), 6_666)))
+    step.see(await raw(db, writing(step, step.id(), 6_666)))
     await outside.all(view, 'select pg_terminate_backend($1, 5000)', [pid])
-    turn.see(await raw(db, ALL_ITEMS))
+    step.see(await raw(db, ALL_ITEMS))
   })
-  await turn.refused(lost, '57P01', 'ECONNRESET', 'EPIPE', /Connection terminated|not queryable|connection error/)
+  await step.refused(lost, '57P01', 'ECONNRESET', 'EPIPE', /Connection terminated|not queryable|connection error/)
 }
 
-async function cancelled(turn: Turn, outside: Outside): Promise<void> {
-  const { view } = turn.tenant
+async function cancelled(step: FuzzStep, outside: Outside): Promise<void> {
+  const { view } = step.tenant
   if (!view) return
-  const client = await turn.handle.pool.connect()
+  const client = await step.handle.pool.connect()
   try {
     await client.query('begin')
     const { rows } = await client.query('select pg_backend_pid() as pid')
     let isOver = false
-    const slow = client.query(`${writing(turn, turn.id(), 5_555)}, pg_sleep(60)`).finally(() => {
+    const slow = client.query(`${writing(step, step.id(), 5_555)}, pg_sleep(60)`).finally(() => {
       isOver = true
     })
     const cancel = async () => {
       while (!isOver) await outside.all(view, 'select pg_cancel_backend($1)', [rows[0].pid])
     }
-    await Promise.all([turn.refused(slow, CANCELLED), cancel()])
+    await Promise.all([step.refused(slow, CANCELLED), cancel()])
     // A cancel that was sent as the statement ended may still be on its way: to this client, not to the next one.
     for (let calm = 0; calm < 3; calm++) await client.query('select 1').catch(() => undefined)
     await client.query('rollback')
   } finally {
     client.release()
   }
-  turn.compare(await raw(turn.handle.db, ALL_ITEMS))
+  step.compare(await raw(step.handle.db, ALL_ITEMS))
 }
 
 /** What the next tenant would find on whichever connection it gets: asked without anything that has it cleaned first. */
@@ -165,28 +165,28 @@ const CLEAN = {
 /** Who and where every statement of a tenant is. */
 const identities = new WeakMap<FuzzedTenant, string>()
 
-export async function inspected(turn: Turn): Promise<void> {
-  judge(turn, (await raw(turn.handle.db, INSPECTION))[0])
+export async function inspected(step: FuzzStep): Promise<void> {
+  judge(step, (await raw(step.handle.db, INSPECTION))[0])
 }
 
-export async function inspectedInside(turn: Turn, inside: () => Promise<void>): Promise<void> {
-  await turn.handle.transaction(async (db) => {
-    judge(turn, (await raw(db, INSPECTION))[0])
+export async function inspectedInside(step: FuzzStep, inside: () => Promise<void>): Promise<void> {
+  await step.handle.transaction(async (db) => {
+    judge(step, (await raw(db, INSPECTION))[0])
     await inside()
   })
 }
 
-function judge(turn: Turn, found: Record<string, unknown> | undefined): void {
+function judge(step: FuzzStep, found: Record<string, unknown> | undefined): void {
   if (!found) {
-    turn.violate('an inspection answered nothing')
+    step.violate('an inspection answered nothing')
     return
   }
   const { role, login, path, tenant, ...session } = found
   for (const [what, clean] of Object.entries(CLEAN)) {
-    if (session[what] !== clean) turn.violate(`left on a connection: ${what} is ${JSON.stringify(session[what])}`)
+    if (session[what] !== clean) step.violate(`left on a connection: ${what} is ${JSON.stringify(session[what])}`)
   }
   const identity = JSON.stringify({ role, login, path, tenant })
-  const known = identities.get(turn.tenant) ?? identity
-  identities.set(turn.tenant, known)
-  if (identity !== known) turn.violate(`the scope is ${identity}, was ${known}`)
+  const known = identities.get(step.tenant) ?? identity
+  identities.set(step.tenant, known)
+  if (identity !== known) step.violate(`the scope is ${identity}, was ${known}`)
 }

@@ -4,13 +4,13 @@
  */
 import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
-import type { Turn } from './step.ts'
+import type { FuzzStep } from './step.ts'
 
 export interface LeakOperation {
   readonly name: string
   /** How often, beside the others. */
   readonly weight: number
-  readonly run: (turn: Turn) => Promise<void>
+  readonly run: (step: FuzzStep) => Promise<void>
 }
 
 export const raw = async (db: Kysely<any>, text: string, values: readonly unknown[] = []): Promise<any[]> =>
@@ -19,7 +19,7 @@ export const raw = async (db: Kysely<any>, text: string, values: readonly unknow
 /** What a driver says when a statement has ended its transaction, or Kysely when a failed one is committed. */
 export const ENDED = /ended the transaction|rolled back/
 
-const upsert = (db: Kysely<any>, { mark }: Turn, id: number, value: number) =>
+const upsert = (db: Kysely<any>, { mark }: FuzzStep, id: number, value: number) =>
   db
     .insertInto('items')
     .values({ id, owner: mark, value, slot: id })
@@ -32,95 +32,95 @@ const readAll = (db: Kysely<any>) => db.selectFrom('items').select(['owner', 'id
 /** Thrown by the host's own code, to end a transaction. */
 const CHANGED_MIND = 'the host changed its mind'
 
-async function reads(turn: Turn): Promise<void> {
-  turn.compare(await readAll(turn.handle.db))
+async function reads(step: FuzzStep): Promise<void> {
+  step.compare(await readAll(step.handle.db))
 }
 
-async function readsByKey(turn: Turn): Promise<void> {
-  const id = turn.id()
-  const { db } = turn.handle
+async function readsByKey(step: FuzzStep): Promise<void> {
+  const id = step.id()
+  const { db } = step.handle
   const rows = await db.selectFrom('items').select(['owner', 'id', 'value']).where('id', '=', id).execute()
-  const [row] = turn.see(rows)
-  if (row?.value !== turn.rows.get(id)) turn.violate(`row ${id} is ${row?.value}, should be ${turn.rows.get(id)}`)
+  const [row] = step.see(rows)
+  if (row?.value !== step.rows.get(id)) step.violate(`row ${id} is ${row?.value}, should be ${step.rows.get(id)}`)
 }
 
-async function readsView(turn: Turn): Promise<void> {
-  turn.see(await turn.handle.db.selectFrom('owners').selectAll().execute())
+async function readsView(step: FuzzStep): Promise<void> {
+  step.see(await step.handle.db.selectFrom('owners').selectAll().execute())
 }
 
-async function writes(turn: Turn): Promise<void> {
-  const [id, value] = [turn.id(), turn.value()]
-  turn.see(await upsert(turn.handle.db, turn, id, value))
-  turn.rows.set(id, value)
+async function writes(step: FuzzStep): Promise<void> {
+  const [id, value] = [step.id(), step.value()]
+  step.see(await upsert(step.handle.db, step, id, value))
+  step.rows.set(id, value)
 }
 
-async function inserts(turn: Turn): Promise<void> {
-  const [id, value] = [turn.id(), turn.value()]
-  const inserting = turn.handle.db
+async function inserts(step: FuzzStep): Promise<void> {
+  const [id, value] = [step.id(), step.value()]
+  const inserting = step.handle.db
     .insertInto('items')
-    .values({ id, owner: turn.mark, value })
+    .values({ id, owner: step.mark, value })
     .returning(['owner', 'id'])
     .execute()
-  if (turn.rows.has(id)) return turn.refused(inserting, '23505', /UNIQUE/)
-  turn.see(await inserting)
-  turn.rows.set(id, value)
+  if (step.rows.has(id)) return step.refused(inserting, '23505', /UNIQUE/)
+  step.see(await inserting)
+  step.rows.set(id, value)
 }
 
-async function updates(turn: Turn): Promise<void> {
-  const [id, value] = [turn.id(), turn.value()]
-  const rows = await turn.handle.db
+async function updates(step: FuzzStep): Promise<void> {
+  const [id, value] = [step.id(), step.value()]
+  const rows = await step.handle.db
     .updateTable('items')
     .set({ value })
     .where('id', '=', id)
     .returning(['owner', 'id'])
     .execute()
-  if (turn.see(rows).length !== Number(turn.rows.has(id))) turn.violate(`an update of row ${id} found ${rows.length}`)
-  if (turn.rows.has(id)) turn.rows.set(id, value)
+  if (step.see(rows).length !== Number(step.rows.has(id))) step.violate(`an update of row ${id} found ${rows.length}`)
+  if (step.rows.has(id)) step.rows.set(id, value)
 }
 
-async function deletes(turn: Turn): Promise<void> {
-  const id = turn.id()
-  const rows = await turn.handle.db.deleteFrom('items').where('id', '=', id).returning(['owner', 'id']).execute()
-  if (turn.see(rows).length !== Number(turn.rows.has(id))) turn.violate(`a delete of row ${id} found ${rows.length}`)
-  turn.rows.delete(id)
+async function deletes(step: FuzzStep): Promise<void> {
+  const id = step.id()
+  const rows = await step.handle.db.deleteFrom('items').where('id', '=', id).returning(['owner', 'id']).execute()
+  if (step.see(rows).length !== Number(step.rows.has(id))) step.violate(`a delete of row ${id} found ${rows.length}`)
+  step.rows.delete(id)
 }
 
-async function commits(turn: Turn): Promise<void> {
+async function commits(step: FuzzStep): Promise<void> {
   const written: [number, number][] = [
-    [turn.id(), turn.value()],
-    [turn.id(), turn.value()],
+    [step.id(), step.value()],
+    [step.id(), step.value()],
   ]
-  await turn.handle.transaction(async (db) => {
-    for (const [id, value] of written) turn.see(await upsert(db, turn, id, value))
-    turn.see(await readAll(db))
+  await step.handle.transaction(async (db) => {
+    for (const [id, value] of written) step.see(await upsert(db, step, id, value))
+    step.see(await readAll(db))
   })
-  for (const [id, value] of written) turn.rows.set(id, value)
+  for (const [id, value] of written) step.rows.set(id, value)
 }
 
-async function rollsBack(turn: Turn): Promise<void> {
-  const work = turn.handle.transaction(async (db) => {
-    turn.see(await upsert(db, turn, turn.id(), turn.value()))
-    turn.see(await readAll(db))
+async function rollsBack(step: FuzzStep): Promise<void> {
+  const work = step.handle.transaction(async (db) => {
+    step.see(await upsert(db, step, step.id(), step.value()))
+    step.see(await readAll(db))
     throw new Error(CHANGED_MIND)
   })
-  await turn.refused(work, new RegExp(CHANGED_MIND))
+  await step.refused(work, new RegExp(CHANGED_MIND))
 }
 
 /** A statement fails, the host goes on all the same: what it wrote before must not be kept in silence. */
-async function aborts(turn: Turn): Promise<void> {
-  const work = turn.handle.transaction(async (db) => {
-    turn.see(await upsert(db, turn, turn.id(), turn.value()))
-    await turn.refused(raw(db, failing(turn)))
+async function aborts(step: FuzzStep): Promise<void> {
+  const work = step.handle.transaction(async (db) => {
+    step.see(await upsert(db, step, step.id(), step.value()))
+    await step.refused(raw(db, failing(step)))
     throw new Error(CHANGED_MIND)
   })
-  await turn.refused(work, new RegExp(CHANGED_MIND))
+  await step.refused(work, new RegExp(CHANGED_MIND))
 }
 
-async function fails(turn: Turn): Promise<void> {
-  await turn.refused(raw(turn.handle.db, failing(turn)))
+async function fails(step: FuzzStep): Promise<void> {
+  await step.refused(raw(step.handle.db, failing(step)))
 }
 
-const failing = ({ random, mark }: Turn): string =>
+const failing = ({ random, mark }: FuzzStep): string =>
   random.pick([
     'selekt 1',
     'select * from missing',
@@ -129,29 +129,29 @@ const failing = ({ random, mark }: Turn): string =>
     `insert into items (id, owner) values (1000000, '${mark}'), (1000000, '${mark}')`,
   ])
 
-async function savepoints(turn: Turn): Promise<void> {
-  const [kept, lost] = [turn.id(), turn.id()]
-  const value = turn.value()
-  const outer = await turn.handle.db.startTransaction().execute()
+async function savepoints(step: FuzzStep): Promise<void> {
+  const [kept, lost] = [step.id(), step.id()]
+  const value = step.value()
+  const outer = await step.handle.db.startTransaction().execute()
   try {
-    turn.see(await upsert(outer, turn, kept, value))
+    step.see(await upsert(outer, step, kept, value))
     const inner = await outer.savepoint('inner').execute()
-    turn.see(await upsert(inner, turn, lost, 7_777))
-    if (turn.random.below(2) === 0) await turn.refused(raw(inner, 'select * from missing'))
+    step.see(await upsert(inner, step, lost, 7_777))
+    if (step.random.below(2) === 0) await step.refused(raw(inner, 'select * from missing'))
     await inner.rollbackToSavepoint('inner').execute()
     await inner.releaseSavepoint('inner').execute()
-    turn.see(await readAll(outer))
+    step.see(await readAll(outer))
     await outer.commit().execute()
   } catch (error) {
     if (!outer.isCommitted && !outer.isRolledBack) await outer.rollback().execute()
     throw error
   }
-  turn.rows.set(kept, value)
+  step.rows.set(kept, value)
 }
 
 /** One handle, asked by many at once. */
-async function readsAtOnce(turn: Turn): Promise<void> {
-  const { db, pool } = turn.handle
+async function readsAtOnce(step: FuzzStep): Promise<void> {
+  const { db, pool } = step.handle
   const answers = await Promise.all([
     readAll(db),
     readAll(db),
@@ -159,80 +159,80 @@ async function readsAtOnce(turn: Turn): Promise<void> {
     db.transaction().execute(readAll),
     raw(db, 'select owner from owners'),
   ])
-  for (const rows of answers) turn.see(rows)
+  for (const rows of answers) step.see(rows)
 }
 
-async function clientCommits(turn: Turn): Promise<void> {
-  const [id, value] = [turn.id(), turn.value()]
-  const client = await turn.handle.pool.connect()
+async function clientCommits(step: FuzzStep): Promise<void> {
+  const [id, value] = [step.id(), step.value()]
+  const client = await step.handle.pool.connect()
   try {
     await client.query('begin')
-    turn.see((await client.query(writing(turn, id, value))).rows)
+    step.see((await client.query(writing(step, id, value))).rows)
     await client.query('commit')
   } finally {
     client.release()
   }
-  turn.rows.set(id, value)
+  step.rows.set(id, value)
 }
 
-export const writing = ({ mark }: Turn, id: number, value: number): string =>
+export const writing = ({ mark }: FuzzStep, id: number, value: number): string =>
   `insert into items (id, owner, value, slot) values (${id}, '${mark}', ${value}, ${id})
    on conflict (tenant_id, id) do update set value = excluded.value returning owner, id, value`
 
 /** A client that is given back in the middle: what it wrote is lost, and the next one finds nothing of it. */
-async function releasesInside(turn: Turn): Promise<void> {
-  const client = await turn.handle.pool.connect()
+async function releasesInside(step: FuzzStep): Promise<void> {
+  const client = await step.handle.pool.connect()
   try {
     await client.query('begin')
-    turn.see((await client.query(writing(turn, turn.id(), 8_888))).rows)
-    if (turn.random.below(2) === 0) await turn.refused(client.query('select * from missing'))
+    step.see((await client.query(writing(step, step.id(), 8_888))).rows)
+    if (step.random.below(2) === 0) await step.refused(client.query('select * from missing'))
   } finally {
     client.release()
   }
 }
 
 /** A client that was given back belongs to somebody else. */
-async function usesReleased(turn: Turn): Promise<void> {
-  const client = await turn.handle.pool.connect()
+async function usesReleased(step: FuzzStep): Promise<void> {
+  const client = await step.handle.pool.connect()
   client.release()
-  await turn.refused(client.query('select owner, id, value from items'))
-  await turn.refused(client.query(turn.random.pick(['begin', 'rollback', 'commit'])))
+  await step.refused(client.query('select owner, id, value from items'))
+  await step.refused(client.query(step.random.pick(['begin', 'rollback', 'commit'])))
 }
 
 /** A client of another one's transaction, in work that is for nobody here: it reads and writes nothing, and loses what it had. */
-async function usesElsewhere(turn: Turn): Promise<void> {
-  const { Client } = turn.handle.pg
+async function usesElsewhere(step: FuzzStep): Promise<void> {
+  const { Client } = step.handle.pg
   const client = new Client()
   const elsewhere = { ...currentContext(), tenantId: NO_TENANT }
   try {
-    if (turn.random.below(2) === 0) {
+    if (step.random.below(2) === 0) {
       await client.query('begin')
-      turn.see((await client.query(writing(turn, turn.id(), 7_777))).rows)
+      step.see((await client.query(writing(step, step.id(), 7_777))).rows)
     }
     const read = () => client.query('select owner, id, value from items')
-    await enterContext(elsewhere, () => turn.refused(read(), 'E_TENANT_MISMATCH'))
+    await enterContext(elsewhere, () => step.refused(read(), 'E_TENANT_MISMATCH'))
   } finally {
     await client.end()
   }
 }
 
 /** A transaction that is over: the host kept its handle. */
-async function usesEnded(turn: Turn): Promise<void> {
+async function usesEnded(step: FuzzStep): Promise<void> {
   let kept: Kysely<any> | undefined
-  await turn.handle.transaction(async (db) => {
+  await step.handle.transaction(async (db) => {
     kept = db
-    turn.see(await readAll(db))
+    step.see(await readAll(db))
   })
-  if (kept) await turn.refused(readAll(kept))
+  if (kept) await step.refused(readAll(kept))
 }
 
-async function counts(turn: Turn): Promise<void> {
+async function counts(step: FuzzStep): Promise<void> {
   const { rows } = await sql<{ own: number; all: number }>`
-    select count(case when owner = ${turn.mark} then 1 end) as own, count(*) as "all" from items`.execute(
-    turn.handle.db,
+    select count(case when owner = ${step.mark} then 1 end) as own, count(*) as "all" from items`.execute(
+    step.handle.db,
   )
   const [found] = rows
-  if (Number(found?.own) !== Number(found?.all)) turn.violate(`rows of others were counted: ${JSON.stringify(found)}`)
+  if (Number(found?.own) !== Number(found?.all)) step.violate(`rows of others were counted: ${JSON.stringify(found)}`)
 }
 
 export const COMMON_OPERATIONS: readonly LeakOperation[] = [

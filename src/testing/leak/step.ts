@@ -32,7 +32,7 @@ export interface FuzzedTenant {
   readonly rows: readonly OwnRows[]
 }
 
-export interface TurnParts {
+export interface FuzzStepOptions {
   readonly operation: string
   readonly worker: number
   readonly random: Random
@@ -41,36 +41,36 @@ export interface TurnParts {
   readonly note: (violation: Violation) => void
 }
 
-export class Turn {
+export class FuzzStep {
   readonly random: Random
   readonly tenant: FuzzedTenant
   readonly handle: TenantHandle
   readonly mark: string
   readonly rows: OwnRows
-  readonly #parts: TurnParts
+  readonly #options: FuzzStepOptions
   static #made = 0
-  /** Of this turn alone: for names of cursors, locks and whatever else. */
+  /** Of this step only: for names of cursors, locks and whatever else. */
   readonly number: number
 
-  constructor(parts: TurnParts) {
-    this.#parts = parts
-    this.random = parts.random
-    this.tenant = parts.tenant
-    this.handle = parts.tenant.handle
-    this.mark = markOf(parts.tenant.place.tenantId)
-    const rows = parts.tenant.rows[parts.worker]
-    if (!rows) throw new Error(`there is no worker ${parts.worker}`)
+  constructor(options: FuzzStepOptions) {
+    this.#options = options
+    this.random = options.random
+    this.tenant = options.tenant
+    this.handle = options.tenant.handle
+    this.mark = markOf(options.tenant.place.tenantId)
+    const rows = options.tenant.rows[options.worker]
+    if (!rows) throw new Error(`there is no worker ${options.worker}`)
     this.rows = rows
-    this.number = ++Turn.#made
+    this.number = ++FuzzStep.#made
   }
 
   get other(): FuzzedTenant {
-    return this.random.pick(this.#parts.others)
+    return this.random.pick(this.#options.others)
   }
 
   /** An id that only this worker writes; every tenant has the same ones. */
   id(): number {
-    return this.#parts.worker * ROWS_PER_WORKER + this.random.below(ROWS_PER_WORKER)
+    return this.#options.worker * ROWS_PER_WORKER + this.random.below(ROWS_PER_WORKER)
   }
 
   value(): number {
@@ -78,11 +78,11 @@ export class Turn {
   }
 
   isMine(id: number): boolean {
-    return Math.floor(id / ROWS_PER_WORKER) === this.#parts.worker
+    return Math.floor(id / ROWS_PER_WORKER) === this.#options.worker
   }
 
   violate(what: string): void {
-    this.#parts.note({ operation: this.#parts.operation, tenantId: this.handle.id, what })
+    this.#options.note({ operation: this.#options.operation, tenantId: this.handle.id, what })
   }
 
   /** Rows of an answer: every one must be this tenant's. */

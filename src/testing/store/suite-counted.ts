@@ -6,7 +6,7 @@ import type { OpenedStore } from './opened-store.ts'
 
 const DAY_SECONDS = 86_400
 const LANES = 12
-const TURNS = 60
+const ROUNDS = 60
 
 export function countedSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),
@@ -109,7 +109,7 @@ export function countedSuite(
       await counters().clear(tenant)
       await take('calls', 1)
       expect(await counted('calls')).toEqual([{ calls: MAX_COUNTED }, {}])
-      for (let turn = 0; turn < 3; turn++) {
+      for (let round = 0; round < 3; round++) {
         await take('calls', MAX_COUNTED - 1)
         expect(await counted('calls')).toEqual([{ calls: MAX_COUNTED }, {}])
         await counters().clear(tenant, 'calls')
@@ -123,16 +123,16 @@ export function countedSuite(
       const sums = new Map(names.map((name) => [name, 0]))
       let isOver = false
       const taking = Array.from({ length: LANES }, async (_, lane) => {
-        for (let turn = 0; turn < TURNS; turn++) {
-          const own = names.slice(0, 1 + ((lane + turn) % 3)).map((_, at) => names[(at + lane) % 3] as string)
-          const takes = own.map((name, at) => ({ name, amount: 1 + ((turn + at) % 3), limit: lane % 2 ? 20 : null }))
+        for (let round = 0; round < ROUNDS; round++) {
+          const own = names.slice(0, 1 + ((lane + round) % 3)).map((_, at) => names[(at + lane) % 3] as string)
+          const takes = own.map((name, at) => ({ name, amount: 1 + ((round + at) % 3), limit: lane % 2 ? 20 : null }))
           const { isAllowed } = await counters().take(tenant, takes)
           if (!isAllowed) continue
           for (const { name, amount } of takes) sums.set(name, (sums.get(name) ?? 0) + amount)
         }
       })
-      const untilOver = async (turn: (n: number) => Promise<void>) => {
-        for (let n = 0; !isOver; n++) await turn(n)
+      const untilOver = async (round: (n: number) => Promise<void>) => {
+        for (let n = 0; !isOver; n++) await round(n)
       }
       const clearing = [
         untilOver(() => counters().clear(tenant)),

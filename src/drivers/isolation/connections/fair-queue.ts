@@ -1,5 +1,5 @@
 /**
- * Who waits for a connection: a queue for each tenant, bounded in length and time. Tenants take turns, so that a loud one waits
+ * Who waits for a connection: a queue for each tenant, bounded in length and time. Queues are served round-robin: a loud tenant waits
  * behind itself and not in front of others.
  */
 import { ConnectionLimitReached, type ConnectionLimits } from '../../../tenants/isolation/driver.ts'
@@ -14,9 +14,9 @@ export interface Waiter<Wish, Given> {
   readonly timer: NodeJS.Timeout
 }
 
-export class Turns<Wish extends { readonly tenantId: string }, Given> {
+export class FairQueue<Wish extends { readonly tenantId: string }, Given> {
   readonly #limits: Pick<ConnectionLimits, 'queuePerTenant' | 'waitMs'>
-  /** By tenant, in the order in which they take turns. */
+  /** By tenant, in the order in which the queues are served. */
   readonly #queues = new Map<string, Waiter<Wish, Given>[]>()
 
   constructor(limits: Pick<ConnectionLimits, 'queuePerTenant' | 'waitMs'>) {
@@ -47,7 +47,7 @@ export class Turns<Wish extends { readonly tenantId: string }, Given> {
     })
   }
 
-  /** The first in turn that `may` have one; of each tenant, only who waits longest is asked for. */
+  /** The next in order that `may` have one; of each tenant, only who waits longest is asked for. */
   first(may: (wish: Wish) => boolean): Waiter<Wish, Given> | undefined {
     for (const [waiter] of this.#queues.values()) if (waiter && may(waiter.wish)) return waiter
     return undefined

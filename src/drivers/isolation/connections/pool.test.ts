@@ -235,7 +235,7 @@ describe('a server that fails', () => {
       const connections = connectionsOf({}, { probe: async () => result })
       const held = await connections.acquire(shared('a'))
       const { asked, answer: unblock } = await askBlocked(held)
-      for (let turn = 0; turn < 4; turn++) await vi.advanceTimersByTimeAsync(5_000)
+      for (let round = 0; round < 4; round++) await vi.advanceTimersByTimeAsync(5_000)
       await unblock()
       expect((await asked).rowCount).toBe(1)
       connections.release(held, false)

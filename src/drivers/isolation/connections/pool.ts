@@ -6,16 +6,17 @@
  *          ─► all room taken, another database's client idle ─► closed ─► connect ─► taken
  *          ─► else, or the tenant has its share already ─► waits ─► taken | E_TENANT_CONNECTION_LIMIT
  *
- * A tenant waits behind itself: each has a queue of its own, bounded in length and time, and those who wait take turns. A turn
- * that another database has to make room for is worth what the connection costs: until it is over, its client goes on with whoever
- * waits for that database. The budget holds a connection until the server has closed it, so the server never sees more than `max`.
+ * A tenant waits behind itself: each has its own queue, bounded in length and time, and the queues are served round-robin. A
+ * connection that replaced one of another database is reserved until `reservedUntil`, about as long as it took to make: until then
+ * it serves requests for its database. The budget holds a connection until the server has closed it,
+ * so the server never sees more than `max`.
  */
 import type pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import type { ConnectionLimits } from '../../../tenants/isolation/driver.ts'
 import { closeClient, destroyClient } from './close-client.ts'
 import { ConnectLimiter } from './connect-limiter.ts'
-import { Turns } from './fair-queue.ts'
+import { FairQueue } from './fair-queue.ts'
 import { IdleClients } from './idle-clients.ts'
 import { NamedStatements } from './named-statements.ts'
 import type { PooledClient, Wish } from './pooled-client.ts'
@@ -25,7 +26,7 @@ import { UnresponsiveServerCheck } from './unresponsive-server.ts'
 
 const IDLE_MS = 30_000
 /** A few times what a connection costs. */
-const TURN_MS = 25
+const RESERVED_MS = 25
 /** How long a client may be lent before the server is asked whether it is there at all. */
 const PROBE_AFTER_MS = 5_000
 /** How long `close` waits for clients to come back. */
@@ -46,7 +47,7 @@ export interface ConnectionsOptions {
 
 export class Connections {
   readonly #options: ConnectionsOptions
-  readonly #turns: Turns<Wish, PooledClient>
+  readonly #queue: FairQueue<Wish, PooledClient>
   readonly #connectLimiter = new ConnectLimiter(() => this.#serve())
   readonly #serverCheck: UnresponsiveServerCheck
   readonly #idle = new IdleClients()
@@ -66,12 +67,12 @@ export class Connections {
   readonly #mayUse = (wish: Wish): boolean => this.#mayHave(wish) && this.#idle.has(wish.database)
   readonly #mayGoOn = (wish: Wish): boolean => {
     if (!this.#mayUse(wish)) return false
-    return this.#idle.of(wish.database).some(({ turnEndsAt }) => turnEndsAt > performance.now())
+    return this.#idle.of(wish.database).some(({ reservedUntil }) => reservedUntil > performance.now())
   }
 
   constructor(options: ConnectionsOptions) {
     this.#options = options
-    this.#turns = new Turns(options.limits)
+    this.#queue = new FairQueue(options.limits)
     this.#serverCheck = new UnresponsiveServerCheck(options.probe)
   }
 
@@ -87,7 +88,7 @@ export class Connections {
       if (idle) return this.#lend(idle, wish)
       if (this.#hasRoom && this.#connectLimiter.hasCapacity) return this.#connect(wish)
     }
-    const waiting = this.#turns.wait(wish)
+    const waiting = this.#queue.wait(wish)
     this.#serve()
     return waiting
   }
@@ -106,7 +107,7 @@ export class Connections {
     return {
       idle: this.#idle.count,
       busy: this.#busy,
-      waiting: this.#turns.size,
+      waiting: this.#queue.size,
       hits: this.#hits,
       misses: this.#misses,
     }
@@ -121,7 +122,7 @@ export class Connections {
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#sweep)
-    this.#turns.refuseAll(new Error('the connections are closed'))
+    this.#queue.refuseAll(new Error('the connections are closed'))
     const drained = new Promise<void>((resolve) => {
       this.#drained = resolve
     })
@@ -168,7 +169,7 @@ export class Connections {
     releasePermit()
     const now = performance.now()
     const known = { schemas: new Set<string>(), statements: new NamedStatements() }
-    const pooled = { client, wish, ...known, lentAt: now, idleSince: 0, turnEndsAt: now + TURN_MS }
+    const pooled = { client, wish, ...known, lentAt: now, idleSince: 0, reservedUntil: now + RESERVED_MS }
     client.on('error', (error) => this.#lost(pooled, error))
     this.#give(pooled)
     this.#serve()
@@ -192,21 +193,21 @@ export class Connections {
     for (;;) {
       const mayConnect = this.#hasRoom && this.#connectLimiter.hasCapacity
       if (!mayConnect && this.#idle.isEmpty) return
-      const first = this.#turns.first(this.#mayHave)
+      const first = this.#queue.first(this.#mayHave)
       if (!first) return
       const isServed = mayConnect || this.#idle.has(first.wish.database)
       const waiter = isServed
         ? first
-        : this.#turns.first(this.#connectLimiter.hasCapacity ? this.#mayGoOn : this.#mayUse)
+        : this.#queue.first(this.#connectLimiter.hasCapacity ? this.#mayGoOn : this.#mayUse)
       if (!waiter) {
         if (!this.#hasRoom && this.#connectLimiter.hasCapacity) this.#evict()
         return
       }
-      this.#turns.take(waiter)
+      this.#queue.take(waiter)
       const idle = this.#idle.take(waiter.wish)
       if (!idle) this.#connect(waiter.wish).then(waiter.resolve, waiter.reject)
       else {
-        if (isServed) idle.turnEndsAt = performance.now() + TURN_MS
+        if (isServed) idle.reservedUntil = performance.now() + RESERVED_MS
         waiter.resolve(this.#lend(idle, waiter.wish))
       }
     }
@@ -214,7 +215,7 @@ export class Connections {
 
   /** Closes the client that has been idle the longest; who waits is served when its socket is closed. */
   #evict(): void {
-    if (this.#ending >= this.#turns.size) return // enough room is on its way
+    if (this.#ending >= this.#queue.size) return // enough room is on its way
     const oldest = this.#idle.oldest()
     if (oldest) this.#endAll([oldest])
   }

@@ -12,7 +12,7 @@ export interface PooledClient {
   lentAt: number
   idleSince: number
   /** Until then it is not closed for another database while somebody waits for this one. */
-  turnEndsAt: number
+  reservedUntil: number
   readonly statements: NamedStatements
 }
 

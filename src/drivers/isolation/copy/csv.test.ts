@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { type CsvField, csvLine, csvName, csvQuoted, csvRows } from './csv.ts'
 
 async function* inPieces(bytes: Buffer, sizes: readonly number[]): AsyncGenerator<Buffer> {
-  for (let [at, turn] = [0, 0]; at < bytes.length; turn++) {
-    const size = sizes[turn % sizes.length] ?? 1
+  for (let [at, count] = [0, 0]; at < bytes.length; count++) {
+    const size = sizes[count % sizes.length] ?? 1
     const piece = Buffer.from(bytes.subarray(at, at + size))
     yield piece
     piece.fill(0x22) // whoever gave it may use it for something else

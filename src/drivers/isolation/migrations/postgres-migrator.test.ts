@@ -158,7 +158,7 @@ describe('a migration that fails', () => {
 
   test('of text that is no SQL is named', async () => {
     const driver = await open([NOTES, migration('0002_typo', 'selekt'), MORE])
-    for (let turn = 0; turn < 2; turn++) {
+    for (let round = 0; round < 2; round++) {
       await expect(driver.migrate(place(await storage()))).rejects.toThrow('0002_typo (up) failed (SQLSTATE 42601)')
     }
     await expectNothingOpen()
@@ -167,7 +167,7 @@ describe('a migration that fails', () => {
   test('of texts that are one statement only together is named, in one storage as in the next', async () => {
     const halves = [migration('0002_half', 'comment on table notes is $$'), migration('0003_half', '$$')]
     const driver = await open([NOTES, ...halves])
-    for (let turn = 0; turn < 2; turn++) {
+    for (let round = 0; round < 2; round++) {
       const id = await storage()
       await expect(driver.migrate(place(id))).rejects.toThrow('0002_half (up) failed (SQLSTATE 42601)')
       expect(await driver.applied(place(id))).toEqual([NOTES.name])
@@ -200,7 +200,7 @@ describe('a migration that ends the transaction it runs in', () => {
     async (ending) => {
       const ender = migration('0003_ender', `create table "begun" (); ${ending}`)
       const driver = await open([NOTES, SEEN, ender, migration('0004_last', 'select 1')])
-      for (let turn = 0; turn < 2; turn++) {
+      for (let round = 0; round < 2; round++) {
         const id = await storage()
         await expect(driver.migrate(place(id))).rejects.toThrow(ends('0003_ender (up)'))
         const isCommitted = ending.startsWith('commit')
@@ -232,7 +232,7 @@ describe('a migration that ends the transaction it runs in', () => {
 
 test('of several processes that migrate a storage at the same moment one does, and the others find it done', async () => {
   const drivers = await Promise.all(Array.from({ length: 4 }, () => taught(SEEN)))
-  for (let turn = 0; turn < 5; turn++) {
+  for (let round = 0; round < 5; round++) {
     const id = await storage()
     const ran = await Promise.all(drivers.map((driver) => driver.migrate(place(id))))
     expect(ran.flat()).toEqual([SEEN.name])

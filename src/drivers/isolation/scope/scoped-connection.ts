@@ -76,15 +76,15 @@ export class ScopedConnection implements TenantConnection {
   }
 
   query(statement: Statement): Promise<StatementResult> {
-    return this.#inTurn(() => this.#query(statement))
+    return this.#inOrder(() => this.#query(statement))
   }
 
   begin(modes: TransactionModes = {}): Promise<void> {
-    return this.#inTurn(() => this.#begin(modes))
+    return this.#inOrder(() => this.#begin(modes))
   }
 
   end(how: 'commit' | 'rollback'): Promise<void> {
-    return this.#inTurn(() => this.#end(how))
+    return this.#inOrder(() => this.#end(how))
   }
 
   release(destroy = false): void {
@@ -95,7 +95,7 @@ export class ScopedConnection implements TenantConnection {
   }
 
   /** One after the other: which scope a statement needs is known when the one before it has been answered. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+  #inOrder<T>(work: () => Promise<T>): Promise<T> {
     const held = async () => {
       this.#assertHeld()
       return work()

@@ -39,7 +39,7 @@ export class SqliteConnection implements TenantConnection {
   #state: 'closed' | 'begun' | 'open' | 'failed' | 'lost' = 'closed'
   #isReadOnly = false
   /** Whether the storage is ours until the transaction ends. */
-  #hasTurn = false
+  #holdsStorage = false
   #isReleased = false
   #last: Promise<unknown> = Promise.resolve()
 
@@ -86,7 +86,7 @@ export class SqliteConnection implements TenantConnection {
       this.#storage.give()
       throw error
     }
-    this.#hasTurn = true
+    this.#holdsStorage = true
     this.#state = 'open'
   }
 
@@ -138,15 +138,15 @@ export class SqliteConnection implements TenantConnection {
 
   /** Ended in the host's stead; what passes the fence is no host's. */
   #lose(): void {
-    if (!this.#hasTurn || this.#options.passesFence) return
+    if (!this.#holdsStorage || this.#options.passesFence) return
     this.#leave(() => this.#storage.database.rollback())
     this.#state = 'lost'
   }
 
   #leave(finish: () => void): void {
     this.#state = 'closed'
-    if (!this.#hasTurn) return
-    this.#hasTurn = false
+    if (!this.#holdsStorage) return
+    this.#holdsStorage = false
     try {
       finish()
     } finally {

@@ -1,5 +1,5 @@
 /**
- * The storage of one tenant: its database, whose turn it is, and its fence.
+ * The storage of one tenant: its database, the queue for it, and its fence.
  *
  *   take ─► nobody has it ──────────────────────────────► taken ─► give ─► the one that has waited longest
  *        ─► else waits, bounded in number and time ─► taken | E_TENANT_CONNECTION_LIMIT
@@ -15,7 +15,7 @@ import {
   StorageFenced,
 } from '../../../tenants/isolation/driver.ts'
 import { TenantNotReady } from '../../../tenants/tenant/errors.ts'
-import { Turns } from '../connections/fair-queue.ts'
+import { FairQueue } from '../connections/fair-queue.ts'
 import { type Sqlite, SqliteDatabase } from './database.ts'
 import type { SqliteSnapshot } from './snapshot.ts'
 
@@ -34,7 +34,7 @@ export class SqliteStorage {
   readonly placement: string
   readonly database: SqliteDatabase
   isFenced = false
-  readonly #turns: Turns<{ readonly tenantId: string }, void>
+  readonly #queue: FairQueue<{ readonly tenantId: string }, void>
   readonly #tenantId: string
   #isTaken = false
   #isGone = false
@@ -50,7 +50,7 @@ export class SqliteStorage {
     this.placement = placement
     this.database = new SqliteDatabase(sqlite)
     this.#tenantId = tenantId
-    this.#turns = new Turns(limits)
+    this.#queue = new FairQueue(limits)
   }
 
   get isTaken(): boolean {
@@ -58,7 +58,7 @@ export class SqliteStorage {
   }
 
   get waiting(): number {
-    return this.#turns.size
+    return this.#queue.size
   }
 
   /**
@@ -67,16 +67,16 @@ export class SqliteStorage {
    */
   async take(waitMs?: number, evict?: () => void): Promise<void> {
     if (this.#isGone) throw storageMissing()
-    if (this.#isTaken) await this.#turns.wait({ tenantId: this.#tenantId }, waitMs)
+    if (this.#isTaken) await this.#queue.wait({ tenantId: this.#tenantId }, waitMs)
     this.#isTaken = true
     this.#evict = evict
   }
 
   give(): void {
     this.#evict = undefined
-    const next = this.#turns.first(() => true)
+    const next = this.#queue.first(() => true)
     if (next) {
-      this.#turns.take(next)
+      this.#queue.take(next)
       next.resolve()
       return
     }
@@ -138,7 +138,7 @@ export class SqliteStorage {
     if (this.#isGone) return
     this.#isGone = true
     const closed = new Error('the connections are closed')
-    this.#turns.refuseAll(closed)
+    this.#queue.refuseAll(closed)
     if (this.#isTaken) {
       await new Promise<void>((resolve) => {
         this.#given = resolve
@@ -149,7 +149,7 @@ export class SqliteStorage {
 
   #end(error: Error): void {
     this.#isGone = true
-    this.#turns.refuseAll(error)
+    this.#queue.refuseAll(error)
     this.database.close()
   }
 }

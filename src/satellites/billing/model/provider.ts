@@ -148,8 +148,8 @@ export interface Payments {
   /** The tenant that is noted with a customer. */
   tenantOf(customerId: string): Promise<string | undefined>
   productOf(priceId: string): Promise<string | undefined>
-  /** The same customer however often it is asked for the same turn of a tenant, for a day. */
-  createCustomer(tenantId: string, turn: number): Promise<string>
+  /** The same customer however often it is asked for the same number in the sequence of a tenant, for a day. */
+  createCustomer(tenantId: string, sequence: number): Promise<string>
   checkout(wish: CheckoutWish): Promise<{ readonly id: string; readonly url: string }>
   portal(customerId: string, returnUrl: string): Promise<string>
   /** Of the first item that is one of the plan, or of the first; what is paid for by use stays. */

@@ -13,7 +13,7 @@ import type { Mapped } from '../subscriptions/customers.ts'
 import type { BillingParts } from './dependencies.ts'
 
 /** An event that is at work, in its transaction. */
-export interface Turn {
+export interface EventContext {
   readonly row: InboxRow
   readonly answers: Answers
 }
@@ -32,21 +32,21 @@ export class Owners {
   }
 
   /** Undefined when the tenant is gone, or has another customer, which is said then. Throws where nobody knows whose it is. */
-  async of({ customerId, tenantId }: Customer, turn: Turn): Promise<string | undefined> {
+  async of({ customerId, tenantId }: Customer, context: EventContext): Promise<string | undefined> {
     if (customerId === null) throw new PaymentsFault('customer_not_found')
     const known = await this.#parts.customers.tenantOf(customerId)
     if (known !== undefined) return known
-    const named = tenantId ?? turn.answers.tenantOf(customerId)
+    const named = tenantId ?? context.answers.tenantOf(customerId)
     if (named === undefined) throw new PaymentsFault('tenant_not_resolvable')
-    return (await this.map(named, customerId, turn)) === 'mapped' ? named : undefined
+    return (await this.map(named, customerId, context)) === 'mapped' ? named : undefined
   }
 
   /** Whatever was heard of the customer before it was known whose it is, is done now; that it is gone by now counts at once. */
-  async map(tenantId: string, customerId: string, turn: Turn): Promise<Mapped> {
+  async map(tenantId: string, customerId: string, context: EventContext): Promise<Mapped> {
     const { part, customers, inbox, departures } = this.#parts
     if ((await customers.tenantOf(customerId)) === tenantId) return 'mapped' // or was, and is closed
     const mapped = await customers.map(tenantId, customerId)
-    if (mapped === 'taken') await this.#refuse(tenantId, customerId, turn)
+    if (mapped === 'taken') await this.#refuse(tenantId, customerId, context)
     if (mapped === 'foreign') part.kernel.log.warn({ tenantId, customerId }, 'a customer of another tenant was refused')
     if (mapped === 'gone') await departures.orphaned(customerId)
     if (mapped !== 'mapped') return mapped
@@ -55,7 +55,7 @@ export class Owners {
     return mapped
   }
 
-  async #refuse(tenantId: string, customerId: string, { row: { eventId, publishedAt } }: Turn): Promise<void> {
+  async #refuse(tenantId: string, customerId: string, { row: { eventId, publishedAt } }: EventContext): Promise<void> {
     const { part } = this.#parts
     await queryOf(part)
       .updateTable('billingInbox')

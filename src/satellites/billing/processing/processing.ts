@@ -24,7 +24,7 @@ import type { EventCounts } from '../model/series.ts'
 import type { InboxRow } from '../model/tables.ts'
 import { Answers } from '../provider/provider-reads.ts'
 import { hasEnded, lockPayer, type Seen } from '../subscriptions/subscriptions.ts'
-import { Owners, type Turn } from './customer-owner.ts'
+import { type EventContext, Owners } from './customer-owner.ts'
 import type { BillingParts } from './dependencies.ts'
 import { saidOf } from './derived-events.ts'
 import { publishFailed, publishPaid, publishSaying, publishUnmapped } from './publishing.ts'
@@ -92,11 +92,11 @@ export class Processing {
       .executeTakeFirst()
   }
 
-  async #work(turn: Turn): Promise<void> {
+  async #work(context: EventContext): Promise<void> {
     const { part } = this.#parts
-    const { row } = turn
+    const { row } = context
     const isOurs = row.isLive === part.payments.isLive
-    if (isOurs) await this.#handle(turn)
+    if (isOurs) await this.#handle(context)
     const { clock, database } = part.kernel
     const now = clock.now()
     const status = isOurs ? 'completed' : 'ignored'
@@ -108,30 +108,30 @@ export class Processing {
       .execute()
   }
 
-  async #handle(turn: Turn): Promise<void> {
+  async #handle(context: EventContext): Promise<void> {
     const { part, customers } = this.#parts
-    const { row } = turn
+    const { row } = context
     const subject = part.payments.subjectOf(row)
     if (row.customerId !== null && (await customers.isDetached(row.customerId))) return
-    if (subject.kind === 'session') await this.#session(subject.session, turn)
-    if (subject.kind === 'subscription') await this.#subscription(subject, turn)
-    if (subject.kind === 'invoice') await this.#invoice(subject.invoice, turn)
+    if (subject.kind === 'session') await this.#session(subject.session, context)
+    if (subject.kind === 'subscription') await this.#subscription(subject, context)
+    if (subject.kind === 'invoice') await this.#invoice(subject.invoice, context)
     if (subject.kind === 'customer' && subject.isDeleted) await customers.close(subject.customerId)
   }
 
-  async #session({ customerId, subscriptionId, reference }: ProviderSession, turn: Turn): Promise<void> {
+  async #session({ customerId, subscriptionId, reference }: ProviderSession, context: EventContext): Promise<void> {
     if (reference === null || customerId === null) return // of something that is not ours
-    const current = subscriptionId === null ? undefined : turn.answers.subscription(subscriptionId)
-    const mapped = await this.#owners.map(reference, customerId, turn)
+    const current = subscriptionId === null ? undefined : context.answers.subscription(subscriptionId)
+    const mapped = await this.#owners.map(reference, customerId, context)
     if (current && mapped === 'mapped')
-      await this.#reconcile(reference, current, { asOf: turn.row.createdAt, isCurrent: true })
+      await this.#reconcile(reference, current, { asOf: context.row.createdAt, isCurrent: true })
   }
 
-  async #subscription({ subscription, before }: SubscriptionSubject, turn: Turn): Promise<void> {
+  async #subscription({ subscription, before }: SubscriptionSubject, context: EventContext): Promise<void> {
     const { part } = this.#parts
-    const { row, answers } = turn
+    const { row, answers } = context
     const current = answers.subscription(subscription.id)
-    const tenantId = await this.#owners.of(current ?? subscription, turn)
+    const tenantId = await this.#owners.of(current ?? subscription, context)
     if (tenantId === undefined) return
     if (current) await this.#reconcile(tenantId, current, { asOf: row.createdAt, isCurrent: true })
     else {
@@ -145,12 +145,12 @@ export class Processing {
     }
   }
 
-  async #invoice(invoice: ProviderInvoice, turn: Turn): Promise<void> {
+  async #invoice(invoice: ProviderInvoice, context: EventContext): Promise<void> {
     const { part, dunning } = this.#parts
-    const { row, answers } = turn
+    const { row, answers } = context
     const isFailure = row.type === 'invoice.payment_failed'
     const current = isFailure ? answers.invoice(invoice.id) : undefined
-    const tenantId = await this.#payerOf(invoice, turn)
+    const tenantId = await this.#payerOf(invoice, context)
     if (tenantId === undefined) return
     await lockPayer(part, tenantId)
     if (isFailure) return this.#failedToPay(tenantId, { said: invoice, current }, row)
@@ -181,12 +181,12 @@ export class Processing {
   }
 
   /** By what is kept of the subscription, or what the provider has where nothing was heard of it yet. */
-  async #payerOf({ subscriptionId, customerId }: ProviderInvoice, turn: Turn): Promise<string | undefined> {
+  async #payerOf({ subscriptionId, customerId }: ProviderInvoice, context: EventContext): Promise<string | undefined> {
     const { subscriptions } = this.#parts
     const known = subscriptionId === null ? undefined : await subscriptions.find(subscriptionId)
     if (known) return known.tenantId
-    const current = subscriptionId === null ? undefined : turn.answers.subscription(subscriptionId)
-    const tenantId = await this.#owners.of(current ?? { customerId, tenantId: null }, turn)
+    const current = subscriptionId === null ? undefined : context.answers.subscription(subscriptionId)
+    const tenantId = await this.#owners.of(current ?? { customerId, tenantId: null }, context)
     if (current && tenantId !== undefined) {
       await this.#reconcile(tenantId, current, { asOf: current.createdAt, isCurrent: true })
     }

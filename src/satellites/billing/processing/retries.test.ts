@@ -43,8 +43,8 @@ async function changed(): Promise<string> {
   expect(await open.deliver()).not.toContain(503)
   return event?.id as string
 }
-let turn = 0
-const nextPrice = () => (turn++ % 2 === 0 ? open.prices.scale : open.prices.pro)
+let count = 0
+const nextPrice = () => (count++ % 2 === 0 ? open.prices.scale : open.prices.pro)
 
 /** The last job of an event: by how many seconds it is put off, at least and at most, as far as can be told from here. */
 async function jobOf(eventId: string) {

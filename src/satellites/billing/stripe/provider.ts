@@ -120,9 +120,9 @@ export class StripePayments implements Payments {
     return found && (typeof found.product === 'string' ? found.product : found.product.id)
   }
 
-  async createCustomer(tenantId: string, turn: number): Promise<string> {
+  async createCustomer(tenantId: string, sequence: number): Promise<string> {
     const { id } = await this.#ask((client) =>
-      client.customers.create({ metadata: { tenantId } }, keyed('customer', tenantId, String(turn))),
+      client.customers.create({ metadata: { tenantId } }, keyed('customer', tenantId, String(sequence))),
     )
     return id
   }

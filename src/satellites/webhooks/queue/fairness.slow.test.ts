@@ -8,7 +8,14 @@ import { NOBODY } from '../model/tables.ts'
 import { openWebhooks, subscriptionRows, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
 import { settlementOf } from '../worker/settlement.fixture.ts'
 import type { WorkerOptions } from '../worker/worker-process.fixture.ts'
-import { type Claim, type ClaimWish, DeliveryQueue, type Sent, type Settlement, type Turns } from './queue.ts'
+import {
+  type Claim,
+  type ClaimWish,
+  DeliveryQueue,
+  type RoundRobinCursor,
+  type Sent,
+  type Settlement,
+} from './queue.ts'
 
 const LOUD = 100_000
 const PER_SUBSCRIPTION = 16
@@ -19,7 +26,7 @@ let opened: TestTenancy<WebhooksSatellites>
 let tenancy: WebhooksTenancy
 let queue: DeliveryQueue
 /** Of one worker, as it goes on. */
-let turns: Turns
+let cursor: RoundRobinCursor
 
 const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
 
@@ -63,7 +70,7 @@ const wishOf = (more: Partial<ClaimWish> = {}): ClaimWish => ({
   perSubscription: PER_SUBSCRIPTION,
   perTenant: PER_TENANT,
   wantedFailing: 64,
-  turns,
+  cursor,
   onlyWebhook: null,
   sluggish: [],
   ...more,
@@ -71,7 +78,7 @@ const wishOf = (more: Partial<ClaimWish> = {}): ClaimWish => ({
 
 async function claim(more: Partial<ClaimWish> = {}): Promise<Claim> {
   const claimed = await queue.claim(wishOf(more))
-  turns = claimed.turns
+  cursor = claimed.cursor
   return claimed
 }
 
@@ -98,7 +105,7 @@ beforeAll(async () => {
   queue = new DeliveryQueue(tenancy.kernel.database, tenancy.kernel.clock)
 })
 beforeEach(() => {
-  turns = {}
+  cursor = {}
 })
 afterEach(() =>
   sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts, multitenancy.webhook_counters'),

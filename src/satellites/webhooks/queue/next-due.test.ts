@@ -72,7 +72,7 @@ const claim = (more: Partial<ClaimWish> = {}) =>
     leaseMs: LEASE_MS,
     perSubscription: 16,
     perTenant: 64,
-    turns: {},
+    cursor: {},
     sluggish: [],
     wantedFailing: 64,
     onlyWebhook: null,

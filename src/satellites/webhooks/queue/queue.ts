@@ -53,14 +53,14 @@ export interface Offer {
   readonly madeAt: number
 }
 
-/** Whose turn it was last; who comes after it comes first. Of lanes under `''`, of tenants that the host hears under its subscription. */
-export type Turns = Readonly<Record<string, string>>
+/** The last one served; the next claim begins after it. Of partition keys under `''`, of tenants that the host hears under its subscription. */
+export type RoundRobinCursor = Readonly<Record<string, string>>
 
 export interface ClaimWish extends Omit<Offer, 'madeAt'> {
   /** Of subscriptions that fail or are slow, at most. */
   readonly wantedFailing: number
   /** As the claim before answered; `{}`: the first. */
-  readonly turns: Turns
+  readonly cursor: RoundRobinCursor
   /** Of a listener: its own subscription, which nobody else sends for. */
   readonly onlyWebhook: string | null
 }
@@ -77,7 +77,7 @@ export interface Head extends Sent {
 
 export interface Claim {
   readonly deliveries: readonly Head[]
-  readonly turns: Turns
+  readonly cursor: RoundRobinCursor
   /** Until something is due that was not claimed; null: nothing waits. */
   readonly nextDueMs: number | null
   /** Whether there is more that could be claimed at once. */
@@ -158,7 +158,7 @@ export class DeliveryQueue {
         wish.perSubscription,
         wish.perTenant,
         wish.wantedFailing,
-        wish.turns,
+        wish.cursor,
         wish.onlyWebhook,
         wish.sluggish,
       ],
@@ -166,7 +166,7 @@ export class DeliveryQueue {
     const last = rows.pop()
     return {
       deliveries: rows.map((row) => headOf(row, wish.claim)),
-      turns: last.next_turns,
+      cursor: last.next_turns,
       nextDueMs: last.next_due_ms,
       isMore: last.is_more,
       full: new Set(last.full_ones),

@@ -15,7 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { asSystem } from '../../../kernel/base/context.ts'
 import type { Listening } from '../../../kernel/database/notifications.ts'
 import { verdictOn } from '../model/delivery.ts'
-import { type Claimed, cursorKeysOf, type DeliveryQueue, type Offer, type Turns } from '../queue/queue.ts'
+import { type Claimed, cursorKeysOf, type DeliveryQueue, type Offer, type RoundRobinCursor } from '../queue/queue.ts'
 import { CHANNEL } from '../sql/functions.ts'
 import { Loader } from './body-loader.ts'
 import { type Held, Hold } from './in-flight.ts'
@@ -54,7 +54,7 @@ export class Courier {
   #isWoken = false
   #full: ReadonlySet<string> = new Set()
   #claiming: Promise<void> | undefined
-  #turns: Turns = {}
+  #cursor: RoundRobinCursor = {}
   #count = 0
   /** Of the last claim. */
   #failure: unknown
@@ -168,11 +168,11 @@ export class Courier {
           ...this.#wish(),
           wanted: this.#hold.room,
           wantedFailing: this.#hold.roomForFailing,
-          turns: this.#turns,
+          cursor: this.#cursor,
           onlyWebhook: this.#options.listener?.webhookId ?? null,
         })
         this.#failure = undefined
-        this.#turns = claimed.turns
+        this.#cursor = claimed.cursor
         this.#isWoken ||= claimed.isMore
         this.#full = claimed.full
         this.#wakeIn(claimed.nextDueMs)

@@ -68,7 +68,7 @@ describe('a settlement whose answer was lost', () => {
       leaseMs: 60_000,
       perSubscription: 10,
       perTenant: 10,
-      turns: {},
+      cursor: {},
       onlyWebhook: null,
       sluggish: [],
     })

@@ -28,7 +28,7 @@ const PIECES = Array.from({ length: 16 }, (_, piece) => {
 
 async function memory() {
   // What buffers stood on is given back in a thread of its own.
-  for (let turn = 0; turn < 2; turn++) {
+  for (let round = 0; round < 2; round++) {
     collectGarbage()
     await setImmediate()
   }

@@ -24,7 +24,7 @@ test.each([
 ])('%s is read as it was written, and again', async (_, lengths) => {
   const pieces = lengths.map((length) => randomBytes(length))
   const spool = await filled(pieces)
-  for (let turn = 0; turn < 2; turn++) {
+  for (let round = 0; round < 2; round++) {
     expect(Buffer.concat(await Array.fromAsync(spool.read())).equals(Buffer.concat(pieces))).toBe(true)
   }
   await spool.close()

@@ -1,7 +1,7 @@
 /**
- * What a walk is made of: rounds of turns that begin at the same moment, in different processes; between them the clock moves.
+ * What a walk is made of: rounds of actions that begin at the same moment, in different processes; between them the clock moves.
  *
- * A turn in the process that may die can be given a fault, at a moment that is counted in what it asks of a server: so every
+ * An action in the process that may die can be given a fault, at a moment that is counted in what it asks of a server: so every
  * await between two processes or two statements is one at which it may happen, and a smaller one can be found.
  */
 import fc, { type Arbitrary } from 'fast-check'
@@ -57,7 +57,7 @@ export interface Fault {
   readonly afterStatements: number
 }
 
-export interface Turn {
+export interface Action {
   readonly tenant: TenantName
   readonly act: Act
   readonly process: ProcessName
@@ -65,7 +65,7 @@ export interface Turn {
 }
 
 export interface Round {
-  readonly turns: readonly Turn[]
+  readonly actions: readonly Action[]
   /** Whether everything that was begun may end before the next round, and is looked at then. */
   readonly settles: boolean
 }
@@ -93,7 +93,7 @@ const fault: Arbitrary<Fault> = fc.record({
   afterStatements: fc.oneof(fc.nat(FEW_STATEMENTS), fc.nat(MOST_STATEMENTS)),
 })
 
-const turn: Arbitrary<Turn> = fc
+const action: Arbitrary<Action> = fc
   .record({
     tenant: fc.constantFrom(...(Object.keys(TENANTS) as TenantName[])),
     act,
@@ -106,30 +106,30 @@ const turn: Arbitrary<Turn> = fc
   })
 
 /** What is in the memory of one process is reached from there alone; who works on jobs leaves it to others to send them. */
-function processOf({ tenant, act, process }: Pick<Turn, 'tenant' | 'act' | 'process'>): ProcessName {
+function processOf({ tenant, act, process }: Pick<Action, 'tenant' | 'act' | 'process'>): ProcessName {
   if (act === 'purgeExpired') return process === 'here' ? 'beside' : process
   return TENANTS[tenant] === 'sqlite-memory' ? 'here' : process
 }
 
 /** A tenant and what happens to it at once, and mostly to it alone. */
-const turns: Arbitrary<Turn[]> = fc
-  .tuple(fc.array(turn, { minLength: 1, maxLength: 3 }), fc.boolean())
+const actions: Arbitrary<Action[]> = fc
+  .tuple(fc.array(action, { minLength: 1, maxLength: 3 }), fc.boolean())
   .map(([drawn, together]) => {
     const [first] = drawn
-    const isMovable = (one: Turn) => TENANTS[one.tenant] !== 'sqlite-memory'
+    const isMovable = (one: Action) => TENANTS[one.tenant] !== 'sqlite-memory'
     if (!together || !first || !isMovable(first)) return drawn
     return drawn.map((one) => (isMovable(one) ? { ...one, tenant: first.tenant } : one))
   })
 
-const round: Arbitrary<Step> = fc.record({ turns, settles: fc.boolean() }).map(shown)
+const round: Arbitrary<Step> = fc.record({ actions, settles: fc.boolean() }).map(shown)
 
 /** Who is not there can only be made: so some are, at once. */
 const first: Arbitrary<Step> = fc
   .record({
-    turns: fc.tuple(
+    actions: fc.tuple(
       ...(Object.keys(TENANTS) as TenantName[]).map((tenant) =>
         fc.option(
-          turn.map(({ process }) => ({ tenant, act: 'create' as const, process, fault: null })),
+          action.map(({ process }) => ({ tenant, act: 'create' as const, process, fault: null })),
           { freq: 4 },
         ),
       ),
@@ -137,10 +137,10 @@ const first: Arbitrary<Step> = fc
     isLost: fc.boolean(),
     settles: fc.boolean(),
   })
-  .map(({ turns, isLost, settles }) => {
-    const drawn = turns.filter((one) => one !== null)
+  .map(({ actions, isLost, settles }) => {
+    const drawn = actions.filter((one) => one !== null)
     const act: Act = isLost ? 'createWithoutJob' : 'create'
-    return shown({ turns: drawn.map((one) => ({ ...one, act, process: processOf(one) })), settles })
+    return shown({ actions: drawn.map((one) => ({ ...one, act, process: processOf(one) })), settles })
   })
 
 /** What has to be done before an act has something to do. */
@@ -167,9 +167,9 @@ const cutOff: Arbitrary<Step[]> = fc
     ...before.map((one): Step => {
       if (one === 'a month passes') return one
       const isSent = one === 'create'
-      return shown({ turns: [{ tenant, act: one, process: 'beside', fault: null }], settles: isSent })
+      return shown({ actions: [{ tenant, act: one, process: 'beside', fault: null }], settles: isSent })
     }),
-    shown({ turns: [{ tenant, act, process: 'far', fault }], settles }),
+    shown({ actions: [{ tenant, act, process: 'far', fault }], settles }),
   ])
 
 const anything = (longest: number): Arbitrary<Step[]> =>
@@ -189,8 +189,8 @@ function shown(round: Round): Step {
   return Object.assign(round, { [fc.toStringMethod]: () => wordsOf(round) })
 }
 
-export const wordsOf = ({ turns, settles }: Round): string =>
-  `\n  ${turns.map(turnWords).join(' | ')}${settles ? ', and it settles' : ''}`
+export const wordsOf = ({ actions, settles }: Round): string =>
+  `\n  ${actions.map(describeAction).join(' | ')}${settles ? ', and it settles' : ''}`
 
-const turnWords = ({ tenant, act, process, fault }: Turn): string =>
+const describeAction = ({ tenant, act, process, fault }: Action): string =>
   `${process}: ${act} ${tenant}${fault ? ` (${fault.how} ${fault.afterStatements})` : ''}`
