@@ -85,12 +85,12 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
 export async function perSecond(inFlight: number, ms: number, work: () => Promise<unknown>): Promise<number> {
   const started = performance.now()
   let done = 0
-  const lane = async () => {
+  const worker = async () => {
     while (performance.now() - started < ms) {
       await work()
       done++
     }
   }
-  await Promise.all(Array.from({ length: inFlight }, lane))
+  await Promise.all(Array.from({ length: inFlight }, worker))
   return (done / (performance.now() - started)) * 1_000
 }

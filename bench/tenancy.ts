@@ -1,6 +1,6 @@
 /** A tenancy on a database of its own, and tenants in it. */
 import { createTenancy, schemaPg, type Tenancy, type TenancyConfig, type TenantMigration } from '../src/index.ts'
-import { inLanes } from '../src/kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../src/kernel/base/concurrency.ts'
 import { createLogger } from '../src/kernel/base/logger.ts'
 import { createTestDatabase } from '../src/testing/base/database.ts'
 
@@ -61,7 +61,7 @@ async function dropDatabases({ tenants }: Tenancy): Promise<void> {
 
 /** Creates tenants and waits until they are active. */
 export async function installAll({ tenants }: Tenancy, ids: readonly string[]): Promise<void> {
-  await inLanes(ids, INSTALLED_AT_ONCE, async (id) => {
+  await forEachConcurrent(ids, INSTALLED_AT_ONCE, async (id) => {
     await tenants.create({ id, name: id })
     const { status, failure } = await tenants.settled(id, AbortSignal.timeout(120_000))
     if (status !== 'active') throw new Error(`${id} is ${status}: ${failure?.message ?? 'it takes too long'}`)

@@ -46,10 +46,10 @@ export async function delivered({ webhooks: service }: Sending): Promise<number>
 /** Calls `work` so many times, with `IN_FLIGHT` of them at once. */
 export async function inFlight(count: number, work: (n: number) => Promise<unknown>): Promise<void> {
   let next = 0
-  const lane = async () => {
+  const worker = async () => {
     while (next < count) await work(next++)
   }
-  await Promise.all(Array.from({ length: IN_FLIGHT }, lane))
+  await Promise.all(Array.from({ length: IN_FLIGHT }, worker))
 }
 
 /** Sends one signed request. */

@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => stage.end())
 
 /** Operations at a time: each has a tenant of its own. */
-const LANES = 4
+const WORKERS = 4
 
 const SHARED = {
   name: '0003_shared',
@@ -47,14 +47,14 @@ async function openCircuitOf(id: string): Promise<void> {
 
 async function doEverything(): Promise<void> {
   const left = [...described]
-  const lane = async () => {
+  const worker = async () => {
     for (let operation = left.shift(); operation; operation = left.shift()) {
       const { success } = merged('operations')[operation.name] ?? expect.fail(operation.name)
       const names = await (operation.method === 'GET' ? stage.prepareUnchanged(success) : stage.prepare(success))
       await play(stage.api, operation, success, names)
     }
   }
-  await Promise.all(Array.from({ length: LANES }, lane))
+  await Promise.all(Array.from({ length: WORKERS }, worker))
   await stage.api.call('POST', '/session', { who: 'nobody', body: { token: TOKENS.admin } })
   const { id } = await installed(tenancy, { name: 'Shared', isolation: 'rowscope-pg' })
   const { db } = await tenancy.tenant(id)

@@ -93,7 +93,7 @@ async function within<T>(work: Promise<T>, what: string): Promise<T> {
 function load(requests: readonly (() => Promise<Answer>)[]) {
   const answers: Answer[] = []
   let isOver = false
-  const lanes = requests.map(async (request) => {
+  const pending = requests.map(async (request) => {
     while (!isOver) {
       answers.push(await request())
       await nextTurn() // an open circuit answers without waiting for anything
@@ -103,7 +103,7 @@ function load(requests: readonly (() => Promise<Answer>)[]) {
     answers,
     async end() {
       isOver = true
-      await Promise.all(lanes)
+      await Promise.all(pending)
     },
   }
 }

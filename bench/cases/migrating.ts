@@ -5,7 +5,7 @@
  */
 import pg from 'pg'
 import type { Tenancy, TenantMigration } from '../../src/index.ts'
-import { inLanes } from '../../src/kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../src/kernel/base/concurrency.ts'
 import { type Bench, compare, median, type Result, RUNS, timed } from '../measure.ts'
 import { FIVE_TABLES, installAll, migrations, openTenancy, withTenancy } from '../tenancy.ts'
 
@@ -25,7 +25,7 @@ export const migrating = {
       const bare = (round: number) => async () => {
         const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS })
         const ms = await timed(() =>
-          inLanes(ids, CONNECTIONS, async (id) => {
+          forEachConcurrent(ids, CONNECTIONS, async (id) => {
             await pool.query(`alter table "bare-${id}".accounts add column c${round} text`)
           }),
         )
@@ -51,7 +51,7 @@ export const migrating = {
       }
       try {
         await installAll(tenancy, ids)
-        await inLanes(ids, CONNECTIONS, async (id) => {
+        await forEachConcurrent(ids, CONNECTIONS, async (id) => {
           await setup.query(
             `begin; create schema "bare-${id}"; set local search_path = "bare-${id}"; ${FIVE_TABLES}; commit`,
           )

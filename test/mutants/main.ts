@@ -56,9 +56,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 try {
-  const lanes = Array.from({ length: Number(values.lanes) }, (_, lane) => copyTree(join(directory, `tree-${lane}`)))
-  if (!values.trust) await inLanes(proofs(), lanes, refuseBrokenProof)
-  await inLanes(attempts, lanes, async ({ mutant, kind }, tree) => {
+  const trees = Array.from({ length: Number(values.lanes) }, (_, worker) => copyTree(join(directory, `tree-${worker}`)))
+  if (!values.trust) await forEachTree(proofs(), trees, refuseBrokenProof)
+  await forEachTree(attempts, trees, async ({ mutant, kind }, tree) => {
     const outcome = await tryMutant(mutant, kind, { tree, postgresUrl: server.url })
     outcomes.push(outcome)
     const seconds = Math.round(outcome.elapsedMs / 1_000)
@@ -92,12 +92,16 @@ function copyTree(tree: string): string {
   return tree
 }
 
-async function inLanes<T>(all: readonly T[], lanes: readonly string[], work: (one: T, tree: string) => Promise<void>) {
+async function forEachTree<T>(
+  all: readonly T[],
+  trees: readonly string[],
+  work: (one: T, tree: string) => Promise<void>,
+) {
   const left = [...all]
-  const lane = async (tree: string) => {
+  const worker = async (tree: string) => {
     for (let next = left.shift(); next !== undefined; next = left.shift()) await work(next, tree)
   }
-  await Promise.all(lanes.map(lane))
+  await Promise.all(trees.map(worker))
 }
 
 /** All that decides about a mutant. */

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { createTenancy, databasePg, schemaPg, type Tenancy, type TenantMigration } from '../../src/index.ts'
-import { inLanes } from '../../src/kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../src/kernel/base/concurrency.ts'
 import { createLogger } from '../../src/kernel/base/logger.ts'
 import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
 import { TenantMigrated } from '../../src/tenants/tenant/events.ts'
@@ -104,7 +104,7 @@ function open(url: string, migrations: readonly TenantMigration[]): Promise<Tena
 }
 
 async function create({ tenants }: Tenancy): Promise<void> {
-  await inLanes(ids, CREATED_AT_ONCE, async ({ id, isolation }) => {
+  await forEachConcurrent(ids, CREATED_AT_ONCE, async ({ id, isolation }) => {
     await tenants.create({ id, name: id, isolation })
     const { status, failure } = await tenants.settled(id, AbortSignal.timeout(LONGEST_STEP_MS))
     if (status !== 'active') throw new Error(`${id} is ${status}: ${failure?.message}`)
@@ -113,7 +113,7 @@ async function create({ tenants }: Tenancy): Promise<void> {
 
 /** Each tenant answers for itself, with far fewer connections than there are tenants. */
 async function use(tenancy: Tenancy, statement: string): Promise<void> {
-  await inLanes(ids, READ_AT_ONCE, async ({ id }) => {
+  await forEachConcurrent(ids, READ_AT_ONCE, async ({ id }) => {
     const { pool } = await tenancy.tenant(id)
     await pool.query(statement, [`of ${id}`])
     const { rows } = await pool.query('select title from notes')
@@ -143,7 +143,7 @@ async function migrate({ tenants, on }: Tenancy): Promise<void> {
 }
 
 async function purge({ tenants, kernel }: Tenancy): Promise<void> {
-  await inLanes(ids, CREATED_AT_ONCE, async ({ id }) => void (await tenants.delete(id)))
+  await forEachConcurrent(ids, CREATED_AT_ONCE, async ({ id }) => void (await tenants.delete(id)))
   await tenants.installation.purgeExpired()
   await eventually(async () => {
     const { rows } = await kernel.database.sql(

@@ -109,10 +109,10 @@ describe('a tenant sees its own rows', () => {
     }
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 30, maxLength: 30 }), async (steps) => {
-        const lane = async () => {
+        const worker = async () => {
           for (let next = steps.pop(); next; next = steps.pop()) await doing(next)
         }
-        await Promise.all([1, 2, 3, 4, 5, 6].map(lane))
+        await Promise.all([1, 2, 3, 4, 5, 6].map(worker))
       }),
       { numRuns: 12 },
     )

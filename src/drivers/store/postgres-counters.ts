@@ -34,7 +34,7 @@ import {
   type Taken,
 } from '../../kernel/store/counters.ts'
 import { batchOf, type Call } from './postgres-batch.ts'
-import { type LaneClient, Lanes } from './postgres-lanes.ts'
+import { type SessionClient, SessionPool } from './session-pool.ts'
 
 const SESSIONS = 2
 const CALLS_PER_STATEMENT = 500
@@ -114,7 +114,7 @@ export interface PostgresCountersOptions {
 }
 
 export class PostgresCounters implements Counters {
-  readonly #lanes: Lanes
+  readonly #sessions: SessionPool
   readonly #options: PostgresCountersOptions
   readonly #outage = new Outage()
   #answeredAt = Number.NEGATIVE_INFINITY
@@ -122,7 +122,7 @@ export class PostgresCounters implements Counters {
   #statements = 0
 
   constructor(database: Database, options: PostgresCountersOptions) {
-    this.#lanes = new Lanes(database.apart(SESSIONS), SESSIONS, options.timeoutMs)
+    this.#sessions = new SessionPool(database.apart(SESSIONS), SESSIONS, options.timeoutMs)
     this.#options = options
   }
 
@@ -180,7 +180,7 @@ export class PostgresCounters implements Counters {
   }
 
   close(): Promise<void> {
-    return this.#lanes.close()
+    return this.#sessions.close()
   }
 
   async #inTime<T>(ask: () => Promise<T>, late: () => void): Promise<T> {
@@ -206,7 +206,7 @@ export class PostgresCounters implements Counters {
     const ask = () =>
       new Promise<readonly unknown[]>((resolve, reject) => {
         const fail = (error: unknown) => reject(failureOf(error))
-        this.#lanes.add({
+        this.#sessions.add({
           run: async (client) => {
             if (isLate) return
             const rows = this.#query(client, statement, values)
@@ -221,13 +221,13 @@ export class PostgresCounters implements Counters {
     })
   }
 
-  async #query(client: LaneClient, statement: string | Prepared, values: readonly unknown[]): Promise<any[]> {
+  async #query(client: SessionClient, statement: string | Prepared, values: readonly unknown[]): Promise<any[]> {
     const answered = () => {
       this.#answeredAt = performance.now()
       this.#outage.answered()
     }
     try {
-      const { rows } = await this.#lanes.query(client, statement, values)
+      const { rows } = await this.#sessions.query(client, statement, values)
       answered()
       return rows
     } catch (error) {
@@ -238,7 +238,7 @@ export class PostgresCounters implements Counters {
 
   #sendLater(): void {
     let calls: Call[] = []
-    this.#lanes.add({
+    this.#sessions.add({
       run: async (client) => {
         calls = this.#nextCalls()
         if (calls.length === 0) return
@@ -265,7 +265,7 @@ export class PostgresCounters implements Counters {
     return calls
   }
 
-  async #send(client: LaneClient, calls: readonly Call[]): Promise<void> {
+  async #send(client: SessionClient, calls: readonly Call[]): Promise<void> {
     const batch = batchOf(calls)
     const [answer] = await this.#query(client, TAKE, [this.#options.clockOffsetMs(), ...batch.values])
     batch.settle(answer)

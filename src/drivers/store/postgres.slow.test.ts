@@ -134,10 +134,10 @@ describe('the store postgres, with several processes', () => {
     )
     const names = ['a', 'b', 'c', 'd', 'e']
     const work = drivers.flatMap(({ counters, purge }, index) =>
-      Array.from({ length: 4 }, async (_, lane) => {
+      Array.from({ length: 4 }, async (_, worker) => {
         for (let n = 0; n < 100; n++) {
-          const rotated = names.map((_, at) => names[(at + n + index + lane) % names.length] as string)
-          const tenant = `tenant-${(n + lane) % 2}`
+          const rotated = names.map((_, at) => names[(at + n + index + worker) % names.length] as string)
+          const tenant = `tenant-${(n + worker) % 2}`
           const limit = n % 2 === 0 ? 20 : null
           await counters.take(
             tenant,

@@ -143,9 +143,9 @@ describe('the store redis and a server that', () => {
     const told = new Map<string, 'answered' | 'failed'>()
     const answered = () => [...told.values()].filter((what) => what === 'answered').length
     let isOver = false
-    const taking = Array.from({ length: 20 }, async (_, lane) => {
+    const taking = Array.from({ length: 20 }, async (_, worker) => {
       for (let round = 0; !isOver; round++) {
-        const name = `calls-${lane}-${round}`
+        const name = `calls-${worker}-${round}`
         const call = counters().take('umbrella', [{ name, amount: 1, limit: null }])
         told.set(
           name,

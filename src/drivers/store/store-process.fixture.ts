@@ -18,9 +18,9 @@ await serveParent(async ({ postgresUrl, redisUrl, keyPrefix }) => {
     ? redisStore({ url: redisUrl, keyPrefix, timeoutMs })
     : postgresStore({ timeoutMs })
   const { counters } = driver.open({ database, clock: systemClock, log })
-  return async ({ calls, tenants, limit, lanes }) => {
+  return async ({ calls, tenants, limit, concurrency }) => {
     const takes = [{ name: 'calls', amount: 1, limit }]
-    if (lanes) return clearing(counters, tenants[0], takes, calls, lanes)
+    if (concurrency) return clearing(counters, tenants[0], takes, calls, concurrency)
     const answers = await Promise.all(
       Array.from({ length: calls }, (_, n) => counters.take(tenants[n % tenants.length], takes)),
     )
@@ -28,18 +28,18 @@ await serveParent(async ({ postgresUrl, redisUrl, keyPrefix }) => {
   }
 })
 
-/** In each lane one call after the other, and what is counted is cleared now and then. */
+/** In each of `concurrency` workers one call after the other, and what is counted is cleared now and then. */
 async function clearing(
   counters: Counters,
   tenant: string,
   takes: readonly Take[],
   calls: number,
-  lanes: number,
+  concurrency: number,
 ): Promise<number> {
   let admitted = 0
   await Promise.all(
-    Array.from({ length: lanes }, async (_, lane) => {
-      for (let n = lane; n < calls; n += lanes) {
+    Array.from({ length: concurrency }, async (_, worker) => {
+      for (let n = worker; n < calls; n += concurrency) {
         if (n % 17 === 0) await counters.clear(tenant, n % 2 === 0 ? 'calls' : undefined)
         if ((await counters.take(tenant, takes)).isAllowed) admitted += 1
       }

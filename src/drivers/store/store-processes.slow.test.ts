@@ -63,7 +63,7 @@ describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
 
   test('take and clear the same counter: what was admitted is what was counted, and no counter passes its limit', async () => {
     const limit = 50
-    const admitted = await takenBy(['cleared'], { limit, lanes: 8 })
+    const admitted = await takenBy(['cleared'], { limit, concurrency: 8 })
     expect(admitted).toBeGreaterThan(limit)
     expect((await store.counters.counted('cleared', ['calls'])).today).toEqual(new Map([['calls', admitted]]))
     expect((await store.counters.read('cleared', 'calls')).today ?? 0).toBeLessThanOrEqual(limit)

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { inLanes } from './concurrency.ts'
+import { forEachConcurrent } from './concurrency.ts'
 
 const ITEMS = ['a', 'b', 'c', 'd', 'e']
 
-test('each is worked on once, in order, no more at a time than there are lanes', async () => {
+test('each is worked on once, in order, no more at a time than the concurrency', async () => {
   const begun: [string, number][] = []
   let running = 0
   let most = 0
-  await inLanes(ITEMS, 2, async (item, index) => {
+  await forEachConcurrent(ITEMS, 2, async (item, index) => {
     begun.push([item, index])
     most = Math.max(most, ++running)
     await Promise.resolve()
@@ -20,7 +20,7 @@ test('each is worked on once, in order, no more at a time than there are lanes',
 test('nothing more is taken once the signal has aborted', async () => {
   const stop = new AbortController()
   const begun: string[] = []
-  await inLanes(
+  await forEachConcurrent(
     ITEMS,
     1,
     async (item) => {
@@ -38,7 +38,7 @@ describe('the first failure', () => {
     const begun: string[] = []
     const ended: string[] = []
     let isOver = false
-    const all = inLanes(ITEMS, 3, async (item) => {
+    const all = forEachConcurrent(ITEMS, 3, async (item) => {
       begun.push(item)
       if (item === 'b') throw new Error('b failed')
       await gate.promise
@@ -59,6 +59,6 @@ describe('the first failure', () => {
   })
 
   test('may be anything', async () => {
-    await expect(inLanes(ITEMS, 2, () => Promise.reject(undefined))).rejects.toBeUndefined()
+    await expect(forEachConcurrent(ITEMS, 2, () => Promise.reject(undefined))).rejects.toBeUndefined()
   })
 })

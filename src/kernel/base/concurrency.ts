@@ -2,15 +2,15 @@
  * Work on each of many, several at a time, in their order. Stops taking more when `signal` aborts, and when one has failed: that
  * failure is thrown once all that was begun has ended.
  */
-export async function inLanes<Item>(
+export async function forEachConcurrent<Item>(
   items: readonly Item[],
-  lanes: number,
+  concurrency: number,
   work: (item: Item, index: number) => Promise<void>,
   signal?: AbortSignal,
 ): Promise<void> {
   const entries = items.entries()
   const failures: unknown[] = []
-  const lane = async () => {
+  const worker = async () => {
     for (const [index, item] of entries) {
       if (failures.length > 0 || signal?.aborted) return
       try {
@@ -20,6 +20,6 @@ export async function inLanes<Item>(
       }
     }
   }
-  await Promise.all(Array.from({ length: Math.min(lanes, items.length) }, lane))
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, worker))
   if (failures.length > 0) throw failures[0]
 }

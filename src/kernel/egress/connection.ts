@@ -6,9 +6,9 @@
  * Through a proxy, it is the proxy that connects, to one allowed address after the other, and secured is what it has opened.
  *
  * Nothing is written to the other side before the address that was reached is known to be allowed. While an exchange waits, its
- * connection is its own: ending the lane ends it in whatever stage it is, and disturbs no other.
+ * connection is its own: ending it ends it in whatever stage it is, and disturbs no other.
  *
- * undici opens the connection anew when it was lost before a request was written, so that a lane may have had several addresses;
+ * undici opens the connection anew when it was lost before a request was written, so that it may have had several addresses;
  * `address` is that of the latest. What was written is never written again.
  */
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
@@ -21,7 +21,7 @@ import { Tunnel } from './proxy.ts'
 import type { EgressProxy } from './proxy-url.ts'
 import type { Target } from './url.ts'
 
-/** What the lanes of one egress share. */
+/** What the connections of one egress share. */
 export interface Ways {
   readonly names: Names
   readonly isAllowed: (address: string) => boolean
@@ -53,7 +53,7 @@ const CLIENT_OPTIONS: Client.Options = {
   keepAliveMaxTimeout: 60_000,
 }
 
-export class Lane {
+export class EgressConnection {
   readonly origin: string
   readonly #target: Target
   readonly #ways: Ways
@@ -65,7 +65,7 @@ export class Lane {
   #isEnded = false
 
   /** @param lost is called when the connection has been closed, by whomever. */
-  constructor(target: Target, ways: Ways, lost: (lane: Lane) => void) {
+  constructor(target: Target, ways: Ways, lost: (connection: EgressConnection) => void) {
     this.origin = target.origin
     this.#target = target
     this.#ways = ways

@@ -14,11 +14,11 @@
 import type { LookupFunction } from 'node:net'
 import { LRUCache } from 'lru-cache'
 import { defineError } from '../base/errors.ts'
-import { Lane, type Ways } from './connection.ts'
+import { EgressConnection, type Ways } from './connection.ts'
 import { byDns, bySystem, Names } from './dns.ts'
 import { type Exchange, type Exchanged, notBegun, type Owner, RunningExchange } from './exchange.ts'
 import { ABORTED, ADDRESS_NOT_ALLOWED, type Failure, NOT_SENT, URL_NOT_ALLOWED } from './failure.ts'
-import { IdleLanes } from './idle-connections.ts'
+import { IdleConnections } from './idle-connections.ts'
 import { proxyOf } from './proxy-url.ts'
 import { type EgressSettings, isAllowedAddress, judgedUrl, type Target, targetOf } from './url.ts'
 
@@ -44,12 +44,12 @@ const MAX_REMEMBERED = 1_000
 export class Egress {
   readonly #settings: EgressSettings
   readonly #ways: Ways
-  readonly #lanes = new Set<Lane>()
-  readonly #idle = new IdleLanes()
+  readonly #connections = new Set<EgressConnection>()
+  readonly #idle = new IdleConnections()
   readonly #running = new Set<RunningExchange>()
   readonly #signals = new WeakSet<AbortSignal>()
   readonly #targets = new LRUCache<string, Target>({ max: MAX_REMEMBERED })
-  readonly #owner: Owner = { over: (running, lane, canBeKept) => this.#over(running, lane, canBeKept) }
+  readonly #owner: Owner = { over: (running, connection, canBeKept) => this.#over(running, connection, canBeKept) }
   #isClosed = false
 
   /** Throws when the URL of the proxy is none. */
@@ -82,8 +82,8 @@ export class Egress {
     if (this.#isClosed || exchange.signal?.aborted) return Promise.resolve(notBegun(ABORTED))
     if (exchange.signal) this.#heed(exchange.signal)
     return new Promise((settled) => {
-      const lane = this.#idle.take(target.origin) ?? this.#open(target)
-      const running = new RunningExchange(exchange, lane, this.#owner, settled)
+      const connection = this.#idle.take(target.origin) ?? this.#open(target)
+      const running = new RunningExchange(exchange, connection, this.#owner, settled)
       this.#running.add(running)
       running.start(target.path)
     })
@@ -96,7 +96,7 @@ export class Egress {
 
   /** How many connections there are, those that wait for an exchange and those that are being closed among them. */
   get connections(): number {
-    return this.#lanes.size
+    return this.#connections.size
   }
 
   /** What is under way is given up. Resolves when every connection is closed. */
@@ -104,7 +104,7 @@ export class Egress {
     this.#isClosed = true
     this.#ways.names.close()
     for (const running of this.#running) running.giveUp()
-    await Promise.all([...this.#lanes].map((lane) => lane.end()))
+    await Promise.all([...this.#connections].map((connection) => connection.end()))
   }
 
   #targetOf(url: string): Target | Failure {
@@ -117,22 +117,22 @@ export class Egress {
     return target
   }
 
-  #open(target: Target): Lane {
-    const lane = new Lane(target, this.#ways, (lost) => {
+  #open(target: Target): EgressConnection {
+    const connection = new EgressConnection(target, this.#ways, (lost) => {
       if (this.#idle.remove(lost)) this.#end(lost)
     })
-    this.#lanes.add(lane)
-    return lane
+    this.#connections.add(connection)
+    return connection
   }
 
-  #over(running: RunningExchange, lane: Lane, canBeKept: boolean): void {
+  #over(running: RunningExchange, connection: EgressConnection, canBeKept: boolean): void {
     this.#running.delete(running)
-    const surplus = canBeKept ? this.#idle.add(lane) : lane
+    const surplus = canBeKept ? this.#idle.add(connection) : connection
     if (surplus) this.#end(surplus)
   }
 
-  #end(lane: Lane): void {
-    void lane.end().then(() => this.#lanes.delete(lane))
+  #end(connection: EgressConnection): void {
+    void connection.end().then(() => this.#connections.delete(connection))
   }
 
   /** One listener for all exchanges of a signal. */

@@ -7,7 +7,7 @@
  */
 import { StringDecoder } from 'node:string_decoder'
 import type { Dispatcher } from 'undici'
-import type { Lane } from './connection.ts'
+import type { EgressConnection } from './connection.ts'
 import { ABORTED, type Failure, failureOf, failureOfWaiting } from './failure.ts'
 
 export interface Exchange {
@@ -43,7 +43,7 @@ export interface Exchanged {
 
 /** Whose the connection is between exchanges. */
 export interface Owner {
-  over(running: RunningExchange, lane: Lane, canBeKept: boolean): void
+  over(running: RunningExchange, connection: EgressConnection, canBeKept: boolean): void
 }
 
 const NO_ANSWER = { status: null, headers: {}, body: '', isCut: false }
@@ -53,7 +53,7 @@ export const notBegun = (failure: Failure): Exchanged => ({ ...NO_ANSWER, ...fai
 
 export class RunningExchange implements Dispatcher.DispatchHandler {
   readonly #exchange: Exchange
-  readonly #lane: Lane
+  readonly #connection: EgressConnection
   readonly #owner: Owner
   readonly #settled: (exchanged: Exchanged) => void
   readonly #startedAt = performance.now()
@@ -64,9 +64,9 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   #chunks: Buffer[] | undefined
   #bytes = 0
 
-  constructor(exchange: Exchange, lane: Lane, owner: Owner, settled: (exchanged: Exchanged) => void) {
+  constructor(exchange: Exchange, connection: EgressConnection, owner: Owner, settled: (exchanged: Exchanged) => void) {
     this.#exchange = exchange
-    this.#lane = lane
+    this.#connection = connection
     this.#owner = owner
     this.#settled = settled
     this.#deadline = setTimeout(passed, exchange.timeoutMs, this)
@@ -78,7 +78,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
 
   start(path: string): void {
     const { method, headers, body } = this.#exchange
-    this.#lane.dispatch({ path, method, headers, body }, this)
+    this.#connection.dispatch({ path, method, headers, body }, this)
   }
 
   giveUp(): void {
@@ -86,7 +86,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   }
 
   passDeadline(): void {
-    this.#fail(failureOfWaiting(this.#lane.stage))
+    this.#fail(failureOfWaiting(this.#connection.stage))
   }
 
   onRequestStart(): void {} // undici insists on it
@@ -111,27 +111,27 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    this.#fail(failureOf(error, this.#lane.stage))
+    this.#fail(failureOf(error, this.#connection.stage))
   }
 
   #answer(isCut: boolean): void {
     const status = this.#status
     const body = text(this.#chunks, isCut)
     const exchanged = { status, headers: this.#headers, body, isCut, error: null, isOurs: false }
-    this.#settle(exchanged, this.#lane.address, !isCut)
+    this.#settle(exchanged, this.#connection.address, !isCut)
   }
 
   #fail(failure: Failure): void {
     const begun = { status: this.#status, headers: this.#headers, body: text(this.#chunks, true), isCut: true }
     const exchanged = { ...(this.#status >= 200 ? begun : NO_ANSWER), ...failure }
-    this.#settle(exchanged, this.#lane.address ?? failure.address ?? null, false)
+    this.#settle(exchanged, this.#connection.address ?? failure.address ?? null, false)
   }
 
   #settle(exchanged: Omit<Exchanged, 'address' | 'durationMs'>, address: string | null, canBeKept: boolean): void {
     if (this.#isOver) return // it is told that its connection was ended
     this.#isOver = true
     clearTimeout(this.#deadline)
-    this.#owner.over(this, this.#lane, canBeKept)
+    this.#owner.over(this, this.#connection, canBeKept)
     this.#settled({ ...exchanged, address, durationMs: Math.round(performance.now() - this.#startedAt) })
   }
 }

@@ -3,45 +3,45 @@
  * stay idle until they are closed; when there are too many in all, the one that has waited longest goes. An origin is known
  * here for as long as it has a connection.
  */
-import type { Lane } from './connection.ts'
+import type { EgressConnection } from './connection.ts'
 
 const MAX_IDLE = 1_000
 
-export class IdleLanes {
-  readonly #byOrigin = new Map<string, Lane[]>()
+export class IdleConnections {
+  readonly #byOrigin = new Map<string, EgressConnection[]>()
   /** In the order in which they came. */
-  readonly #all = new Set<Lane>()
+  readonly #all = new Set<EgressConnection>()
 
   get size(): number {
     return this.#all.size
   }
 
   /** @returns the one that there is no room for any more. */
-  add(lane: Lane): Lane | undefined {
-    const lanes = this.#byOrigin.get(lane.origin)
-    if (lanes) lanes.push(lane)
-    else this.#byOrigin.set(lane.origin, [lane])
-    this.#all.add(lane)
+  add(connection: EgressConnection): EgressConnection | undefined {
+    const connections = this.#byOrigin.get(connection.origin)
+    if (connections) connections.push(connection)
+    else this.#byOrigin.set(connection.origin, [connection])
+    this.#all.add(connection)
     const [oldest] = this.#all.size > MAX_IDLE ? this.#all : []
     if (oldest) this.remove(oldest)
     return oldest
   }
 
-  take(origin: string): Lane | undefined {
-    const lanes = this.#byOrigin.get(origin)
-    const lane = lanes?.pop()
-    if (!lane) return undefined
-    this.#all.delete(lane)
-    if (lanes?.length === 0) this.#byOrigin.delete(origin)
-    return lane
+  take(origin: string): EgressConnection | undefined {
+    const connections = this.#byOrigin.get(origin)
+    const connection = connections?.pop()
+    if (!connection) return undefined
+    this.#all.delete(connection)
+    if (connections?.length === 0) this.#byOrigin.delete(origin)
+    return connection
   }
 
   /** Whether it was here. */
-  remove(lane: Lane): boolean {
-    if (!this.#all.delete(lane)) return false
-    const lanes = this.#byOrigin.get(lane.origin) ?? []
-    lanes.splice(lanes.indexOf(lane), 1)
-    if (lanes.length === 0) this.#byOrigin.delete(lane.origin)
+  remove(connection: EgressConnection): boolean {
+    if (!this.#all.delete(connection)) return false
+    const connections = this.#byOrigin.get(connection.origin) ?? []
+    connections.splice(connections.indexOf(connection), 1)
+    if (connections.length === 0) this.#byOrigin.delete(connection.origin)
     return true
   }
 }

@@ -204,9 +204,9 @@ test('ten processes seal at once, while changes are recorded: each entry once, a
   })
   let isRecorded = false
   const recording = Promise.all(
-    Array.from({ length: 10 }, async (_, lane) => {
+    Array.from({ length: 10 }, async (_, worker) => {
       for (let n = 0; n < 50; n++) {
-        if (n % 10 > 0) await record(`${n}`, `${tenant}-${lane}`)
+        if (n % 10 > 0) await record(`${n}`, `${tenant}-${worker}`)
         else await (await begun(`${n}`))()
       }
     }),

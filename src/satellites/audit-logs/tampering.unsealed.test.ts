@@ -93,8 +93,8 @@ test('more entries than are read at once are sealed once each by concurrent pass
   const record = (n: number) =>
     recordChange(tenancy.kernel.events, { action: 'crm.sync', tenantId: sealed.id, target: `${n}` })
   await Promise.all(
-    Array.from({ length: 40 }, async (_, lane) => {
-      for (let first = lane * 50; first < lane * 50 + 50; first += 10) {
+    Array.from({ length: 40 }, async (_, worker) => {
+      for (let first = worker * 50; first < worker * 50 + 50; first += 10) {
         await tenancy.transaction(async () => {
           for (let n = first; n < first + 10; n++) await record(n)
         })

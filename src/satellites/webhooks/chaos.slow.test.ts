@@ -171,8 +171,8 @@ describe('any number of workers and retry runs at once', () => {
     })
     const before = await sql('select count(*) as count from multitenancy.webhook_attempts')
     const ids: string[] = []
-    const dispatching = Array.from({ length: 16 }, async (_, lane) => {
-      for (let n = lane; n < count; n += 16) {
+    const dispatching = Array.from({ length: 16 }, async (_, worker) => {
+      for (let n = worker; n < count; n += 16) {
         const from = runners[n % runners.length] as WebhooksTenancy
         ids.push(...(await from.webhooks.dispatch(`acme-${n % TENANTS}`, 'order.paid', { n })))
       }

@@ -1,6 +1,6 @@
 /** Migrations of tenants, and their seeds, from a terminal. */
 import { type CommandInput, command, type Option, type Terminal } from '../../kernel/api/commands.ts'
-import { inLanes } from '../../kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
@@ -194,7 +194,7 @@ async function seeded(tenants: Tenants, chosen: readonly string[], input: Comman
   const failures: unknown[] = []
   const look = meter()
   let finished = 0
-  await inLanes(
+  await forEachConcurrent(
     chosen,
     options.concurrency,
     async (id, index) => {

@@ -1,7 +1,7 @@
 /** Backups, restores, clones and moves from a terminal. Each waits for its end and shows how far it is, unless it is to go on by itself. */
 import { type CommandInput, command, type Option } from '../../kernel/api/commands.ts'
 import { Page } from '../../kernel/api/page.ts'
-import { inLanes } from '../../kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { parsed } from '../../kernel/base/validate.ts'
@@ -258,7 +258,7 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
       finished++
     }
   }
-  await inLanes(steps, options.concurrency, carryOut, signal)
+  await forEachConcurrent(steps, options.concurrency, carryOut, signal)
   terminal.table(done)
   signal.throwIfAborted()
   if (failures.length > 0) throw failures[0]

@@ -7,7 +7,7 @@ import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { type Action, MOVES, type Status, verdict } from '../tenant/lifecycle.ts'
 import type { Outcome, Racer } from './racer.fixture.ts'
 
-const LANES = 6
+const CONCURRENCY = 6
 
 interface Start {
   readonly status: Status
@@ -93,10 +93,10 @@ export async function raceAll(
   rounds: number,
 ): Promise<void> {
   const all = Array.from({ length: rounds }, () => races).flat()
-  const lane = async (id: string) => {
+  const worker = async (id: string) => {
     await tenancy.tenants.create({ id, name: id })
     for (let next = all.pop(); next; next = all.pop()) await race(tenancy, id, racers, next)
   }
   const before = crypto.randomUUID().slice(0, 8)
-  await Promise.all(Array.from({ length: LANES }, (_, n) => lane(`${before}-${n}`)))
+  await Promise.all(Array.from({ length: CONCURRENCY }, (_, n) => worker(`${before}-${n}`)))
 }

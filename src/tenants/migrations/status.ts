@@ -1,6 +1,6 @@
 /** What has been run where, and what a run would do: by what the backoffice knows, or by asking the storages themselves. */
 
-import { inLanes } from '../../kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
 import { type Database, isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { outcomesOf } from '../circuits/classify.ts'
@@ -86,7 +86,7 @@ export class MigrationStatus {
     const chosen = await candidates(this.#database, selection, folder)
     const planned: PlannedMigration[] = []
     const away = new Map<string, unknown>()
-    await inLanes(chosen, ASKED_AT_ONCE, async (tenant, index) => {
+    await forEachConcurrent(chosen, ASKED_AT_ONCE, async (tenant, index) => {
       planned[index] = await this.#planOf(tenant, { verify, steps, away })
     })
     return planned.filter(({ migrations, error }) => migrations.length > 0 || error)

@@ -17,8 +17,8 @@ import type { Outcome, StorageMigration } from './storage-migration.ts'
 /** Claimed in one statement, for each storage that is migrated at a time. */
 const CLAIMED_PER_LANE = 16
 /** Recorded in one transaction, for each of them. */
-const SETTLED_PER_LANE = 8
-/** So many times as much, and no lane goes on before it is recorded. */
+const SETTLED_PER_WORKER = 8
+/** So many times as much, and no worker goes on before it is recorded. */
 const MOST_UNSETTLED = 4
 const UPKEEP_MS = 1_000
 const SHORTEST_WAIT_MS = 20
@@ -82,14 +82,14 @@ export class MigrationWorker {
 
   /** Until there is nothing to claim. */
   async #migrateAll(): Promise<void> {
-    const lanes = await Promise.allSettled(Array.from({ length: this.#options.concurrency }, () => this.#lane()))
-    const failed = lanes.find((lane) => lane.status === 'rejected')
+    const workers = await Promise.allSettled(Array.from({ length: this.#options.concurrency }, () => this.#runWorker()))
+    const failed = workers.find((worker) => worker.status === 'rejected')
     if (failed) throw failed.reason
     await this.#settleAll()
   }
 
-  async #lane(): Promise<void> {
-    const together = this.#options.concurrency * SETTLED_PER_LANE
+  async #runWorker(): Promise<void> {
+    const together = this.#options.concurrency * SETTLED_PER_WORKER
     try {
       for (let item = await this.#take(); item; item = await this.#take()) {
         const outcome = await this.#parts.migration.run(item)

@@ -230,7 +230,7 @@ export function lifeOfStorage(
       const { pool, transaction } = directHandle(driver, hammered)
       const acknowledged: number[] = []
       const enough = Promise.withResolvers<void>()
-      const lane = async (first: number) => {
+      const worker = async (first: number) => {
         for (let id = first; ; id += 4) {
           const { text } = insert(id, 'hammered')
           try {
@@ -241,14 +241,14 @@ export function lifeOfStorage(
           if (acknowledged.push(id) > 20) enough.resolve()
         }
       }
-      const lanes = [0, 1, 2, 3].map(lane)
+      const workers = [0, 1, 2, 3].map(worker)
       await enough.promise
       await driver.fence(hammered)
       await driver.drain(hammered)
       const view = proof().subject.viewOf?.(hammered)
       const seen =
         view && (await outside.all(view, `select id from ${itemsOf(view)} where owner = 'of hammered' order by id`))
-      await Promise.all(lanes)
+      await Promise.all(workers)
       await driver.unfence(hammered)
       const there = await ids(hammered)
       if (seen) expect(there).toEqual(seen.map(({ id }) => id))

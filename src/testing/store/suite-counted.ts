@@ -5,7 +5,7 @@ import { dayOf, MAX_COUNTED } from '../../kernel/store/counters.ts'
 import type { OpenedStore } from './opened-store.ts'
 
 const DAY_SECONDS = 86_400
-const LANES = 12
+const WORKERS = 12
 const ROUNDS = 60
 
 export function countedSuite(
@@ -122,10 +122,10 @@ export function countedSuite(
       const names = ['calls', 'bytes', 'seats']
       const sums = new Map(names.map((name) => [name, 0]))
       let isOver = false
-      const taking = Array.from({ length: LANES }, async (_, lane) => {
+      const taking = Array.from({ length: WORKERS }, async (_, worker) => {
         for (let round = 0; round < ROUNDS; round++) {
-          const own = names.slice(0, 1 + ((lane + round) % 3)).map((_, at) => names[(at + lane) % 3] as string)
-          const takes = own.map((name, at) => ({ name, amount: 1 + ((round + at) % 3), limit: lane % 2 ? 20 : null }))
+          const own = names.slice(0, 1 + ((worker + round) % 3)).map((_, at) => names[(at + worker) % 3] as string)
+          const takes = own.map((name, at) => ({ name, amount: 1 + ((round + at) % 3), limit: worker % 2 ? 20 : null }))
           const { isAllowed } = await counters().take(tenant, takes)
           if (!isAllowed) continue
           for (const { name, amount } of takes) sums.set(name, (sums.get(name) ?? 0) + amount)

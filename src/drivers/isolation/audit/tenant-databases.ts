@@ -6,7 +6,7 @@
  * installed or purged. Whether it should be there the diagnosis `storage` knows.
  */
 
-import { inLanes } from '../../../kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
 import { isOpenTo, loginOf } from '../roles/own-login-role.ts'
@@ -36,7 +36,7 @@ export async function* auditInside(
     const some = databases.slice(first, first + TOLD_TOGETHER)
     const open = await openOnes(server, some)
     const found: Finding[][] = []
-    await inLanes(some, EXAMINED_AT_ONCE, async (database, index) => {
+    await forEachConcurrent(some, EXAMINED_AT_ONCE, async (database, index) => {
       found[index] = await examined(server, database, inside, open.has(database.name))
     })
     yield* found.flat()

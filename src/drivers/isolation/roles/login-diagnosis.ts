@@ -1,6 +1,6 @@
 /** What the doctor examines of the logins of tenants' queries: that each server lets them in, as they were made. */
 
-import { inLanes } from '../../../kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import { type Diagnosis, type Examination, type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
 import type { LoginRepair } from './login-repair.ts'
@@ -34,7 +34,7 @@ async function* examineLogins(logins: LoginRepair, { log }: Examination): AsyncI
   for (const placement of logins.placements) {
     yield* await examined(logins, { placement }, log)
     const found: Finding[][] = []
-    await inLanes(await logins.owned(placement), EXAMINED_AT_ONCE, async (database, index) => {
+    await forEachConcurrent(await logins.owned(placement), EXAMINED_AT_ONCE, async (database, index) => {
       found[index] = await examined(logins, { placement, database }, log)
     })
     yield* found.flat()

@@ -47,13 +47,13 @@ export function behindTheFence(fenced: () => Fenced): void {
     await driver.provision(place)
     const acknowledged = new Set<number>()
     let [next, isOver, refused] = [0, false, 0]
-    const write = async (handle: TenantHandle, lane: number) => {
+    const write = async (handle: TenantHandle, worker: number) => {
       const id = next++
       const one = insert(id, 'hammered')
-      if (lane % 4 === 0) return handle.pool.query(one).then(() => [id])
+      if (worker % 4 === 0) return handle.pool.query(one).then(() => [id])
       const ids = [id, next++]
       const isolationLevel =
-        (['read committed', 'repeatable read', 'serializable'] as const)[lane % 3] ?? 'serializable'
+        (['read committed', 'repeatable read', 'serializable'] as const)[worker % 3] ?? 'serializable'
       await handle.db
         .transaction()
         .setIsolationLevel(isolationLevel)
@@ -62,7 +62,7 @@ export function behindTheFence(fenced: () => Fenced): void {
         })
       return ids
     }
-    const lane = async (number: number) => {
+    const runWorker = async (number: number) => {
       const handle = directHandle(number % 2 ? driver : other, place)
       while (!isOver) {
         const ids = await write(handle, number).catch(() => [])
@@ -71,7 +71,7 @@ export function behindTheFence(fenced: () => Fenced): void {
         await new Promise(setImmediate)
       }
     }
-    const lanes = Array.from({ length: 8 }, (_, number) => lane(number))
+    const workers = Array.from({ length: 8 }, (_, number) => runWorker(number))
     await eventually(() => expect(acknowledged.size).toBeGreaterThan(200))
     await driver.fence(place)
     await driver.drain(place)
@@ -90,7 +90,7 @@ export function behindTheFence(fenced: () => Fenced): void {
     const before = refused
     await eventually(() => expect(refused).toBeGreaterThan(before + 50))
     isOver = true
-    await Promise.all(lanes)
+    await Promise.all(workers)
     if (!view) await driver.unfence(place)
     const later =
       (await rows()) ??

@@ -14,7 +14,7 @@
  * counted; what is noted longer is not sent again, for it would count twice.
  */
 
-import { inLanes } from '../../../kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { DAY_MS, dateOf, dayOf } from '../../../kernel/store/counters.ts'
 import { lockTenant } from '../../../tenants/registry/existing.ts'
@@ -37,7 +37,7 @@ const STUCK_MS = 10 * MINUTE_MS
 const LONGEST_WAIT_MS = 15 * MINUTE_MS
 const REFUSED_WAIT_MS = HOUR_MS
 const RESENT_AT_ONCE = 500
-const LANES = 4
+const CONCURRENCY = 4
 /** Counters are gone by then. */
 const MARKS_KEPT_DAYS = 7
 
@@ -100,7 +100,7 @@ export class Usage {
     const send = async ({ id }: { id: string }) => {
       if ((await this.#send(id))?.isPassing) away.abort()
     }
-    await inLanes<{ id: string }>(rows, LANES, send, away.signal)
+    await forEachConcurrent<{ id: string }>(rows, CONCURRENCY, send, away.signal)
     const left = await database.sql(
       'select count(*)::int as count from multitenancy.billing_usage where tenant_id = $1 and sent_at is null',
       [tenantId],

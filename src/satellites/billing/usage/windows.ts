@@ -10,7 +10,7 @@
  * that is paid for: at the first look at them their marks are put to where the counters are.
  */
 
-import { inLanes } from '../../../kernel/base/concurrency.ts'
+import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import { uuidv7 } from '../../../kernel/base/ids.ts'
 import { DAY_MS, dateOf, dayOf } from '../../../kernel/store/counters.ts'
 import type { BillingPart } from '../model/dependencies.ts'
@@ -154,7 +154,7 @@ export class UsageWindows {
       const close = async ({ tenantId }: Payer) => {
         batches += await this.#closeOne(tenantId, since)
       }
-      await inLanes(together, CLOSED_AT_ONCE, close, signal)
+      await forEachConcurrent(together, CLOSED_AT_ONCE, close, signal)
     }
     return batches
   }

@@ -82,7 +82,7 @@ export interface Claim {
   readonly nextDueMs: number | null
   /** Whether there is more that could be claimed at once. */
   readonly isMore: boolean
-  /** Lanes and subscriptions that have as many on their way as they may, and perhaps more that are ready. */
+  /** Partition keys and subscriptions that have as many on their way as they may, and perhaps more that are ready. */
   readonly full: ReadonlySet<string>
 }
 

@@ -12,15 +12,15 @@ import { type Database, isDatabaseUnavailable, type Prepared, type SqlResult } f
 
 const IDLE_MS = 10_000
 
-export type LaneClient = Parameters<Parameters<Database['session']>[0]>[0]
+export type SessionClient = Parameters<Parameters<Database['session']>[0]>[0]
 
 interface Work {
-  run(client: LaneClient): Promise<void>
+  run(client: SessionClient): Promise<void>
   /** Of what could not be begun. */
   fail(error: unknown): void
 }
 
-export class Lanes {
+export class SessionPool {
   readonly #database: Database
   readonly #count: number
   readonly #timeoutMs: number
@@ -44,7 +44,7 @@ export class Lanes {
     else if (this.#open < this.#count) void this.#openOne()
   }
 
-  query(client: LaneClient, statement: string | Prepared, values: readonly unknown[] = []): Promise<SqlResult> {
+  query(client: SessionClient, statement: string | Prepared, values: readonly unknown[] = []): Promise<SqlResult> {
     const query = typeof statement === 'string' ? { text: statement } : statement
     const inTime = { ...query, values: values as unknown[], query_timeout: this.#timeoutMs }
     return client.query(inTime)
@@ -73,7 +73,7 @@ export class Lanes {
     }
   }
 
-  async #workWith(client: LaneClient): Promise<void> {
+  async #workWith(client: SessionClient): Promise<void> {
     let isBroken = false
     let wake = () => {}
     const broken = () => {
