@@ -1,6 +1,6 @@
 /**
  * `npm run test:fuzz [-- --operations 100000 --driver <part of a name> --seed <n>]`: the leak fuzzer at length, on each driver and
- * each of its manners. Prints what was run, and the seed; exits with 1 when anything was seen that should not have been.
+ * each of its modes. Prints what was run, and the seed; exits with 1 when anything was seen that should not have been.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -272,8 +272,8 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
     name: 'database: statements go to the placement’s',
     story: 'execute() does not say whose database it means.',
     file: DATABASE,
-    replace: 'return server.execute(scopeOf(place, server), manner, statement, place.locator)',
-    by: 'return server.execute(scopeOf(place, server), manner, statement)',
+    replace: 'return server.execute(scopeOf(place, server), scopeMode, statement, place.locator)',
+    by: 'return server.execute(scopeOf(place, server), scopeMode, statement)',
     ...onDatabase,
   },
   {

@@ -38,9 +38,9 @@ export function proofOf(mutant: Mutant | undefined, kind: string | undefined): P
 
 /** One after the other: the first is quick, the leak fuzzer in `suite.slow.test.ts` is not. */
 function driverProof(kind: string): readonly string[] {
-  const [driver, manner = 'batch'] = kind.split(', ')
+  const [driver, mode = 'batch'] = kind.split(', ')
   const suites =
-    manner === 'batch' ? [`traps.${driver}.test.ts`, `suite.${driver}.test.ts`, 'leak.test.ts'] : ['traps.slow.test.ts']
+    mode === 'batch' ? [`traps.${driver}.test.ts`, `suite.${driver}.test.ts`, 'leak.test.ts'] : ['traps.slow.test.ts']
   return [...suites, 'suite.slow.test.ts', 'named-statements.slow.test.ts'].map((file) => `${ISOLATION}/${file}`)
 }
 

@@ -133,8 +133,8 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
     name: 'every statement in a batch',
     story: 'SET, LISTEN and PREPARE go with the scope in one batch, after which nothing is cleaned.',
     file: CONNECTION,
-    replace: `this.#manner.path === 'batch' && leavesNothing(statement.text)`,
-    by: `this.#manner.path === 'batch'`,
+    replace: `this.#scopeMode.mode === 'batch' && leavesNothing(statement.text)`,
+    by: `this.#scopeMode.mode === 'batch'`,
   },
   {
     name: 'a failed commit taken for done',

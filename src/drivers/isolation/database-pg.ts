@@ -28,10 +28,10 @@ import type { StorageRead } from './migrations/migration-records.ts'
 import { baseObjects, PostgresMigrator } from './migrations/postgres-migrator.ts'
 import { rightsIn } from './roles/grants.ts'
 import { adjustPublicRights } from './roles/public-rights.ts'
-import type { Manner } from './scope/scoped-connection.ts'
+import type { ScopeMode } from './scope/scoped-connection.ts'
 import type { Scope } from './scope/scoped-query.ts'
 import { drainDatabase } from './server/drain.ts'
-import { mannerOf, Placements, type ScopeOptions } from './server/placements.ts'
+import { Placements, type ScopeOptions, scopeModeOf } from './server/placements.ts'
 import type { MigratingOptions, PostgresServer } from './server/postgres-server.ts'
 import { activityOf } from './server/server-activity.ts'
 import {
@@ -71,7 +71,7 @@ export function databasePg({
 }: DatabasePgOptions = {}): IsolationDriver {
   const placements = new Placements('databasePg()')
   let migrator: PostgresMigrator
-  let manner: Manner
+  let scopeMode: ScopeMode
   let installation = ''
 
   const searchPath = [TENANT_SCHEMA, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
@@ -112,7 +112,7 @@ export function databasePg({
       for (const { name, placement } of placements.all()) {
         if (!placement.ownLogins?.areMade) environment.log.warn({ placement: name }, SHARES_LOGIN)
       }
-      manner = mannerOf(options, environment)
+      scopeMode = scopeModeOf(options, environment)
       installation = environment.installation
       migrator = new PostgresMigrator(environment.migrations)
     },
@@ -148,7 +148,7 @@ export function databasePg({
 
     execute(place, statement) {
       const server = placements.server(place.placement)
-      return server.execute(scopeOf(place, server), manner, statement, place.locator)
+      return server.execute(scopeOf(place, server), scopeMode, statement, place.locator)
     },
 
     advanceSequences: ({ placement, locator }, wanted, signal) =>
@@ -158,7 +158,7 @@ export function databasePg({
 
     connect(place) {
       const server = placements.server(place.placement)
-      return server.connect(scopeOf(place, server), manner, place.locator)
+      return server.connect(scopeOf(place, server), scopeMode, place.locator)
     },
 
     fence: ({ placement, locator }) => closeDatabase(placements.server(placement), locator),

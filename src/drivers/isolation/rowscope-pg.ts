@@ -26,10 +26,10 @@ import { fence, protectRows, refuseExposure, rowObjects, unfence, withoutForce }
 import { deleteTenantRows } from './row-security/delete-rows.ts'
 import { claim, FENCED_LOCATORS, isClosed, labelOf, leave, settle } from './row-security/locations.ts'
 import { readingRows } from './row-security/row-reader.ts'
-import type { Manner } from './scope/scoped-connection.ts'
+import type { ScopeMode } from './scope/scoped-connection.ts'
 import type { Scope } from './scope/scoped-query.ts'
 import { drainTransactions } from './server/drain.ts'
-import { mannerOf, Placements, type ScopeOptions } from './server/placements.ts'
+import { Placements, type ScopeOptions, scopeModeOf } from './server/placements.ts'
 import type { MigratingOptions, PostgresServer } from './server/postgres-server.ts'
 import { activityOf } from './server/server-activity.ts'
 import { abortable, copying } from './transactions/copy-session.ts'
@@ -48,7 +48,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
   const placements = new Placements('rowscopePg()')
   const prepared = new Map<PostgresServer, Promise<void>>()
   let migrator: PostgresMigrator
-  let manner: Manner
+  let scopeMode: ScopeMode
 
   const searchPathOf = (schema: string): string =>
     [schema, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
@@ -132,7 +132,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async start(environment: DriverEnvironment) {
       placements.open(environment)
-      manner = mannerOf(options, environment)
+      scopeMode = scopeModeOf(options, environment)
       migrator = new PostgresMigrator(environment.migrations)
     },
 
@@ -167,7 +167,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     execute(place, statement) {
       const server = placements.server(place.placement)
-      return server.execute(scopeOf(place, server), manner, statement)
+      return server.execute(scopeOf(place, server), scopeMode, statement)
     },
 
     advanceSequences: ({ placement }, wanted, signal) =>
@@ -177,7 +177,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     connect(place) {
       const server = placements.server(place.placement)
-      return server.connect(scopeOf(place, server), manner)
+      return server.connect(scopeOf(place, server), scopeMode)
     },
 
     async enter(place, { signal }) {

@@ -19,10 +19,10 @@ import { copyOut } from './copy/copy-out.ts'
 import { advanceForImport } from './copy/sequences.ts'
 import { PostgresMigrator } from './migrations/postgres-migrator.ts'
 import { rightsIn } from './roles/grants.ts'
-import type { Manner } from './scope/scoped-connection.ts'
+import type { ScopeMode } from './scope/scoped-connection.ts'
 import type { Scope } from './scope/scoped-query.ts'
 import { drainTransactions } from './server/drain.ts'
-import { mannerOf, Placements, type ScopeOptions } from './server/placements.ts'
+import { Placements, type ScopeOptions, scopeModeOf } from './server/placements.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
 import { activityOf } from './server/server-activity.ts'
 import { copying } from './transactions/copy-session.ts'
@@ -48,7 +48,7 @@ const ATTEMPTS = 5
 export function schemaPg({ extensionsSchema, names = 'path', ...options }: SchemaPgOptions = {}): IsolationDriver {
   const placements = new Placements('schemaPg()')
   let migrator: PostgresMigrator
-  let manner: Manner
+  let scopeMode: ScopeMode
 
   const searchPath = (locator: string): string =>
     [locator, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
@@ -75,7 +75,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     async start(environment: DriverEnvironment) {
       placements.open(environment)
-      manner = mannerOf(options, environment)
+      scopeMode = scopeModeOf(options, environment)
       migrator = new PostgresMigrator(environment.migrations)
     },
 
@@ -112,7 +112,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     execute(place, statement) {
       const server = placements.server(place.placement)
-      return server.execute(scopeOf(place, server), manner, statement)
+      return server.execute(scopeOf(place, server), scopeMode, statement)
     },
 
     advanceSequences: ({ placement, locator }, wanted, signal) =>
@@ -120,7 +120,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     connect(place) {
       const server = placements.server(place.placement)
-      return server.connect(scopeOf(place, server), manner)
+      return server.connect(scopeOf(place, server), scopeMode)
     },
 
     async fence({ placement, locator }) {

@@ -37,9 +37,9 @@ const digits = z
   .pipe(Amount)
 
 const one =
-  (manner: 'consume' | 'track') =>
+  (mode: 'consume' | 'track') =>
   async (quotas: Quotas, { params, body }: Input<z.output<typeof byQuota>, object, z.output<typeof OneAmount>>) => {
-    const { decisions, headers } = await quotas.answer(params.id, manner, [{ quota: params.quota, ...body }])
+    const { decisions, headers } = await quotas.answer(params.id, mode, [{ quota: params.quota, ...body }])
     const [decision] = decisions
     if (!decision) throw new Error('nothing was decided')
     return new Reply<Decision>(200, decision, headers)

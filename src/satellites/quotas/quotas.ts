@@ -50,7 +50,7 @@ export interface QuotaAnswer {
   readonly headers: Readonly<Record<string, string>>
 }
 
-type Manner = 'track' | 'consume'
+type UsageMode = 'track' | 'consume'
 
 type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
 
@@ -160,8 +160,8 @@ export class Quotas {
   }
 
   /** `track` and `consume` as HTTP answers them. */
-  async answer(tenantId: string, manner: Manner, wanted: readonly QuotaAmount[]): Promise<QuotaAnswer> {
-    return this.#answerOf(await this.#ask(await this.#usable(tenantId), manner, wanted))
+  async answer(tenantId: string, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<QuotaAnswer> {
+    return this.#answerOf(await this.#ask(await this.#usable(tenantId), mode, wanted))
   }
 
   /**
@@ -171,32 +171,32 @@ export class Quotas {
   enforcement<Raw>(quota: string, { enforce = true, amount = 1 }: QuotaOptions<Raw> = {}): Checkpoint<Raw> {
     const amountOf = typeof amount === 'function' ? amount : () => amount
     checkTakes([{ name: quota, amount: typeof amount === 'function' ? 0 : amount, limit: null }])
-    const manner = enforce ? 'consume' : 'track'
+    const mode = enforce ? 'consume' : 'track'
     return {
       pass: async (request, tenant) => {
         const wanted = [{ quota, amount: await amountOf(request) }]
-        return this.#answerOf(await this.#ask(tenant, manner, wanted)).headers
+        return this.#answerOf(await this.#ask(tenant, mode, wanted)).headers
       },
     }
   }
 
   /** The step of `track` and `consume`. A refusal is an outcome. */
-  async #ask(tenant: Tenant, manner: Manner, wanted: readonly QuotaAmount[]): Promise<Outcome> {
+  async #ask(tenant: Tenant, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
     const resolved = this.#tenants.plans.resolve(tenant)
     const plan = resolved instanceof Promise ? await resolved : resolved
     const wishes = wanted.map(({ quota, amount = 1 }) => ({ quota, amount, limit: plan.limits.get(quota) ?? null }))
     const takes: Take[] = wishes.map(({ quota, amount, limit }) => ({
       name: quota,
       amount,
-      limit: manner === 'track' ? null : limit,
+      limit: mode === 'track' ? null : limit,
     }))
     let taken: Taken
     try {
       taken = await this.#kernel.store.counters.take(tenant.id, takes)
     } catch (error) {
-      return this.#withoutStore(error, tenant.id, manner, plan, wishes)
+      return this.#withoutStore(error, tenant.id, mode, plan, wishes)
     }
-    this.counts.add(manner === 'track' ? 'tracked' : taken.isAllowed ? 'allowed' : 'refused')
+    this.counts.add(mode === 'track' ? 'tracked' : taken.isAllowed ? 'allowed' : 'refused')
     const outcome = { plan, wishes, taken, isDegraded: false }
     if (taken.isAllowed) await this.#used(tenant.id, outcome)
     else this.alerts.ofRefusal(tenant.id, outcome)
@@ -218,13 +218,13 @@ export class Quotas {
   #withoutStore(
     error: unknown,
     tenantId: string,
-    manner: Manner,
+    mode: UsageMode,
     plan: ResolvedPlan,
     wishes: readonly Wish[],
   ): Outcome {
     if (!DependencyUnavailable.matches(error)) throw error
     this.counts.add(this.#kernel.resilience.policyOf('redis.quota') === 'fail-open' ? 'degraded' : 'unavailable')
-    this.#kernel.resilience.degrade('redis.quota', `quotas.${manner}`, tenantId, error)
+    this.#kernel.resilience.degrade('redis.quota', `quotas.${mode}`, tenantId, error)
     const usages = wishes.map(() => 0)
     const nowMs = this.#kernel.clock.now().getTime()
     return { plan, wishes, taken: { isAllowed: true, usages, nowMs }, isDegraded: true }

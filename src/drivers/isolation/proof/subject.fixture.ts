@@ -41,7 +41,7 @@ const ofDatabase: Look = ({ locator }, { url }, tenantUrl, passwords) => {
   return { url: withDatabase(url, locator), tenantUrl: withDatabase(login, locator), schema: TENANT_SCHEMA }
 }
 
-/** Each driver in each of its manners. */
+/** Each driver in each of its modes. */
 export const KINDS: Readonly<Record<string, Kind>> = {
   'schema-pg, batch': { engine: 'postgres', make: () => schemaPg(), look: ofSchema },
   'schema-pg, transaction': { engine: 'postgres', make: () => schemaPg({ scope: 'transaction' }), look: ofSchema },

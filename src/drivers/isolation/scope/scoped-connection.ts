@@ -37,9 +37,9 @@ import {
 import { CLEAN, CLEAN_FOR_OTHERS, endsTransaction, LONGEST_KEPT_TEXT, leavesNothing, spoils } from './session-state.ts'
 
 /** How statements are sent. */
-export interface Manner {
+export interface ScopeMode {
   /** `batch`: the scope goes before each statement; `transaction`: each has BEGIN and COMMIT around it. */
-  readonly path: 'batch' | 'transaction'
+  readonly mode: 'batch' | 'transaction'
   /** Rises whenever tenants' tables change; undefined while that cannot be known, and no statement is given a name. */
   readonly generation: () => number | undefined
 }
@@ -54,7 +54,7 @@ const UNPREPARED = new Set(['0A000', '26000'])
 export class ScopedConnection implements TenantConnection {
   readonly #connections: Connections
   readonly #scope: Scope
-  readonly #manner: Manner
+  readonly #scopeMode: ScopeMode
   readonly #form: ScopeForm
   #pooled: PooledClient
   #last: Promise<unknown> | undefined
@@ -63,12 +63,12 @@ export class ScopedConnection implements TenantConnection {
   #isHeld = true
   #isClean = true
 
-  constructor(connections: Connections, pooled: PooledClient, scope: Scope, manner: Manner) {
+  constructor(connections: Connections, pooled: PooledClient, scope: Scope, scopeMode: ScopeMode) {
     this.#form = connections.isPooled ? 'in full' : 'named'
     this.#connections = connections
     this.#pooled = pooled
     this.#scope = scope
-    this.#manner = manner
+    this.#scopeMode = scopeMode
   }
 
   get inTransaction(): boolean {
@@ -107,7 +107,7 @@ export class ScopedConnection implements TenantConnection {
 
   #query(statement: Statement): Promise<StatementResult> {
     if (this.inTransaction) return this.#inside(statement)
-    const alone = this.#manner.path === 'batch' && leavesNothing(statement.text)
+    const alone = this.#scopeMode.mode === 'batch' && leavesNothing(statement.text)
     return alone ? this.#alone(statement) : this.#wrapped(statement)
   }
 
@@ -185,7 +185,7 @@ export class ScopedConnection implements TenantConnection {
     for (let renewed = 0; ; ) {
       this.#assertHeld() // before names are taken from a connection that may be another's now
       const { statements } = this.#pooled
-      const generation = isNamed ? this.#manner.generation() : undefined
+      const generation = isNamed ? this.#scopeMode.generation() : undefined
       const name = key === undefined || generation === undefined ? undefined : statements.nameOf(key, generation)
       const query = new ScopedQuery(configOf(statement, name), this.#scope, this.#form, statements.takeUnneeded())
       try {

@@ -1,6 +1,6 @@
 /** The servers of one driver, by the names of their placements, and how its statements are sent. */
 import { type ConnectionCount, type DriverEnvironment, unknownPlacement } from '../../../tenants/isolation/driver.ts'
-import type { Manner } from '../scope/scoped-connection.ts'
+import type { ScopeMode } from '../scope/scoped-connection.ts'
 import { PostgresServer } from './postgres-server.ts'
 
 export interface ScopeOptions {
@@ -11,8 +11,8 @@ export interface ScopeOptions {
   readonly scope?: 'batch' | 'transaction' | undefined
 }
 
-export const mannerOf = ({ scope = 'batch' }: ScopeOptions, { generation }: DriverEnvironment): Manner => ({
-  path: scope,
+export const scopeModeOf = ({ scope = 'batch' }: ScopeOptions, { generation }: DriverEnvironment): ScopeMode => ({
+  mode: scope,
   generation,
 })
 

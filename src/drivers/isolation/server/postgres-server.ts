@@ -16,7 +16,7 @@ import { reading, type StorageRead } from '../migrations/migration-records.ts'
 import { baseObjects } from '../migrations/postgres-migrator.ts'
 import { LoginClients, OWN_DATABASE, withDatabase } from '../roles/login-clients.ts'
 import { adjustPublicRights } from '../roles/public-rights.ts'
-import { isIdle, type Manner, ScopedConnection } from '../scope/scoped-connection.ts'
+import { isIdle, ScopedConnection, type ScopeMode } from '../scope/scoped-connection.ts'
 import type { Scope } from '../scope/scoped-query.ts'
 import type { Holding } from '../transactions/copy-session.ts'
 import { beginAlone, inTransaction } from '../transactions/owner-transaction.ts'
@@ -127,8 +127,13 @@ export class PostgresServer {
   }
 
   /** One statement of a tenant, on a connection that it holds for no longer. */
-  async execute(scope: Scope, manner: Manner, statement: Statement, database = OWN_DATABASE): Promise<StatementResult> {
-    const connection = await this.connect(scope, manner, database)
+  async execute(
+    scope: Scope,
+    scopeMode: ScopeMode,
+    statement: Statement,
+    database = OWN_DATABASE,
+  ): Promise<StatementResult> {
+    const connection = await this.connect(scope, scopeMode, database)
     try {
       return await connection.query(statement)
     } finally {
@@ -137,11 +142,11 @@ export class PostgresServer {
   }
 
   /** @param database one that belongs to the tenant. */
-  async connect(scope: Scope, manner: Manner, database = OWN_DATABASE): Promise<ScopedConnection> {
+  async connect(scope: Scope, scopeMode: ScopeMode, database = OWN_DATABASE): Promise<ScopedConnection> {
     const taken = this.connections.acquire({ tenantId: scope.tenantId, database, schema: scope.openSchema })
     const pooled = taken instanceof Promise ? await taken : taken
     const settings = this.#logins.pooled
-    return new ScopedConnection(this.connections, pooled, settings ? { ...scope, settings } : scope, manner)
+    return new ScopedConnection(this.connections, pooled, settings ? { ...scope, settings } : scope, scopeMode)
   }
 
   /** One transaction of the owner in the placement's database that has this storage alone, as `aloneInTime` does. */
