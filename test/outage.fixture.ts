@@ -34,14 +34,14 @@ export async function startLine(serverUrl: string, isInUse: () => unknown): Prom
   }
 }
 
-export interface Wish {
+export interface CallOptions {
   readonly body?: unknown
   /** Absent: the admin token. */
   readonly headers?: Record<string, string>
 }
 
 /** @param at as `GET /readyz` */
-export async function call(http: Http, at: string, { body, headers = { 'x-admin-token': TOKEN } }: Wish = {}) {
+export async function call(http: Http, at: string, { body, headers = { 'x-admin-token': TOKEN } }: CallOptions = {}) {
   const [method = '', path] = at.split(' ')
   const response = await http.fetch(
     new Request(`http://tenantry.test${path}`, {
@@ -55,5 +55,5 @@ export async function call(http: Http, at: string, { body, headers = { 'x-admin-
 }
 
 /** @param at within the admin API */
-export const callAdmin = (http: Http, at: string, wish?: Wish) =>
-  call(http, at.replace(' ', ' /admin/multitenancy'), wish)
+export const callAdmin = (http: Http, at: string, options?: CallOptions) =>
+  call(http, at.replace(' ', ' /admin/multitenancy'), options)

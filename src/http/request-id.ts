@@ -3,5 +3,5 @@ import { randomUUID } from 'node:crypto'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
-export const requestIdOf = (wished: unknown): string =>
-  typeof wished === 'string' && REQUEST_ID.test(wished) ? wished : randomUUID()
+export const requestIdOf = (requested: unknown): string =>
+  typeof requested === 'string' && REQUEST_ID.test(requested) ? requested : randomUUID()

@@ -136,9 +136,9 @@ export class OperationRunner {
   /** Never throws: the change is made. What was found is kept with `lease`. The answer itself where nothing is to be waited for. */
   async #wait(call: Call, answer: KeptAnswer, lease?: Lease): Promise<KeptAnswer> {
     const { operation, request } = call
-    const wished = WAIT.exec(request.headers.get('prefer') ?? '')?.[1]
-    if (wished === undefined || !operation.settled || (answer.status !== 201 && answer.status !== 202)) return answer
-    const seconds = Math.min(Number(wished), LONGEST_WAIT_SECONDS)
+    const preferred = WAIT.exec(request.headers.get('prefer') ?? '')?.[1]
+    if (preferred === undefined || !operation.settled || (answer.status !== 201 && answer.status !== 202)) return answer
+    const seconds = Math.min(Number(preferred), LONGEST_WAIT_SECONDS)
     const applied = { 'preference-applied': `wait=${seconds}` }
     const first = { ...answer, headers: { ...answer.headers, ...applied } }
     try {

@@ -137,9 +137,9 @@ export class Tenants {
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
   async create(request: z.input<typeof NewTenant>): Promise<Tenant> {
-    const { id = uuidv7(), name, metadata, domains, ...wish } = parsed(NewTenant, request)
+    const { id = uuidv7(), name, metadata, domains, ...options } = parsed(NewTenant, request)
     this.plans.check(metadata)
-    const { driver, placement } = this.storage.choose(wish.isolation, wish.placement)
+    const { driver, placement } = this.storage.choose(options.isolation, options.placement)
     const { database, events } = this.#kernel
     return database.transaction(async () => {
       const isolation = driver.name

@@ -92,9 +92,9 @@ class Walker {
     const entries = Map.groupBy(await this.#auditLog(), ({ requestId }) => requestId)
     for (const { requestId, words, operation, hasChanged } of this.#steps) {
       const logged = (entries.get(requestId) ?? []).map(({ action, outcome }) => `${action} ${outcome}`)
-      const wished = (hasChanged ?? logged.length > 0) ? [`${operation} success`] : []
-      if (isDeepStrictEqual(logged, wished)) continue
-      throw new Error(`${words}\n  should be logged as [${wished}], and is as [${logged}]`)
+      const expected = (hasChanged ?? logged.length > 0) ? [`${operation} success`] : []
+      if (isDeepStrictEqual(logged, expected)) continue
+      throw new Error(`${words}\n  should be logged as [${expected}], and is as [${logged}]`)
     }
   }
 

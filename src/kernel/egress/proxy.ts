@@ -13,7 +13,7 @@ import { connect as connectTls } from 'node:tls'
 import { type Failure, FailureError, HOST_UNREACHABLE, PROTOCOL, PROXY_REFUSED, PROXY_UNREACHABLE } from './failure.ts'
 import type { EgressProxy } from './proxy-url.ts'
 
-export interface TunnelWish {
+export interface TunnelOptions {
   readonly proxy: EgressProxy
   /** Of the proxy, when it is spoken to by TLS. */
   readonly authorities?: string | Buffer | undefined
@@ -36,13 +36,13 @@ const STATUS = /^HTTP\/1\.[01] ([1-9]\d\d)[ \r]/
 const NOT_REACHED = new Set([502, 503, 504])
 
 export class Tunnel {
-  readonly #wish: TunnelWish
+  readonly #options: TunnelOptions
   #socket: Socket
   #first: Failure | undefined
   #isOver = false
 
-  constructor(wish: TunnelWish) {
-    this.#wish = wish
+  constructor(options: TunnelOptions) {
+    this.#options = options
     this.#socket = this.#try(0)
   }
 
@@ -53,7 +53,7 @@ export class Tunnel {
   }
 
   #try(index: number): Socket {
-    const { proxy, authorities, addresses, port, attemptMs = ATTEMPT_MS, at } = this.#wish
+    const { proxy, authorities, addresses, port, attemptMs = ATTEMPT_MS, at } = this.#options
     const address = addresses[index] ?? ''
     const isLast = index + 1 >= addresses.length
     at('reaching the proxy')
@@ -94,12 +94,12 @@ export class Tunnel {
   #done(error: FailureError | null, socket?: Socket, address?: string): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#wish.done(error, socket, address)
+    this.#options.done(error, socket, address)
   }
 }
 
 /** The proxy's own host is the operator's: the system looks it up, and nobody judges it. */
-function dialled({ isSecure, host, port }: EgressProxy, authorities: TunnelWish['authorities']): Socket {
+function dialled({ isSecure, host, port }: EgressProxy, authorities: TunnelOptions['authorities']): Socket {
   if (!isSecure) return connectTcp({ host, port })
   return connectTls({
     host,

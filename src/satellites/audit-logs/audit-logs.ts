@@ -24,7 +24,7 @@ import { Keeper } from './keeper.ts'
 import { Months } from './months.ts'
 import { Sealer } from './sealer.ts'
 import { type AuditEntryRow, type AuditTables, inOurTime, type SealedEntryRow } from './tables.ts'
-import { type Verification, Verifier, type VerifyWish } from './verification.ts'
+import { type Verification, Verifier, type VerifyOptions } from './verification.ts'
 
 /** Entries of an export that are in memory at a time. */
 export const ENTRIES_AT_ONCE = 200
@@ -51,7 +51,7 @@ export interface AuditFilterOfAll extends AuditFilter {
   readonly tenantId?: string
 }
 
-interface PageWish {
+interface PageOptions {
   readonly limit?: number
   readonly cursor?: string
 }
@@ -86,9 +86,9 @@ export class AuditLogs {
   }
 
   /** A page of a tenant's entries, a purged tenant's too. `E_TENANT_NOT_FOUND` when there never was such a tenant. */
-  async list(tenantId: string, wish: AuditFilter & PageWish = {}): Promise<PageOf<AuditEntry>> {
+  async list(tenantId: string, options: AuditFilter & PageOptions = {}): Promise<PageOf<AuditEntry>> {
     await this.#assertKnown(tenantId)
-    return this.listAll({ ...wish, tenantId })
+    return this.listAll({ ...options, tenantId })
   }
 
   /** A page of all tenants' entries, and of those that concern none. */
@@ -96,7 +96,7 @@ export class AuditLogs {
     limit = DEFAULT_LIMIT,
     cursor,
     ...filter
-  }: AuditFilterOfAll & PageWish = {}): Promise<PageOf<AuditEntry>> {
+  }: AuditFilterOfAll & PageOptions = {}): Promise<PageOf<AuditEntry>> {
     const { tenantId, from, to, action, actor } = filter
     const list = `auditLogs ${JSON.stringify([tenantId, from, to, action, actor])}`
     const [createdAt, id] = this.#kernel.cursors.decode(list, cursor) ?? []
@@ -120,9 +120,9 @@ export class AuditLogs {
   }
 
   /** Goes along the chains of seals and says what was tampered with. `E_TENANT_NOT_FOUND` as in `list`. */
-  async verify(wish: VerifyWish = {}): Promise<Verification> {
-    if (wish.tenantId !== undefined) await this.#assertKnown(wish.tenantId)
-    return this.#verifier.verify(wish)
+  async verify(options: VerifyOptions = {}): Promise<Verification> {
+    if (options.tenantId !== undefined) await this.#assertKnown(options.tenantId)
+    return this.#verifier.verify(options)
   }
 
   /** What has waited for its seal for so long, and whether the key of the seals can be used. */

@@ -11,7 +11,7 @@ let heads: Record<string, unknown>[]
 
 const query = async (text: string, values: unknown[] = []) =>
   (await audited.tenancy.kernel.database.sql(text, values)).rows
-const verify = (wish = {}) => audited.tenancy.auditLogs.verify({ tenantId: 'acme', ...wish })
+const verify = (options = {}) => audited.tenancy.auditLogs.verify({ tenantId: 'acme', ...options })
 const verifyAll = () => audited.tenancy.auditLogs.verify()
 const seal = () => audited.tenancy.auditLogs.sealer.seal()
 const lost = (seals: number, of: number) => ({

@@ -42,7 +42,7 @@ export const Verification = z
   .meta({ id: 'AuditVerification' })
 export type Verification = z.output<typeof Verification>
 
-export interface VerifyWish {
+export interface VerifyOptions {
   /** Default: all chains. */
   readonly tenantId?: string | undefined
   /** The hash of an entry, kept elsewhere: it has to be among those that are there. */
@@ -85,7 +85,7 @@ export class Verifier {
     this.#own = database.apart(1)
   }
 
-  async verify(wish: VerifyWish = {}): Promise<Verification> {
+  async verify(options: VerifyOptions = {}): Promise<Verification> {
     const key = await this.#keeper.key()
     const isAdopted = await this.#keeper.isAdopted()
     return this.#own.session(async (client) => {
@@ -95,7 +95,7 @@ export class Verifier {
           ? DependencyUnavailable('A month of the audit log is being dropped; ask again in a moment.', { cause: error })
           : error
       })
-      const walk = new Walk(client, key, wish)
+      const walk = new Walk(client, key, options)
       await walk.along(isAdopted)
       return walk.outcome()
     })
@@ -105,7 +105,7 @@ export class Verifier {
 class Walk {
   readonly #client: Session
   readonly #key: MacKey
-  readonly #wish: VerifyWish
+  readonly #options: VerifyOptions
   readonly #broken: Broken[] = []
   #checked = 0
   #total = 0
@@ -117,18 +117,18 @@ class Walk {
   /** What the entry in that place comes to; another than its hash when it is broken. */
   #computed = NO_HASH
 
-  constructor(client: Session, key: MacKey, wish: VerifyWish) {
+  constructor(client: Session, key: MacKey, options: VerifyOptions) {
     this.#client = client
     this.#key = key
-    this.#wish = wish
-    this.#isExpectedThere = wish.expect === undefined
+    this.#options = options
+    this.#isExpectedThere = options.expect === undefined
   }
 
   async along(isAdopted: boolean): Promise<void> {
     await this.#readKeptFrom()
     // Heads that were read before anything else: what is sealed meanwhile is beyond them.
-    const heads = await this.#places('audit_heads', this.#wish.tenantId, 'entry_id as "entryId"')
-    const checkpoints = await this.#places('audit_checkpoints', this.#wish.tenantId)
+    const heads = await this.#places('audit_heads', this.#options.tenantId, 'entry_id as "entryId"')
+    const checkpoints = await this.#places('audit_checkpoints', this.#options.tenantId)
     for (const [tenantId, { seq }] of heads) this.#total += seq - (checkpoints.get(tenantId)?.seq ?? 0)
     for await (const seal of this.#seals()) {
       if (seal.tenantId !== this.#tenantId) {
@@ -144,9 +144,9 @@ class Walk {
       await this.#end(heads)
     }
     await this.#lookAtStrays(isAdopted)
-    if (this.#wish.tenantId === undefined) await this.#count()
+    if (this.#options.tenantId === undefined) await this.#count()
     if (!this.#isExpectedThere)
-      this.#tell(this.#wish.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
+      this.#tell(this.#options.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
   }
 
   outcome(): Verification {
@@ -174,7 +174,7 @@ class Walk {
   }
 
   async *#seals(): AsyncGenerator<Seal> {
-    const { tenantId = null, signal, onProgress } = this.#wish
+    const { tenantId = null, signal, onProgress } = this.#options
     let after: [string, number] = ['', 0]
     for (;;) {
       signal?.throwIfAborted()
@@ -251,7 +251,7 @@ class Walk {
 
   /** Inserted by somebody else, changed before it was sealed, or robbed of its seal. */
   async #lookAtStrays(isAdopted: boolean): Promise<void> {
-    const { tenantId, signal } = this.#wish
+    const { tenantId, signal } = this.#options
     for await (const stray of strays(this.#client, tenantId)) {
       signal?.throwIfAborted()
       if (this.#broken.length === TOLD) return
@@ -276,7 +276,7 @@ class Walk {
   }
 
   #expect(hash: string): void {
-    if (hash !== NO_HASH && hash === this.#wish.expect) this.#isExpectedThere = true
+    if (hash !== NO_HASH && hash === this.#options.expect) this.#isExpectedThere = true
   }
 
   #tell(tenantId: string, entryId: string | null, reason: string): void {

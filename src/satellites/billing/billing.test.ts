@@ -22,8 +22,8 @@ test.each(['constructor', 'toString', '__proto__'])(
     const customers = () =>
       open.provider.requests.filter(({ method, path }) => method === 'POST' && path === '/v1/customers')
     const before = customers().length
-    const wish = { priceId, successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
-    await expect(open.tenancy.billing.checkout(tenantId, wish)).rejects.toMatchObject({ code: 'E_PRICE_NOT_MAPPED' })
+    const request = { priceId, successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
+    await expect(open.tenancy.billing.checkout(tenantId, request)).rejects.toMatchObject({ code: 'E_PRICE_NOT_MAPPED' })
     expect(customers()).toHaveLength(before)
   },
 )

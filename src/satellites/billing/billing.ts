@@ -26,11 +26,11 @@ import { asked } from './provider/provider-call.ts'
 import { ProviderHealth } from './provider/provider-health.ts'
 import {
   type BillingOfTenant,
-  CancelWish,
-  ChangeWish,
+  CancelRequest,
+  ChangePlanRequest,
   type CheckoutAnswer,
-  CheckoutWish,
-  PortalWish,
+  CheckoutRequest,
+  PortalRequest,
 } from './resource.ts'
 import { Customers } from './subscriptions/customers.ts'
 import { hasEnded, Subscriptions } from './subscriptions/subscriptions.ts'
@@ -100,8 +100,8 @@ export class Billing {
    * Where somebody of the tenant subscribes: send the browser to `url`. `E_PRICE_NOT_MAPPED` for a price that stands for no plan.
    * By `resilience.provider.checkout: 'fail-open'` it is `cancelUrl`, with a null id, while the provider does not answer.
    */
-  async checkout(tenantId: string, wish: CheckoutWish): Promise<CheckoutAnswer> {
-    const { priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = parsed(CheckoutWish, wish)
+  async checkout(tenantId: string, options: CheckoutRequest): Promise<CheckoutAnswer> {
+    const { priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = parsed(CheckoutRequest, options)
     try {
       return await this.#asked('billing.checkout', tenantId, async () => {
         await assertTenantOpen(this.part.kernel.database, tenantId)
@@ -119,8 +119,8 @@ export class Billing {
   }
 
   /** Where somebody of the tenant sees invoices and changes means of payment. */
-  portal(tenantId: string, wish: PortalWish): Promise<{ url: string }> {
-    const { returnUrl } = parsed(PortalWish, wish)
+  portal(tenantId: string, options: PortalRequest): Promise<{ url: string }> {
+    const { returnUrl } = parsed(PortalRequest, options)
     return this.#asked('billing.portal', tenantId, async () => ({
       url: await this.#withCustomer(tenantId, 'billing.portal', (customerId) =>
         this.part.payments.portal(customerId, returnUrl),
@@ -129,8 +129,8 @@ export class Billing {
   }
 
   /** To another price of the mapping, or the one price of a plan. `E_SUBSCRIPTION_NOT_FOUND` when the tenant has none. */
-  async changePlan(tenantId: string, wish: ChangeWish): Promise<BillingOfTenant> {
-    const { priceId, plan } = parsed(ChangeWish, wish)
+  async changePlan(tenantId: string, options: ChangePlanRequest): Promise<BillingOfTenant> {
+    const { priceId, plan } = parsed(ChangePlanRequest, options)
     await this.#asked('billing.changePlan', tenantId, async () => {
       const { id } = await this.#running(tenantId)
       const price = priceId ?? this.#onlyPriceOf(plan ?? '')
@@ -146,8 +146,8 @@ export class Billing {
    * Ends the tenant's subscription: at the end of what is paid, or now, with a last invoice over what was used.
    * `E_SUBSCRIPTION_NOT_FOUND` when it has none.
    */
-  async cancel(tenantId: string, wish: CancelWish = {}): Promise<BillingOfTenant> {
-    const { atPeriodEnd } = parsed(CancelWish, wish)
+  async cancel(tenantId: string, options: CancelRequest = {}): Promise<BillingOfTenant> {
+    const { atPeriodEnd } = parsed(CancelRequest, options)
     await this.#asked('billing.cancel', tenantId, async () => {
       const { id } = await this.#running(tenantId)
       if (!atPeriodEnd) await this.windows.reportNow(tenantId)

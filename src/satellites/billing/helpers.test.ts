@@ -126,7 +126,7 @@ describe('a customer', () => {
 })
 
 describe('a checkout', () => {
-  test('asks for what was wished, and nothing more', async () => {
+  test('asks for what was requested, and nothing more', async () => {
     const tenantId = await tenant()
     const answer = await billing().checkout(tenantId, { priceId: PRO_MONTHLY, ...urls })
     const { customerId } = await billing().of(tenantId)
@@ -171,8 +171,8 @@ describe('a checkout', () => {
     [{ trialDays: 0 }, 'trialDays'],
     [{ coupon: 'FREE' }, 'coupon'],
   ])('is refused with %j', async (wrong, path) => {
-    const wish = { priceId: PRO_MONTHLY, ...urls, ...wrong }
-    await expect(billing().checkout('nobody', wish)).rejects.toMatchObject(refusedWith('E_INVALID_REQUEST', path))
+    const request = { priceId: PRO_MONTHLY, ...urls, ...wrong }
+    await expect(billing().checkout('nobody', request)).rejects.toMatchObject(refusedWith('E_INVALID_REQUEST', path))
   })
 })
 
@@ -210,8 +210,8 @@ describe('another plan', () => {
     [{}, 'E_INVALID_REQUEST', 'either priceId or plan'],
     [{ plan: 'pro', priceId: PRO_MONTHLY }, 'E_INVALID_REQUEST', 'either priceId or plan'],
     [{ priceId: 'price_unheard_of' }, 'E_PRICE_NOT_MAPPED', 'price_unheard_of'],
-  ])('%j is refused with %s', async (wish, code, words) => {
-    await expect(billing().changePlan(payer, wish)).rejects.toMatchObject(refusedWith(code, words))
+  ])('%j is refused with %s', async (request, code, words) => {
+    await expect(billing().changePlan(payer, request)).rejects.toMatchObject(refusedWith(code, words))
     expect(await planOf(payer)).toBe('pro')
   })
 })

@@ -25,7 +25,14 @@ export * from './model/errors.ts'
 export * from './model/events.ts'
 export type { BillingErrorCode, SubscriptionStatus } from './model/provider.ts'
 export { type BillingOptions, DEFAULT_PATH } from './model/settings.ts'
-export type { BillingOfTenant, CancelWish, ChangeWish, CheckoutAnswer, CheckoutWish, PortalWish } from './resource.ts'
+export type {
+  BillingOfTenant,
+  CancelRequest,
+  ChangePlanRequest,
+  CheckoutAnswer,
+  CheckoutRequest,
+  PortalRequest,
+} from './resource.ts'
 
 /** Without options it can be described, and not be started. */
 export const billing = (options?: BillingOptions) => {

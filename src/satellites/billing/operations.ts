@@ -5,7 +5,14 @@ import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import type { Billing } from './billing.ts'
 import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
-import { BillingOfTenant, CancelWish, CheckoutAnswer, CheckoutWish, PortalAnswer, PortalWish } from './resource.ts'
+import {
+  BillingOfTenant,
+  CancelRequest,
+  CheckoutAnswer,
+  CheckoutRequest,
+  PortalAnswer,
+  PortalRequest,
+} from './resource.ts'
 
 const params = z.object({ id: TenantId })
 const refusals = [TenantNotFound, PaymentRejected, DependencyUnavailable]
@@ -29,7 +36,7 @@ export const operations = [
     summary: 'Begin a checkout at the provider',
     description: 'The tenant has its plan once the provider has told that it is paid, or on trial.',
     params,
-    body: CheckoutWish,
+    body: CheckoutRequest,
     reply: CheckoutAnswer,
     status: 201,
     errors: [...refusals, TenantState, PriceNotMapped],
@@ -41,7 +48,7 @@ export const operations = [
     path: '/tenants/{id}/billing/portal',
     summary: "Open the provider's pages for invoices and means of payment",
     params,
-    body: PortalWish,
+    body: PortalRequest,
     reply: PortalAnswer,
     status: 201,
     errors: [...refusals, TenantState],
@@ -53,7 +60,7 @@ export const operations = [
     path: '/tenants/{id}/billing/cancel',
     summary: "End a tenant's subscription, by default at the end of what is paid",
     params,
-    body: CancelWish,
+    body: CancelRequest,
     bodyOptional: true,
     reply: BillingOfTenant,
     errors: [...refusals, SubscriptionNotFound],

@@ -6,14 +6,14 @@ const moment = z.iso.datetime()
 const HttpUrl = z.url({ protocol: /^https?$/ }).max(2_000)
 const PriceId = Id
 
-export const CheckoutWish = z.strictObject({
+export const CheckoutRequest = z.strictObject({
   priceId: PriceId.meta({ description: 'Of `billing.products`, or of a product there', example: 'price_1Abc' }),
   successUrl: HttpUrl.meta({ description: 'Where the browser goes once it is paid' }),
   cancelUrl: HttpUrl.meta({ description: 'Where it goes when nobody has paid' }),
   trialDays: z.int().min(1).max(730).optional(),
   allowPromotionCodes: z.boolean().optional(),
 })
-export type CheckoutWish = z.input<typeof CheckoutWish>
+export type CheckoutRequest = z.input<typeof CheckoutRequest>
 
 export const CheckoutAnswer = z
   .object({
@@ -26,24 +26,24 @@ export const CheckoutAnswer = z
   .meta({ id: 'BillingCheckout' })
 export type CheckoutAnswer = z.output<typeof CheckoutAnswer>
 
-export const PortalWish = z.strictObject({
+export const PortalRequest = z.strictObject({
   returnUrl: HttpUrl.meta({ description: 'Where the browser comes back to' }),
 })
-export type PortalWish = z.input<typeof PortalWish>
+export type PortalRequest = z.input<typeof PortalRequest>
 export const PortalAnswer = z.object({ url: z.string() }).meta({ id: 'BillingPortal' })
 
-export const CancelWish = z.strictObject({
+export const CancelRequest = z.strictObject({
   atPeriodEnd: z
     .boolean()
     .default(true)
     .meta({ description: 'Default: it goes on until the end of what is paid; `false` ends it now' }),
 })
-export type CancelWish = z.input<typeof CancelWish>
+export type CancelRequest = z.input<typeof CancelRequest>
 
-export const ChangeWish = z
+export const ChangePlanRequest = z
   .strictObject({ priceId: PriceId.optional(), plan: z.string().min(1).max(128).optional() })
   .refine(({ priceId, plan }) => (priceId === undefined) !== (plan === undefined), 'name either priceId or plan')
-export type ChangeWish = z.input<typeof ChangeWish>
+export type ChangePlanRequest = z.input<typeof ChangePlanRequest>
 
 export const BillingOfTenant = z
   .object({

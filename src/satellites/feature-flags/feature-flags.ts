@@ -15,7 +15,7 @@ import { type ChangeListener, FlagChanges } from './cache/changes.ts'
 import type { Found, Whole } from './cache/known-flags.ts'
 import { FlagReads, unreadable } from './cache/reads.ts'
 import { SharedFlags } from './cache/shared.ts'
-import { FlagRecords, type FlagWritten, type PageWish } from './flag-records.ts'
+import { FlagRecords, type FlagWritten, type PageOptions } from './flag-records.ts'
 import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './model/flag.ts'
 import {
   type Evaluation,
@@ -96,8 +96,8 @@ export class FeatureFlags {
   }
 
   /** A page of a tenant's flags, by key. `E_TENANT_NOT_FOUND`; a deleted tenant still has its flags. */
-  list(tenantId: string, wish: PageWish = {}): Promise<PageOf<FeatureFlag>> {
-    return this.#records.list(tenantId, wish)
+  list(tenantId: string, options: PageOptions = {}): Promise<PageOf<FeatureFlag>> {
+    return this.#records.list(tenantId, options)
   }
 
   /** `E_FLAG_NOT_FOUND`, else as `list`. */

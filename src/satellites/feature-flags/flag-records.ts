@@ -29,7 +29,7 @@ export interface FlagWritten {
   readonly isCreated: boolean
 }
 
-export interface PageWish {
+export interface PageOptions {
   readonly limit?: number
   readonly cursor?: string | undefined
 }
@@ -45,7 +45,7 @@ export class FlagRecords {
     this.#shared = shared
   }
 
-  async list(tenantId: string, { limit = DEFAULT_LIMIT, cursor }: PageWish): Promise<PageOf<FeatureFlag>> {
+  async list(tenantId: string, { limit = DEFAULT_LIMIT, cursor }: PageOptions): Promise<PageOf<FeatureFlag>> {
     const { database, cursors } = this.#kernel
     await assertTenantExists(database, tenantId)
     const list = `featureFlags ${tenantId}`

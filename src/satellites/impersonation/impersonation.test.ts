@@ -16,7 +16,7 @@ import {
 } from './impersonation.fixture.ts'
 import { ImpersonationEnded, ImpersonationInvalid, ImpersonationStarted, impersonation } from './index.ts'
 
-const WISH = { userId: 'user-42', reason: 'Ticket 4711: exports fail' }
+const START_OPTIONS = { userId: 'user-42', reason: 'Ticket 4711: exports fail' }
 const ALICE = { type: 'admin', id: 'alice', name: 'Alice' } as const
 const REQUEST = { method: 'GET', path: '/orders' }
 const inCode = (code: string) => expect.objectContaining({ code })
@@ -45,7 +45,7 @@ afterEach(() => {
   record.onRequest = undefined
 })
 
-const start = (tenantId = id, more: object = {}) => tenancy.impersonation.start(tenantId, { ...WISH, ...more })
+const start = (tenantId = id, more: object = {}) => tenancy.impersonation.start(tenantId, { ...START_OPTIONS, ...more })
 const asAlice = <T>(work: () => T): T => enterContext({ requestId: 'r-1', actor: ALICE, ip: null }, work)
 const enter = (token: string, tenantId = id, request = REQUEST) =>
   tenancy.impersonation.entrance().enter(tenantId, token, request)
@@ -70,7 +70,7 @@ describe('beginning', () => {
       tenantId: id,
       userId: 'user-42',
       actor: ALICE,
-      reason: WISH.reason,
+      reason: START_OPTIONS.reason,
       createdAt: expect.any(String),
       expiresAt: expect.any(String),
       endedAt: null,
@@ -85,7 +85,7 @@ describe('beginning', () => {
         tenantId: id,
         target: `impersonation:${sessionId}`,
         before: null,
-        after: { userId: 'user-42', reason: WISH.reason, expiresAt },
+        after: { userId: 'user-42', reason: START_OPTIONS.reason, expiresAt },
         actor: ALICE,
       },
     ])
@@ -93,7 +93,7 @@ describe('beginning', () => {
     expect(heard).toMatchObject([
       {
         name: 'ImpersonationStarted',
-        event: { tenantId: id, sessionId, userId: 'user-42', reason: WISH.reason, expiresAt },
+        event: { tenantId: id, sessionId, userId: 'user-42', reason: START_OPTIONS.reason, expiresAt },
       },
     ])
     expect(JSON.stringify(heard)).not.toMatch(/alice/i)
@@ -154,9 +154,11 @@ describe('beginning', () => {
     const at = async (options: object) =>
       (await opened.open({ satellites: [impersonation(options)] as never })).impersonation
     const short = await at({ maxSeconds: 600 })
-    expect(secondsOf(await short.start(id, WISH))).toBe(600)
-    await expect(short.start(id, { ...WISH, durationSeconds: 601 })).rejects.toThrow('durationSeconds: at most 600')
-    expect(secondsOf(await (await at({ defaultSeconds: 1_800 })).start(id, WISH))).toBe(1_800)
+    expect(secondsOf(await short.start(id, START_OPTIONS))).toBe(600)
+    await expect(short.start(id, { ...START_OPTIONS, durationSeconds: 601 })).rejects.toThrow(
+      'durationSeconds: at most 600',
+    )
+    expect(secondsOf(await (await at({ defaultSeconds: 1_800 })).start(id, START_OPTIONS))).toBe(1_800)
     for (const wrong of [
       { maxSeconds: 3_601 },
       { maxSeconds: 0 },
@@ -192,7 +194,7 @@ describe('beginning', () => {
 describe('a token', () => {
   test('is of its tenant and its user, until its time is over', async () => {
     const { token, sessionId, expiresAt } = await asAlice(() => start())
-    const active = { sessionId, userId: 'user-42', actor: ALICE, reason: WISH.reason, expiresAt }
+    const active = { sessionId, userId: 'user-42', actor: ALICE, reason: START_OPTIONS.reason, expiresAt }
     expect(await tenancy.impersonation.verify(id, token)).toEqual(active)
     clock.advance(890_000)
     expect(await tenancy.impersonation.verify(id, token)).toEqual(active)
@@ -389,7 +391,7 @@ describe('a request', () => {
         tenantId: id,
         target: 'user:user-42',
         before: null,
-        after: { method: 'GET', path: '/orders', reason: WISH.reason },
+        after: { method: 'GET', path: '/orders', reason: START_OPTIONS.reason },
         actor: { type: 'impersonator', id: 'alice', name: 'Alice as user-42' },
       },
     ])

@@ -29,7 +29,7 @@ import { assertTenantExists, lockTenant } from '../../tenants/registry/existing.
 import { Forbidden, ImpersonationInvalid } from './errors.ts'
 import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
 import { type Impersonation, type ImpersonationWithToken, toActive, toImpersonation } from './resource.ts'
-import { type ListWish, Sessions } from './sessions.ts'
+import { type ListOptions, Sessions } from './sessions.ts'
 import { type Durations, NewImpersonationBy } from './settings.ts'
 import type { ImpersonationRow } from './tables.ts'
 import { hashOf, newToken } from './token.ts'
@@ -103,9 +103,9 @@ export class Impersonations {
   }
 
   /** A tenant's, the newest first; those of a deleted tenant until it is purged. `E_TENANT_NOT_FOUND` */
-  async list(tenantId: string, { limit = 50, ...wish }: Partial<ListWish> = {}): Promise<PageOf<Impersonation>> {
+  async list(tenantId: string, { limit = 50, ...options }: Partial<ListOptions> = {}): Promise<PageOf<Impersonation>> {
     await assertTenantExists(this.#kernel.database, tenantId)
-    return this.#sessions.list(tenantId, { ...wish, limit })
+    return this.#sessions.list(tenantId, { ...options, limit })
   }
 
   /** The session of a token, while it is on; records nothing. `E_IMPERSONATION_INVALID`, `E_DEPENDENCY_UNAVAILABLE` */

@@ -38,7 +38,7 @@ const now = (shift: string) => `clock_timestamp() + ${shift}::float8 * interval 
 const FIND = `select ${COLUMNS} from multitenancy.impersonations
   where token_hash = $1 and tenant_id = $2 and ended_at is null and expires_at > ${now('$3')}`
 
-export interface ListWish {
+export interface ListOptions {
   /** True: those that are on; false: those that are over. */
   readonly active?: boolean | undefined
   readonly limit: number
@@ -113,7 +113,7 @@ export class Sessions {
   }
 
   /** The newest first. */
-  list(tenantId: string, { active, ...page }: ListWish): Promise<PageOf<Impersonation>> {
+  list(tenantId: string, { active, ...page }: ListOptions): Promise<PageOf<Impersonation>> {
     let query = this.#rows().where('tenantId', '=', tenantId)
     if (active !== undefined) {
       const isOn = sql<boolean>`ended_at is null and expires_at > ${sql.raw(now(String(this.#shiftMs)))}`

@@ -40,7 +40,7 @@ export interface MetricsOptions {
   readonly retentionDays?: number | undefined
 }
 
-interface PageWish {
+interface PageOptions {
   readonly limit?: number
   readonly cursor?: string | undefined
 }
@@ -91,7 +91,7 @@ export class TenantMetrics {
   /** A page of a tenant's metrics, the newest day first, with what is not flushed yet. `E_TENANT_NOT_FOUND`. */
   async list(
     tenantId: string,
-    { limit = DEFAULT_LIMIT, cursor, ...filter }: MetricFilter & PageWish = {},
+    { limit = DEFAULT_LIMIT, cursor, ...filter }: MetricFilter & PageOptions = {},
   ): Promise<PageOf<Metric>> {
     const { database, cursors } = this.#kernel
     const { key, from, to } = filter
@@ -115,7 +115,7 @@ export class TenantMetrics {
     limit = DEFAULT_LIMIT,
     cursor,
     ...filter
-  }: FilterOfAll & PageWish = {}): Promise<PageOf<MetricOfTenant>> {
+  }: FilterOfAll & PageOptions = {}): Promise<PageOf<MetricOfTenant>> {
     const { database, cursors } = this.#kernel
     const { tenantId, key, from, to } = filter
     const list = `metrics of all ${JSON.stringify([tenantId, key, from, to])}`

@@ -18,7 +18,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { resetAtOf } from './decision.ts'
 import { QuotaThresholdReached, TenantQuotaExceeded } from './events.ts'
-import { type Outcome, refusedOf, type Wish } from './outcome.ts'
+import { type Outcome, type QuotaRequest, refusedOf } from './outcome.ts'
 import type { QuotaTables } from './tables.ts'
 
 const REMEMBERED = 100_000
@@ -54,7 +54,7 @@ export class Alerts {
   }
 
   /** @param usage what a quota has come to. A limit of 0 has no part that could be used. */
-  ofUse(tenantId: string, plan: string, { quota, limit }: Wish, usage: number, nowMs: number): void {
+  ofUse(tenantId: string, plan: string, { quota, limit }: QuotaRequest, usage: number, nowMs: number): void {
     if (!limit || usage * 100 < limit * LOWEST_THRESHOLD) return
     for (const threshold of THRESHOLDS) {
       if (usage * 100 < limit * threshold) continue
@@ -65,8 +65,8 @@ export class Alerts {
 
   ofRefusal(tenantId: string, outcome: Outcome): void {
     const { nowMs } = outcome.taken
-    const { wish, usage } = refusedOf(outcome)
-    const { quota, limit, amount: requested } = wish
+    const { request, usage } = refusedOf(outcome)
+    const { quota, limit, amount: requested } = request
     if (limit === null) return
     const payload = { tenantId, quota, usage, limit, requested, plan: outcome.plan.plan, resetAt: resetAtOf(nowMs) }
     this.#raise({ type: TenantQuotaExceeded, kind: 'exceeded', nowMs, payload })

@@ -6,7 +6,7 @@ import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import { type Decision, fits, rateLimitHeaders, remainingOf, resetAtOf, secondsToReset } from './decision.ts'
 import { QuotaExceeded } from './errors.ts'
 
-export interface Wish {
+export interface QuotaRequest {
   readonly quota: string
   readonly amount: number
   /** Null: unlimited. */
@@ -15,44 +15,44 @@ export interface Wish {
 
 export interface Outcome {
   readonly plan: ResolvedPlan
-  readonly wishes: readonly Wish[]
+  readonly requests: readonly QuotaRequest[]
   readonly taken: Taken
   /** The store is away, and the policy has decided without it. */
   readonly isDegraded: boolean
 }
 
 export interface Refused {
-  readonly wish: Wish
+  readonly request: QuotaRequest
   readonly usage: number
 }
 
 /** Of the quota at `index`. */
-export function decisionOf({ wishes, taken, isDegraded }: Outcome, index = 0): Decision {
-  const wish = wishes[index]
-  if (!wish) throw InvalidRequest('nothing is named that could be decided')
+export function decisionOf({ requests, taken, isDegraded }: Outcome, index = 0): Decision {
+  const request = requests[index]
+  if (!request) throw InvalidRequest('nothing is named that could be decided')
   const usage = taken.usages[index] ?? 0
   return {
     allowed: taken.isAllowed,
     usage,
-    limit: wish.limit,
-    remaining: remainingOf(usage, wish.limit),
+    limit: request.limit,
+    remaining: remainingOf(usage, request.limit),
     resetAt: resetAtOf(taken.nowMs),
     degraded: isDegraded,
   }
 }
 
 /** The first quota that was not enough. */
-export function refusedOf({ wishes, taken: { usages } }: Outcome): Refused {
-  const index = wishes.findIndex(({ amount, limit }, index) => !fits(usages[index] ?? 0, amount, limit))
-  const wish = wishes[index]
-  if (!wish) throw new Error('the store has refused what fits')
-  return { wish, usage: usages[index] ?? 0 }
+export function refusedOf({ requests, taken: { usages } }: Outcome): Refused {
+  const index = requests.findIndex(({ amount, limit }, index) => !fits(usages[index] ?? 0, amount, limit))
+  const request = requests[index]
+  if (!request) throw new Error('the store has refused what fits')
+  return { request, usage: usages[index] ?? 0 }
 }
 
 export function refusalOf(outcome: Outcome, hasHeaders: boolean): TenancyError {
   const { plan, taken } = outcome
-  const { wish, usage } = refusedOf(outcome)
-  const { quota, limit, amount: requested } = wish
+  const { request, usage } = refusedOf(outcome)
+  const { quota, limit, amount: requested } = request
   const why = limit !== null && requested > limit ? ': it takes another plan.' : ` (used: ${usage}).`
   return QuotaExceeded(`The plan "${plan.plan}" allows ${limit} of "${quota}" a day${why}`, {
     extras: { quota, limit, usage, requested, resetAt: resetAtOf(taken.nowMs), plan: plan.plan },
@@ -62,8 +62,8 @@ export function refusalOf(outcome: Outcome, hasHeaders: boolean): TenancyError {
 }
 
 /** `RateLimit` and its policy, of each quota that has a limit. */
-export function headersOf({ wishes, taken, isDegraded }: Outcome): Record<string, string> {
-  const each = wishes.map(({ quota, limit }, index) => {
+export function headersOf({ requests, taken, isDegraded }: Outcome): Record<string, string> {
+  const each = requests.map(({ quota, limit }, index) => {
     const remaining = remainingOf(taken.usages[index] ?? 0, limit)
     return rateLimitHeaders(quota, { limit, remaining, degraded: isDegraded }, taken.nowMs)
   })

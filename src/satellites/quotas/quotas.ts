@@ -24,7 +24,7 @@ import { Alerts } from './alerts.ts'
 import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
 import { QuotaNotFound } from './errors.ts'
 import { QuotaTracked } from './events.ts'
-import { decisionOf, headersOf, type Outcome, refusalOf, type Wish } from './outcome.ts'
+import { decisionOf, headersOf, type Outcome, type QuotaRequest, refusalOf } from './outcome.ts'
 import { recorded } from './recorded.ts'
 import { DecisionCounts } from './series.ts'
 
@@ -82,8 +82,8 @@ export class Quotas {
   }
 
   /** All or none of several different quotas, in one step. Answers what each has come to, in their order. */
-  async consumeAll(tenantId: string, wishes: readonly QuotaAmount[]): Promise<readonly number[]> {
-    const outcome = await this.#ask(await this.#usable(tenantId), 'consume', wishes)
+  async consumeAll(tenantId: string, requests: readonly QuotaAmount[]): Promise<readonly number[]> {
+    const outcome = await this.#ask(await this.#usable(tenantId), 'consume', requests)
     this.#assertAllowed(outcome)
     return outcome.taken.usages
   }
@@ -125,8 +125,8 @@ export class Quotas {
     const tenant = await this.#usable(tenantId)
     const plan = await this.#tenants.plans.resolve(tenant)
     const nowMs = await this.#written(this.#kernel.store.counters.put(tenantId, quota, value))
-    const wish = { quota, amount: value, limit: plan.limits.get(quota) ?? null }
-    this.alerts.ofUse(tenantId, plan.plan, wish, value, nowMs)
+    const request = { quota, amount: value, limit: plan.limits.get(quota) ?? null }
+    this.alerts.ofUse(tenantId, plan.plan, request, value, nowMs)
   }
 
   /** Plan, limits, and what is used of each; what is used and not limited too. In one round trip. */
@@ -184,8 +184,8 @@ export class Quotas {
   async #ask(tenant: Tenant, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
     const resolved = this.#tenants.plans.resolve(tenant)
     const plan = resolved instanceof Promise ? await resolved : resolved
-    const wishes = wanted.map(({ quota, amount = 1 }) => ({ quota, amount, limit: plan.limits.get(quota) ?? null }))
-    const takes: Take[] = wishes.map(({ quota, amount, limit }) => ({
+    const requests = wanted.map(({ quota, amount = 1 }) => ({ quota, amount, limit: plan.limits.get(quota) ?? null }))
+    const takes: Take[] = requests.map(({ quota, amount, limit }) => ({
       name: quota,
       amount,
       limit: mode === 'track' ? null : limit,
@@ -194,10 +194,10 @@ export class Quotas {
     try {
       taken = await this.#kernel.store.counters.take(tenant.id, takes)
     } catch (error) {
-      return this.#withoutStore(error, tenant.id, mode, plan, wishes)
+      return this.#withoutStore(error, tenant.id, mode, plan, requests)
     }
     this.counts.add(mode === 'track' ? 'tracked' : taken.isAllowed ? 'allowed' : 'refused')
-    const outcome = { plan, wishes, taken, isDegraded: false }
+    const outcome = { plan, requests, taken, isDegraded: false }
     if (taken.isAllowed) await this.#used(tenant.id, outcome)
     else this.alerts.ofRefusal(tenant.id, outcome)
     return outcome
@@ -206,7 +206,7 @@ export class Quotas {
   #answerOf(outcome: Outcome): QuotaAnswer {
     this.#assertAllowed(outcome)
     return {
-      decisions: outcome.wishes.map(({ quota }, index) => ({ quota, ...decisionOf(outcome, index) })),
+      decisions: outcome.requests.map(({ quota }, index) => ({ quota, ...decisionOf(outcome, index) })),
       headers: this.#hasHeaders ? headersOf(outcome) : {},
     }
   }
@@ -220,28 +220,28 @@ export class Quotas {
     tenantId: string,
     mode: UsageMode,
     plan: ResolvedPlan,
-    wishes: readonly Wish[],
+    requests: readonly QuotaRequest[],
   ): Outcome {
     if (!DependencyUnavailable.matches(error)) throw error
     this.counts.add(this.#kernel.resilience.policyOf('redis.quota') === 'fail-open' ? 'degraded' : 'unavailable')
     this.#kernel.resilience.degrade('redis.quota', `quotas.${mode}`, tenantId, error)
-    const usages = wishes.map(() => 0)
+    const usages = requests.map(() => 0)
     const nowMs = this.#kernel.clock.now().getTime()
-    return { plan, wishes, taken: { isAllowed: true, usages, nowMs }, isDegraded: true }
+    return { plan, requests, taken: { isAllowed: true, usages, nowMs }, isDegraded: true }
   }
 
-  async #used(tenantId: string, { plan, wishes, taken }: Outcome): Promise<void> {
+  async #used(tenantId: string, { plan, requests, taken }: Outcome): Promise<void> {
     const { events, log } = this.#kernel
     const isHeard = events.isHeard(QuotaTracked)
-    for (const [index, wish] of wishes.entries()) {
-      if (wish.amount === 0) continue
+    for (const [index, request] of requests.entries()) {
+      if (request.amount === 0) continue
       const usage = taken.usages[index] ?? 0
-      this.alerts.ofUse(tenantId, plan.plan, wish, usage, taken.nowMs)
+      this.alerts.ofUse(tenantId, plan.plan, request, usage, taken.nowMs)
       if (!isHeard) continue
       try {
-        await events.announce(QuotaTracked, { tenantId, quota: wish.quota, amount: wish.amount, usage })
+        await events.announce(QuotaTracked, { tenantId, quota: request.quota, amount: request.amount, usage })
       } catch (error) {
-        log.error({ err: error, tenantId, quota: wish.quota }, 'what was counted could not be told') // it is counted
+        log.error({ err: error, tenantId, quota: request.quota }, 'what was counted could not be told') // it is counted
       }
     }
   }

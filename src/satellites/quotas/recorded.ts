@@ -12,7 +12,7 @@ import { lockTenant } from '../../tenants/registry/existing.ts'
 
 /**
  * `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, `E_DEPENDENCY_UNAVAILABLE`, or what `write` throws.
- * @param look what there was before; undefined: what is wished already is, and nothing is changed
+ * @param look what there was before; undefined: the requested state exists already, and nothing is changed
  */
 export async function recorded(
   { database, events, log, resilience }: Kernel,

@@ -44,8 +44,8 @@ describe('a login', () => {
 
   test('asks the provider for what is needed, by PKCE', async () => {
     const id = await opened.tenantAt(provider)
-    const wish = { loginHint: 'alice@acme.example', prompt: 'login' } as const
-    const { url, state, setCookie } = await tenancy.sso.start(id, wish)
+    const options = { loginHint: 'alice@acme.example', prompt: 'login' } as const
+    const { url, state, setCookie } = await tenancy.sso.start(id, options)
     const asked = new URL(url)
     expect(asked.origin + asked.pathname).toBe(`${provider.issuer}/auth`)
     expect(Object.fromEntries(asked.searchParams)).toEqual({

@@ -83,19 +83,22 @@ export class SsoRecords {
   }
 
   async update(tenantId: string, request: z.input<typeof SsoRequest>): Promise<SsoSettings> {
-    const { provider: _, clientSecret, ...wished } = parsed(SsoRequest, request)
+    const { provider: _, clientSecret, ...desired } = parsed(SsoRequest, request)
     const { egress } = this.#kernel
-    if (wished.issuer !== null) egress.check(wished.issuer)
-    if (wished.redirectUri !== null && isLoopbackHttp(wished.redirectUri)) egress.check(wished.redirectUri)
+    if (desired.issuer !== null) egress.check(desired.issuer)
+    if (desired.redirectUri !== null && isLoopbackHttp(desired.redirectUri)) egress.check(desired.redirectUri)
     return this.#changing(tenantId, 'sso.update', async (before) => {
-      const isSameClient = before.issuer === wished.issuer && before.clientId === wished.clientId
-      const isClient = wished.issuer !== null && wished.clientId !== null
+      const isSameClient = before.issuer === desired.issuer && before.clientId === desired.clientId
+      const isClient = desired.issuer !== null && desired.clientId !== null
       if (before.clientSecret !== null && clientSecret === undefined && isClient && !isSameClient) {
         throw invalid([{ path: 'clientSecret', message: 'needed (or null) with another issuer or clientId' }])
       }
-      await this.#assertFree(tenantId, wished)
+      await this.#assertFree(tenantId, desired)
       const kept = isSameClient ? before.clientSecret : null
-      return { ...wished, clientSecret: clientSecret === undefined ? kept : this.#sealed(tenantId, clientSecret, kept) }
+      return {
+        ...desired,
+        clientSecret: clientSecret === undefined ? kept : this.#sealed(tenantId, clientSecret, kept),
+      }
     })
   }
 

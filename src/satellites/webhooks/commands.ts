@@ -81,8 +81,8 @@ const IN_MINUTES: Readonly<Record<string, number>> = { s: 1 / 60, m: 1, h: 60, d
 /** `90s`, `15m`, `2h`, `3d`; a number alone is minutes. */
 function minutes(text: string): number {
   const [, digits, unit = 'm'] = /^(\d{1,6})([smhd])?$/.exec(text) ?? []
-  const wished = Number(digits) * (IN_MINUTES[unit] ?? Number.NaN)
-  if (wished <= MAX_MINUTES) return wished
+  const requested = Number(digits) * (IN_MINUTES[unit] ?? Number.NaN)
+  if (requested <= MAX_MINUTES) return requested
   throw invalid([{ path: 'since', message: `"${text}" is not a time like 90s, 15m, 2h or 3d, up to ${MAX_MINUTES}m` }])
 }
 

@@ -44,8 +44,8 @@ afterEach(async () => {
 })
 
 async function listen(events?: string[]): Promise<Listener> {
-  const wish = { tenantId: id, url: receiver.url, heard: (one: Settlement) => void heard.push(one) }
-  const listener = await developer.webhooks.listen({ ...wish, ...(events ? { events } : {}) })
+  const options = { tenantId: id, url: receiver.url, heard: (one: Settlement) => void heard.push(one) }
+  const listener = await developer.webhooks.listen({ ...options, ...(events ? { events } : {}) })
   listeners.push(listener)
   return listener
 }

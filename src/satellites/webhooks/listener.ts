@@ -19,10 +19,10 @@ const RENEW_MS = 15_000
 export interface ListenerParts {
   readonly kernel: Kernel
   readonly subscriptions: Subscriptions
-  readonly courier: (egress: Egress, only: { webhookId: string; url: string; heard: ListenWish['heard'] }) => Courier
+  readonly courier: (egress: Egress, only: { webhookId: string; url: string; heard: ListenOptions['heard'] }) => Courier
 }
 
-export interface ListenWish {
+export interface ListenOptions {
   readonly tenantId: string
   /** Of the developer's own machine or network: http and private addresses are fine. */
   readonly url: string
@@ -48,7 +48,7 @@ export class Listener {
   private constructor(
     parts: ListenerParts,
     { webhookId, secret }: { webhookId: string; secret: string },
-    { egress, url, heard }: { egress: Egress; url: string; heard: ListenWish['heard'] },
+    { egress, url, heard }: { egress: Egress; url: string; heard: ListenOptions['heard'] },
   ) {
     this.#parts = parts
     this.webhookId = webhookId
@@ -62,7 +62,7 @@ export class Listener {
   /** `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, or a 400. */
   static async open(
     parts: ListenerParts,
-    { tenantId, url, events = ['*'], secret, heard }: ListenWish,
+    { tenantId, url, events = ['*'], secret, heard }: ListenOptions,
   ): Promise<Listener> {
     const patterns = parsed(EventPatterns, events, 'events')
     const own = secret === undefined ? newSecret() : parsed(Secret, secret, 'secret')
@@ -70,8 +70,8 @@ export class Listener {
     let listener: Listener | undefined
     try {
       const { href, origin } = egress.check(url)
-      const wish = { events: patterns, secret: own, to: origin }
-      const made = await parts.subscriptions.beginListening(tenantId, wish)
+      const options = { events: patterns, secret: own, to: origin }
+      const made = await parts.subscriptions.beginListening(tenantId, options)
       listener = new Listener(parts, made, { egress, url: href, heard })
       await listener.#courier.start()
       return listener

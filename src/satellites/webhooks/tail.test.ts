@@ -5,7 +5,7 @@ import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
 import { uuidAt } from '../../kernel/base/ids.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
 import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
-import { type TailedAttempt, type TailWish, tail } from './tail.ts'
+import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 
@@ -41,12 +41,12 @@ afterAll(async () => {
 })
 
 /** What it shows; it goes on. */
-function tailing(wish: Omit<TailWish, 'signal'> = {}) {
+function tailing(options: Omit<TailOptions, 'signal'> = {}) {
   const stop = new AbortController()
   stops.push(stop)
   const shown: TailedAttempt[] = []
   const ended = (async () => {
-    const following = tail(tenancy.kernel, TIMEOUT_MS, id, { ...wish, signal: stop.signal }, POLL_MS)
+    const following = tail(tenancy.kernel, TIMEOUT_MS, id, { ...options, signal: stop.signal }, POLL_MS)
     for await (const attempt of following) shown.push(attempt)
   })()
   return { shown, ended, stop: () => stop.abort() }

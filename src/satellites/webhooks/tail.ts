@@ -49,7 +49,7 @@ export interface TailedAttempt {
   readonly state: DeliveryState
 }
 
-export interface TailWish {
+export interface TailOptions {
   /** Begin with those that were begun so long ago; absent: with what ends from now on. */
   readonly sinceMinutes?: number | undefined
   /** Ends with what there is. */
@@ -66,7 +66,7 @@ export async function* tail(
   { database, clock }: Kernel,
   timeoutMs: number,
   tenantId: string,
-  { sinceMinutes, isOnce = false, signal }: TailWish,
+  { sinceMinutes, isOnce = false, signal }: TailOptions,
   pollMs = POLL_MS,
 ): AsyncGenerator<TailedAttempt> {
   await assertTenantExists(database, tenantId)

@@ -11,7 +11,7 @@ import { recordChange } from '../../kernel/events/changes.ts'
 import type { EventType } from '../../kernel/events/events.ts'
 import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { Listener, type ListenerParts, type ListenWish } from './listener.ts'
+import { Listener, type ListenerParts, type ListenOptions } from './listener.ts'
 import type { Delivery, DeliveryDetail } from './model/delivery.ts'
 import { WebhookDisabled } from './model/errors.ts'
 import { EventName, TEST_EVENT } from './model/event-names.ts'
@@ -36,7 +36,7 @@ import { Unsettled } from './queue/released-claims.ts'
 import { WebhookSeries } from './series.ts'
 import { Catalogue } from './subscriptions/catalogue.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
-import { type TailedAttempt, type TailWish, tail } from './tail.ts'
+import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
 import { Courier } from './worker/delivery-worker.ts'
 import type { CourierOptions, CourierTiming } from './worker/options.ts'
 import { Ending } from './worker/permanent-failure.ts'
@@ -215,14 +215,14 @@ export class Webhooks {
    * Events of a tenant, sent to an address of this machine for as long as somebody listens. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`
    * when it is deleted, `E_URL_NOT_ALLOWED`, or a 400.
    */
-  listen(wish: ListenWish): Promise<Listener> {
+  listen(options: ListenOptions): Promise<Listener> {
     const courier: ListenerParts['courier'] = (egress, only) => this.courier(egress, only)
-    return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, courier }, wish)
+    return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, courier }, options)
   }
 
   /** A tenant's attempts as they are made; `E_TENANT_NOT_FOUND`. */
-  tail(tenantId: string, wish: TailWish): AsyncGenerator<TailedAttempt> {
-    return tail(this.#kernel, this.#options.timeoutMs, tenantId, wish)
+  tail(tenantId: string, options: TailOptions): AsyncGenerator<TailedAttempt> {
+    return tail(this.#kernel, this.#options.timeoutMs, tenantId, options)
   }
 
   queues(tenantId?: string): Promise<QueueCounts[]> {

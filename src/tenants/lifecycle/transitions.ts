@@ -30,8 +30,8 @@ export interface TransitionDetails {
   readonly also?: () => Promise<unknown>
 }
 
-/** The status a caller wishes for; named beside the present one when it cannot be. */
-const WISHED: Readonly<Record<Action, string>> = {
+/** The status a caller requests; named beside the present one when it cannot be. */
+const TARGET_STATUS: Readonly<Record<Action, string>> = {
   activate: 'active',
   suspend: 'suspended',
   delete: 'deleted',
@@ -130,7 +130,7 @@ export class Transitions {
 
 function refusal({ id, status, purgeStartedAt }: TenantRow, action: Action) {
   const from = purgeStartedAt ? 'being purged' : status
-  return TenantState(`The tenant "${id}" is ${from}; from there it cannot become ${WISHED[action]}.`, {
-    extras: { from, to: WISHED[action] },
+  return TenantState(`The tenant "${id}" is ${from}; from there it cannot become ${TARGET_STATUS[action]}.`, {
+    extras: { from, to: TARGET_STATUS[action] },
   })
 }

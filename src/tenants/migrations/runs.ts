@@ -19,7 +19,7 @@ import { versionOf } from '../tenant/schema-version.ts'
 import type { TenantTables } from '../tenant/tables.ts'
 import { MigrationRunning } from './errors.ts'
 import { MigrationItems } from './items.ts'
-import { encounter, type MigrationRun, NO_COUNTS, scopeOf, type Wish } from './model/run.ts'
+import { encounter, type MigrationRun, NO_COUNTS, type RunRequest, scopeOf } from './model/run.ts'
 import {
   Count,
   LEASE_MS,
@@ -118,7 +118,7 @@ export class MigrationRuns {
 
   async #joinOrStart(selection: Selection, steps: number | null, options: Options): Promise<MigrationRun | undefined> {
     const { database, clock } = this.#kernel
-    const wish: Wish = {
+    const request: RunRequest = {
       direction: selection.direction,
       steps,
       scope: scopeOf(selection.ids, selection.verify),
@@ -128,11 +128,11 @@ export class MigrationRuns {
       const active = await this.#active()
       if (!active) {
         if (!(await hasCandidates(database, selection, this.#versions.folder))) return undefined
-        const started = await this.#start(wish, selection, options)
+        const started = await this.#start(request, selection, options)
         if (started) return started
         continue
       }
-      const met = encounter(active, active.isWorkedOn, wish)
+      const met = encounter(active, active.isWorkedOn, request)
       if (met === 'join') return active
       if (met === 'refuse') throw refusal(active)
       await this.#markCancelled(active)
@@ -144,7 +144,7 @@ export class MigrationRuns {
 
   /** Undefined when another process was faster, or there is nothing to do any more. */
   async #start(
-    wish: Wish,
+    request: RunRequest,
     selection: Selection,
     { retries, lockTimeoutMs, stopAfterFailures, leaseMs }: Options,
   ): Promise<MigrationRun | undefined> {
@@ -156,7 +156,7 @@ export class MigrationRuns {
         .query<TenantTables>()
         .insertInto('migrationRuns')
         .values({
-          ...wish,
+          ...request,
           id: uuidv7(now.getTime()),
           state: 'running',
           isCancelled: false,

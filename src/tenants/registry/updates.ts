@@ -38,13 +38,13 @@ export class Edits {
     const { database, events, clock } = this.#kernel
     return database.transaction(async () => {
       const row = await lockTenant(database, id)
-      const wished = next(row, clock.now())
-      const keys = (Object.keys(wished) as Key[]).filter((key) => !isDeepStrictEqual(wished[key], row[key]))
+      const desired = next(row, clock.now())
+      const keys = (Object.keys(desired) as Key[]).filter((key) => !isDeepStrictEqual(desired[key], row[key]))
       if (keys.length === 0) return toTenant(row)
       const updated = await database
         .query<TenantTables>()
         .updateTable('tenants')
-        .set({ ...pick(wished, keys), updatedAt: clock.now() })
+        .set({ ...pick(desired, keys), updatedAt: clock.now() })
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirstOrThrow()

@@ -49,8 +49,8 @@ export class Transfers {
   }
 
   /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, or a 400. */
-  async clone(sourceId: string, wish: z.input<typeof CloneRequest>): Promise<Begun> {
-    const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, wish)
+  async clone(sourceId: string, options: z.input<typeof CloneRequest>): Promise<Begun> {
+    const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, options)
     if (metadata) this.#config.plans.check(metadata)
     const { database, events } = this.#parts.kernel
     return database.transaction(async () => {
@@ -86,8 +86,8 @@ export class Transfers {
   }
 
   /** To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400. */
-  async move(id: string, wish: z.input<typeof MoveRequest>): Promise<Begun> {
-    const { undo, ...where } = parsed(MoveRequest, wish)
+  async move(id: string, options: z.input<typeof MoveRequest>): Promise<Begun> {
+    const { undo, ...where } = parsed(MoveRequest, options)
     const { kernel, storage, places } = this.#parts
     return kernel.database.transaction(async () => {
       const row = await lockTenant(kernel.database, id)

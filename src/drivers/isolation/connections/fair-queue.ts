@@ -7,17 +7,17 @@ import { ConnectionLimitReached, type ConnectionLimits } from '../../../tenants/
 const RETRY_AFTER_SECONDS = 1
 
 /** One that waits. */
-export interface Waiter<Wish, Given> {
-  readonly wish: Wish
+export interface Waiter<Request, Given> {
+  readonly request: Request
   readonly resolve: (given: Given) => void
   readonly reject: (error: unknown) => void
   readonly timer: NodeJS.Timeout
 }
 
-export class FairQueue<Wish extends { readonly tenantId: string }, Given> {
+export class FairQueue<Request extends { readonly tenantId: string }, Given> {
   readonly #limits: Pick<ConnectionLimits, 'queuePerTenant' | 'waitMs'>
   /** By tenant, in the order in which the queues are served. */
-  readonly #queues = new Map<string, Waiter<Wish, Given>[]>()
+  readonly #queues = new Map<string, Waiter<Request, Given>[]>()
 
   constructor(limits: Pick<ConnectionLimits, 'queuePerTenant' | 'waitMs'>) {
     this.#limits = limits
@@ -30,32 +30,32 @@ export class FairQueue<Wish extends { readonly tenantId: string }, Given> {
   }
 
   /** Rejects with `E_TENANT_CONNECTION_LIMIT` at once when the queue is full, or when the time is up. */
-  async wait(wish: Wish, waitMs = this.#limits.waitMs): Promise<Given> {
+  async wait(request: Request, waitMs = this.#limits.waitMs): Promise<Given> {
     const { queuePerTenant } = this.#limits
-    const queue = this.#queues.get(wish.tenantId) ?? []
+    const queue = this.#queues.get(request.tenantId) ?? []
     if (queue.length >= queuePerTenant) {
       throw limitReached(`Too many statements of this tenant wait for a connection (${queuePerTenant}).`)
     }
-    this.#queues.set(wish.tenantId, queue)
+    this.#queues.set(request.tenantId, queue)
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#leave(waiter)
         reject(limitReached(`No connection became free within ${waitMs} ms.`))
       }, waitMs)
-      const waiter = { wish, resolve, reject, timer }
+      const waiter = { request, resolve, reject, timer }
       queue.push(waiter)
     })
   }
 
   /** The next in order that `may` have one; of each tenant, only who waits longest is asked for. */
-  first(may: (wish: Wish) => boolean): Waiter<Wish, Given> | undefined {
-    for (const [waiter] of this.#queues.values()) if (waiter && may(waiter.wish)) return waiter
+  first(may: (request: Request) => boolean): Waiter<Request, Given> | undefined {
+    for (const [waiter] of this.#queues.values()) if (waiter && may(waiter.request)) return waiter
     return undefined
   }
 
   /** It waits no more; others of its tenant come last. */
-  take(waiter: Waiter<Wish, Given>): void {
-    const { tenantId } = waiter.wish
+  take(waiter: Waiter<Request, Given>): void {
+    const { tenantId } = waiter.request
     clearTimeout(waiter.timer)
     this.#leave(waiter)
     const others = this.#queues.get(tenantId)
@@ -74,8 +74,8 @@ export class FairQueue<Wish extends { readonly tenantId: string }, Given> {
     this.#queues.clear()
   }
 
-  #leave(waiter: Waiter<Wish, Given>): void {
-    const { tenantId } = waiter.wish
+  #leave(waiter: Waiter<Request, Given>): void {
+    const { tenantId } = waiter.request
     const queue = this.#queues.get(tenantId)
     const index = queue?.indexOf(waiter) ?? -1
     if (!queue || index < 0) return

@@ -1,5 +1,5 @@
 /** Clients that nobody uses at the moment, by the database that they are connected to. */
-import type { PooledClient, Wish } from './pooled-client.ts'
+import type { AcquireRequest, PooledClient } from './pooled-client.ts'
 
 export class IdleClients {
   /** The one used last is at the end. */
@@ -37,17 +37,17 @@ export class IdleClients {
   }
 
   /** The one that served the tenant last, else the one used last. */
-  take({ tenantId, database }: Wish): PooledClient | undefined {
+  take({ tenantId, database }: AcquireRequest): PooledClient | undefined {
     const clients = this.#byDatabase.get(database)
     if (!clients) return undefined
-    const last = clients.findLastIndex(({ wish }) => wish.tenantId === tenantId)
+    const last = clients.findLastIndex(({ request }) => request.tenantId === tenantId)
     const [pooled] = last < 0 ? clients.splice(-1) : clients.splice(last, 1)
     if (clients.length === 0) this.#byDatabase.delete(database)
     return pooled
   }
 
   put(pooled: PooledClient): void {
-    const { database } = pooled.wish
+    const { database } = pooled.request
     const clients = this.#byDatabase.get(database)
     if (clients) clients.push(pooled)
     else this.#byDatabase.set(database, [pooled])
@@ -55,7 +55,7 @@ export class IdleClients {
 
   /** Answers whether it was there. */
   remove(pooled: PooledClient): boolean {
-    const { database } = pooled.wish
+    const { database } = pooled.request
     const clients = this.#byDatabase.get(database)
     const index = clients?.indexOf(pooled) ?? -1
     if (!clients || index < 0) return false

@@ -7,7 +7,7 @@ import type { ConnectionLimits } from '../../../tenants/isolation/driver.ts'
 import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { Connections } from './pool.ts'
-import type { PooledClient, Wish } from './pooled-client.ts'
+import type { AcquireRequest, PooledClient } from './pooled-client.ts'
 import { type ProbeResult, probeServer } from './server-probe.ts'
 
 const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
@@ -54,7 +54,7 @@ export function useConnections() {
       const answer = await holding(database.url, 'select pg_advisory_xact_lock(1)')
       return { asked: held.client.query('select pg_advisory_xact_lock(1)'), answer }
     },
-    /** Each database of a wish is the same one here, and its sessions have its name. */
+    /** Each database of a request is the same one here, and its sessions have its name. */
     connectionsOf(
       limits: Partial<ConnectionLimits> = {},
       {
@@ -85,7 +85,7 @@ export function useConnections() {
   }
 }
 
-export const shared = (tenantId: string): Wish => ({ tenantId, database: '', schema: `t_${tenantId}` })
-export const own = (tenantId: string): Wish => ({ tenantId, database: `of ${tenantId}`, schema: null })
+export const shared = (tenantId: string): AcquireRequest => ({ tenantId, database: '', schema: `t_${tenantId}` })
+export const own = (tenantId: string): AcquireRequest => ({ tenantId, database: `of ${tenantId}`, schema: null })
 export const askName = async ({ client }: PooledClient): Promise<string> =>
   (await client.query('show application_name')).rows[0].application_name

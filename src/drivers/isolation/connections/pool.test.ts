@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { askName, own, shared, useConnections } from './pool.fixture.ts'
 import type { Connections } from './pool.ts'
-import type { PooledClient, Wish } from './pooled-client.ts'
+import type { AcquireRequest, PooledClient } from './pooled-client.ts'
 
 const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
 const { askBlocked, connectionsOf, query, seen } = useConnections()
@@ -10,8 +10,12 @@ const { askBlocked, connectionsOf, query, seen } = useConnections()
 const pidOf = async ({ client }: PooledClient): Promise<number> =>
   (await client.query('select pg_backend_pid() as pid')).rows[0].pid
 
-async function use<T>(connections: Connections, wish: Wish, work: (pooled: PooledClient) => Promise<T>): Promise<T> {
-  const pooled = await connections.acquire(wish)
+async function use<T>(
+  connections: Connections,
+  request: AcquireRequest,
+  work: (pooled: PooledClient) => Promise<T>,
+): Promise<T> {
+  const pooled = await connections.acquire(request)
   try {
     return await work(pooled)
   } finally {
@@ -23,14 +27,14 @@ describe('the budget', () => {
   test('is never exceeded as the server counts, while thirty tenants with a database each want five', async () => {
     const connections = connectionsOf({ max: 5, perTenant: 3 })
     let most = 0
-    const wishes = Array.from({ length: 300 }, (_, n) => own(String(n % 30)))
+    const requests = Array.from({ length: 300 }, (_, n) => own(String(n % 30)))
     const looking = async (pooled: PooledClient) => {
       const name = await askName(pooled)
       most = Math.max(most, (await seen()).length)
       return name
     }
-    const names = await Promise.all(wishes.map((wish) => use(connections, wish, looking)))
-    expect(names).toEqual(wishes.map(({ database }) => database))
+    const names = await Promise.all(requests.map((request) => use(connections, request, looking)))
+    expect(names).toEqual(requests.map(({ database }) => database))
     expect(most).toBe(5)
     expect(connections.count()).toMatchObject({ busy: 0, waiting: 0 })
     const { hits, misses } = connections.count()
@@ -148,15 +152,15 @@ describe('a client', () => {
 
 describe('who waits', () => {
   /** Notes who is served, in that order. */
-  const queued = (connections: Connections, wishes: readonly Wish[], order: string[], then = () => {}) =>
-    wishes.map((wish) =>
-      use(connections, wish, async (pooled) => {
+  const queued = (connections: Connections, requests: readonly AcquireRequest[], order: string[], then = () => {}) =>
+    requests.map((request) =>
+      use(connections, request, async (pooled) => {
         await pooled.client.query('select')
-        order.push(wish.tenantId)
+        order.push(request.tenantId)
         then()
       }),
     )
-  const many = (wish: Wish, times: number): Wish[] => Array(times).fill(wish)
+  const many = (request: AcquireRequest, times: number): AcquireRequest[] => Array(times).fill(request)
 
   test('waits behind its own tenant: two hundred of one are not in front of another’s', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1 })
@@ -171,8 +175,8 @@ describe('who waits', () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     const connections = connectionsOf({ max: 1, perTenant: 1 })
     const order: string[] = []
-    const wishes = [...many(own('loud'), 200), ...many(own('quiet'), 2)]
-    await Promise.all(queued(connections, wishes, order, () => vi.advanceTimersByTime(5)))
+    const requests = [...many(own('loud'), 200), ...many(own('quiet'), 2)]
+    await Promise.all(queued(connections, requests, order, () => vi.advanceTimersByTime(5)))
     expect(order.indexOf('quiet')).toBeLessThanOrEqual(10)
     expect(order.lastIndexOf('quiet')).toBeLessThanOrEqual(20)
     expect(order).toHaveLength(202)

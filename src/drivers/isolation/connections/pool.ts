@@ -19,7 +19,7 @@ import { ConnectLimiter } from './connect-limiter.ts'
 import { FairQueue } from './fair-queue.ts'
 import { IdleClients } from './idle-clients.ts'
 import { NamedStatements } from './named-statements.ts'
-import type { PooledClient, Wish } from './pooled-client.ts'
+import type { AcquireRequest, PooledClient } from './pooled-client.ts'
 import type { ProbeResult } from './server-probe.ts'
 import { timeoutError } from './timeouts.ts'
 import { UnresponsiveServerCheck } from './unresponsive-server.ts'
@@ -47,7 +47,7 @@ export interface ConnectionsOptions {
 
 export class Connections {
   readonly #options: ConnectionsOptions
-  readonly #queue: FairQueue<Wish, PooledClient>
+  readonly #queue: FairQueue<AcquireRequest, PooledClient>
   readonly #connectLimiter = new ConnectLimiter(() => this.#serve())
   readonly #serverCheck: UnresponsiveServerCheck
   readonly #idle = new IdleClients()
@@ -63,11 +63,12 @@ export class Connections {
   #sweep: NodeJS.Timeout | undefined
   #watch: NodeJS.Timeout | undefined
   #drained: (() => void) | undefined
-  readonly #mayHave = ({ tenantId }: Wish): boolean => (this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant
-  readonly #mayUse = (wish: Wish): boolean => this.#mayHave(wish) && this.#idle.has(wish.database)
-  readonly #mayGoOn = (wish: Wish): boolean => {
-    if (!this.#mayUse(wish)) return false
-    return this.#idle.of(wish.database).some(({ reservedUntil }) => reservedUntil > performance.now())
+  readonly #mayHave = ({ tenantId }: AcquireRequest): boolean =>
+    (this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant
+  readonly #mayUse = (request: AcquireRequest): boolean => this.#mayHave(request) && this.#idle.has(request.database)
+  readonly #mayGoOn = (request: AcquireRequest): boolean => {
+    if (!this.#mayUse(request)) return false
+    return this.#idle.of(request.database).some(({ reservedUntil }) => reservedUntil > performance.now())
   }
 
   constructor(options: ConnectionsOptions) {
@@ -81,14 +82,14 @@ export class Connections {
   }
 
   /** At once when one is idle. */
-  acquire(wish: Wish): PooledClient | Promise<PooledClient> {
+  acquire(request: AcquireRequest): PooledClient | Promise<PooledClient> {
     if (this.#isClosed) throw new Error('the connections are closed')
-    if (this.#mayHave(wish)) {
-      const idle = this.#idle.take(wish)
-      if (idle) return this.#lend(idle, wish)
-      if (this.#hasRoom && this.#connectLimiter.hasCapacity) return this.#connect(wish)
+    if (this.#mayHave(request)) {
+      const idle = this.#idle.take(request)
+      if (idle) return this.#lend(idle, request)
+      if (this.#hasRoom && this.#connectLimiter.hasCapacity) return this.#connect(request)
     }
-    const waiting = this.#queue.wait(wish)
+    const waiting = this.#queue.wait(request)
     this.#serve()
     return waiting
   }
@@ -96,7 +97,7 @@ export class Connections {
   /** @param destroy when it is not known to be clean. */
   release(pooled: PooledClient, destroy: boolean): void {
     if (!this.#lent.delete(pooled)) return // taken away at the end
-    this.#giveBack(pooled.wish.tenantId)
+    this.#giveBack(pooled.request.tenantId)
     if (destroy || this.#isClosed || pooled.schemas.size > this.#options.maxSchemas) this.#end(pooled)
     else this.#park(pooled)
     this.#serve()
@@ -139,29 +140,29 @@ export class Connections {
     return this.#total < this.#options.limits.max
   }
 
-  #lend(pooled: PooledClient, wish: Wish): PooledClient {
+  #lend(pooled: PooledClient, request: AcquireRequest): PooledClient {
     this.#hits++
-    this.#take(wish.tenantId)
-    pooled.wish = wish
+    this.#take(request.tenantId)
+    pooled.request = request
     this.#give(pooled)
     return pooled
   }
 
   #give(pooled: PooledClient): void {
-    if (pooled.wish.schema !== null) pooled.schemas.add(pooled.wish.schema)
+    if (pooled.request.schema !== null) pooled.schemas.add(pooled.request.schema)
     pooled.lentAt = performance.now()
     this.#lent.add(pooled)
     this.#watch ??= setTimeout(() => void this.#checkServer(), PROBE_AFTER_MS).unref()
   }
 
-  async #connect(wish: Wish): Promise<PooledClient> {
+  async #connect(request: AcquireRequest): Promise<PooledClient> {
     this.#misses++
     this.#total++
-    this.#take(wish.tenantId)
+    this.#take(request.tenantId)
     const releasePermit = this.#connectLimiter.acquire()
-    const client = await this.#options.open(wish.database).catch((error) => {
+    const client = await this.#options.open(request.database).catch((error) => {
       releasePermit()
-      this.#giveBack(wish.tenantId)
+      this.#giveBack(request.tenantId)
       this.#gone()
       this.#serve()
       throw error
@@ -169,7 +170,7 @@ export class Connections {
     releasePermit()
     const now = performance.now()
     const known = { schemas: new Set<string>(), statements: new NamedStatements() }
-    const pooled = { client, wish, ...known, lentAt: now, idleSince: 0, reservedUntil: now + RESERVED_MS }
+    const pooled = { client, request, ...known, lentAt: now, idleSince: 0, reservedUntil: now + RESERVED_MS }
     client.on('error', (error) => this.#lost(pooled, error))
     this.#give(pooled)
     this.#serve()
@@ -195,7 +196,7 @@ export class Connections {
       if (!mayConnect && this.#idle.isEmpty) return
       const first = this.#queue.first(this.#mayHave)
       if (!first) return
-      const isServed = mayConnect || this.#idle.has(first.wish.database)
+      const isServed = mayConnect || this.#idle.has(first.request.database)
       const waiter = isServed
         ? first
         : this.#queue.first(this.#connectLimiter.hasCapacity ? this.#mayGoOn : this.#mayUse)
@@ -204,11 +205,11 @@ export class Connections {
         return
       }
       this.#queue.take(waiter)
-      const idle = this.#idle.take(waiter.wish)
-      if (!idle) this.#connect(waiter.wish).then(waiter.resolve, waiter.reject)
+      const idle = this.#idle.take(waiter.request)
+      if (!idle) this.#connect(waiter.request).then(waiter.resolve, waiter.reject)
       else {
         if (isServed) idle.reservedUntil = performance.now() + RESERVED_MS
-        waiter.resolve(this.#lend(idle, waiter.wish))
+        waiter.resolve(this.#lend(idle, waiter.request))
       }
     }
   }

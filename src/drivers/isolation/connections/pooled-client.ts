@@ -6,7 +6,7 @@ import type { NamedStatements } from './named-statements.ts'
 export interface PooledClient {
   readonly client: pg.Client
   /** Served last; what it cached may be of use again. */
-  wish: Wish
+  request: AcquireRequest
   /** Whose tables its backend has in its cache, which it never empties. */
   readonly schemas: Set<string>
   lentAt: number
@@ -16,7 +16,7 @@ export interface PooledClient {
   readonly statements: NamedStatements
 }
 
-export interface Wish {
+export interface AcquireRequest {
   readonly tenantId: string
   /** Whose client it must be; '' for the placement's own. */
   readonly database: string

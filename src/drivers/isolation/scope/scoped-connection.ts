@@ -233,7 +233,7 @@ export class ScopedConnection implements TenantConnection {
     this.#isHeld = false
     this.#connections.release(this.#pooled, true)
     try {
-      this.#pooled = await this.#connections.acquire(this.#pooled.wish)
+      this.#pooled = await this.#connections.acquire(this.#pooled.request)
       this.#isHeld = true
     } catch (failure) {
       this.#isReleased = true

@@ -22,7 +22,7 @@ const DAY_MS = 86_400_000
 
 const AS_NEW = `status = 'waiting', attempts = 0, error_code = null, processed_at = null`
 
-export interface ReplayWish {
+export interface ReplayOptions {
   readonly eventId?: string | undefined
   /** All that have failed. */
   readonly failed?: boolean | undefined
@@ -66,7 +66,7 @@ export class Inbox {
     eventId,
     failed,
     since,
-  }: ReplayWish): Promise<Pick<InboxRow, 'eventId' | 'type' | 'createdAt' | 'status'>[]> {
+  }: ReplayOptions): Promise<Pick<InboxRow, 'eventId' | 'type' | 'createdAt' | 'status'>[]> {
     let query = queryOf(this.#part)
       .selectFrom('billingInbox')
       .select(['eventId', 'type', 'createdAt', 'status'])

@@ -106,7 +106,7 @@ export interface ProviderEvent {
   readonly payload: Readonly<Record<string, unknown>>
 }
 
-export interface CheckoutWish {
+export interface CheckoutOptions {
   readonly tenantId: string
   readonly customerId: string
   readonly priceId: string
@@ -150,7 +150,7 @@ export interface Payments {
   productOf(priceId: string): Promise<string | undefined>
   /** The same customer however often it is asked for the same number in the sequence of a tenant, for a day. */
   createCustomer(tenantId: string, sequence: number): Promise<string>
-  checkout(wish: CheckoutWish): Promise<{ readonly id: string; readonly url: string }>
+  checkout(options: CheckoutOptions): Promise<{ readonly id: string; readonly url: string }>
   portal(customerId: string, returnUrl: string): Promise<string>
   /** Of the first item that is one of the plan, or of the first; what is paid for by use stays. */
   changePrice(

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import type { Stripe as Client } from 'stripe'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import {
-  type CheckoutWish,
+  type CheckoutOptions,
   isPayment,
   type Payments,
   PaymentsFault,
@@ -127,9 +127,9 @@ export class StripePayments implements Payments {
     return id
   }
 
-  async checkout(wish: CheckoutWish): Promise<{ id: string; url: string }> {
+  async checkout(options: CheckoutOptions): Promise<{ id: string; url: string }> {
     const { tenantId, customerId, priceId, meteredPriceIds, successUrl, cancelUrl, trialDays, allowPromotionCodes } =
-      wish
+      options
     const price = await this.#ask((client) => client.prices.retrieve(priceId))
     // What is paid for by use has no quantity before it was used.
     const plan = { price: priceId, ...(price.recurring?.usage_type === 'metered' ? {} : { quantity: 1 }) }

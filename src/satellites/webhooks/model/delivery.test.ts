@@ -67,7 +67,7 @@ describe('the delay', () => {
   })
 
   const BASE = MINUTE_MS
-  const wished = (status: number | null, retryAfter: string | null, chance = MIDDLE) =>
+  const delayFor = (status: number | null, retryAfter: string | null, chance = MIDDLE) =>
     delayMs(2, answered(status, retryAfter), NOW, chance)
 
   test.each([
@@ -105,19 +105,19 @@ describe('the delay', () => {
     ['a date of another line', 'Sat, 31 Jan 2026 12:01:30 GMT\n', BASE],
     ['a very long text', 'x'.repeat(10_000), BASE],
   ])('heeds Retry-After of a busy receiver: %s', (_words, retryAfter, expected) => {
-    expect(wished(429, retryAfter)).toBe(expected)
-    expect(wished(503, retryAfter)).toBe(expected)
+    expect(delayFor(429, retryAfter)).toBe(expected)
+    expect(delayFor(503, retryAfter)).toBe(expected)
   })
 
   test.each([100, 301, 400, 404, 408, 425, 500, 502, 504, null])('does not heed it with %s', (status) => {
-    expect(wished(status, '90')).toBe(BASE)
-    expect(wished(status, 'Sat, 31 Jan 2026 12:01:30 GMT')).toBe(BASE)
+    expect(delayFor(status, '90')).toBe(BASE)
+    expect(delayFor(status, 'Sat, 31 Jan 2026 12:01:30 GMT')).toBe(BASE)
   })
 
   test('is stretched by it, not by chance and it together', () => {
-    expect(wished(429, '70', 0)).toBe(70 * SECOND_MS)
-    expect(wished(429, '70', 1)).toBe(72 * SECOND_MS)
-    expect(wished(429, '999', 1)).toBe(2 * BASE)
+    expect(delayFor(429, '70', 0)).toBe(70 * SECOND_MS)
+    expect(delayFor(429, '70', 1)).toBe(72 * SECOND_MS)
+    expect(delayFor(429, '999', 1)).toBe(2 * BASE)
   })
 })
 

@@ -121,8 +121,8 @@ export function verdictOn(outcome: Outcome, { used, maxAttempts }: Tried, now: D
 export function delayMs(used: number, { status, retryAfter }: Outcome, now: Date, chance: number): number {
   const base = BASE_DELAYS_MS[Math.min(used, BASE_DELAYS_MS.length) - 1] as number
   const usual = base * (1 - JITTER + 2 * JITTER * chance)
-  const wished = status !== null && BUSY.has(status) ? retryAfterMs(retryAfter, now) : 0
-  return Math.round(Math.max(usual, Math.min(wished, base * LONGEST_STRETCH)))
+  const requestedMs = status !== null && BUSY.has(status) ? retryAfterMs(retryAfter, now) : 0
+  return Math.round(Math.max(usual, Math.min(requestedMs, base * LONGEST_STRETCH)))
 }
 
 /** Seconds, or a date (RFC 9110, 10.2.3); 0 when it is neither, or past. */

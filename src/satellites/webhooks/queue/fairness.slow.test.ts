@@ -10,7 +10,7 @@ import { settlementOf } from '../worker/settlement.fixture.ts'
 import type { WorkerOptions } from '../worker/worker-process.fixture.ts'
 import {
   type Claim,
-  type ClaimWish,
+  type ClaimOptions,
   DeliveryQueue,
   type RoundRobinCursor,
   type Sent,
@@ -63,7 +63,7 @@ async function wait({ of, webhooks, count, as, dueSecondsAgo = 60 }: Waiting): P
   return count > 1_000 ? [] : rows.map(({ id }) => id)
 }
 
-const wishOf = (more: Partial<ClaimWish> = {}): ClaimWish => ({
+const claimOptions = (more: Partial<ClaimOptions> = {}): ClaimOptions => ({
   claim: randomUUID(),
   wanted: 64,
   leaseMs: LEASE_MS,
@@ -76,8 +76,8 @@ const wishOf = (more: Partial<ClaimWish> = {}): ClaimWish => ({
   ...more,
 })
 
-async function claim(more: Partial<ClaimWish> = {}): Promise<Claim> {
-  const claimed = await queue.claim(wishOf(more))
+async function claim(more: Partial<ClaimOptions> = {}): Promise<Claim> {
+  const claimed = await queue.claim(claimOptions(more))
   cursor = claimed.cursor
   return claimed
 }
@@ -150,7 +150,7 @@ describe('more tenants with something due than a claim has room for', () => {
   test('so they have when each claims for itself, and nothing is settled meanwhile', async () => {
     const names = Array.from({ length: 40 }, (_, n) => `each-${String(n).padStart(2, '0')}`)
     for (const name of names) await wait({ of: name, webhooks: await subscriptions(name, 1), count: 200, as: 'ready' })
-    const claims = await Promise.all(Array.from({ length: 10 }, () => queue.claim(wishOf())))
+    const claims = await Promise.all(Array.from({ length: 10 }, () => queue.claim(claimOptions())))
     const counts = tally(claims.flatMap(({ deliveries }) => deliveries.map(({ partitionKey }) => partitionKey)))
     expect(counts).toEqual(Object.fromEntries(names.map((name) => [name, PER_SUBSCRIPTION])))
   }, 180_000)
@@ -343,7 +343,7 @@ describe('bounds in flight', () => {
     await wait({ of: 'few-hooks', webhooks: few, count: 500, as: 'ready' })
     await wait({ of: 'more-hooks', webhooks: more, count: 2_000, as: 'retry' })
     await wait({ of: 'few-hooks', webhooks: host, count: 500, as: 'ready' })
-    const wanting = (wanted: number) => wishOf({ wanted })
+    const wanting = (wanted: number) => claimOptions({ wanted })
     const claims = await Promise.all(
       Array.from({ length: 12 }, (_, n) => [
         queue.claim(wanting(5)),

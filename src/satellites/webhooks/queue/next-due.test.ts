@@ -8,7 +8,7 @@ import { eventually, type TestTenancy } from '../../../testing/base/tenancy.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
 import type { Courier } from '../worker/delivery-worker.ts'
 import type { CourierTiming } from '../worker/options.ts'
-import { type ClaimWish, DeliveryQueue } from './queue.ts'
+import { type ClaimOptions, DeliveryQueue } from './queue.ts'
 import { Unsettled } from './released-claims.ts'
 
 const LEASE_MS = 60_000
@@ -65,7 +65,7 @@ async function dispatch(): Promise<string> {
 const read = (deliveryId: string) => api.webhooks.delivery(id, webhookId, deliveryId)
 const timesReceived = (deliveryId: string) =>
   receiver.received.filter(({ headers }) => headers['x-delivery-id'] === deliveryId).length
-const claim = (more: Partial<ClaimWish> = {}) =>
+const claim = (more: Partial<ClaimOptions> = {}) =>
   queue.claim({
     claim: randomUUID(),
     wanted: 64,

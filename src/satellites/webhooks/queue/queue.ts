@@ -56,7 +56,7 @@ export interface Offer {
 /** The last one served; the next claim begins after it. Of partition keys under `''`, of tenants that the host hears under its subscription. */
 export type RoundRobinCursor = Readonly<Record<string, string>>
 
-export interface ClaimWish extends Omit<Offer, 'madeAt'> {
+export interface ClaimOptions extends Omit<Offer, 'madeAt'> {
   /** Of subscriptions that fail or are slow, at most. */
   readonly wantedFailing: number
   /** As the claim before answered; `{}`: the first. */
@@ -125,11 +125,11 @@ export class DeliveryQueue {
   }
 
   /** One at a time. */
-  async claim(wish: ClaimWish): Promise<Claim> {
+  async claim(options: ClaimOptions): Promise<Claim> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#claiming = promise
     try {
-      return await this.#claim(wish)
+      return await this.#claim(options)
     } finally {
       this.#claiming = undefined
       resolve()
@@ -141,7 +141,7 @@ export class DeliveryQueue {
     if (this.#claiming) await Promise.race([this.#claiming, sleep(CLAIM_PATIENCE_MS, undefined, { ref: false })])
   }
 
-  async #claim(wish: ClaimWish): Promise<Claim> {
+  async #claim(options: ClaimOptions): Promise<Claim> {
     const { rows } = await this.#database.sql(
       {
         name: 'claim-webhook-deliveries',
@@ -152,20 +152,20 @@ export class DeliveryQueue {
       },
       [
         shiftMs(this.#clock),
-        wish.claim,
-        wish.wanted,
-        wish.leaseMs,
-        wish.perSubscription,
-        wish.perTenant,
-        wish.wantedFailing,
-        wish.cursor,
-        wish.onlyWebhook,
-        wish.sluggish,
+        options.claim,
+        options.wanted,
+        options.leaseMs,
+        options.perSubscription,
+        options.perTenant,
+        options.wantedFailing,
+        options.cursor,
+        options.onlyWebhook,
+        options.sluggish,
       ],
     )
     const last = rows.pop()
     return {
-      deliveries: rows.map((row) => headOf(row, wish.claim)),
+      deliveries: rows.map((row) => headOf(row, options.claim)),
       cursor: last.next_turns,
       nextDueMs: last.next_due_ms,
       isMore: last.is_more,

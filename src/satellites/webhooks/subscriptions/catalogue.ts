@@ -4,7 +4,7 @@ import type { Cursors, PageOf } from '../../../kernel/api/page.ts'
 import type { Events } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { dottedName, EventName } from '../model/event-names.ts'
-import type { PageWish } from './subscriptions.ts'
+import type { PageOptions } from './subscriptions.ts'
 
 const LIST = 'webhookEvents'
 
@@ -26,7 +26,7 @@ export class Catalogue {
     this.#cursors = cursors
   }
 
-  page({ limit, cursor }: PageWish): PageOf<WebhookEvent> {
+  page({ limit, cursor }: PageOptions): PageOf<WebhookEvent> {
     const [after = ''] = this.#cursors.decode(LIST, cursor) ?? []
     const rest = this.list().filter(({ name }) => name > after)
     return this.#cursors.page(

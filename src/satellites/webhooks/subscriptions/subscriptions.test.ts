@@ -39,11 +39,11 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
 
   test('is made in code as over HTTP', async () => {
     const { owner, path } = await side()
-    const wish = { ...BODY, description: 'Ünïcode ✓', enabled: false, secret: 'a-secret-of-the-subscriber' }
-    const made = await fixture.tenancy.webhooks.create(owner, wish)
-    const overHttp = await created({ owner, path }, wish)
+    const request = { ...BODY, description: 'Ünïcode ✓', enabled: false, secret: 'a-secret-of-the-subscriber' }
+    const made = await fixture.tenancy.webhooks.create(owner, request)
+    const overHttp = await created({ owner, path }, request)
     expect({ ...made, webhookId: '' }).toEqual({ ...overHttp, webhookId: '' })
-    expect(made).toMatchObject({ description: 'Ünïcode ✓', enabled: false, secret: wish.secret })
+    expect(made).toMatchObject({ description: 'Ünïcode ✓', enabled: false, secret: request.secret })
   })
 
   test('is changed in part; what stays is not recorded', async () => {

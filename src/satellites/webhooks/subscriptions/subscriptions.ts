@@ -29,7 +29,7 @@ import { CHANNEL } from '../sql/functions.ts'
 /** Whose: a tenant's, or with null the host's own. */
 export type Owner = string | null
 
-export interface PageWish {
+export interface PageOptions {
   readonly limit: number
   readonly cursor?: string | undefined
 }
@@ -46,7 +46,7 @@ export class Subscriptions {
   }
 
   /** The newest first. */
-  async list(owner: Owner, page: PageWish): Promise<PageOf<Subscription>> {
+  async list(owner: Owner, page: PageOptions): Promise<PageOf<Subscription>> {
     const { database, cursors } = this.#kernel
     if (owner !== null) await assertTenantExists(database, owner)
     const query = this.#rows(owner).where('listeningUntil', 'is', null)
@@ -78,15 +78,15 @@ export class Subscriptions {
 
   async update(owner: Owner, webhookId: string, request: z.input<typeof SubscriptionChange>): Promise<Subscription> {
     const { url, ...rest } = parsed(SubscriptionChange, request)
-    const wish = { ...rest, ...(url === undefined ? {} : { url: this.#kernel.egress.check(url).href }) }
+    const changes = { ...rest, ...(url === undefined ? {} : { url: this.#kernel.egress.check(url).href }) }
     return this.#changing(owner, async () => {
       const before = await this.#lock(owner, webhookId)
-      const wished = { ...before, ...wish }
-      const changed = SHOWN.filter((member) => JSON.stringify(before[member]) !== JSON.stringify(wished[member]))
+      const desired = { ...before, ...changes }
+      const changed = SHOWN.filter((member) => JSON.stringify(before[member]) !== JSON.stringify(desired[member]))
       if (changed.length === 0) return toSubscription(before)
-      const isNewGeneration = changed.includes('url') || (wished.enabled && !before.enabled)
+      const isNewGeneration = changed.includes('url') || (desired.enabled && !before.enabled)
       const after = await this.#write(webhookId, {
-        ...pick(wished, changed),
+        ...pick(desired, changed),
         ...(isNewGeneration ? { failingSince: null, generation: before.generation + 1 } : {}),
         ...(changed.includes('enabled') ? { disabledReason: null } : {}),
       })

@@ -102,7 +102,7 @@ export class Courier {
     const wanted = this.#hold.roomForDispatches
     if (!this.#isRunning || this.#options.listener || wanted < 1) return undefined
     this.#hold.places += wanted
-    return { ...this.#wish(), wanted, madeAt: performance.now() }
+    return { ...this.#claimOptions(), wanted, madeAt: performance.now() }
   }
 
   /** What came of an offer; those that it had room for and did not come are free again. */
@@ -165,7 +165,7 @@ export class Courier {
       const askedAt = performance.now()
       try {
         const claimed = await this.#queue.claim({
-          ...this.#wish(),
+          ...this.#claimOptions(),
           wanted: this.#hold.room,
           wantedFailing: this.#hold.roomForFailing,
           cursor: this.#cursor,
@@ -186,7 +186,7 @@ export class Courier {
     }
   }
 
-  #wish() {
+  #claimOptions() {
     const { perSubscription, perTenant } = this.#options
     return { claim: randomUUID(), leaseMs: this.#leaseMs, perSubscription, perTenant, sluggish: this.#sluggish.all }
   }
@@ -251,8 +251,8 @@ export class Courier {
     try {
       const startedMs = kernel.clock.now().getTime()
       const { timeoutMs, listener, maxAttempts } = this.#options
-      const wish = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
-      const exchange = await send(this.#part, delivery, wish).finally(() => this.#hold.ended(delivery))
+      const options = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
+      const exchange = await send(this.#part, delivery, options).finally(() => this.#hold.ended(delivery))
       const isSluggish = exchange && this.#sluggish.note(delivery.webhookId, exchange)
       if (isSluggish) void this.#letGo(this.#hold.setApart(delivery.webhookId))
       this.#begin()

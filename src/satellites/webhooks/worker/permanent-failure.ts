@@ -36,7 +36,7 @@ const limits = (lockMs: number, overMs: number): string =>
 const lateAfter = (ms: number) => new Error(`it was not done within ${ms} ms`)
 const late = () => lateAfter(PATIENCE_MS)
 
-interface Wish {
+interface Pending {
   readonly settlement: Settlement
   /** As `performance.now()` tells time. */
   readonly until: number
@@ -48,7 +48,7 @@ interface Wish {
 export class Ending {
   readonly #kernel: Kernel
   /** One after the other: what waits for a lock here keeps one of the host's connections, not all. */
-  readonly #ends: Gathering<Wish, Settled | undefined>
+  readonly #ends: Gathering<Pending, Settled | undefined>
   readonly #following = new Set<Promise<void>>()
   readonly #followsWithinMs: number
   readonly #giveUps = new Set<() => void>()
@@ -56,7 +56,9 @@ export class Ending {
   constructor(kernel: Kernel, followsWithinMs = FOLLOWS_WITHIN_MS) {
     this.#kernel = kernel
     this.#followsWithinMs = followsWithinMs
-    this.#ends = new Gathering(async ([wish]) => [wish && (await inTime(this.#end(wish), OVER_MS, late))], { most: 1 })
+    this.#ends = new Gathering(async ([pending]) => [pending && (await inTime(this.#end(pending), OVER_MS, late))], {
+      most: 1,
+    })
   }
 
   /** Settles it with what follows, where something follows that must not be lost. Undefined: it is not settled. */
@@ -64,18 +66,18 @@ export class Ending {
     const { delivery, verdict } = settlement
     const isJoined = verdict.state === 'failed' && this.#kernel.events.isHeardWithin(WebhookDeliveryFailed)
     if (verdict.disables === null && !isJoined) return undefined
-    const wish: Wish = { settlement, until: performance.now() + PATIENCE_MS, isGivenUp: false }
+    const pending: Pending = { settlement, until: performance.now() + PATIENCE_MS, isGivenUp: false }
     const giveUp = () => {
-      wish.isGivenUp = true
+      pending.isGivenUp = true
       return late()
     }
     try {
-      return await inTime(this.#ends.add(wish), PATIENCE_MS, giveUp)
+      return await inTime(this.#ends.add(pending), PATIENCE_MS, giveUp)
     } catch (error) {
       const { id: deliveryId, webhookId } = delivery
       this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
       // It has the row, and takes back what it has done, unless it was done a moment before.
-      const begun = wish.transaction?.catch(() => undefined)
+      const begun = pending.transaction?.catch(() => undefined)
       return begun && inTime(begun, TIMEOUT_MS, late).catch(() => undefined)
     }
   }
@@ -122,23 +124,23 @@ export class Ending {
     }
   }
 
-  async #end(wish: Wish): Promise<Settled | undefined> {
-    if (wish.isGivenUp) return undefined
+  async #end(pending: Pending): Promise<Settled | undefined> {
+    if (pending.isGivenUp) return undefined
     // What a listener does later than that meets a transaction that is over; it holds neither its rows nor its connection.
-    wish.transaction = this.#kernel.database.transaction(() =>
-      inTime(this.#settle(wish), Math.max(0, wish.until - performance.now()), late),
+    pending.transaction = this.#kernel.database.transaction(() =>
+      inTime(this.#settle(pending), Math.max(0, pending.until - performance.now()), late),
     )
-    return wish.transaction
+    return pending.transaction
   }
 
-  async #settle(wish: Wish): Promise<Settled> {
-    const { settlement } = wish
+  async #settle(pending: Pending): Promise<Settled> {
+    const { settlement } = pending
     const { database, clock } = this.#kernel
     await database.sql(limits(LOCK_TIMEOUT_MS, OVER_MS))
     const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
     if (!settled.isOurs) return settled
     for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()
-    if (wish.isGivenUp) throw late()
+    if (pending.isGivenUp) throw late()
     return settled
   }
 

@@ -9,7 +9,7 @@ import { createLogger } from '../../../kernel/base/logger.ts'
 import { createTenancy } from '../../../tenancy/tenancy.ts'
 import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
 import { type WebhooksOptions, webhooks } from '../index.ts'
-import { type ClaimWish, DeliveryQueue } from '../queue/queue.ts'
+import { type ClaimOptions, DeliveryQueue } from '../queue/queue.ts'
 import { DEVELOPMENT } from '../webhooks.fixture.ts'
 
 export interface WorkerOptions {
@@ -18,7 +18,7 @@ export interface WorkerOptions {
   readonly webhooks: WebhooksOptions
 }
 
-export type Asked = { readonly claim: ClaimWish } | { readonly dispatch: string; readonly number: number }
+export type Asked = { readonly claim: ClaimOptions } | { readonly dispatch: string; readonly number: number }
 
 await serveParent(async ({ url, role, webhooks: options }: WorkerOptions) => {
   const tenancy = await createTenancy({

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { encounter, type MigrationRun, NO_COUNTS, progressOf, retryDelayMs, scopeOf, type Wish } from './run.ts'
+import { encounter, type MigrationRun, NO_COUNTS, progressOf, type RunRequest, retryDelayMs, scopeOf } from './run.ts'
 
-const UP: Wish = { direction: 'up', steps: null, scope: 'all', target: 'v7' }
-const DOWN: Wish = { direction: 'down', steps: 1, scope: 'all', target: 'v7' }
-const runOf = (wish: Wish, isCancelled = false): MigrationRun => ({
-  ...wish,
+const UP: RunRequest = { direction: 'up', steps: null, scope: 'all', target: 'v7' }
+const DOWN: RunRequest = { direction: 'down', steps: 1, scope: 'all', target: 'v7' }
+const runOf = (request: RunRequest, isCancelled = false): MigrationRun => ({
+  ...request,
   id: '0199d0b5-0000-7000-8000-000000000000',
   state: 'running',
   isCancelled,
@@ -15,7 +15,7 @@ const runOf = (wish: Wish, isCancelled = false): MigrationRun => ({
   finishedAt: null,
 })
 
-test.each<[string, MigrationRun, boolean, Wish, ReturnType<typeof encounter>]>([
+test.each<[string, MigrationRun, boolean, RunRequest, ReturnType<typeof encounter>]>([
   ['the same, worked on', runOf(UP), true, UP, 'join'],
   ['the same, interrupted', runOf(UP), false, UP, 'join'],
   ['the same rollback', runOf(DOWN), false, DOWN, 'join'],
@@ -29,8 +29,8 @@ test.each<[string, MigrationRun, boolean, Wish, ReturnType<typeof encounter>]>([
   ['other steps', runOf(DOWN), false, { ...DOWN, steps: 2 }, 'refuse'],
   ['a cancelled one that has to end first', runOf(UP, true), true, UP, 'refuse'],
   ['a cancelled one that was left', runOf(DOWN, true), false, DOWN, 'supersede'],
-])('%s', (_, run, isWorkedOn, wish, outcome) => {
-  expect(encounter(run, isWorkedOn, wish)).toBe(outcome)
+])('%s', (_, run, isWorkedOn, request, outcome) => {
+  expect(encounter(run, isWorkedOn, request)).toBe(outcome)
 })
 
 test('the same ids are the same scope in any order, and no other', () => {

@@ -52,7 +52,7 @@ export interface MigrationItem {
   readonly error: { readonly code: string; readonly message: string } | null
 }
 
-export interface Wish {
+export interface RunRequest {
   readonly direction: Direction
   readonly steps: number | null
   readonly scope: string
@@ -75,15 +75,19 @@ export function scopeOf(ids: readonly string[] | undefined, verify: boolean): st
 export const isVerified = ({ scope }: Pick<MigrationRun, 'scope'>): boolean => scope.endsWith(VERIFIED)
 
 /**
- * What becomes of a wish while a run is unfinished: it is joined when it is the same one. Another one gives way once nobody
+ * What becomes of a request while a run is unfinished: it is joined when it is the same one. Another one gives way once nobody
  * works on it, unless it is a rollback: which of its tenants have yet to be rolled back, it alone knows.
  */
-export function encounter(run: MigrationRun, isWorkedOn: boolean, wish: Wish): 'join' | 'supersede' | 'refuse' {
+export function encounter(
+  run: MigrationRun,
+  isWorkedOn: boolean,
+  request: RunRequest,
+): 'join' | 'supersede' | 'refuse' {
   const isSame =
-    run.direction === wish.direction &&
-    run.steps === wish.steps &&
-    run.scope === wish.scope &&
-    run.target === wish.target &&
+    run.direction === request.direction &&
+    run.steps === request.steps &&
+    run.scope === request.scope &&
+    run.target === request.target &&
     !run.isCancelled
   if (isSame) return 'join'
   if (run.isCancelled) return isWorkedOn ? 'refuse' : 'supersede'

@@ -40,8 +40,8 @@ export class Backups {
   }
 
   /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` while another one is made, `E_BACKUPS_NOT_CONFIGURED`. */
-  async create(tenantId: string, wish: z.input<typeof BackupRequest> = {}, isScheduled = false): Promise<Backup> {
-    const { note = null } = parsed(BackupRequest, wish)
+  async create(tenantId: string, options: z.input<typeof BackupRequest> = {}, isScheduled = false): Promise<Backup> {
+    const { note = null } = parsed(BackupRequest, options)
     archivesOf(this.#parts)
     const { database, events, clock } = this.#parts.kernel
     return database.transaction(async () => {
@@ -77,8 +77,8 @@ export class Backups {
    * Fills new storage from a backup of this tenant and lets it have that; or rehearses it. `E_BACKUP_NOT_FOUND`,
    * `E_BACKUP_INCOMPATIBLE` when it is not complete, `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400.
    */
-  async restore(tenantId: string, wish: z.input<typeof RestoreRequest>): Promise<RestoreBegun> {
-    const { backupId, rehearse, ...where } = parsed(RestoreRequest, wish)
+  async restore(tenantId: string, options: z.input<typeof RestoreRequest>): Promise<RestoreBegun> {
+    const { backupId, rehearse, ...where } = parsed(RestoreRequest, options)
     const { kernel, storage } = this.#parts
     archivesOf(this.#parts)
     return kernel.database.transaction(async () => {

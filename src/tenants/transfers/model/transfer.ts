@@ -13,7 +13,7 @@
  *   pending ──claimed──► running ──► completed
  *                        │  ▲  └───► failed        it cannot succeed, or was tried often enough
  *                        │  └─ claimed again when a lease has run out: from the beginning, into storage of its own
- *                        └─────────► cancelled     as somebody wished, or its tenant was deleted
+ *                        └─────────► cancelled     on request, or its tenant was deleted
  */
 import { z } from 'zod'
 

@@ -38,6 +38,6 @@ export const MoveRequest = z
       .default(false)
       .meta({ description: 'Back to the storage that it left last; what was written since stays behind' }),
   })
-  .refine((wish) => wish.undo !== (wish.isolation !== undefined || wish.placement !== undefined), {
+  .refine((request) => request.undo !== (request.isolation !== undefined || request.placement !== undefined), {
     error: 'name an isolation or a placement, or undo',
   })
